@@ -1,0 +1,60 @@
+#![expect(unsafe_code, reason = "mapping a file is unsafe: see the SAFETY note of `Map::of_file`")]
+//! The bytes of a published file, mapped into memory or held in it.
+//!
+//! A map costs nothing to open and nothing per read; the kernel's page cache is the only cache.
+//! The price: an I/O error on a mapped page kills the process with SIGBUS, and so does somebody who
+//! truncates the file meanwhile. The law of this folder (published files never change) rules out
+//! the second; every offset read from a map is checked when used, not only when opened.
+
+use crate::{Error, ErrorKind, Result};
+use memmap2::Mmap;
+use std::fs::File;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The bytes of a file: a read-only map, or memory. Clones are cheap and share the bytes.
+#[derive(Clone)]
+pub(crate) struct Map(Arc<Bytes>);
+
+enum Bytes {
+    Mapped(Mmap),
+    Memory(Vec<u8>),
+}
+
+impl Map {
+    /// Bytes that are in memory already.
+    pub(crate) fn from_vec(bytes: Vec<u8>) -> Map {
+        Map(Arc::new(Bytes::Memory(bytes)))
+    }
+
+    /// Maps the whole of `file`, which stays valid when the file is closed, renamed or removed.
+    pub(super) fn of_file(file: &File, path: &Path) -> Result<Map> {
+        let length = file.metadata().map_err(|e| Error::io("read the size", path, e))?.len();
+        if length == 0 {
+            return Ok(Map::from_vec(Vec::new())); // The kernel refuses to map nothing.
+        }
+        let length = usize::try_from(length).map_err(|_| {
+            let message = format!("a file of {length} bytes is too large for this machine");
+            Error::new(ErrorKind::Io, message).in_file(path)
+        })?;
+        // SAFETY: the map is read-only, and its bytes must not change while it lives. Nothing in
+        // FirnDB writes to or truncates a published file (`disk/mod.rs`), and the mapped length is
+        // the file's length, so no page lies beyond its end. Other programs must leave the files of
+        // a store alone: this is part of the contract in docs/durability.md.
+        let mapped = unsafe { memmap2::MmapOptions::new().len(length).map(file) };
+        let mapped = mapped.map_err(|e| Error::io("map", path, e))?;
+        Ok(Map(Arc::new(Bytes::Mapped(mapped))))
+    }
+}
+
+impl Deref for Map {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match &*self.0 {
+            Bytes::Mapped(bytes) => bytes,
+            Bytes::Memory(bytes) => bytes,
+        }
+    }
+}

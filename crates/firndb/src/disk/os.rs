@@ -1,0 +1,136 @@
+//! The disk of the operating system.
+//!
+//! `std` repeats calls that a signal interrupted (EINTR), writes the rest after a short write, and
+//! asks the drive itself to flush where the system makes a difference (macOS).
+
+use super::poison::Poison;
+use super::{Append, Disk, Map, locked, parent};
+use crate::{Error, Result};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// See [`Disk`].
+#[derive(Debug)]
+pub(super) struct OsDisk;
+
+impl Disk for OsDisk {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        let mut missing = Vec::new();
+        let mut next = dir;
+        while !next.try_exists().map_err(|e| Error::io("look for the directory", next, e))? {
+            missing.push(next);
+            next = parent(next);
+        }
+        // The deepest one that exists may be the work of a run that died before its sync.
+        match self.sync_dir(parent(next)) {
+            Err(e) if is_permission_denied(&e) => {} // Then it was not ours to create.
+            synced => synced?,
+        }
+        for dir in missing.into_iter().rev() {
+            match fs::create_dir(dir) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                created => created.map_err(|e| Error::io("create the directory", dir, e))?,
+            }
+            self.sync_dir(parent(dir))?;
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let failed = |e| Error::io("list the directory", dir, e);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            if entry.file_type().map_err(failed)?.is_file() {
+                names.extend(entry.file_name().into_string());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)
+            .map_err(|e| Error::io("create", path, e))?;
+        match file.try_lock() {
+            // Somebody took the new file for a leftover before we could lock it.
+            Err(TryLockError::WouldBlock) => return Err(locked(path)),
+            Ok(()) if !is_named(&file, path)? => return Err(locked(path)),
+            // A file system without locks can still be written to; only a leftover stays for good.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        Ok(Box::new(Poison::new(OsAppend { file, path: path.into() }, path.into())))
+    }
+
+    fn map(&self, path: &Path) -> Result<Map> {
+        let failed = |e| Error::io("open", path, e);
+        // Looked at before it is opened: to open a pipe would wait for its writer.
+        if !fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(failed(io::Error::other("it is not a regular file")));
+        }
+        Map::of_file(&File::open(path).map_err(failed)?, path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(|e| Error::io("rename to its final name", from, e))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(|e| Error::io("remove", path, e))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let synced = File::open(dir).and_then(|handle| handle.sync_all());
+        synced.map_err(|e| Error::io("sync the directory", dir, e))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .map_err(|e| Error::io("open the lock", path, e))?;
+        match file.try_lock() {
+            Ok(()) if is_named(&file, path)? => Ok(Box::new(file)),
+            // Locked, but no longer the file of this name: its writer published or removed it.
+            Ok(()) | Err(TryLockError::WouldBlock) => Err(locked(path)),
+            Err(TryLockError::Error(e)) => Err(Error::io("lock", path, e)),
+        }
+    }
+}
+
+struct OsAppend {
+    file: File,
+    path: PathBuf,
+}
+
+impl Append for OsAppend {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(|e| Error::io("append", &self.path, e))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        // fdatasync: the bytes and the length, without which they could not be read; not the times.
+        self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))
+    }
+}
+
+/// Whether `path` still names this open file.
+fn is_named(file: &File, path: &Path) -> Result<bool> {
+    let open = file.metadata().map_err(|e| Error::io("look at", path, e))?;
+    match fs::metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io("look at", path, e)),
+    }
+}
+
+fn is_permission_denied(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<io::Error>());
+    source.is_some_and(|e| e.kind() == io::ErrorKind::PermissionDenied)
+}
