@@ -5,6 +5,9 @@ mod schema;
 mod document;
 pub mod query;
 mod parse;
+mod condition;
+#[cfg(test)]
+mod testing;
 mod collection;
 
 pub use collection::*;

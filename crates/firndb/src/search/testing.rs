@@ -1,0 +1,104 @@
+//! Seeded random values for the tests of this module: numbers near the edges, where mistakes live.
+
+use super::schema::Type;
+use super::value::Value;
+
+/// SplitMix64: small, and the same sequence for a seed on every machine.
+pub(crate) struct Rng(pub u64);
+
+impl Rng {
+    /// 64 random bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number in `0..n`; `n` is at least 1.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// One of `items`.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+
+    fn i64(&mut self) -> i64 {
+        let edge = *self.pick(&[i64::MIN, i64::MAX, 0, 1 << 53, -(1 << 53), 1 << 62, 1_000_000]);
+        match self.below(3) {
+            0 => self.next() as i64,
+            1 => self.below(21) as i64 - 10,
+            _ => edge.saturating_add(self.below(9) as i64 - 4),
+        }
+    }
+
+    fn u64(&mut self) -> u64 {
+        let edge = *self.pick(&[0, u64::MAX, 1 << 63, 1 << 53, 1_000_000]);
+        match self.below(3) {
+            0 => self.next(),
+            1 => self.below(12) as u64,
+            _ => edge.saturating_add(self.below(4) as u64).saturating_sub(self.below(4) as u64),
+        }
+    }
+
+    fn f64(&mut self) -> f64 {
+        let two = 2f64;
+        let edges = [
+            f64::NEG_INFINITY,
+            f64::MIN,
+            -two.powi(63),
+            -two.powi(53),
+            -1.5,
+            -f64::MIN_POSITIVE,
+            -f64::from_bits(1),
+            -0.0,
+            0.0,
+            f64::from_bits(1),
+            0.1,
+            two.powi(53),
+            two.powi(63),
+            two.powi(64),
+            f64::MAX,
+            f64::INFINITY,
+        ];
+        match self.below(4) {
+            0 => Some(f64::from_bits(self.next())).filter(|v| !v.is_nan()).unwrap_or(0.5),
+            1 => (self.below(81) as f64 - 40.0) / 4.0,
+            2 => self.i64() as f64,
+            _ => match self.below(3) {
+                0 => self.pick(&edges).next_up(),
+                1 => self.pick(&edges).next_down(),
+                _ => *self.pick(&edges),
+            },
+        }
+    }
+
+    /// Up to 4 bytes, often equal or prefixes of each other.
+    pub fn bytes(&mut self) -> Vec<u8> {
+        let len = self.below(5);
+        (0..len).map(|_| *self.pick(&[0, 1, b'a', b'b', 0xFE, 0xFF])).collect()
+    }
+
+    /// Short text with the characters that a query language could trip over.
+    pub fn text(&mut self) -> String {
+        let len = self.below(6);
+        let chars = ['a', 'b', 'z', ' ', '\'', '"', '%', '\n', '\\', '\u{e9}', '\u{10ffff}', '-'];
+        (0..len).map(|_| *self.pick(&chars)).collect()
+    }
+
+    /// A value of a type, edges included; never NaN.
+    pub fn value(&mut self, ty: Type) -> Value {
+        match ty {
+            Type::Bool => Value::Bool(self.below(2) == 1),
+            Type::I64 => Value::I64(self.i64()),
+            Type::U64 => Value::U64(self.u64()),
+            Type::F64 => Value::F64(self.f64()),
+            Type::Timestamp => Value::Timestamp(self.i64()),
+            Type::String => Value::Str(self.text()),
+            Type::Bytes => Value::Bytes(self.bytes()),
+        }
+    }
+}
