@@ -1,0 +1,466 @@
+//! The envelope of frozen files: sections with checksums, found through a directory and a footer of fixed size.
+//!
+//! ```text
+//! HEADER     OFFSET  SIZE  FIELD
+//!            0       8     magic "FIRNDB1\n"
+//!            8       4     kind of file (see `Kind`)
+//!            12      4     format version of that kind
+//!            16      48    zeros
+//! SECTIONS   each begins at a multiple of 64; zeros between them
+//! DIRECTORY  at a multiple of 64, 32 bytes an entry, ids strictly ascending
+//!            0       4     section id, meaning given by the kind of file
+//!            4       4     flags: 1 = the reader checks this section block by block, not as a whole
+//!            8       8     offset in the file
+//!            16      8     length in bytes
+//!            24      8     XXH3-64 of the section's bytes
+//! FOOTER     the last 64 bytes of the file
+//!            0       8     offset of the directory
+//!            8       4     number of its entries
+//!            12      4     kind, as in the header
+//!            16      4     format version, as in the header
+//!            20      4     zeros
+//!            24      8     length of the file
+//!            32      16    content id: XXH3-128 of the directory, seeded with kind << 32 | version
+//!            48      8     XXH3-64 of footer bytes 0..48
+//!            56      8     magic "FIRNDB1\n"
+//! ```
+//!
+//! Opening reads the header, the footer and the directory, and nothing else. A section's checksum is checked when
+//! the section is first touched, and remembered: a damaged byte is an error of the query that meets it.
+
+use super::int::{u32_at, u64_at};
+use crate::disk::{Append, Map};
+use crate::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128_with_seed};
+
+const MAGIC: [u8; 8] = *b"FIRNDB1\n";
+const ALIGN: usize = 64;
+const ENTRY: usize = 32;
+const EDGE: usize = 64;
+const BY_BLOCKS: u32 = 1;
+
+/// What a frozen file is. The numbers are stored: never change them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A partition of a collection.
+    Partition = 1,
+    /// The set of partitions of a collection at one moment.
+    PartitionSet = 2,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Partition => "partition",
+            Kind::PartitionSet => "partition set",
+        }
+    }
+
+    pub(crate) fn from_code(code: u32) -> Option<Kind> {
+        [Kind::Partition, Kind::PartitionSet].into_iter().find(|k| *k as u32 == code)
+    }
+
+    /// The newest format version of this kind that this release reads and the one it writes.
+    pub(crate) fn version(self) -> u32 {
+        1
+    }
+}
+
+/// Writes a frozen file, section after section, in ascending order of their ids or not.
+pub(crate) struct FrozenWriter<'a> {
+    out: &'a mut dyn Append,
+    buffer: Vec<u8>,
+    at: u64,
+    kind: Kind,
+    entries: Vec<Entry>,
+    open: Option<(u32, u32, u64, Box<Xxh3>)>,
+}
+
+const BUFFER: usize = 1 << 20;
+
+impl<'a> FrozenWriter<'a> {
+    pub(crate) fn new(out: &'a mut dyn Append, kind: Kind) -> Result<FrozenWriter<'a>> {
+        let buffer = Vec::with_capacity(BUFFER);
+        let mut w = FrozenWriter { out, buffer, at: 0, kind, entries: Vec::new(), open: None };
+        let mut header = [0; EDGE];
+        header[..8].copy_from_slice(&MAGIC);
+        header[8..12].copy_from_slice(&(kind as u32).to_le_bytes());
+        header[12..16].copy_from_slice(&kind.version().to_le_bytes());
+        w.emit(&header)?;
+        Ok(w)
+    }
+
+    fn emit(&mut self, bytes: &[u8]) -> Result<()> {
+        self.at += bytes.len() as u64;
+        if self.buffer.len() + bytes.len() > BUFFER {
+            self.out.append(&self.buffer)?;
+            self.buffer.clear();
+            if bytes.len() >= BUFFER {
+                return self.out.append(bytes);
+            }
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn align(&mut self) -> Result<()> {
+        let pad = (ALIGN - (self.at as usize % ALIGN)) % ALIGN;
+        self.emit(&[0; ALIGN][..pad])
+    }
+
+    /// Begins a section that is written piece by piece.
+    pub(crate) fn begin(&mut self, id: u32, by_blocks: bool) -> Result<()> {
+        debug_assert!(self.open.is_none());
+        self.align()?;
+        let flags = if by_blocks { BY_BLOCKS } else { 0 };
+        self.open = Some((id, flags, self.at, Box::new(Xxh3::new())));
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some((.., hash)) = &mut self.open {
+            hash.update(bytes);
+        }
+        self.emit(bytes)
+    }
+
+    pub(crate) fn end(&mut self) {
+        if let Some((id, flags, offset, hash)) = self.open.take() {
+            let (len, checksum) = (self.at - offset, hash.digest());
+            self.entries.push(Entry { id, flags, offset, len, checksum });
+        }
+    }
+
+    /// Writes a whole section.
+    pub(crate) fn section(&mut self, id: u32, bytes: &[u8]) -> Result<()> {
+        self.begin(id, false)?;
+        self.write(bytes)?;
+        self.end();
+        Ok(())
+    }
+
+    /// Writes directory and footer; gives the content id.
+    pub(crate) fn finish(mut self) -> Result<u128> {
+        self.align()?;
+        let directory_at = self.at;
+        self.entries.sort_by_key(|e| e.id);
+        let mut directory = Vec::with_capacity(self.entries.len() * ENTRY);
+        for e in &self.entries {
+            directory.extend_from_slice(&e.id.to_le_bytes());
+            directory.extend_from_slice(&e.flags.to_le_bytes());
+            directory.extend_from_slice(&e.offset.to_le_bytes());
+            directory.extend_from_slice(&e.len.to_le_bytes());
+            directory.extend_from_slice(&e.checksum.to_le_bytes());
+        }
+        self.emit(&directory)?;
+        let content = content_id(&directory, self.kind as u32, self.kind.version());
+        let mut footer = Vec::with_capacity(EDGE);
+        footer.extend_from_slice(&directory_at.to_le_bytes());
+        footer.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        footer.extend_from_slice(&(self.kind as u32).to_le_bytes());
+        footer.extend_from_slice(&self.kind.version().to_le_bytes());
+        footer.extend_from_slice(&[0; 4]);
+        footer.extend_from_slice(&(self.at + EDGE as u64).to_le_bytes());
+        footer.extend_from_slice(&content.to_le_bytes());
+        footer.extend_from_slice(&xxh3_64(&footer).to_le_bytes());
+        footer.extend_from_slice(&MAGIC);
+        self.emit(&footer)?;
+        self.out.append(&self.buffer)?;
+        Ok(content)
+    }
+}
+
+fn content_id(directory: &[u8], kind: u32, version: u32) -> u128 {
+    xxh3_128_with_seed(directory, u64::from(kind) << 32 | u64::from(version))
+}
+
+/// An entry of the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) id: u32,
+    pub(crate) flags: u32,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    pub(crate) checksum: u64,
+}
+
+/// An open frozen file.
+pub(crate) struct Frozen {
+    map: Map,
+    path: PathBuf,
+    directory: usize,
+    entries: usize,
+    content: u128,
+    /// One bit a section: its checksum was found right.
+    checked: Box<[AtomicU64]>,
+}
+
+impl Frozen {
+    /// Checks header, footer and directory of a file that should be of this kind.
+    pub(crate) fn open(map: Map, path: &Path, kind: Kind) -> Result<Frozen> {
+        Self::parse(map, path, kind).map_err(|e| e.in_file(path))
+    }
+
+    fn parse(map: Map, path: &Path, kind: Kind) -> Result<Frozen> {
+        let found = kind_of(&map)?;
+        if found.0 != kind as u32 {
+            let name = Kind::from_code(found.0).map_or("of an unknown kind", Kind::name);
+            return Err(Error::invalid(format!("this file is {name}, not a {}", kind.name())));
+        }
+        if found.1 == 0 || found.1 > kind.version() {
+            return Err(Error::new(
+                ErrorKind::UnsupportedVersion,
+                format!(
+                    "format version {} of a {}; this release reads up to {}: use a newer release",
+                    found.1,
+                    kind.name(),
+                    kind.version()
+                ),
+            ));
+        }
+        let footer = &map[map.len() - EDGE..];
+        let (directory, entries) = (u64_at(footer, 0), u32_at(footer, 8) as usize);
+        let end = (map.len() - EDGE) as u64;
+        if directory.checked_add((entries * ENTRY) as u64) != Some(end) {
+            return Err(Error::corrupt(format!(
+                "the directory of {entries} sections at byte {directory} does not end at the footer, byte {end}"
+            ))
+            .at(end));
+        }
+        let directory = directory as usize;
+        let content = content_id(&map[directory..directory + entries * ENTRY], found.0, found.1);
+        if footer[32..48] != content.to_le_bytes() {
+            return Err(Error::corrupt("the checksum of the directory is wrong").at(directory as u64));
+        }
+        let words = entries.div_ceil(64);
+        let checked = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let frozen = Frozen { map, path: path.to_path_buf(), directory, entries, content, checked };
+        frozen.check_directory()?;
+        Ok(frozen)
+    }
+
+    fn check_directory(&self) -> Result<()> {
+        let mut last = None;
+        for i in 0..self.entries {
+            let e = self.entry(i);
+            let inside = e.offset.checked_add(e.len).is_some_and(|end| end <= self.directory as u64);
+            if !inside || e.offset < EDGE as u64 || last.is_some_and(|id| id >= e.id) {
+                return Err(Error::corrupt(format!("the directory's entry {i} is impossible"))
+                    .at((self.directory + i * ENTRY) as u64));
+            }
+            last = Some(e.id);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Length of the file.
+    pub(crate) fn len(&self) -> u64 {
+        self.map.len() as u64
+    }
+
+    /// Identifies the content: equal content, equal id.
+    pub(crate) fn content(&self) -> u128 {
+        self.content
+    }
+
+    pub(crate) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self, i: usize) -> Entry {
+        let at = self.directory + i * ENTRY;
+        Entry {
+            id: u32_at(&self.map, at),
+            flags: u32_at(&self.map, at + 4),
+            offset: u64_at(&self.map, at + 8),
+            len: u64_at(&self.map, at + 16),
+            checksum: u64_at(&self.map, at + 24),
+        }
+    }
+
+    /// The number of the section with this id in the directory.
+    pub(crate) fn find(&self, id: u32) -> Option<usize> {
+        let (mut low, mut high) = (0, self.entries);
+        while low < high {
+            let mid = (low + high) / 2;
+            match self.entry(mid).id.cmp(&id) {
+                std::cmp::Ordering::Less => low = mid + 1,
+                std::cmp::Ordering::Greater => high = mid,
+                std::cmp::Ordering::Equal => return Some(mid),
+            }
+        }
+        None
+    }
+
+    /// Section number `i` of the directory, its checksum checked once unless it is checked by blocks.
+    #[inline]
+    pub(crate) fn section(&self, i: usize) -> Result<&[u8]> {
+        let at = self.directory + i * ENTRY;
+        let offset = u64_at(&self.map, at + 8) as usize;
+        let len = u64_at(&self.map, at + 16) as usize;
+        let word = self.checked.get(i / 64).map_or(0, |w| w.load(Ordering::Acquire));
+        if word >> (i % 64) & 1 == 0 {
+            self.check(i)?;
+        }
+        self.map.get(offset..offset.wrapping_add(len)).ok_or_else(|| self.missing(i))
+    }
+
+    fn missing(&self, i: usize) -> Error {
+        Error::corrupt(format!("section {i} is not in the file")).in_file(&self.path)
+    }
+
+    #[cold]
+    fn check(&self, i: usize) -> Result<()> {
+        if i >= self.entries {
+            return Err(self.missing(i));
+        }
+        if self.entry(i).flags & BY_BLOCKS == 0 {
+            self.check_whole(i)?;
+        }
+        self.checked[i / 64].fetch_or(1 << (i % 64), Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn check_whole(&self, i: usize) -> Result<()> {
+        let e = self.entry(i);
+        let bytes = &self.map[e.offset as usize..(e.offset + e.len) as usize];
+        let got = xxh3_64(bytes);
+        if got == e.checksum {
+            return Ok(());
+        }
+        let message = format!(
+            "checksum of section {:#x} ({} bytes) is {got:016x}, expected {:016x}",
+            e.id, e.len, e.checksum
+        );
+        Err(Error::corrupt(message).at(e.offset).in_file(&self.path))
+    }
+
+    /// Checks every byte: all sections, block-checked ones too, and the zeros between them.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let mut places: Vec<(u64, u64)> = Vec::with_capacity(self.entries);
+        for i in 0..self.entries {
+            self.check_whole(i)?;
+            places.push((self.entry(i).offset, self.entry(i).len));
+        }
+        places.sort_unstable();
+        places.push((self.directory as u64, 0));
+        let mut at = EDGE;
+        for (offset, len) in places {
+            let gap = self.map.get(at..offset as usize);
+            if let Some(bad) = gap.and_then(|gap| gap.iter().position(|&b| b != 0)) {
+                let message = "a byte between two sections is not zero";
+                return Err(Error::corrupt(message).at((at + bad) as u64).in_file(&self.path));
+            }
+            at = at.max((offset + len) as usize);
+        }
+        Ok(())
+    }
+}
+
+/// Kind and format version of a frozen file, once header and footer are checked.
+pub(crate) fn kind_of(map: &[u8]) -> Result<(u32, u32)> {
+    if map.len() < 2 * EDGE || map[..8] != MAGIC {
+        let what = if map.len() < 2 * EDGE { "is too short" } else { "does not begin as one" };
+        return Err(Error::corrupt(format!("not a file of FirnDB: it {what}")).at(0));
+    }
+    let at = map.len() - EDGE;
+    let footer = &map[at..];
+    let wrong = |message: &str, offset: usize| {
+        Err(Error::corrupt(format!("{message}: the file is damaged or was cut")).at(offset as u64))
+    };
+    if footer[56..] != MAGIC || xxh3_64(&footer[..48]) != u64_at(footer, 48) {
+        return wrong("the footer is wrong", at);
+    }
+    if u64_at(footer, 24) != map.len() as u64 {
+        return wrong("the footer gives another length", at + 24);
+    }
+    if map[8..16] != footer[12..20] || map[16..EDGE].iter().any(|&b| b != 0) {
+        return wrong("header and footer disagree", 8);
+    }
+    Ok((u32_at(footer, 12), u32_at(footer, 16)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Append for Vec<u8> {
+        fn append(&mut self, bytes: &[u8]) -> Result<()> {
+            self.extend_from_slice(bytes);
+            Ok(())
+        }
+        fn sync(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn file() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut w = FrozenWriter::new(&mut bytes, Kind::PartitionSet).unwrap();
+        w.section(7, b"seven").unwrap();
+        w.section(3, b"").unwrap();
+        w.finish().unwrap();
+        bytes
+    }
+
+    fn read(bytes: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>)> {
+        let f = Frozen::open(Map::from_vec(bytes), Path::new("f"), Kind::PartitionSet)?;
+        let get = |id| f.section(f.find(id).ok_or_else(|| Error::corrupt("gone"))?).map(<[u8]>::to_vec);
+        let both = (get(7)?, get(3)?);
+        f.verify()?;
+        Ok(both)
+    }
+
+    #[test]
+    fn bytes_are_as_specified() {
+        let bytes = file();
+        assert_eq!(bytes.len(), 64 + 64 + 2 * 32 + 64);
+        assert_eq!(&bytes[..16], b"FIRNDB1\n\x02\0\0\0\x01\0\0\0");
+        assert_eq!(&bytes[64..70], b"seven\0");
+        // The directory: id 3 (empty, at 128), id 7 (5 bytes at 64).
+        assert_eq!(u32_at(&bytes, 128), 3);
+        assert_eq!((u64_at(&bytes, 136), u64_at(&bytes, 144)), (128, 0));
+        assert_eq!(u64_at(&bytes, 152), 0x2D06_8005_38D3_94C2, "XXH3-64 of nothing");
+        assert_eq!((u32_at(&bytes, 160), u64_at(&bytes, 168), u64_at(&bytes, 176)), (7, 64, 5));
+        assert_eq!(u64_at(&bytes, 192), 128, "footer: offset of the directory");
+        assert_eq!(u64_at(&bytes, 192 + 24), 256, "footer: length of the file");
+        assert_eq!(read(bytes).unwrap(), (b"seven".to_vec(), Vec::new()));
+    }
+
+    #[test]
+    fn every_changed_byte_and_every_cut_is_found() {
+        let good = file();
+        for at in 0..good.len() {
+            for change in [0xFF, 0x01, 0x80] {
+                let mut bad = good.clone();
+                bad[at] ^= change;
+                assert!(read(bad).is_err(), "byte {at}");
+            }
+        }
+        for len in 0..good.len() {
+            assert!(read(good[..len].to_vec()).is_err(), "cut to {len}");
+        }
+    }
+
+    #[test]
+    fn another_kind_and_a_newer_version_are_named() {
+        let open = |bytes| Frozen::open(Map::from_vec(bytes), Path::new("f"), Kind::Partition).err().unwrap();
+        assert_eq!(open(file()).kind(), ErrorKind::InvalidArgument);
+        let mut newer = file();
+        let at = newer.len() - EDGE;
+        newer[12] = 9;
+        newer[at + 16] = 9;
+        newer[8] = 1;
+        newer[at + 12] = 1;
+        let sum = xxh3_64(&newer[at..at + 48]).to_le_bytes();
+        newer[at + 48..at + 56].copy_from_slice(&sum);
+        assert_eq!(open(newer).kind(), ErrorKind::UnsupportedVersion);
+    }
+}

@@ -1,0 +1,194 @@
+//! Strictly increasing sequences of u64 with O(1) access and binary search: dictionaries, offsets, prefix sums.
+//!
+//! Blocks of 64 numbers keep their first number and, for each, the difference to it minus its index in the block,
+//! packed to the width the block needs ("frame of reference"). Since the numbers increase by at least 1, a run of
+//! consecutive numbers takes no bits at all.
+//!
+//! ```text
+//! OFFSET       SIZE  FIELD
+//! 0            8     n, how many numbers
+//! 8 + 16 b     8     block b: first number
+//! 16 + 16 b    8     block b: byte offset of its packed residuals in the area below << 8 | bits of each
+//! 8 + 16 B     ..    residuals of all blocks, each block at a byte border (B = ceil(n / 64))
+//! end - 8      8     zeros
+//! ```
+//! A residual has 0 to 56 bits, or 64.
+
+use super::int::u64_at;
+use super::packed::width;
+use crate::{Error, Result};
+
+const BLOCK: usize = 64;
+
+/// Encodes a strictly increasing sequence.
+pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<u8> {
+    let n = values.len();
+    let blocks = n.div_ceil(BLOCK);
+    let mut heads = Vec::with_capacity(8 + 16 * blocks);
+    heads.extend_from_slice(&(n as u64).to_le_bytes());
+    let mut area: Vec<u8> = Vec::new();
+    let mut values = values;
+    let mut block = Vec::with_capacity(BLOCK);
+    for _ in 0..blocks {
+        block.clear();
+        block.extend(values.by_ref().take(BLOCK));
+        debug_assert!(block.is_sorted_by(|a, b| a < b));
+        let last = block.len() - 1;
+        let bits = match width(block[last] - block[0] - last as u64) {
+            bits @ 0..=56 => bits,
+            _ => 64,
+        };
+        heads.extend_from_slice(&block[0].to_le_bytes());
+        heads.extend_from_slice(&((area.len() as u64) << 8 | u64::from(bits)).to_le_bytes());
+        let start = area.len();
+        area.resize(start + (block.len() * usize::from(bits)).div_ceil(8), 0);
+        for (i, v) in block.iter().enumerate() {
+            let residual = u128::from(v - block[0] - i as u64);
+            let bit = i * usize::from(bits);
+            let shifted = (residual << (bit & 7)).to_le_bytes();
+            let at = start + (bit >> 3);
+            for (byte, s) in area[at..].iter_mut().zip(shifted) {
+                *byte |= s;
+            }
+        }
+    }
+    heads.extend_from_slice(&area);
+    heads.extend_from_slice(&[0; 8]);
+    heads
+}
+
+/// A strictly increasing sequence over bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Increasing<'a> {
+    heads: &'a [u8],
+    area: &'a [u8],
+    len: usize,
+}
+
+impl<'a> Increasing<'a> {
+    /// Checks the number of entries and the place of the block heads.
+    pub(crate) fn new(bytes: &'a [u8], len: usize) -> Result<Increasing<'a>> {
+        let heads_end = 8 + 16 * len.div_ceil(BLOCK);
+        if bytes.len() < heads_end + 8 || u64_at(bytes, 0) != len as u64 {
+            return Err(Error::corrupt(format!(
+                "a sequence says {} numbers in {} bytes, expected {len}",
+                u64_at(bytes, 0),
+                bytes.len()
+            )));
+        }
+        Ok(Increasing { heads: &bytes[8..heads_end], area: &bytes[heads_end..], len })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Number `i`; out of bounds it is some number.
+    #[inline]
+    pub(crate) fn get(&self, i: usize) -> u64 {
+        let head = i / BLOCK * 16;
+        self.in_block(u64_at(self.heads, head), u64_at(self.heads, head + 8), i % BLOCK)
+    }
+
+    #[inline(always)]
+    fn in_block(&self, first: u64, place: u64, i: usize) -> u64 {
+        let bits = (place & 0xFF) as usize;
+        if bits == 0 {
+            return first.wrapping_add(i as u64);
+        }
+        let bit = i * bits;
+        let word = u64_at(self.area, ((place >> 8) as usize).wrapping_add(bit >> 3));
+        let mask = u64::MAX >> (64usize.saturating_sub(bits) & 63);
+        let residual = (word >> (bit & 7)) & mask;
+        first.wrapping_add(i as u64).wrapping_add(residual)
+    }
+
+    /// How many numbers are below `v`: the index of the first that is at least `v`.
+    pub(crate) fn lower_bound(&self, v: u64) -> usize {
+        let blocks = self.heads.len() / 16;
+        // The block that may hold v is the last whose first number is at most v.
+        let (mut low, mut size) = (0, blocks);
+        while size > 1 {
+            let half = size / 2;
+            low = if u64_at(self.heads, (low + half) * 16) <= v { low + half } else { low };
+            size -= half;
+        }
+        if blocks == 0 {
+            return 0;
+        }
+        let (first, place) = (u64_at(self.heads, low * 16), u64_at(self.heads, low * 16 + 8));
+        if v <= first {
+            return low * BLOCK;
+        }
+        let in_block = BLOCK.min(self.len - low * BLOCK);
+        let (mut at, mut size) = (0, in_block);
+        while size > 1 {
+            let half = size / 2;
+            at = if self.in_block(first, place, at + half) < v { at + half } else { at };
+            size -= half;
+        }
+        // `at` is the last number below v: number 0 is, since v > first.
+        low * BLOCK + at + 1
+    }
+
+    /// The index of `v` if it is in the sequence.
+    pub(crate) fn find(&self, v: u64) -> Option<usize> {
+        let i = self.lower_bound(v);
+        (i < self.len && self.get(i) == v).then_some(i)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(values: &[u64]) {
+        let bytes = encode(values.iter().copied());
+        let s = Increasing::new(&bytes, values.len()).unwrap();
+        for (i, &v) in values.iter().enumerate() {
+            assert_eq!(s.get(i), v, "number {i} of {}", values.len());
+            assert_eq!(s.find(v), Some(i));
+            for probe in [v.saturating_sub(1), v, v.saturating_add(1)] {
+                assert_eq!(s.lower_bound(probe), values.partition_point(|&x| x < probe));
+            }
+        }
+        assert_eq!(s.lower_bound(u64::MAX), values.partition_point(|&x| x < u64::MAX));
+        assert_eq!(s.lower_bound(0), 0);
+    }
+
+    #[test]
+    fn bytes_are_as_specified() {
+        let expected = [
+            3, 0, 0, 0, 0, 0, 0, 0, // n
+            5, 0, 0, 0, 0, 0, 0, 0, // first number
+            2, 0, 0, 0, 0, 0, 0, 0, // offset 0, 2 bits each
+            0b11_00_00, // residuals of 5, 6, 10: 0, 0, 3
+            0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(encode([5u64, 6, 10].into_iter()), expected);
+    }
+
+    #[test]
+    fn sequences_round_trip() {
+        check(&[]);
+        check(&[0]);
+        check(&[u64::MAX]);
+        check(&[0, u64::MAX]);
+        check(&(0..1000).collect::<Vec<_>>());
+        check(&(0..63).map(|i| i * (1 << 58)).collect::<Vec<_>>());
+        let mut state = 1u64;
+        for shift in 0..60 {
+            let mut v = 0u64;
+            let mut values = Vec::new();
+            for _ in 0..200 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                match v.checked_add(1 + (state >> (4 + shift))) {
+                    Some(next) => v = next,
+                    None => break,
+                }
+                values.push(v);
+            }
+            check(&values);
+        }
+    }
+}

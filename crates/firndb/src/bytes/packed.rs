@@ -1,0 +1,123 @@
+//! Arrays of unsigned numbers of one bit width, 0 to 32.
+//!
+//! ```text
+//! OFFSET  SIZE                FIELD
+//! 0       ceil(n * bits / 8)  number i occupies bits i*bits .. (i+1)*bits, least significant bit first
+//! ..      8                   zeros, so that any number is inside one 8-byte read
+//! ```
+
+use super::int::u64_at;
+use crate::{Error, Result};
+
+/// Bits that hold every number up to `max`.
+pub(crate) fn width(max: u64) -> u8 {
+    (64 - max.leading_zeros()) as u8
+}
+
+/// Packs numbers that are known to be below `2^bits`.
+pub(crate) struct PackedWriter {
+    bits: u32,
+    acc: u64,
+    filled: u32,
+    out: Vec<u8>,
+}
+
+impl PackedWriter {
+    pub(crate) fn new(bits: u8) -> PackedWriter {
+        debug_assert!(bits <= 32);
+        PackedWriter { bits: u32::from(bits), acc: 0, filled: 0, out: Vec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, v: u32) {
+        debug_assert!(self.bits == 32 || u64::from(v) < 1 << self.bits);
+        self.acc |= u64::from(v) << self.filled;
+        self.filled += self.bits;
+        if self.filled >= 32 {
+            self.out.extend_from_slice(&(self.acc as u32).to_le_bytes());
+            self.acc >>= 32;
+            self.filled -= 32;
+        }
+    }
+
+    /// The bytes, without those that hold no number but with the 8 zeros behind them.
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let rest = self.filled.div_ceil(8) as usize;
+        self.out.extend_from_slice(&self.acc.to_le_bytes()[..rest]);
+        self.out.extend_from_slice(&[0; 8]);
+        self.out
+    }
+}
+
+/// A packed array over bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Packed<'a> {
+    bytes: &'a [u8],
+    bits: u32,
+    mask: u64,
+    len: usize,
+}
+
+impl<'a> Packed<'a> {
+    /// Checks that `bytes` is exactly an array of `len` numbers of `bits` bits.
+    pub(crate) fn new(bytes: &'a [u8], bits: u8, len: usize) -> Result<Packed<'a>> {
+        let size = Self::size(bits, len);
+        if bits > 32 || size != Some(bytes.len()) {
+            return Err(Error::corrupt(format!(
+                "{} bytes do not hold {len} numbers of {bits} bits",
+                bytes.len()
+            )));
+        }
+        Ok(Packed { bytes, bits: u32::from(bits), mask: (1 << bits) - 1, len })
+    }
+
+    /// Bytes of an array of `len` numbers; `None` if it does not fit in memory.
+    pub(crate) fn size(bits: u8, len: usize) -> Option<usize> {
+        Some(len.checked_mul(usize::from(bits))?.div_ceil(8) + 8)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Number `i`; 0 if `i` is out of bounds.
+    #[inline(always)]
+    pub(crate) fn get(&self, i: usize) -> u32 {
+        let bit = i * self.bits as usize;
+        (u64_at(self.bytes, bit >> 3) >> (bit & 7) & self.mask) as u32
+    }
+
+    /// Appends numbers `start..end` to `out`.
+    pub(crate) fn decode(&self, start: usize, end: usize, out: &mut Vec<u32>) {
+        out.extend((start..end).map(|i| self.get(i)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_as_specified() {
+        let mut w = PackedWriter::new(4);
+        [0x1, 0x2, 0xF].into_iter().for_each(|v| w.push(v));
+        // 1 and 2 share the first byte, low half first; then the 8 zeros.
+        assert_eq!(w.finish(), [0x21, 0x0F, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn every_width_round_trips() {
+        for bits in 0..=32u8 {
+            let mask = ((1u64 << bits) - 1) as u32;
+            let values: Vec<u32> = (0..300u32).map(|i| i.wrapping_mul(0x9E37_79B9) & mask).collect();
+            let mut w = PackedWriter::new(bits);
+            values.iter().for_each(|&v| w.push(v));
+            let bytes = w.finish();
+            let packed = Packed::new(&bytes, bits, values.len()).unwrap();
+            let mut all = Vec::new();
+            packed.decode(0, packed.len(), &mut all);
+            assert_eq!(all, values, "{bits} bits");
+            assert!(Packed::new(&bytes, bits, values.len() + 9).is_err());
+        }
+    }
+}
