@@ -1,1 +1,73 @@
-fn main() {}
+//! Automation of this repository: `cargo xtask VERB`.
+//!
+//! One command is continuous integration, so that a machine and a person run the same thing. No
+//! dependencies: this crate builds in seconds and works where nothing but cargo is installed.
+
+mod ci;
+mod suite;
+mod tidy;
+mod tools;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+usage: cargo xtask VERB
+
+  ci                     formatting, clippy, documentation, tidy, all tests
+  test [ARGS]            all tests; ARGS go to `cargo test`
+  tidy                   the rules of the house, checked over the files git knows
+  bench [search] [--peers a,b] [ARGS]
+                         the benchmarks, in release mode
+";
+
+/// What every verb returns: a sentence for people when it failed.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["ci"] => ci::run(),
+        ["test", rest @ ..] => suite::run(rest),
+        ["tidy"] => tidy::run(),
+        ["bench", rest @ ..] => bench(rest),
+        ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        [] => Err(format!("a verb is missing\n\n{HELP}")),
+        other => Err(format!("cannot do `{}`\n\n{HELP}", other.join(" "))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(args: &[&str]) -> Outcome {
+    let mut command = cargo(&["run", "--release", "-p", "firndb-bench", "--"]);
+    command.args(args);
+    finish(&mut command)
+}
+
+/// The root of the repository.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the repository")
+}
+
+/// The cargo that runs this program, at the root of the repository.
+fn cargo(args: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from);
+    let mut command = Command::new(program);
+    command.current_dir(root()).args(args);
+    command
+}
+
+/// Runs a command with this program's own input and output.
+fn finish(command: &mut Command) -> Outcome {
+    let status = command.status().map_err(|e| format!("cannot start {command:?}: {e}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+}

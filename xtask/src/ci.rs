@@ -1,0 +1,32 @@
+//! Continuous integration: the steps in order, each with its name and time, up to the first
+//! failure.
+
+use crate::{Outcome, cargo, finish, suite, tidy};
+use std::time::Instant;
+
+/// Runs every step. The last line on standard output is the sum over all tests.
+pub fn run() -> Outcome {
+    step("fmt", || finish(&mut cargo(&["fmt", "--all", "--", "--check"])))?;
+    step("clippy", || {
+        let args = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        finish(&mut cargo(&args))
+    })?;
+    step("doc", || {
+        let mut command = cargo(&["doc", "--locked", "--no-deps", "--workspace"]);
+        finish(command.env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
+    step("tidy", tidy::run)?;
+    let mut totals = suite::Totals::default();
+    let outcome = step("test", || suite::run_and_count(&["--locked"], &mut totals));
+    println!("{totals}");
+    outcome
+}
+
+fn step(name: &str, work: impl FnOnce() -> Outcome) -> Outcome {
+    println!("== {name}");
+    let start = Instant::now();
+    let outcome = work();
+    let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
+    println!("== {name}: {verdict}, {:.1} s", start.elapsed().as_secs_f64());
+    outcome.map_err(|message| format!("step `{name}`: {message}"))
+}
