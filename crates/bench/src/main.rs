@@ -1,1 +1,3 @@
+//! Workloads, peers and reports.
+
 fn main() {}

@@ -1,1 +1,3 @@
+//! The command line of FirnDB.
+
 fn main() {}

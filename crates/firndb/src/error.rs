@@ -1,6 +1,8 @@
-//! One error for the whole library: a kind to branch on, a sentence for people, and where it happened.
+//! One error for the whole library: a kind to branch on, a sentence for people, and where it
+//! happened.
 //!
-//! Every front end (command line, server, bindings) maps [`ErrorKind`] through one table; nobody parses messages.
+//! Every front end (command line, server, bindings) maps [`ErrorKind`] through one table; nobody
+//! parses messages.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,9 +14,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A value given by the caller breaks a stated limit or names something that does not exist in the schema.
+    /// A value given by the caller breaks a stated limit or names something that does not exist in
+    /// the schema.
     InvalidArgument,
-    /// There is no store, file or partition of this name. (An absent key is `None`, never an error.)
+    /// There is no store, file or partition of this name. (An absent key is `None`, never an
+    /// error.)
     NotFound,
     /// The call would overwrite something that exists.
     AlreadyExists,
@@ -46,7 +50,8 @@ impl ErrorKind {
         ErrorKind::Cancelled,
     ];
 
-    /// Exit code of the command line for an error of this kind (0 is success, 1 a failure of the program itself).
+    /// Exit code of the command line for an error of this kind (0 is success, 1 a failure of the
+    /// program itself).
     pub fn exit_code(self) -> u8 {
         match self {
             ErrorKind::InvalidArgument => 2,
@@ -214,7 +219,9 @@ mod tests {
 
     #[test]
     fn an_error_says_where() {
-        let e = Error::corrupt("checksum of the footer is 1, expected 2").at(64).in_file(Path::new("a.firn"));
+        let e = Error::corrupt("checksum of the footer is 1, expected 2")
+            .at(64)
+            .in_file(Path::new("a.firn"));
         assert_eq!(
             e.to_string(),
             "a.firn at byte 64: corrupt: checksum of the footer is 1, expected 2"

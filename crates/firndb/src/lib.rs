@@ -1,7 +1,7 @@
 //! FirnDB: embedded storage for data that is written once or in bursts and read all the time.
 //!
-//! This release holds the **Collection**: documents in immutable partitions that are filtered, sorted, counted,
-//! faceted and grouped, and of which one can be replaced while queries run.
+//! This release holds the **Collection**: documents in immutable partitions that are filtered,
+//! sorted, counted, faceted and grouped, and of which one can be replaced while queries run.
 
 mod error;
 mod bytes;

@@ -3,11 +3,10 @@
 //! Each rule is a pure function from text to findings, with a test that shows it catching
 //! something. This file only reads the files and hands them to the rules:
 //!
-//! - [`rust`]: heads, columns, forbidden words, who may touch the disk, unsafe code, byte order,
-//! layers;
+//! - [`rust`]: heads, columns, forbidden words, unsafe code, who may touch files and bytes, layers;
 //! - [`ratchet`]: lengths of files and functions;
-//! - [`paths`]: names in the read and write paths that module heads tell;
-//! - [`pages`]: links, lengths of the pages, sizes of files, paths of somebody's machine;
+//! - [`paths`]: names in the read and write paths that the heads of modules tell;
+//! - [`pages`]: links, lengths of pages, sizes of files, paths of somebody's machine;
 //! - [`dependencies`]: the dependency tree of the library.
 
 mod dependencies;

@@ -4,7 +4,8 @@ use super::value::Value;
 
 /// One document to be built into a partition: field values and a payload of any bytes.
 ///
-/// A field set several times is multi-valued; its values form a set (order and repetitions are not kept).
+/// A field set several times is multi-valued; its values form a set (order and repetitions are not
+/// kept).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     pub(crate) fields: Vec<(String, Value)>,

@@ -1,12 +1,13 @@
-//! What can be asked: a tree of conditions, an order, a page. Data only; [`super::parse`] reads the text form.
+//! What can be asked: a tree of conditions, an order, a page. Data only; [`super::parse`] reads the
+//! text form.
 
 use super::value::Value;
 use std::fmt;
 
 /// A condition on documents. Build it with the functions of this module or parse it from text.
 ///
-/// A condition on a field holds for a document if any of the field's values satisfies it; a document without the
-/// field satisfies none of them (and therefore satisfies their negation).
+/// A condition on a field holds for a document if any of the field's values satisfies it; a
+/// document without the field satisfies none of them (and therefore satisfies their negation).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
     /// Every document.
@@ -90,7 +91,10 @@ pub fn between(field: impl Into<String>, low: impl Into<Value>, high: impl Into<
 }
 
 /// The field is one of `values`.
-pub fn is_in<V: Into<Value>>(field: impl Into<String>, values: impl IntoIterator<Item = V>) -> Filter {
+pub fn is_in<V: Into<Value>>(
+    field: impl Into<String>,
+    values: impl IntoIterator<Item = V>,
+) -> Filter {
     Filter::In(field.into(), values.into_iter().map(Into::into).collect())
 }
 
@@ -139,8 +143,9 @@ pub fn desc(field: impl Into<String>) -> OrderBy {
     OrderBy { field: field.into(), descending: true }
 }
 
-/// A query for a page of documents. Ties of the order are broken by partition (in the order of their names), then
-/// document, so that pages never overlap or miss; without an order that is the whole order.
+/// A query for a page of documents. Ties of the order are broken by partition (in the order of
+/// their names), then document, so that pages never overlap or miss; without an order that is the
+/// whole order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
     /// Which documents.
@@ -153,7 +158,8 @@ pub struct Query {
     pub limit: Option<u64>,
     /// Return only what comes after this place of the order ("search after").
     pub after: Option<Cursor>,
-    /// Count all matches of the filter in the same pass (skip, limit and `after` do not change the count).
+    /// Count all matches of the filter in the same pass (skip, limit and `after` do not change the
+    /// count).
     pub count: bool,
 }
 
@@ -195,7 +201,8 @@ impl Query {
 }
 
 /// A place in the order of a query: the keys of a hit, its partition's name, its document number.
-/// It stays meaningful when partitions are replaced; [`fmt::Display`] and [`Cursor::parse`] carry it as text.
+/// It stays meaningful when partitions are replaced; [`fmt::Display`] and [`Cursor::parse`] carry
+/// it as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cursor {
     /// The values of the order's fields; `None` where the document has none.
@@ -217,7 +224,9 @@ impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Filter::All => f.write_str("all"),
-            Filter::Compare(field, op, value) => write!(f, "{} {} {value}", Name(field), op.symbol()),
+            Filter::Compare(field, op, value) => {
+                write!(f, "{} {} {value}", Name(field), op.symbol())
+            }
             Filter::In(field, values) => {
                 write!(f, "{} in (", Name(field))?;
                 join(f, values, ", ")?;
@@ -272,7 +281,8 @@ fn join<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T], separator: &st
     Ok(())
 }
 
-/// A field's name as the query language writes it: bare if it is a plain identifier, else in double quotes.
+/// A field's name as the query language writes it: bare if it is a plain identifier, else in double
+/// quotes.
 struct Name<'a>(&'a str);
 
 impl fmt::Display for Name<'_> {

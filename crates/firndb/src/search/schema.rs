@@ -1,4 +1,5 @@
-//! The schema of a partition: named, typed fields with roles; the order of documents; the form of payloads.
+//! The schema of a partition: named, typed fields with roles; the order of documents; the form of
+//! payloads.
 
 use super::query::OrderBy;
 use crate::{Error, Result};
@@ -60,7 +61,8 @@ impl Type {
 pub struct Roles {
     /// Conditions and facets on the field.
     pub filterable: bool,
-    /// Order by the field; single-valued fields only. A sortable field's value can be read back by document.
+    /// Order by the field; single-valued fields only. A sortable field's value can be read back by
+    /// document.
     pub sortable: bool,
     /// The field's values can be read back by document.
     pub stored: bool,
@@ -139,8 +141,8 @@ pub enum Payload {
     /// As they are: a payload is read without a copy.
     #[default]
     Raw,
-    /// Blocks of about 16 KiB compressed by zstd at this level, optionally with a dictionary trained on the
-    /// partition's first payloads.
+    /// Blocks of about 16 KiB compressed by zstd at this level, optionally with a dictionary
+    /// trained on the partition's first payloads.
     Zstd {
         /// zstd level, 1 to 19.
         level: i32,
@@ -169,8 +171,9 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Schema-free use: a field comes into being with the first document that brings it, with the type of that
-    /// value and with `roles`; documents may lack it; it may be multi-valued unless `roles` has sortable.
+    /// Schema-free use: a field comes into being with the first document that brings it, with the
+    /// type of that value and with `roles`; documents may lack it; it may be multi-valued unless
+    /// `roles` has sortable.
     pub fn dynamic(roles: Roles) -> Schema {
         Schema { dynamic: Some(roles), ..Schema::default() }
     }
@@ -194,7 +197,8 @@ impl Schema {
         }
         if field.multi && field.roles.sortable {
             return Err(Error::invalid(format!(
-                "field `{name}` is multi-valued and sortable; several values have no place in one order"
+                "field `{name}` is multi-valued and sortable; \
+                 several values have no place in one order"
             )));
         }
         if self.fields.len() == MAX_FIELDS {
@@ -204,8 +208,9 @@ impl Schema {
         Ok(())
     }
 
-    /// Keeps the documents of a partition in this order instead of the order they were added in (ties keep it).
-    /// Queries that order by it, or by a prefix of it, stop early; runs of equal values take no space.
+    /// Keeps the documents of a partition in this order instead of the order they were added in
+    /// (ties keep it). Queries that order by it, or by a prefix of it, stop early; runs of equal
+    /// values take no space.
     pub fn order_by(mut self, order: impl IntoIterator<Item = OrderBy>) -> Result<Schema> {
         self.order = order.into_iter().collect();
         for key in &self.order {

@@ -1,15 +1,17 @@
 //! Values of documents, and the order-preserving keys under which they are stored.
 //!
-//! A value compares as its key does, so that sorted dictionaries, ranges and sorting need no knowledge of types:
+//! A value compares as its key does, so that sorted dictionaries, ranges and sorting need no
+//! knowledge of types:
 //!
 //! | type | key | rule |
 //! |---|---|---|
 //! | bool | u64 | false = 0, true = 1 |
 //! | u64 | u64 | the value |
 //! | i64, timestamp | u64 | the value with its sign bit flipped |
-//! | f64 | u64 | IEEE 754 bits: positive numbers with the sign bit set, negative numbers with all bits flipped; -0.0 is stored as 0.0; infinities are values; NaN is refused |
+//! | f64 | u64 | IEEE 754 bits: sign bit set if positive, all bits flipped if negative |
 //! | string, bytes | bytes | UTF-8 or the bytes as given, compared as unsigned bytes |
 //!
+//! Of f64, -0.0 is stored as 0.0, infinities are values, and NaN is refused.
 //! The f64 rule is that of "Float radix sort" (Herf, 2001), also used by Lucene's `NumericUtils`.
 
 use super::schema::Type;
@@ -64,7 +66,8 @@ value_from! {
     bool => Bool as bool, i8 => I64 as i64, i16 => I64 as i64, i32 => I64 as i64, i64 => I64 as i64,
     u8 => U64 as u64, u16 => U64 as u64, u32 => U64 as u64, u64 => U64 as u64,
     f32 => F64 as f64, f64 => F64 as f64,
-    &str => Str as String, String => Str as String, &[u8] => Bytes as Vec<u8>, Vec<u8> => Bytes as Vec<u8>,
+    &str => Str as String, String => Str as String,
+    &[u8] => Bytes as Vec<u8>, Vec<u8> => Bytes as Vec<u8>,
 }
 
 impl fmt::Display for Value {
@@ -96,8 +99,8 @@ pub fn timestamp_to_text(micros: i64) -> String {
     }
 }
 
-/// Reads RFC 3339 (`2013-01-01T05:15:00Z`, any offset), a date and time without offset (taken as UTC) or a date
-/// alone (its midnight in UTC) as microseconds since the epoch.
+/// Reads RFC 3339 (`2013-01-01T05:15:00Z`, any offset), a date and time without offset (taken as
+/// UTC) or a date alone (its midnight in UTC) as microseconds since the epoch.
 pub fn timestamp_from_text(text: &str) -> Option<i64> {
     if let Ok(t) = text.parse::<jiff::Timestamp>() {
         return Some(t.as_microsecond());
@@ -146,7 +149,11 @@ pub(crate) fn encode(ty: Type, value: &Value) -> Result<Key> {
         (Type::U64, v) => Key::Fixed(as_u64(v).ok_or_else(wrong)?),
         (Type::F64, v) => {
             let number = as_f64(v).ok_or_else(wrong)?;
-            let nan = || Error::invalid("NaN cannot be stored: it has no place in an order; leave the field out");
+            let nan = || {
+                Error::invalid(
+                    "NaN cannot be stored: it has no place in an order; leave the field out",
+                )
+            };
             Key::Fixed(f64_to_key(number).ok_or_else(nan)?)
         }
         (Type::Timestamp, Value::Timestamp(v)) => Key::Fixed(i64_to_key(*v)),
@@ -175,7 +182,8 @@ pub(crate) fn decode_bytes(ty: Type, key: &[u8]) -> Result<Value> {
     if ty != Type::String {
         return Ok(Value::Bytes(key.to_vec()));
     }
-    let text = std::str::from_utf8(key).map_err(|_| Error::corrupt("a string is not valid UTF-8"))?;
+    let text =
+        std::str::from_utf8(key).map_err(|_| Error::corrupt("a string is not valid UTF-8"))?;
     Ok(Value::Str(text.to_string()))
 }
 
@@ -183,7 +191,9 @@ fn as_i64(value: &Value) -> Option<i64> {
     match value {
         Value::I64(v) => Some(*v),
         Value::U64(v) => i64::try_from(*v).ok(),
-        Value::F64(v) if *v == v.trunc() && (-(2f64.powi(63))..2f64.powi(63)).contains(v) => Some(*v as i64),
+        Value::F64(v) if *v == v.trunc() && (-(2f64.powi(63))..2f64.powi(63)).contains(v) => {
+            Some(*v as i64)
+        }
         _ => None,
     }
 }
