@@ -6,7 +6,7 @@
 //! - [`rust`]: heads, columns, forbidden words, unsafe code, who may touch files and bytes, layers;
 //! - [`ratchet`]: lengths of files and functions;
 //! - [`paths`]: names in the read and write paths that the heads of modules tell;
-//! - [`pages`]: links, lengths of pages, sizes of files, paths of somebody's machine;
+//! - [`pages`]: links, the example, lengths of pages, sizes of files, paths of somebody's machine;
 //! - [`dependencies`]: the dependency tree of the library.
 
 mod dependencies;
@@ -84,6 +84,8 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
     }
     findings
         .extend(pages::check_lengths(|name| tree.contains_key(name).then(|| text(name).into())));
+    let example = text("crates/firndb/examples/search.rs");
+    findings.extend(pages::check_example("README.md", &text("README.md"), &example));
     findings.extend(dependencies::check(&text(dependencies::FILE), packages));
     findings
 }
@@ -133,7 +135,8 @@ mod tests {
         let tree = bad.map(|(name, text)| (name.to_string(), text.as_bytes().to_vec())).into();
         let findings = check(&tree, "firndb v1\nserde v1\n");
         let all: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
-        let expected = ["`unsafe`", "`lost`", "no.md", "serde", "crates/gone.rs", "CHANGELOG.md"];
+        let expected =
+            ["`unsafe`", "`lost`", "no.md", "serde", "crates/gone.rs", "CHANGELOG.md", "example"];
         for word in expected {
             assert!(all.contains(word), "nothing about {word} in:\n{all}");
         }

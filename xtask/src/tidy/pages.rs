@@ -1,4 +1,4 @@
-//! Rules for pages and for files of any kind: links, lengths, sizes, paths of somebody's machine.
+//! Rules for pages and for files of any kind: links, examples, lengths, sizes, machine paths.
 
 use super::Finding;
 use super::source::line_of;
@@ -72,6 +72,17 @@ pub fn check_links(name: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec
     findings
 }
 
+/// Checks that the first Rust block of a page stands, indentation aside, in the example it shows.
+pub fn check_example(name: &str, text: &str, example: &str) -> Vec<Finding> {
+    let trim = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let block = text.split("\n```rust").nth(1).and_then(|rest| rest.split("\n```").next());
+    let code = block.and_then(|block| block.split_once('\n')).map(|(_, code)| trim(code));
+    match code.filter(|code| trim(example).contains(code)) {
+        Some(_) => Vec::new(),
+        None => vec![Finding::new(name, 0, "the Rust block is not a part of the example")],
+    }
+}
+
 /// Whether `path` is a file of the list or a folder that holds one.
 pub fn names_something<'a>(path: &str, mut files: impl Iterator<Item = &'a String>) -> bool {
     let folder = format!("{path}/");
@@ -134,6 +145,17 @@ mod tests {
         let expected = ["CONTRIBUTING.md: 61 lines; at most 60", "CHANGELOG.md: is missing"];
         assert_eq!(messages(found), expected);
         assert_eq!(messages(check_lengths(|_| page(251))).len(), 3);
+    }
+
+    #[test]
+    fn the_example_is_the_program_that_is_compiled() {
+        let page = "# A\n\n```rust,ignore\nlet a = 1;\nif a {\n    b();\n}\n```\n";
+        let example = "fn main() {\n    let a = 1;\n    if a {\n        b();\n    }\n}\n";
+        assert_eq!(check_example("a.md", page, example), []);
+        for (page, example) in [(page, "let a = 2;\n"), ("no block\n", example)] {
+            let found = messages(check_example("a.md", page, example));
+            assert_eq!(found, ["a.md: the Rust block is not a part of the example"]);
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
-#![expect(unsafe_code, reason = "mapping a file is unsafe: see the SAFETY note of `Map::of_file`")]
 //! The bytes of a published file, mapped into memory or held in it.
 //!
 //! A map costs nothing to open and nothing per read; the kernel's page cache is the only cache.
 //! The price: an I/O error on a mapped page kills the process with SIGBUS, and so does somebody who
 //! truncates the file meanwhile. The law of this folder (published files never change) rules out
 //! the second; every offset read from a map is checked when used, not only when opened.
+
+#![expect(unsafe_code, reason = "mapping a file is unsafe: see the SAFETY note of `Map::of_file`")]
 
 use crate::{Error, ErrorKind, Result};
 use memmap2::Mmap;
