@@ -11,8 +11,14 @@
 mod map;
 mod os;
 mod poison;
+#[cfg(test)]
+mod sim;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use map::Map;
+#[cfg(test)]
+pub(crate) use sim::{Fault, SimDisk};
 
 use crate::{Error, ErrorKind, Result};
 use std::fmt;

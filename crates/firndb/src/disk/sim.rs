@@ -1,0 +1,281 @@
+//! A disk in memory that behaves as badly as a real one may.
+//!
+//! It keeps two views: what a running process sees, and what would survive a power cut. Bytes reach
+//! the second by `sync`, names by `sync_dir`, and nothing else does. Every call is an operation with
+//! a running number, counted from 0, so that a test can fail any one of them ([`Fault`]) or cut the
+//! power before it, and then look at every state the disk may be in after the reboot
+//! ([`SimDisk::images`]). The sweeps of `sim/sweep.rs` do this for all numbers in turn:
+//!
+//! ```text
+//! let base = SimDisk::new();                      // prepare what is there before
+//! base.each_crash(SEED, 20, |disk| workload(disk), |label, acknowledged, image| ...);
+//! ```
+
+mod disk;
+mod image;
+mod sweep;
+mod tests;
+
+use super::parent;
+use crate::{Error, Result};
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// EIO, and the operation had no effect. A sync that fails loses what it should have saved.
+    Io,
+    /// ENOSPC, for operations that need space; the others succeed.
+    NoSpace,
+    /// As `NoSpace`, but an append leaves the first half of its bytes in the file.
+    Short,
+}
+
+/// See the head of this file. Clones of the `Arc` are the same disk.
+#[derive(Debug)]
+pub(crate) struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    /// What a running process sees.
+    names: Names,
+    /// The names that survive a power cut; `pending` may follow.
+    durable: Names,
+    /// Changes of names that no `sync_dir` has made durable, oldest first.
+    pending: Vec<Change>,
+    /// Files by number; a file without a name stays here, unseen.
+    files: Vec<Content>,
+    /// Numbers of the files that a lock or an `Append` holds.
+    locks: HashSet<usize>,
+    log: Vec<String>,
+    cut: Option<usize>,
+    faults: Option<Faults>,
+}
+
+type Names = BTreeMap<PathBuf, Node>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Node {
+    Dir,
+    File(usize),
+}
+
+/// One atomic change of a directory: every name in it is set, or taken away.
+#[derive(Clone, Debug)]
+struct Change {
+    names: Vec<(PathBuf, Option<Node>)>,
+    /// A `sync_dir` failed on it: no later one makes it durable.
+    doomed: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    /// Length of the part that survives a power cut.
+    synced: usize,
+    /// A sync failed: the kernel forgot that the rest was never written.
+    doomed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Faults {
+    from: usize,
+    forever: bool,
+    fault: Fault,
+}
+
+impl SimDisk {
+    /// An empty disk; `/` and `.` exist.
+    pub(crate) fn new() -> Arc<SimDisk> {
+        SimDisk::with(State::default())
+    }
+
+    fn with(state: State) -> Arc<SimDisk> {
+        Arc::new(SimDisk { state: Arc::new(Mutex::new(state)) })
+    }
+
+    /// The same bytes and names, synced and not, on a disk of its own: no locks, no faults, and
+    /// operations counted from 0.
+    pub(crate) fn fork(&self) -> Arc<SimDisk> {
+        let State { names, durable, pending, files, .. } = self.state().clone();
+        SimDisk::with(State { names, durable, pending, files, ..State::default() })
+    }
+
+    /// Number of operations so far.
+    pub(crate) fn ops(&self) -> usize {
+        self.state().log.len()
+    }
+
+    /// The operations so far, one line each.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.state().log.clone()
+    }
+
+    /// Operation `n` fails.
+    pub(crate) fn fail_at(&self, n: usize, fault: Fault) {
+        self.state().faults = Some(Faults { from: n, forever: false, fault });
+    }
+
+    /// Operation `n` and all after it fail, until [`SimDisk::heal`].
+    pub(crate) fn fail_from(&self, n: usize, fault: Fault) {
+        self.state().faults = Some(Faults { from: n, forever: true, fault });
+    }
+
+    /// No operation fails any more. What failed syncs lost stays lost.
+    pub(crate) fn heal(&self) {
+        self.state().faults = None;
+    }
+
+    /// The power goes before operation `n`: the `n` operations before it happened, nothing after.
+    pub(crate) fn crash_at(&self, n: usize) {
+        self.state().cut = Some(n);
+    }
+
+    /// Every file and its bytes, as a running process sees them.
+    pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let state = self.state();
+        let file = |(path, node): (&PathBuf, &Node)| match node {
+            Node::File(id) => Some((path.clone(), state.files[*id].bytes.clone())),
+            Node::Dir => None,
+        };
+        state.names.iter().filter_map(file).collect()
+    }
+
+    /// Puts a file there, durably and in no operation: for tests that corrupt or prepare files.
+    pub(crate) fn write_raw(&self, path: &Path, bytes: &[u8]) {
+        let mut state = self.state();
+        let dirs = path.ancestors().skip(1).filter(|dir| !is_root(dir));
+        let id = state.files.len();
+        let nodes: Vec<_> = dirs.map(|dir| (dir.to_path_buf(), Node::Dir)).collect();
+        for (name, node) in nodes.into_iter().chain([(path.to_path_buf(), Node::File(id))]) {
+            state.names.insert(name.clone(), node);
+            state.durable.insert(name, node);
+        }
+        // An older change of this name must not come back over it.
+        state.pending.retain(|change| change.names.iter().all(|(name, _)| name != path));
+        state.files.push(Content { bytes: bytes.to_vec(), synced: bytes.len(), doomed: false });
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl State {
+    /// Counts an operation; `Some` if it is to fail.
+    fn begin(&mut self, verb: &str, path: &Path) -> Result<Option<Error>> {
+        let n = self.log.len();
+        if self.cut.is_some_and(|cut| n >= cut) {
+            return Err(Error::io(verb, path, io::Error::other("power cut")));
+        }
+        self.log.push(format!("{n}: {verb} {}", path.display()));
+        let hit = |f: &&Faults| if f.forever { n >= f.from } else { n == f.from };
+        let Some(Faults { fault, .. }) = self.faults.as_ref().filter(hit) else { return Ok(None) };
+        let error = match fault {
+            Fault::Io => io::Error::other("simulated EIO"),
+            _ if matches!(verb, "list" | "map" | "remove") => return Ok(None),
+            _ => io::Error::from(io::ErrorKind::StorageFull),
+        };
+        Ok(Some(Error::io(verb, path, error)))
+    }
+
+    /// Counts an operation that has no effect when it fails.
+    fn step(&mut self, verb: &str, path: &Path) -> Result<()> {
+        self.begin(verb, path)?.map_or(Ok(()), Err)
+    }
+
+    fn is_dir(&self, path: &Path) -> bool {
+        is_root(path) || self.names.get(path) == Some(&Node::Dir)
+    }
+
+    /// The number of the file `path`.
+    fn file(&self, verb: &str, path: &Path) -> Result<usize> {
+        match self.names.get(path) {
+            Some(Node::File(id)) => Ok(*id),
+            Some(Node::Dir) => Err(Error::io(verb, path, io::ErrorKind::IsADirectory.into())),
+            None => Err(Error::io(verb, path, io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// Changes names as a running process sees them; a `sync_dir` makes it durable.
+    fn change(&mut self, verb: &str, names: Vec<(PathBuf, Option<Node>)>) -> Result<()> {
+        for (path, _) in &names {
+            if !self.is_dir(parent(path)) {
+                return Err(Error::io(verb, path, io::ErrorKind::NotFound.into()));
+            }
+        }
+        let change = Change { names, doomed: false };
+        change.apply(&mut self.names);
+        self.pending.push(change);
+        Ok(())
+    }
+
+    fn create(&mut self, verb: &str, path: &Path) -> Result<usize> {
+        let id = self.files.len();
+        self.change(verb, vec![(path.to_path_buf(), Some(Node::File(id)))])?;
+        self.files.push(Content::default());
+        Ok(id)
+    }
+
+    fn sync_dir(&mut self, dir: &Path) -> Result<()> {
+        let failed = self.begin("sync_dir", dir)?;
+        if !self.is_dir(dir) {
+            return Err(Error::io("sync_dir", dir, io::ErrorKind::NotFound.into()));
+        }
+        let pending = std::mem::take(&mut self.pending);
+        if let Some(error) = failed {
+            let doom =
+                |change: Change| Change { doomed: change.doomed || change.is_in(dir), ..change };
+            self.pending = pending.into_iter().map(doom).collect();
+            return Err(error);
+        }
+        self.pending = settle(&mut self.durable, pending, |_, c| c.is_in(dir) && !c.doomed);
+        Ok(())
+    }
+}
+
+impl Change {
+    fn is_in(&self, dir: &Path) -> bool {
+        self.names.iter().all(|(name, _)| parent(name) == dir)
+    }
+
+    fn apply(&self, names: &mut Names) {
+        for (name, node) in &self.names {
+            match node {
+                Some(node) => names.insert(name.clone(), *node),
+                None => names.remove(name),
+            };
+        }
+    }
+}
+
+/// Applies the changes that `keep` wants, in order, and returns the others.
+///
+/// File systems may reorder changes of different names, never changes of one name: what shares a
+/// name with a change left behind stays behind with it.
+fn settle(
+    names: &mut Names,
+    changes: Vec<Change>,
+    keep: impl Fn(usize, &Change) -> bool,
+) -> Vec<Change> {
+    let mut behind = Vec::new();
+    let mut stuck = HashSet::new();
+    for (n, change) in changes.into_iter().enumerate() {
+        if keep(n, &change) && !change.names.iter().any(|(name, _)| stuck.contains(name)) {
+            change.apply(names);
+        } else {
+            stuck.extend(change.names.iter().map(|(name, _)| name.clone()));
+            behind.push(change);
+        }
+    }
+    behind
+}
+
+fn is_root(path: &Path) -> bool {
+    [Path::new("/"), Path::new("."), Path::new("")].contains(&path)
+}

@@ -1,0 +1,154 @@
+//! The calls of [`Disk`] on the simulated disk: the same steps and errors as in `os.rs`.
+
+use super::super::poison::Poison;
+use super::super::{Append, Disk, Map, locked, parent};
+use super::{Fault, Faults, Node, SimDisk, State, is_root};
+use crate::{Error, Result};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+impl Disk for SimDisk {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        // The same steps as on the real disk, each an operation.
+        let mut state = self.state();
+        let mut missing = Vec::new();
+        let mut next = dir;
+        while !is_root(next) && !state.names.contains_key(next) {
+            missing.push(next);
+            next = parent(next);
+        }
+        state.sync_dir(parent(next))?;
+        for dir in missing.into_iter().rev() {
+            state.step("create_dir", dir)?;
+            state.change("create_dir", vec![(dir.to_path_buf(), Some(Node::Dir))])?;
+            state.sync_dir(parent(dir))?;
+        }
+        Ok(())
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut state = self.state();
+        state.step("list", dir)?;
+        if !state.is_dir(dir) {
+            return Err(Error::io("list", dir, io::ErrorKind::NotFound.into()));
+        }
+        let files = state
+            .names
+            .iter()
+            .filter(|(path, node)| matches!(node, Node::File(_)) && parent(path) == dir);
+        let names = files.filter_map(|(path, _)| path.file_name()?.to_str());
+        let mut names: Vec<String> = names.map(String::from).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
+        let mut state = self.state();
+        state.step("create", path)?;
+        if state.names.contains_key(path) {
+            return Err(Error::io("create", path, io::ErrorKind::AlreadyExists.into()));
+        }
+        let id = state.create("create", path)?;
+        let lock = Lock::take(&self.state, &mut state, id, path)?;
+        Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
+    }
+
+    fn map(&self, path: &Path) -> Result<Map> {
+        let mut state = self.state();
+        state.step("map", path)?;
+        let id = state.file("map", path)?;
+        Ok(Map::from_vec(state.files[id].bytes.clone()))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.step("rename", from)?;
+        if parent(from) != parent(to) {
+            return Err(Error::invalid("a rename stays in its directory").in_file(from));
+        }
+        let id = state.file("rename", from)?;
+        if state.is_dir(to) {
+            return Err(Error::io("rename", to, io::ErrorKind::IsADirectory.into()));
+        }
+        state.change("rename", vec![(from.into(), None), (to.into(), Some(Node::File(id)))])
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.step("remove", path)?;
+        state.file("remove", path)?;
+        state.change("remove", vec![(path.into(), None)])
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.state().sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> {
+        let mut state = self.state();
+        state.step("lock", path)?;
+        let id = match state.names.get(path) {
+            None => state.create("lock", path)?,
+            Some(_) => state.file("lock", path)?,
+        };
+        Ok(Box::new(Lock::take(&self.state, &mut state, id, path)?))
+    }
+}
+
+/// Holds a file's lock until dropped.
+struct Lock {
+    state: Arc<Mutex<State>>,
+    id: usize,
+}
+
+impl Lock {
+    fn take(all: &Arc<Mutex<State>>, state: &mut State, id: usize, path: &Path) -> Result<Lock> {
+        if !state.locks.insert(id) {
+            return Err(locked(path));
+        }
+        Ok(Lock { state: Arc::clone(all), id })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        self.state.lock().unwrap().locks.remove(&self.id);
+    }
+}
+
+struct SimAppend {
+    lock: Lock,
+    path: PathBuf,
+}
+
+impl Append for SimAppend {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut state = self.lock.state.lock().unwrap();
+        let failed = state.begin("append", &self.path)?;
+        let short = matches!(&state.faults, Some(Faults { fault: Fault::Short, .. }));
+        let taken = match failed {
+            None => bytes.len(),
+            Some(_) if short => bytes.len() / 2,
+            Some(_) => 0,
+        };
+        state.files[self.lock.id].bytes.extend_from_slice(&bytes[..taken]);
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let mut state = self.lock.state.lock().unwrap();
+        let failed = state.begin("sync", &self.path)?;
+        let file = &mut state.files[self.lock.id];
+        match failed {
+            Some(error) => {
+                file.doomed = true;
+                Err(error)
+            }
+            None => {
+                file.synced = if file.doomed { file.synced } else { file.bytes.len() };
+                Ok(())
+            }
+        }
+    }
+}

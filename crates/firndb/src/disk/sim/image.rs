@@ -1,0 +1,187 @@
+//! What a disk may look like after a power cut.
+//!
+//! Three things may each be there or not: a change of a name that no `sync_dir` followed, and the
+//! sectors of a file that no `sync` followed, and the file's length up to them. Synced bytes and
+//! names are in every image. A sector is 512 bytes: the most that a drive writes whole.
+
+use super::{Content, Node, SimDisk, State, is_root, parent, settle};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+const SECTOR: usize = 512;
+
+/// What became of the bytes of a file that were not synced.
+#[derive(Clone, Copy)]
+enum Tail {
+    Kept,
+    Dropped,
+    /// The length was written, the bytes were not.
+    Zeros,
+    /// As `Zeros`, on a disk that was used before.
+    Garbage,
+    /// Some sectors of it, up to some sector.
+    Torn,
+}
+
+impl SimDisk {
+    /// Up to `max` states of this disk after a power cut now, all different, each with a label
+    /// that names the cut. First the plain ones (all kept, all lost, only names, only data, one
+    /// thing lost), then random mixtures. The same seed gives the same images.
+    pub(crate) fn images(&self, seed: u64, max: usize) -> Vec<(String, Arc<SimDisk>)> {
+        let state = self.state();
+        let mut found = Images { seen: HashSet::new(), list: Vec::new(), at: state.log.len() };
+        let random = RefCell::new(Random(seed ^ (state.log.len() as u64) << 32));
+        let mut add = |what: String, name: &dyn Fn(usize) -> bool, tail: &dyn Fn(usize) -> Tail| {
+            if found.list.len() < max {
+                found.add(&what, state.image(name, tail, &random));
+            }
+        };
+
+        add("all kept".into(), &|_| true, &|_| Tail::Kept);
+        add("all dropped".into(), &|_| false, &|_| Tail::Dropped);
+        for (what, tail) in
+            [("dropped", Tail::Dropped), ("zeros", Tail::Zeros), ("garbage", Tail::Garbage)]
+        {
+            add(format!("names kept, data {what}"), &|_| true, &|_| tail);
+        }
+        add("names dropped, data kept".into(), &|_| false, &|_| Tail::Kept);
+        for n in 0..state.pending.len() {
+            add(format!("name change {n} lost"), &|i| i != n, &|_| Tail::Kept);
+            add(format!("only name change {n} kept"), &|i| i == n, &|_| Tail::Kept);
+        }
+        for id in (0..state.files.len()).filter(|&id| state.files[id].is_unsynced()) {
+            let lost = |i| if i == id { Tail::Dropped } else { Tail::Kept };
+            add(format!("data of file {id} lost"), &|_| true, &lost);
+        }
+        if !state.pending.is_empty() || state.files.iter().any(Content::is_unsynced) {
+            for n in 0..4 * max {
+                let chance = random.borrow_mut().below(4);
+                let name = |_| random.borrow_mut().below(4) >= chance;
+                add(format!("mixture {n} of seed {seed}"), &name, &|_| random.borrow_mut().tail());
+            }
+        }
+        found.list
+    }
+}
+
+struct Images {
+    seen: HashSet<u64>,
+    list: Vec<(String, Arc<SimDisk>)>,
+    at: usize,
+}
+
+impl Images {
+    fn add(&mut self, what: &str, image: State) {
+        if self.seen.insert(image.digest()) {
+            let label = format!("power cut before operation {}, {what}", self.at);
+            self.list.push((label, SimDisk::with(image)));
+        }
+    }
+}
+
+impl State {
+    /// The disk after a reboot: the pending changes of which `name` says so, by number, and of each
+    /// file what `tail` says, by number.
+    fn image(
+        &self,
+        name: &dyn Fn(usize) -> bool,
+        tail: &dyn Fn(usize) -> Tail,
+        random: &RefCell<Random>,
+    ) -> State {
+        let mut names = self.durable.clone();
+        settle(&mut names, self.pending.clone(), |n, _| name(n));
+        let mut image = State::default();
+        for (path, node) in names {
+            // A directory that was lost took its files along. Parents sort before children.
+            let dir = parent(&path);
+            if !is_root(dir) && image.names.get(dir) != Some(&Node::Dir) {
+                continue;
+            }
+            let node = match node {
+                Node::Dir => Node::Dir,
+                Node::File(id) => {
+                    let bytes = self.files[id].after_cut(tail(id), &mut random.borrow_mut());
+                    image.files.push(Content { synced: bytes.len(), bytes, doomed: false });
+                    Node::File(image.files.len() - 1)
+                }
+            };
+            image.names.insert(path, node);
+        }
+        image.durable = image.names.clone();
+        image
+    }
+
+    fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (path, node) in &self.names {
+            path.hash(&mut hasher);
+            match node {
+                Node::Dir => 0.hash(&mut hasher),
+                Node::File(id) => self.files[*id].bytes.hash(&mut hasher),
+            }
+        }
+        hasher.finish()
+    }
+}
+
+impl Content {
+    fn is_unsynced(&self) -> bool {
+        self.synced < self.bytes.len()
+    }
+
+    /// The bytes that are left: what was synced, and of the rest what `tail` says.
+    fn after_cut(&self, tail: Tail, random: &mut Random) -> Vec<u8> {
+        let length = self.bytes.len();
+        let mut left = self.bytes[..self.synced].to_vec();
+        match tail {
+            Tail::Kept if !self.doomed => left.extend_from_slice(&self.bytes[self.synced..]),
+            Tail::Dropped => {}
+            Tail::Kept | Tail::Zeros => left.resize(length, 0),
+            Tail::Garbage => left.extend((self.synced..length).map(|_| random.next() as u8)),
+            Tail::Torn => {
+                let sectors = (length - self.synced).div_ceil(SECTOR) as u64;
+                let end = self.synced / SECTOR + random.below(sectors + 2) as usize;
+                let in_order = random.below(2) == 0;
+                while left.len() < length.min(end * SECTOR) {
+                    let from = left.len();
+                    let to = length.min((from / SECTOR + 1) * SECTOR);
+                    match random.below(4) {
+                        0 if !in_order => left.resize(to, 0),
+                        1 if !in_order => left.extend((from..to).map(|_| random.next() as u8)),
+                        _ if self.doomed => left.resize(to, 0),
+                        _ => left.extend_from_slice(&self.bytes[from..to]),
+                    }
+                }
+            }
+        }
+        left
+    }
+}
+
+/// SplitMix64: enough for choosing, the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn tail(&mut self) -> Tail {
+        match self.below(6) {
+            0 => Tail::Kept,
+            1 => Tail::Dropped,
+            2 => Tail::Zeros,
+            3 => Tail::Garbage,
+            _ => Tail::Torn,
+        }
+    }
+}

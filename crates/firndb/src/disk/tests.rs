@@ -1,0 +1,330 @@
+//! One suite of behaviour for the real disk and the simulated one, then what `publish` promises
+//! under faults and power cuts, then the proof that a broken `publish` would not pass.
+
+use super::*;
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const SEED: u64 = 20_260_801;
+
+/// A directory that is removed at the end of its test.
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new() -> TempDir {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("firndb-disk-{}-{n}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        TempDir(dir)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a test of behaviour on both disks.
+fn on_both(test: impl Fn(&dyn Disk, &Path)) {
+    let temp = TempDir::new();
+    test(&*os(), &temp.0.join("store"));
+    test(&*SimDisk::new(), Path::new("/tmp/store"));
+}
+
+fn kind<T>(result: Result<T>) -> ErrorKind {
+    match result {
+        Ok(_) => panic!("this call should have failed"),
+        Err(e) => {
+            assert!(e.file().is_some(), "the error must name a file: {e}");
+            e.kind()
+        }
+    }
+}
+
+fn put(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
+    publish(disk, path, |file| bytes.chunks(700).try_for_each(|part| file.append(part)))
+}
+
+#[test]
+fn files_grow_and_are_mapped() {
+    on_both(|disk, dir| {
+        assert_eq!(kind(disk.create(&dir.join("a"))), ErrorKind::NotFound);
+        disk.create_dir_all(dir).unwrap();
+        disk.create_dir_all(dir).unwrap();
+        let spill = dir.join("spill");
+        let mut file = disk.create(&spill).unwrap();
+        assert_eq!(kind(disk.create(&spill)), ErrorKind::AlreadyExists);
+        assert!(disk.map(&spill).unwrap().is_empty());
+        file.append(b"snow").unwrap();
+        file.append(b"").unwrap();
+        file.append(b"fall").unwrap();
+        file.sync().unwrap();
+        let map = disk.map(&spill).unwrap();
+        let clone = map.clone();
+        drop((file, map));
+        disk.remove(&spill).unwrap();
+        assert_eq!(&*clone, b"snowfall", "a map outlives the name of its file");
+        assert_eq!(kind(disk.map(&spill)), ErrorKind::NotFound);
+        assert_eq!(kind(disk.remove(&spill)), ErrorKind::NotFound);
+        assert_eq!(kind(disk.map(dir)), ErrorKind::Io, "a directory is not a file");
+    });
+}
+
+#[test]
+fn names_are_listed_renamed_and_removed() {
+    on_both(|disk, dir| {
+        assert_eq!(kind(disk.list(dir)), ErrorKind::NotFound);
+        assert_eq!(kind(disk.sync_dir(dir)), ErrorKind::NotFound);
+        disk.create_dir_all(&dir.join("nested/deeper")).unwrap();
+        assert!(disk.list(dir).unwrap().is_empty(), "directories are not listed");
+        for name in ["b", "a10", "a9"] {
+            disk.create(&dir.join(name)).unwrap().append(name.as_bytes()).unwrap();
+        }
+        disk.create(&dir.join("nested/c")).unwrap();
+        assert_eq!(disk.list(dir).unwrap(), ["a10", "a9", "b"]);
+        disk.rename(&dir.join("a9"), &dir.join("b")).unwrap();
+        assert_eq!(disk.list(dir).unwrap(), ["a10", "b"]);
+        assert_eq!(&*disk.map(&dir.join("b")).unwrap(), b"a9");
+        assert_eq!(kind(disk.rename(&dir.join("a9"), &dir.join("b"))), ErrorKind::NotFound);
+        disk.sync_dir(dir).unwrap();
+    });
+}
+
+#[test]
+fn a_lock_has_one_holder() {
+    on_both(|disk, dir| {
+        disk.create_dir_all(dir).unwrap();
+        let path = dir.join("lock");
+        let held = disk.lock(&path).unwrap();
+        let refused = disk.lock(&path).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::Locked);
+        assert!(refused.message().contains("close it"), "{refused}");
+        drop(held);
+        drop(disk.lock(&path).unwrap());
+        assert_eq!(disk.list(dir).unwrap(), ["lock"], "the lock file stays");
+
+        let growing = disk.create(&dir.join("growing")).unwrap();
+        assert_eq!(kind(disk.lock(&dir.join("growing"))), ErrorKind::Locked);
+        drop(growing);
+        drop(disk.lock(&dir.join("growing")).unwrap());
+    });
+}
+
+#[test]
+fn publish_is_all_or_nothing() {
+    on_both(|disk, dir| {
+        disk.create_dir_all(dir).unwrap();
+        let path = dir.join("file");
+        assert_eq!(publish(disk, &path, |file| file.append(b"old").map(|()| 3)).unwrap(), 3);
+        let failed: Result<()> = publish(disk, &path, |file| {
+            file.append(b"half")?;
+            assert_eq!(kind(put(disk, &path, b"rival")), ErrorKind::Locked);
+            Err(Error::invalid("no more").in_file(&path))
+        });
+        assert_eq!(kind(failed), ErrorKind::InvalidArgument);
+        assert_eq!(&*disk.map(&path).unwrap(), b"old");
+        assert_eq!(disk.list(dir).unwrap(), ["file"], "no temporary file is left");
+
+        drop(disk.create(&dir.join(".file.tmp")).unwrap()); // As a crash would leave it.
+        put(disk, &path, b"new").unwrap();
+        assert_eq!(&*disk.map(&path).unwrap(), b"new");
+        assert_eq!(disk.list(dir).unwrap(), ["file"]);
+        assert_eq!(kind(put(disk, &dir.join(".."), b"x")), ErrorKind::InvalidArgument);
+    });
+}
+
+#[test]
+fn rivals_never_publish_a_half_file() {
+    const THREADS: u8 = 6;
+    const ROUNDS: usize = 50;
+    let temp = TempDir::new();
+    let path = temp.0.join("file");
+    let won = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for id in 0..THREADS {
+            let (path, won) = (&path, &won);
+            scope.spawn(move || {
+                for _ in 0..ROUNDS {
+                    match put(&os::OsDisk, path, &[id; 3000]) {
+                        Ok(()) => {
+                            won.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(e) => assert_eq!(e.kind(), ErrorKind::Locked, "{e}"),
+                    }
+                    if let Ok(bytes) = fs::read(path) {
+                        assert_eq!(bytes, [bytes[0]; 3000]);
+                    }
+                }
+            });
+        }
+    });
+    assert!(won.into_inner() > 0);
+    assert_eq!(os().list(&temp.0).unwrap(), ["file"]);
+}
+
+#[test]
+fn the_real_disk_lists_and_maps_regular_files_only() {
+    let temp = TempDir::new();
+    fs::write(temp.0.join("file"), b"x").unwrap();
+    std::os::unix::fs::symlink("file", temp.0.join("link")).unwrap();
+    assert_eq!(os().list(&temp.0).unwrap(), ["file"]);
+    assert_eq!(kind(os().map(Path::new("/dev/zero"))), ErrorKind::Io);
+}
+
+#[test]
+fn a_failed_append_or_sync_is_never_repeated() {
+    for (n, fault, left) in [(2, Fault::Short, 5), (2, Fault::Io, 4), (3, Fault::Io, 7)] {
+        let disk = SimDisk::new();
+        let path = Path::new("file");
+        let mut file = disk.create(path).unwrap();
+        disk.fail_at(n, fault);
+        file.append(b"firn").unwrap();
+        let failed = file.append(b"ice").and_then(|()| file.sync());
+        assert_eq!(kind(failed), ErrorKind::Io);
+        let ops = disk.ops();
+        assert_eq!(kind(file.sync()), ErrorKind::Failed);
+        assert_eq!(kind(file.append(b"more")), ErrorKind::Failed);
+        assert_eq!(disk.ops(), ops, "nothing reached the disk");
+        assert_eq!(disk.files()[path].len(), left, "operation {n}, {fault:?}");
+    }
+}
+
+type Publish = fn(&dyn Disk, &Path, &[u8]) -> Result<()>;
+
+const OLD: &[u8] = &[b'o'; 2000];
+const NEW: &[u8] = &[b'n'; 3000];
+
+fn published() -> (Arc<SimDisk>, PathBuf) {
+    let disk = SimDisk::new();
+    let path = PathBuf::from("/store/file");
+    disk.create_dir_all(parent(&path)).unwrap();
+    put(&*disk, &path, OLD).unwrap();
+    (disk.fork(), path)
+}
+
+/// What is wrong with the file, if anything. `done`: what the publish returned.
+fn judge(disk: &SimDisk, path: &Path, done: &Result<()>) -> Option<String> {
+    match disk.files().get(path) {
+        Some(bytes) if bytes == NEW => None,
+        Some(bytes) if bytes == OLD && done.is_err() => None,
+        Some(bytes) if bytes == OLD => Some("the acknowledged content is lost".into()),
+        Some(bytes) => Some(format!("half a file of {} bytes", bytes.len())),
+        None => Some("the file is gone".into()),
+    }
+}
+
+/// The first thing that goes wrong when the power is cut somewhere in this publish.
+fn first_crash_damage(publish: Publish) -> Option<String> {
+    let (base, path) = published();
+    let mut damage = None;
+    let images = base.each_crash(
+        SEED,
+        60,
+        |disk| publish(&*disk, &path, NEW),
+        |label, done, image| {
+            let wrong = judge(&image, &path, done).or_else(|| {
+                // What the crash left must not stand in the way of the next publish.
+                let again = put(&*image, &path, NEW);
+                again.and_then(|()| image.list(parent(&path))).map_or_else(
+                    |e| Some(format!("cannot publish again: {e}")),
+                    |names| (names != ["file"]).then(|| format!("leftovers: {names:?}")),
+                )
+            });
+            damage = damage.take().or(wrong.map(|wrong| format!("{label}: {wrong}")));
+        },
+    );
+    println!("seed {SEED}: {images} images, damage: {damage:?}");
+    assert!(images > 20, "{images} images prove little");
+    damage
+}
+
+/// The first thing that goes wrong when an operation of this publish fails, also when the power
+/// is cut right after.
+fn first_fault_damage(publish: Publish) -> Option<String> {
+    let (base, path) = published();
+    let mut damage = None;
+    let runs = base.each_fault(
+        |disk| publish(&*disk, &path, NEW),
+        |label, done, disk| {
+            let images = disk.images(SEED, 60);
+            for (cut, image) in [("running".to_string(), disk)].into_iter().chain(images) {
+                let wrong = judge(&image, &path, done).map(|w| format!("{label}, {cut}: {w}"));
+                damage = damage.take().or(wrong);
+            }
+        },
+    );
+    println!("seed {SEED}: {runs} runs, damage: {damage:?}");
+    assert!(runs >= 30, "{runs} runs prove little");
+    damage
+}
+
+#[test]
+fn publish_survives_every_power_cut() {
+    assert_eq!(first_crash_damage(put), None);
+}
+
+#[test]
+fn publish_survives_every_failed_operation() {
+    assert_eq!(first_fault_damage(put), None);
+}
+
+#[test]
+fn publish_reports_every_failure_that_keeps_the_new_file_away() {
+    let (base, path) = published();
+    base.each_fault(
+        |disk| put(&*disk, &path, NEW),
+        |label, done, disk| {
+            let new = disk.files()[&path] == NEW;
+            assert!(new || done.is_err(), "{label}: no error, but the old file is still there");
+        },
+    );
+}
+
+/// `publish` by hand, with the steps that a mutant may leave out or swap.
+fn by_hand(disk: &dyn Disk, path: &Path, steps: &[&str]) -> Result<()> {
+    let temporary = temporary(path)?;
+    let mut file = create_anew(disk, &temporary)?;
+    for step in steps {
+        match *step {
+            "append" => file.append(NEW)?,
+            "sync" => file.sync()?,
+            "try to sync" => file.sync().unwrap_or(()),
+            "rename" => disk.rename(&temporary, path)?,
+            "sync_dir" => disk.sync_dir(parent(path))?,
+            "remove old" => disk.remove(path)?,
+            other => panic!("no step {other}"),
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_broken_publish_is_caught() {
+    let whole: Publish =
+        |disk, path, _| by_hand(disk, path, &["append", "sync", "rename", "sync_dir"]);
+    assert_eq!(first_crash_damage(whole), None);
+    assert_eq!(first_fault_damage(whole), None);
+
+    let broken_by_a_cut: [(&str, Publish); 6] = [
+        ("no sync", |d, p, _| by_hand(d, p, &["append", "rename", "sync_dir"])),
+        ("no sync_dir", |d, p, _| by_hand(d, p, &["append", "sync", "rename"])),
+        ("late sync", |d, p, _| by_hand(d, p, &["append", "rename", "sync", "sync_dir"])),
+        ("early sync", |d, p, _| by_hand(d, p, &["sync", "append", "rename", "sync_dir"])),
+        ("gap", |d, p, _| by_hand(d, p, &["append", "sync", "remove old", "rename", "sync_dir"])),
+        ("in place", |d, p, new| {
+            d.remove(p)?;
+            let mut file = d.create(p)?;
+            file.append(new)?;
+            file.sync()?;
+            d.sync_dir(parent(p))
+        }),
+    ];
+    for (name, publish) in broken_by_a_cut {
+        assert!(first_crash_damage(publish).is_some(), "not caught: {name}");
+    }
+    let deaf: Publish = |d, p, _| by_hand(d, p, &["append", "try to sync", "rename", "sync_dir"]);
+    assert_eq!(first_crash_damage(deaf), None, "only a failing sync shows it");
+    assert!(first_fault_damage(deaf).is_some(), "not caught: a failed sync ignored");
+}
