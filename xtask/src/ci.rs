@@ -18,7 +18,7 @@ pub fn run() -> Outcome {
     step("tidy", tidy::run)?;
     let mut totals = suite::Totals::default();
     let outcome = step("test", || suite::run_and_count(&["--locked"], &mut totals));
-    println!("{totals}");
+    totals.print();
     outcome
 }
 

@@ -68,6 +68,24 @@ fn cargo(args: &[&str]) -> Command {
 
 /// Runs a command with this program's own input and output.
 fn finish(command: &mut Command) -> Outcome {
-    let status = command.status().map_err(|e| format!("cannot start {command:?}: {e}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
+    let status = command.status().map_err(|e| format!("cannot start {}: {e}", shown(command)))?;
+    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", shown(command))) }
+}
+
+/// A command as one would type it.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_shown_as_typed() {
+        let mut command = Command::new("/usr/bin/cargo");
+        assert_eq!(shown(command.args(["fmt", "--all"])), "cargo fmt --all");
+    }
 }

@@ -1,6 +1,6 @@
 //! All tests: cargo's output passes through as it comes, and one line sums it up at the end.
 
-use crate::{Outcome, cargo, tools};
+use crate::{Outcome, cargo, shown, tools};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -20,6 +20,13 @@ impl fmt::Display for Totals {
 }
 
 impl Totals {
+    /// Prints the sum on a line of its own; nothing if no test ran, say for an error of a compiler.
+    pub fn print(&self) {
+        if *self != Totals::default() {
+            println!("{self}");
+        }
+    }
+
     /// Adds the counts of a line of the form
     /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; ...`; other lines count
     /// nothing.
@@ -43,7 +50,7 @@ impl Totals {
 pub fn run(args: &[&str]) -> Outcome {
     let mut totals = Totals::default();
     let outcome = run_and_count(args, &mut totals);
-    println!("{totals}");
+    totals.print();
     outcome
 }
 
@@ -52,12 +59,13 @@ pub fn run_and_count(args: &[&str], totals: &mut Totals) -> Outcome {
     tools::ensure()?;
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
     command.args(args).stdout(Stdio::piped());
-    let mut child = command.spawn().map_err(|e| format!("cannot start {command:?}: {e}"))?;
+    let mut child =
+        command.spawn().map_err(|e| format!("cannot start {}: {e}", shown(&command)))?;
     let output = child.stdout.take().expect("standard output is piped");
     pass_through(output, totals).map_err(|e| format!("cannot read cargo's output: {e}"))?;
-    let status = child.wait().map_err(|e| format!("cannot wait for {command:?}: {e}"))?;
+    let status = child.wait().map_err(|e| format!("cannot wait for cargo: {e}"))?;
     if !status.success() {
-        return Err(format!("{command:?} ended with {status}"));
+        return Err(format!("{} ended with {status}", shown(&command)));
     }
     if totals.passed == 0 { Err("no test ran".to_string()) } else { Ok(()) }
 }

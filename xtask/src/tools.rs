@@ -45,7 +45,7 @@ fn advice(missing: &[&Tool]) -> String {
     let packages: Vec<&str> = missing.iter().flat_map(|t| t.packages).copied().collect();
     let mut text = String::new();
     for tool in missing {
-        text += &format!("`{}` is not on PATH; {} needs it. ", tool.program, tool.used_by);
+        text += &format!("`{}` is not on PATH (for {}). ", tool.program, tool.used_by);
     }
     text + &format!("On Debian or Ubuntu: apt-get install {}", packages.join(" "))
 }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn advice_names_program_reason_and_packages() {
         let text = advice(&[&TOOLS[0], &TOOLS[1]]);
-        assert!(text.contains("`cc` is not on PATH; the zstd library needs it."), "{text}");
+        assert!(text.contains("`cc` is not on PATH (for the zstd library)."), "{text}");
         assert!(text.ends_with("apt-get install gcc libc6-dev python3"), "{text}");
     }
 

@@ -16,7 +16,7 @@ mod ratchet;
 mod rust;
 mod source;
 
-use crate::{Outcome, cargo, root};
+use crate::{Outcome, cargo, root, shown};
 use source::Source;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -112,12 +112,12 @@ fn dependency_tree() -> Result<String, String> {
 }
 
 fn output(command: &mut Command) -> Result<String, String> {
-    let out = command.output().map_err(|e| format!("cannot start {command:?}: {e}"))?;
+    let out = command.output().map_err(|e| format!("cannot start {}: {e}", shown(command)))?;
     let error = String::from_utf8_lossy(&out.stderr);
     if !out.status.success() {
-        return Err(format!("{command:?} ended with {}: {error}", out.status));
+        return Err(format!("{} ended with {}: {error}", shown(command), out.status));
     }
-    String::from_utf8(out.stdout).map_err(|e| format!("{command:?} printed no UTF-8: {e}"))
+    String::from_utf8(out.stdout).map_err(|e| format!("{} printed no UTF-8: {e}", shown(command)))
 }
 
 #[cfg(test)]
