@@ -1,9 +1,9 @@
 //! A disk in memory that behaves as badly as a real one may.
 //!
 //! It keeps two views: what a running process sees, and what would survive a power cut. Bytes reach
-//! the second by `sync`, names by `sync_dir`, and nothing else does. Every call is an operation with
-//! a running number, counted from 0, so that a test can fail any one of them ([`Fault`]) or cut the
-//! power before it, and then look at every state the disk may be in after the reboot
+//! the second by `sync`, names by `sync_dir`, and nothing else does. Every call is an operation
+//! with a running number, counted from 0. A test can fail any one of them ([`Fault`]), or cut the
+//! power before it and then look at the states the disk may be in after the reboot
 //! ([`SimDisk::images`]). The sweeps of `sim/sweep.rs` do this for all numbers in turn:
 //!
 //! ```text
