@@ -4,7 +4,10 @@ mod value;
 mod schema;
 mod document;
 pub mod query;
+mod lexer;
 mod parse;
+mod hint;
+mod cursor;
 mod condition;
 #[cfg(test)]
 mod testing;
@@ -12,7 +15,8 @@ mod collection;
 
 pub use collection::*;
 pub use document::Document;
-pub use parse::{parse_filter, parse_query};
+pub use hint::point_at;
+pub use parse::{MAX_DEPTH, MAX_IN, parse_filter, parse_order, parse_query};
 pub use query::{Cursor, Filter, Op, OrderBy, Query};
 pub use schema::{Field, MAX_FIELDS, Payload, Roles, Schema, Type};
 pub use value::{Value, timestamp_from_text, timestamp_to_text};

@@ -1,6 +1,8 @@
 //! What can be asked: a tree of conditions, an order, a page. Data only; [`super::parse`] reads the
 //! text form.
 
+use super::lexer::{continues_word, starts_word};
+use super::parse::is_keyword;
 use super::value::Value;
 use std::fmt;
 
@@ -239,6 +241,7 @@ impl fmt::Display for Filter {
             Filter::Exists(field) => write!(f, "exists {}", Name(field)),
             Filter::And(parts) if parts.is_empty() => f.write_str("all"),
             Filter::Or(parts) if parts.is_empty() => f.write_str("not all"),
+            Filter::And(parts) | Filter::Or(parts) if parts.len() == 1 => write!(f, "{}", parts[0]),
             Filter::And(parts) => nested(f, parts, " and "),
             Filter::Or(parts) => nested(f, parts, " or "),
             Filter::Not(part) => write!(f, "not ({part})"),
@@ -258,6 +261,7 @@ fn nested(f: &mut fmt::Formatter<'_>, parts: &[Filter], word: &str) -> fmt::Resu
 }
 
 impl fmt::Display for Query {
+    /// The text form, which [`super::parse_query`] reads; `count` is not part of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.filter)?;
         if !self.order.is_empty() {
@@ -269,6 +273,9 @@ impl fmt::Display for Query {
         }
         if let Some(limit) = self.limit {
             write!(f, " limit {limit}")?;
+        }
+        if let Some(cursor) = &self.after {
+            write!(f, " after {cursor}")?;
         }
         Ok(())
     }
@@ -287,11 +294,9 @@ struct Name<'a>(&'a str);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
-        let word = !self.0.is_empty()
-            && self.0.chars().all(plain)
-            && !self.0.starts_with(|c: char| c.is_ascii_digit() || c == '.')
-            && !super::parse::is_keyword(self.0);
+        let word = self.0.starts_with(starts_word)
+            && self.0.chars().all(continues_word)
+            && !is_keyword(self.0);
         if word { f.write_str(self.0) } else { write!(f, "\"{}\"", self.0.replace('"', "\"\"")) }
     }
 }

@@ -1,6 +1,7 @@
 //! The schema of a partition: named, typed fields with roles; the order of documents; the form of
 //! payloads.
 
+use super::hint::list_names;
 use super::query::OrderBy;
 use crate::{Error, Result};
 
@@ -264,10 +265,11 @@ impl Schema {
     pub(crate) fn unknown(&self, name: &str) -> Error {
         let mut names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
         names.sort_by_key(|candidate| edit_distance(name, candidate));
-        let (head, more) = (names.len().min(8), names.len().saturating_sub(8));
-        let list: Vec<String> = names[..head].iter().map(|n| format!("`{n}`")).collect();
-        let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Error::invalid(format!("there is no field `{name}`; fields are {}{tail}", list.join(", ")))
+        if names.is_empty() {
+            return Error::invalid(format!("there is no field `{name}`; the schema has no fields"));
+        }
+        let list = list_names(&names);
+        Error::invalid(format!("there is no field `{name}`; fields are {list}"))
     }
 }
 

@@ -79,7 +79,7 @@ impl fmt::Display for Value {
             Value::U64(v) => write!(f, "{v}"),
             Value::F64(v) if v.is_infinite() => write!(f, "{}inf", if *v < 0.0 { "-" } else { "" }),
             Value::F64(v) => write!(f, "{v:?}"),
-            Value::Timestamp(v) => write!(f, "'{}'", timestamp_to_text(*v)),
+            Value::Timestamp(v) => write!(f, "timestamp '{}'", timestamp_to_text(*v)),
             Value::Str(v) => write!(f, "'{}'", v.replace('\'', "''")),
             Value::Bytes(v) => {
                 write!(f, "x'")?;
@@ -100,14 +100,18 @@ pub fn timestamp_to_text(micros: i64) -> String {
 }
 
 /// Reads RFC 3339 (`2013-01-01T05:15:00Z`, any offset), a date and time without offset (taken as
-/// UTC) or a date alone (its midnight in UTC) as microseconds since the epoch.
+/// UTC) or a date alone (its midnight in UTC) as microseconds since the epoch. Outside the years
+/// -9999..=9999 it reads the number that [`timestamp_to_text`] writes.
 pub fn timestamp_from_text(text: &str) -> Option<i64> {
     if let Ok(t) = text.parse::<jiff::Timestamp>() {
         return Some(t.as_microsecond());
     }
-    let civil = text.parse::<jiff::civil::DateTime>().ok()?;
-    let utc = jiff::tz::Offset::UTC.to_timestamp(civil).ok()?;
-    Some(utc.as_microsecond())
+    if let Ok(civil) = text.parse::<jiff::civil::DateTime>() {
+        let utc = jiff::tz::Offset::UTC.to_timestamp(civil).ok()?;
+        return Some(utc.as_microsecond());
+    }
+    let micros = text.parse().ok()?;
+    jiff::Timestamp::from_microsecond(micros).is_err().then_some(micros)
 }
 
 /// The order-preserving form of a value: see the table at the head of this file.
