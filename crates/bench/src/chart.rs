@@ -1,0 +1,73 @@
+//! Draws the medians as bars on a logarithmic scale: an SVG that needs nothing else.
+
+use crate::report::{Report, is_ours, time};
+use firndb_bench_protocol::Kind;
+use std::fmt::Write;
+
+const LEFT: f64 = 130.0;
+const WIDTH: f64 = 560.0;
+const BAR: f64 = 14.0;
+const GAP: f64 = 12.0;
+
+/// The drawing: for each kind of query a bar an engine, FirnDB's in another colour.
+pub fn svg(report: &Report) -> String {
+    let (low, high) = decades(report);
+    let place = |nanos: f64| LEFT + (nanos.log10() - low) / (high - low) * WIDTH;
+    let mut body = String::new();
+    let mut y = 30.0;
+    for kind in Kind::ALL {
+        let _ =
+            writeln!(body, r#"<text x="8" y="{:.0}" font-weight="bold">{kind}</text>"#, y + 11.0);
+        for name in report.names() {
+            let Some(median) = report.get(kind, name).map(|figures| figures.median()) else {
+                continue;
+            };
+            bar(&mut body, name, y, place(median), median);
+            y += BAR;
+        }
+        y += GAP;
+    }
+    let mut axis = String::new();
+    for decade in low as i32..=high as i32 {
+        let nanos = 10f64.powi(decade);
+        let x = place(nanos);
+        let label = time(nanos).replace(".00", "").replace(".0", "");
+        let _ = writeln!(
+            axis,
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"22\" y2=\"{y:.0}\" stroke=\"#ddd\"/>\
+             <text x=\"{x:.1}\" y=\"16\" text-anchor=\"middle\">{label}</text>"
+        );
+    }
+    let (width, height) = (LEFT + WIDTH + 80.0, y + 8.0);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" \
+         font-family=\"sans-serif\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{axis}{body}</svg>\n"
+    )
+}
+
+fn bar(out: &mut String, name: &str, y: f64, end: f64, median: f64) {
+    let color = match name {
+        "floor" => "#bbbbbb",
+        name if is_ours(name) => "#1f6fb4",
+        _ => "#d98b3a",
+    };
+    let (text, height, width) = (y + 11.0, BAR - 2.0, (end - LEFT).max(1.0));
+    let (name_end, value) = (LEFT - 6.0, end.max(LEFT) + 4.0);
+    let _ = writeln!(
+        out,
+        "<text x=\"{name_end:.0}\" y=\"{text:.0}\" text-anchor=\"end\">{name}</text>\
+         <rect x=\"{LEFT}\" y=\"{y:.0}\" width=\"{width:.1}\" height=\"{height}\" \
+         fill=\"{color}\"/>\
+         <text x=\"{value:.1}\" y=\"{text:.0}\">{}</text>",
+        time(median)
+    );
+}
+
+/// The powers of ten around all medians.
+fn decades(report: &Report) -> (f64, f64) {
+    let logs = report.figures.values().map(|figures| figures.median().log10());
+    let (low, high) =
+        logs.fold((f64::MAX, f64::MIN), |(low, high), log| (low.min(log), high.max(log)));
+    if low > high { (0.0, 9.0) } else { (low.floor(), high.ceil().max(low.floor() + 1.0)) }
+}

@@ -1,0 +1,264 @@
+//! What a run found, as tables for eyes and as JSON.
+
+use crate::child::Built;
+use crate::runner::Options;
+use comfy_table::{CellAlignment, Table, presets};
+use firndb_bench_protocol::{Kind, Workload};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// An engine with one data set.
+pub struct EngineReport {
+    /// Name in tables.
+    pub name: String,
+    /// Name and version in full.
+    pub version: String,
+    /// The data set.
+    pub workload: Workload,
+    /// What building cost.
+    pub built: Built,
+    /// Median time to open.
+    pub open_time: Duration,
+    /// Memory that opening took, bytes that no file backs.
+    pub open_memory: u64,
+    /// Figures that only this engine has.
+    pub extras: Vec<(String, String)>,
+}
+
+/// Times of one kind of query with one engine.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Nanoseconds, all rounds together.
+    pub nanos: Vec<f64>,
+    /// Different queries that were answered.
+    pub queries: usize,
+    /// Allocations a query; zero if the engine does not count them.
+    pub allocations: f64,
+}
+
+impl Figures {
+    /// The value that `share` of the times do not exceed.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let mut sorted = self.nanos.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let place = (share * sorted.len() as f64).ceil() as usize;
+        sorted.get(place.max(1) - 1).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The middle of all times.
+    pub fn median(&self) -> f64 {
+        self.quantile(0.5)
+    }
+}
+
+/// All that a run found.
+pub struct Report {
+    /// Rows of the data sets.
+    pub size: u64,
+    /// Queries of each kind.
+    pub per_kind: usize,
+    /// Rounds.
+    pub rounds: usize,
+    /// Every engine with every data set.
+    pub engines: Vec<EngineReport>,
+    /// Times by kind and engine.
+    pub figures: BTreeMap<(Kind, String), Figures>,
+}
+
+impl Report {
+    /// A report without figures yet.
+    pub fn new(options: &Options) -> Report {
+        Report {
+            size: options.size,
+            per_kind: options.per_kind,
+            rounds: options.rounds,
+            engines: Vec::new(),
+            figures: BTreeMap::new(),
+        }
+    }
+
+    /// Names of the engines, in the order they were given.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for engine in &self.engines {
+            if !names.contains(&engine.name.as_str()) {
+                names.push(engine.name.as_str());
+            }
+        }
+        names
+    }
+
+    /// The times of an engine with a kind, if it answered it.
+    pub fn get(&self, kind: Kind, name: &str) -> Option<&Figures> {
+        self.figures.get(&(kind, name.to_string()))
+    }
+
+    /// The peer with the smallest median of a kind.
+    pub fn best_peer(&self, kind: Kind) -> Option<(&str, f64)> {
+        let peers = self.names().into_iter().filter(|name| is_peer(name));
+        let medians = peers.filter_map(|name| Some((name, self.get(kind, name)?.median())));
+        medians.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// How many times faster than the best peer an engine is, by the medians of a kind.
+    pub fn ratio(&self, kind: Kind, name: &str) -> Option<f64> {
+        Some(self.best_peer(kind)?.1 / self.get(kind, name)?.median())
+    }
+
+    /// The geometric mean of [`Report::ratio`] over all kinds.
+    pub fn mean_ratio(&self, name: &str) -> Option<f64> {
+        let logs: Option<Vec<f64>> =
+            Kind::ALL.iter().map(|&kind| self.ratio(kind, name).map(f64::ln)).collect();
+        let logs = logs?;
+        Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    }
+
+    /// The tables for a terminal.
+    pub fn tables(&self) -> String {
+        let mut text = String::new();
+        for kind in Kind::ALL {
+            text += &format!("\n{kind}: {}\n{}\n", kind.text(), self.kind_table(kind));
+        }
+        for workload in Workload::ALL {
+            text += &format!("\n{}\n{}\n", workload.name(), self.engine_table(workload));
+        }
+        for (engine, (name, value)) in self.extras() {
+            text += &format!("{}, {}: {name}: {value}\n", engine.workload.name(), engine.name);
+        }
+        for name in self.names().into_iter().filter(|name| is_ours(name)) {
+            if let Some(ratio) = self.mean_ratio(name) {
+                text += &format!("{name}: {ratio:.2} times the best peer (geometric mean)\n");
+            }
+        }
+        text
+    }
+
+    /// Figures that only some engines have.
+    pub fn extras(&self) -> impl Iterator<Item = (&EngineReport, &(String, String))> {
+        self.engines.iter().flat_map(|e| e.extras.iter().map(move |extra| (e, extra)))
+    }
+
+    fn kind_table(&self, kind: Kind) -> Table {
+        let head = ["engine", "median", "p99", "max", "queries", "allocations", "best peer is"];
+        let mut table = table(&head);
+        for name in self.names() {
+            let Some(figures) = self.get(kind, name) else { continue };
+            let ratio = self.ratio(kind, name).filter(|_| !is_peer(name));
+            let counted = !is_peer(name);
+            table.add_row([
+                name.to_string(),
+                time(figures.median()),
+                time(figures.quantile(0.99)),
+                time(figures.quantile(1.0)),
+                figures.queries.to_string(),
+                if counted { format!("{:.1}", figures.allocations) } else { String::new() },
+                ratio.map_or(String::new(), |ratio| format!("{ratio:.2} x")),
+            ]);
+        }
+        table
+    }
+
+    fn engine_table(&self, workload: Workload) -> Table {
+        let head = ["engine", "build", "CPU", "peak memory", "on disk", "open", "memory open"];
+        let mut table = table(&head);
+        for engine in self.engines.iter().filter(|engine| engine.workload == workload) {
+            let built = engine.built;
+            table.add_row([
+                engine.name.clone(),
+                time(built.wall.as_nanos() as f64),
+                time(built.cpu.as_nanos() as f64),
+                bytes(built.peak_memory),
+                bytes(built.disk),
+                time(engine.open_time.as_nanos() as f64),
+                bytes(engine.open_memory),
+            ]);
+        }
+        table
+    }
+
+    /// The same as JSON; times are nanoseconds.
+    pub fn json(&self) -> Value {
+        let figures = self.figures.iter().map(|((kind, name), figures)| {
+            json!({
+                "kind": kind.to_string(), "engine": name, "queries": figures.queries,
+                "median": figures.median(), "p99": figures.quantile(0.99),
+                "max": figures.quantile(1.0), "allocations": figures.allocations,
+            })
+        });
+        let engines = self.engines.iter().map(|engine| {
+            json!({
+                "engine": engine.name, "version": engine.version,
+                "workload": engine.workload.name(),
+                "build": engine.built.wall.as_nanos() as u64,
+                "build_cpu": engine.built.cpu.as_nanos() as u64,
+                "build_peak_memory": engine.built.peak_memory, "disk": engine.built.disk,
+                "open": engine.open_time.as_nanos() as u64, "open_memory": engine.open_memory,
+                "extras": engine.extras,
+            })
+        });
+        json!({
+            "size": self.size, "queries": self.per_kind, "rounds": self.rounds,
+            "figures": figures.collect::<Vec<_>>(), "engines": engines.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// An engine that is neither FirnDB nor the floor.
+pub fn is_peer(name: &str) -> bool {
+    !is_ours(name) && name != "floor"
+}
+
+/// FirnDB.
+pub fn is_ours(name: &str) -> bool {
+    name.starts_with("firndb")
+}
+
+fn table(head: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(head);
+    table.column_iter_mut().skip(1).for_each(|c| {
+        c.set_cell_alignment(CellAlignment::Right);
+    });
+    table
+}
+
+/// Nanoseconds with three significant digits.
+pub fn time(nanos: f64) -> String {
+    let (value, unit) = match nanos {
+        n if n < 1e3 => (n, "ns"),
+        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e9 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// Bytes with a decimal unit.
+pub fn bytes(bytes: u64) -> String {
+    match bytes as f64 {
+        b if b < 1e6 => format!("{:.1} kB", b / 1e3),
+        b if b < 1e9 => format!("{:.1} MB", b / 1e6),
+        b => format!("{:.2} GB", b / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let figures =
+            Figures { nanos: (1..=200).rev().map(f64::from).collect(), ..Figures::default() };
+        assert_eq!((figures.median(), figures.quantile(0.99)), (100.0, 198.0));
+        assert_eq!(figures.quantile(1.0), 200.0);
+    }
+
+    #[test]
+    fn units_follow_the_size() {
+        assert_eq!([time(61.25), time(2100.0), time(12.34e6)], ["61.2 ns", "2.10 us", "12.3 ms"]);
+        assert_eq!([bytes(1500), bytes(327_100_000)], ["1.5 kB", "327.1 MB"]);
+    }
+}
