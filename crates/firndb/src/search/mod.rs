@@ -2,6 +2,7 @@
 
 mod value;
 mod schema;
+mod schema_toml;
 mod document;
 pub mod query;
 mod lexer;

@@ -290,7 +290,7 @@ fn join<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T], separator: &st
 
 /// A field's name as the query language writes it: bare if it is a plain identifier, else in double
 /// quotes.
-struct Name<'a>(&'a str);
+pub(super) struct Name<'a>(pub &'a str);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
