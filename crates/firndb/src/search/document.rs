@@ -45,3 +45,19 @@ impl Document {
         &self.payload
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_keeps_what_was_set() {
+        let mut document = Document::new().set("a", 1i64).set("tags", "x").payload(b"{}");
+        document.push("tags", "y");
+        let fields: Vec<(&str, &Value)> = document.fields().collect();
+        let [x, y] = ["x", "y"].map(Value::from);
+        assert_eq!(fields, [("a", &Value::I64(1)), ("tags", &x), ("tags", &y)]);
+        assert_eq!(document.payload_bytes(), b"{}");
+        assert_eq!(Document::new().payload_bytes(), b"");
+    }
+}

@@ -300,3 +300,6 @@ impl fmt::Display for Name<'_> {
         if word { f.write_str(self.0) } else { write!(f, "\"{}\"", self.0.replace('"', "\"\"")) }
     }
 }
+
+#[cfg(test)]
+mod tests;

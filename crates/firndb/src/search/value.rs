@@ -103,12 +103,11 @@ pub fn timestamp_to_text(micros: i64) -> String {
 /// UTC) or a date alone (its midnight in UTC) as microseconds since the epoch. Outside the years
 /// -9999..=9999 it reads the number that [`timestamp_to_text`] writes.
 pub fn timestamp_from_text(text: &str) -> Option<i64> {
-    if let Ok(t) = text.parse::<jiff::Timestamp>() {
-        return Some(t.as_microsecond());
-    }
-    if let Ok(civil) = text.parse::<jiff::civil::DateTime>() {
-        let utc = jiff::tz::Offset::UTC.to_timestamp(civil).ok()?;
-        return Some(utc.as_microsecond());
+    // An offset or a zone that is not understood must not be taken for UTC: the addition makes it
+    // an error.
+    let forms = [text.to_string(), format!("{text}Z"), format!("{text}T00:00Z")];
+    if let Some(time) = forms.iter().find_map(|form| form.parse::<jiff::Timestamp>().ok()) {
+        return Some(time.as_microsecond());
     }
     let micros = text.parse().ok()?;
     jiff::Timestamp::from_microsecond(micros).is_err().then_some(micros)
@@ -219,3 +218,6 @@ fn as_f64(value: &Value) -> Option<f64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

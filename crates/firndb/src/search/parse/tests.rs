@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::search::point_at;
-use crate::search::query::{Op, OrderBy, all, and, between, eq, exists, gt, gte, is_in, lt, lte};
-use crate::search::query::{not, or, prefix};
+use crate::search::query::{Op, OrderBy, all, and, asc, between, desc, eq, exists, gt, gte};
+use crate::search::query::{is_in, lt, lte, not, or, prefix};
 use crate::search::schema::{Field, Roles, Type};
 
 mod random;
@@ -121,8 +121,8 @@ fn everything_is_written_in_three_ways() {
 #[test]
 fn queries() {
     let page = Query::new(eq("a", 1i64)).skip(20).limit(10);
-    let ordered = page.clone().order_by(OrderBy { field: "b".into(), descending: true });
-    let ordered = ordered.order_by(OrderBy { field: "c".into(), descending: false });
+    let ordered = page.clone().order_by(desc("b"));
+    let ordered = ordered.order_by(asc("c"));
     for text in ["a = 1 skip 20 limit 10", "where a = 1 limit 10 offset 20"] {
         assert_eq!(parse_query(text, None).unwrap(), page, "{text}");
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::search::point_at;
+use crate::search::query::{asc, desc};
 use crate::search::testing::Rng;
 
 const FULL_FORM: &str = r#"
@@ -52,10 +53,8 @@ fn example() -> Schema {
         Field::new("price", Type::F64, Roles::FULL).nullable(),
         Field::new("date", Type::Timestamp, Roles::FULL),
     ]);
-    let order = [("date", true), ("price", false)]
-        .map(|(field, descending)| OrderBy { field: field.into(), descending });
     let payload = Payload::Zstd { level: 3, dictionary: true };
-    schema.unwrap().payload(payload).order_by(order).unwrap()
+    schema.unwrap().payload(payload).order_by([desc("date"), asc("price")]).unwrap()
 }
 
 #[test]
@@ -89,9 +88,8 @@ multi = true
     let mut schema = Schema::dynamic(Roles::FILTERABLE.with(Roles::STORED));
     schema.add(Field::new("date", Type::Timestamp, Roles::FULL)).unwrap();
     schema.add(Field::new("tags", Type::String, Roles::FILTERABLE).multi()).unwrap();
-    let key = OrderBy { field: "date".into(), descending: true };
     let payload = Payload::Zstd { level: 19, dictionary: false };
-    let schema = schema.order_by([key]).unwrap().payload(payload);
+    let schema = schema.order_by([desc("date")]).unwrap().payload(payload);
     assert_eq!(schema.to_toml(), expected);
     assert_eq!(Schema::default().to_toml(), "");
 }
