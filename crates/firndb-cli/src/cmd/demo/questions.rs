@@ -1,0 +1,264 @@
+//! The questions that the demo asks, each in the form in which `firn search` takes it.
+
+use crate::cmd::{facets, fields_as_json, filter_of, group, query_of};
+use crate::failure::Result;
+use crate::output::{Grid, Out, decimal, plural, thousands, time, to_text};
+use firndb::search::{Facet, GroupBy, Hit, Query, Reader};
+use serde_json::{Value as Json, json};
+use std::time::{Duration, Instant};
+
+/// Each question is asked so many times; the median is shown.
+const REPEATS: usize = 7;
+
+/// A question: what it is about, and how it is asked.
+struct Question {
+    about: &'static str,
+    ask: Ask,
+}
+
+enum Ask {
+    /// A page of documents of a query, by these fields.
+    Find(&'static str, &'static [&'static str]),
+    /// The page of a query with `skip`, and the same page by the place where the one before ended.
+    Deep(&'static str, &'static [&'static str]),
+    Count(&'static str),
+    Facets(&'static str, &'static [&'static str], bool),
+    Group(&'static str, &'static [&'static str], &'static [&'static str]),
+    Explain(&'static str),
+}
+
+const LATE_DELTA: &str =
+    "carrier = 'DL' and dest = 'ATL' and tags = 'late' order by dep_delay desc limit 5";
+
+const QUESTIONS: [Question; 13] = [
+    Question {
+        about: "The latest Delta flights to Atlanta",
+        ask: Ask::Find(LATE_DELTA, &["month", "day", "origin", "tailnum", "dep_delay", "tags"]),
+    },
+    Question {
+        about: "Who flies, and where to, when a flight leaves two hours late",
+        ask: Ask::Facets("dep_delay >= 120", &["carrier", "dest"], false),
+    },
+    Question {
+        about: "United and JetBlue from JFK, and what another choice of either would give",
+        ask: Ask::Facets(
+            "carrier in ('UA', 'B6') and origin = 'JFK'",
+            &["carrier", "origin"],
+            true,
+        ),
+    },
+    Question {
+        about: "A year of ExpressJet's delays",
+        ask: Ask::Group("carrier = 'EV'", &["month"], &["dep_delay"]),
+    },
+    Question {
+        about: "Medium hauls that left between seven and eight in the morning",
+        ask: Ask::Find(
+            "distance between 1000 and 1500 and dep_time >= 700 and dep_time < 800 \
+             order by distance desc limit 5",
+            &["distance", "dep_time", "carrier", "origin", "dest"],
+        ),
+    },
+    Question {
+        about: "Deep in a list: what comes after the first 100,000 of JFK by delay",
+        ask: Ask::Deep(
+            "origin = 'JFK' order by dep_delay desc, time_hour skip 100000 limit 5",
+            &["dep_delay", "time_hour", "carrier", "dest"],
+        ),
+    },
+    Question {
+        about: "Aircraft whose registration starts with N14",
+        ask: Ask::Facets("tailnum prefix 'N14'", &["tailnum"], false),
+    },
+    Question {
+        about: "Flights that never left, by month",
+        ask: Ask::Group("not exists dep_time", &["month"], &[]),
+    },
+    Question {
+        about: "Flights across the continent that left very late on a weekend",
+        ask: Ask::Count("tags = 'very late' and tags = 'long haul' and tags = 'weekend'"),
+    },
+    Question {
+        about: "San Francisco in July: by carrier, the latest first",
+        ask: Ask::Find(
+            "month = 7 and dest = 'SFO' order by carrier, dep_delay desc limit 5",
+            &["carrier", "dep_delay", "day", "origin", "tags"],
+        ),
+    },
+    Question {
+        about: "The blizzard of February 8 and 9: what became of the flights",
+        ask: Ask::Facets(
+            "time_hour >= '2013-02-08T05:00:00Z' and time_hour < '2013-02-10T05:00:00Z'",
+            &["tags"],
+            false,
+        ),
+    },
+    Question {
+        about: "Airports and carriers: flights and delays of those that arrived an hour late",
+        ask: Ask::Group("arr_delay > 60 and hour >= 20", &["origin"], &["arr_delay", "distance"]),
+    },
+    Question {
+        about: "How the first of these questions was answered",
+        ask: Ask::Explain(LATE_DELTA),
+    },
+];
+
+/// What is shown of an answer: lines for eyes, a value for programs.
+struct Answer {
+    lines: Vec<String>,
+    json: Json,
+    time: Duration,
+}
+
+/// Asks all questions and prints the answers. Returns how many there were.
+pub fn ask_all(out: &mut Out, reader: &Reader, dir: &str, json: bool) -> Result<usize> {
+    for (number, question) in (1..).zip(&QUESTIONS) {
+        let command = question.ask.command(dir);
+        let answer = question.ask.answer(reader)?;
+        if json {
+            let micros = answer.time.as_secs_f64() * 1e6;
+            out.json(&json!({
+                "question": question.about,
+                "command": command,
+                "micros": micros,
+                "answer": answer.json,
+            }))?;
+        } else {
+            out.line(format!("{number}. {}\n   {command}\n", question.about))?;
+            answer.lines.iter().try_for_each(|line| out.line(line))?;
+            out.line(format!("median of {REPEATS}: {}\n", time(answer.time)))?;
+        }
+    }
+    Ok(QUESTIONS.len())
+}
+
+impl Ask {
+    /// The command line that asks the same.
+    fn command(&self, dir: &str) -> String {
+        match self {
+            Ask::Find(text, fields) | Ask::Deep(text, fields) => {
+                format!("firn search query {dir} \"{text}\" --fields {}", fields.join(","))
+            }
+            Ask::Count(text) => format!("firn search count {dir} \"{text}\""),
+            Ask::Facets(text, by, disjunctive) => {
+                let flag = if *disjunctive { " --disjunctive" } else { "" };
+                format!("firn search facets {dir} \"{text}\" --by {} --top 5{flag}", by.join(","))
+            }
+            Ask::Group(text, by, fields) => {
+                let agg = if fields.is_empty() { "" } else { " --agg " };
+                let (by, fields) = (by.join(","), fields.join(","));
+                format!("firn search group {dir} \"{text}\" --by {by}{agg}{fields}")
+            }
+            Ask::Explain(text) => format!("firn search explain {dir} \"{text}\""),
+        }
+    }
+
+    fn answer(&self, reader: &Reader) -> Result<Answer> {
+        match self {
+            Ask::Find(text, fields) => {
+                let query = query_of(text, reader.schema())?.with_count();
+                let (page, time) = timed(|| reader.search(&query))?;
+                let mut answer = page_answer(reader, &page.hits, fields, time)?;
+                let count = page.count.unwrap_or_default();
+                answer.lines.push(format!("of {}", plural(count, "document")));
+                answer.json["count"] = Json::from(count);
+                Ok(answer)
+            }
+            Ask::Deep(text, fields) => deep(reader, &query_of(text, reader.schema())?, fields),
+            Ask::Count(text) => {
+                let filter = filter_of(text, reader.schema())?;
+                let (count, time) = timed(|| reader.count(&filter))?;
+                let lines = vec![plural(count, "document")];
+                Ok(Answer { lines, json: json!({ "count": count }), time })
+            }
+            Ask::Facets(text, by, disjunctive) => facets_answer(reader, text, by, *disjunctive),
+            Ask::Group(text, by, aggregates) => {
+                let owned = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+                let filter = filter_of(text, reader.schema())?;
+                let by = GroupBy { fields: owned(by), aggregates: owned(aggregates) };
+                let (groups, time) = timed(|| reader.group_by(&filter, &by))?;
+                let lines = vec![group::as_table(&groups, &by).to_string()];
+                let json = groups.iter().map(|g| group::as_json(g, &by)).collect();
+                Ok(Answer { lines, json, time })
+            }
+            Ask::Explain(text) => {
+                let query = query_of(text, reader.schema())?;
+                let (explain, time) = timed(|| reader.explain(&query))?;
+                let mut lines = explain.plan.clone();
+                lines.push(format!(
+                    "touched {} and {} bytes of {}",
+                    plural(explain.docs_touched, "document"),
+                    thousands(explain.bytes_touched),
+                    plural(reader.len(), "document")
+                ));
+                Ok(Answer { lines, json: json!({ "plan": explain.plan }), time })
+            }
+        }
+    }
+}
+
+fn facets_answer(reader: &Reader, text: &str, by: &[&str], disjunctive: bool) -> Result<Answer> {
+    let filter = filter_of(text, reader.schema())?;
+    let facet = |field: &&str| Facet { field: field.to_string(), top: 5, disjunctive };
+    let wanted: Vec<Facet> = by.iter().map(facet).collect();
+    let (counts, time) = timed(|| reader.facets(&filter, &wanted))?;
+    let lines = counts.iter().map(|c| facets::as_table(c).to_string()).collect();
+    Ok(Answer { lines, json: counts.iter().map(facets::as_json).collect(), time })
+}
+
+/// The page by `skip`, and by the cursor of the document before it: they must be the same.
+fn deep(reader: &Reader, query: &Query, fields: &[&str]) -> Result<Answer> {
+    let (page, by_skip) = timed(|| reader.search(query))?;
+    let before = query.clone().skip(query.skip.saturating_sub(1)).limit(1);
+    let mut after = query.clone().skip(0);
+    if let Some(hit) = reader.search(&before)?.hits.first() {
+        after = after.after(reader.cursor(query, *hit)?);
+    }
+    let (again, by_cursor) = timed(|| reader.search(&after))?;
+    let same = again.hits == page.hits;
+    let mut answer = page_answer(reader, &page.hits, fields, by_cursor)?;
+    answer.lines.push(format!(
+        "skip: {}; by the place where the page before ended: {}, {}",
+        time(by_skip),
+        time(by_cursor),
+        if same { "the same page" } else { "ANOTHER PAGE, which is wrong" }
+    ));
+    answer.json["skip_micros"] = Json::from(by_skip.as_secs_f64() * 1e6);
+    answer.json["same_page"] = Json::from(same);
+    Ok(answer)
+}
+
+fn page_answer(reader: &Reader, hits: &[Hit], fields: &[&str], time: Duration) -> Result<Answer> {
+    let mut grid = Grid::new(fields);
+    let names: Vec<String> = fields.iter().map(|field| field.to_string()).collect();
+    let mut documents = Vec::with_capacity(hits.len());
+    for hit in hits {
+        let mut row = Vec::with_capacity(fields.len());
+        for field in fields {
+            let values = reader.values(*hit, field)?;
+            row.push(values.iter().map(to_text).collect::<Vec<String>>().join(", "));
+        }
+        grid.row(row);
+        documents.push(Json::Object(fields_as_json(reader, *hit, &names)?));
+    }
+    Ok(Answer { lines: vec![grid.to_string()], json: json!({ "documents": documents }), time })
+}
+
+/// The result and the median time of some calls.
+pub fn timed<T>(call: impl Fn() -> firndb::Result<T>) -> firndb::Result<(T, Duration)> {
+    let mut times = Vec::with_capacity(REPEATS);
+    loop {
+        let start = Instant::now();
+        let result = call()?;
+        times.push(start.elapsed());
+        if times.len() == REPEATS {
+            times.sort_unstable();
+            return Ok((result, times[REPEATS / 2]));
+        }
+    }
+}
+
+/// An average for eyes.
+pub fn minutes(average: Option<f64>) -> String {
+    average.map_or("-".to_string(), |average| format!("{} minutes", decimal(average)))
+}

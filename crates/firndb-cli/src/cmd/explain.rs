@@ -1,0 +1,47 @@
+//! `firn search explain`: the plan of a query and what running it touched.
+
+use super::{open, query_of};
+use crate::failure::Result;
+use crate::output::{Out, plural, size, thousands, time};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Explain a query: firn search explain flights "carrier = 'UA' order by dep_delay desc limit 5"
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the collection, or a partition file.
+    dir: PathBuf,
+    /// The query, as for `firn search query`.
+    #[arg(allow_negative_numbers = true)]
+    query: Vec<String>,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let reader = open(&args.dir)?;
+    let query = query_of(&args.query.join(" "), reader.schema())?;
+    let explain = reader.explain(&query)?;
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "plan": explain.plan,
+            "matches": explain.matches,
+            "partitions": explain.partitions,
+            "partitions_pruned": explain.partitions_pruned,
+            "docs_touched": explain.docs_touched,
+            "bytes_touched": explain.bytes_touched,
+            "micros": explain.time.as_micros() as u64,
+        }))?;
+    } else {
+        explain.plan.iter().try_for_each(|step| out.line(step))?;
+        out.line(format!(
+            "{} in {} of {}; touched {} and {}; {}",
+            plural(explain.matches, "matching document"),
+            thousands(explain.partitions - explain.partitions_pruned),
+            plural(explain.partitions, "partition"),
+            plural(explain.docs_touched, "document"),
+            size(explain.bytes_touched),
+            time(explain.time)
+        ))?;
+    }
+    Ok(out.finish()?)
+}

@@ -1,0 +1,74 @@
+//! `firn search facets`: the most frequent values of fields among the documents of a condition.
+
+use super::{filter_of, open};
+use crate::failure::Result;
+use crate::output::{Grid, Out, thousands, to_json, to_text};
+use firndb::search::{Facet, FacetCounts};
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+
+/// Count values: firn search facets flights "dep_delay > 60" --by carrier,dest --top 5
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the collection, or a partition file.
+    dir: PathBuf,
+    /// The condition. Empty: all documents.
+    #[arg(allow_negative_numbers = true)]
+    filter: Vec<String>,
+    /// The fields whose values are counted.
+    #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
+    by: Vec<String>,
+    /// Show this many values of each field at most.
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    top: usize,
+    /// Count each field as if the condition did not restrict that field: what other choices give.
+    #[arg(long)]
+    disjunctive: bool,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let reader = open(&args.dir)?;
+    let filter = filter_of(&args.filter.join(" "), reader.schema())?;
+    let facet = |field: &String| Facet {
+        field: field.clone(),
+        top: args.top,
+        disjunctive: args.disjunctive,
+    };
+    let facets: Vec<Facet> = args.by.iter().map(facet).collect();
+    let mut out = Out::new();
+    for (i, counts) in reader.facets(&filter, &facets)?.iter().enumerate() {
+        if json {
+            out.json(&as_json(counts))?;
+        } else {
+            out.line(format!("{}{}", if i == 0 { "" } else { "\n" }, as_table(counts)))?;
+            out.line(summary(counts))?;
+        }
+    }
+    Ok(out.finish()?)
+}
+
+/// The values of a field and their counts.
+pub fn as_table(counts: &FacetCounts) -> Grid {
+    let mut grid = Grid::new([counts.field.as_str(), "documents"]);
+    for (value, count) in &counts.values {
+        grid.row([to_text(value), thousands(*count)]);
+    }
+    grid
+}
+
+fn summary(counts: &FacetCounts) -> String {
+    let shown = counts.values.len() as u64;
+    let more = counts.distinct.saturating_sub(shown);
+    let more = if more > 0 { format!("{} more values; ", thousands(more)) } else { String::new() };
+    format!("({more}{} documents without a value)", thousands(counts.missing))
+}
+
+pub fn as_json(counts: &FacetCounts) -> Json {
+    let value = |(value, count): &(_, u64)| json!({ "value": to_json(value), "count": count });
+    json!({
+        "field": counts.field,
+        "values": counts.values.iter().map(value).collect::<Json>(),
+        "distinct": counts.distinct,
+        "missing": counts.missing,
+    })
+}

@@ -1,0 +1,92 @@
+//! `firn search group`: groups of documents by one or two fields, with aggregates of others.
+
+use super::{filter_of, open};
+use crate::failure::Result;
+use crate::output::{
+    Grid, Out, decimal, number_to_json, number_to_text, plural, thousands, to_json, to_text,
+};
+use firndb::search::{Aggregate, Group, GroupBy, Value};
+use serde_json::{Map, Value as Json, json};
+use std::path::PathBuf;
+
+/// Group documents: firn search group flights "carrier = 'UA'" --by month --agg dep_delay
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the collection, or a partition file.
+    dir: PathBuf,
+    /// The condition. Empty: all documents.
+    #[arg(allow_negative_numbers = true)]
+    filter: Vec<String>,
+    /// One or two fields to group by.
+    #[arg(long, value_delimiter = ',', required = true, value_name = "A[,B]")]
+    by: Vec<String>,
+    /// Fields to aggregate: average, minimum, maximum and sum of each.
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    agg: Vec<String>,
+    /// Show the N largest groups only, the largest first.
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let reader = open(&args.dir)?;
+    let filter = filter_of(&args.filter.join(" "), reader.schema())?;
+    let by = GroupBy { fields: args.by.clone(), aggregates: args.agg.clone() };
+    let mut groups = reader.group_by(&filter, &by)?;
+    let all = groups.len() as u64;
+    if let Some(top) = args.top {
+        groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+        groups.truncate(top);
+    }
+    let mut out = Out::new();
+    if json {
+        for group in &groups {
+            out.json(&as_json(group, &by))?;
+        }
+    } else {
+        out.line(as_table(&groups, &by))?;
+        out.line(plural(all, "group"))?;
+    }
+    Ok(out.finish()?)
+}
+
+/// A row a group: keys, count, aggregates.
+pub fn as_table(groups: &[Group], by: &GroupBy) -> Grid {
+    let mut headers = by.fields.clone();
+    headers.push("documents".to_string());
+    for field in &by.aggregates {
+        headers.extend(["avg", "min", "max", "sum"].map(|what| format!("{what} {field}")));
+    }
+    let mut grid = Grid::new(headers);
+    let text = |value: &Option<Value>| value.as_ref().map_or("-".to_string(), to_text);
+    for group in groups {
+        let mut row: Vec<String> = group.key.iter().map(text).collect();
+        row.push(thousands(group.count));
+        for aggregate in &group.aggregates {
+            row.push(aggregate.avg.map_or("-".to_string(), decimal));
+            row.push(text(&aggregate.min));
+            row.push(text(&aggregate.max));
+            row.push(aggregate.sum.map_or("-".to_string(), number_to_text));
+        }
+        grid.row(row);
+    }
+    grid
+}
+
+pub fn as_json(group: &Group, by: &GroupBy) -> Json {
+    let value = |value: &Option<Value>| value.as_ref().map_or(Json::Null, to_json);
+    let key: Map<String, Json> =
+        by.fields.iter().cloned().zip(group.key.iter().map(value)).collect();
+    let aggregate = |a: &Aggregate| {
+        json!({
+            "count": a.count,
+            "min": value(&a.min),
+            "max": value(&a.max),
+            "sum": a.sum.map(number_to_json),
+            "avg": a.avg,
+        })
+    };
+    let aggregates: Map<String, Json> =
+        by.aggregates.iter().cloned().zip(group.aggregates.iter().map(aggregate)).collect();
+    json!({ "key": key, "count": group.count, "aggregates": aggregates })
+}

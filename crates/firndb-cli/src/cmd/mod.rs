@@ -1,0 +1,129 @@
+//! The commands. This file holds what several of them share: opening, and reading queries.
+
+pub mod build;
+pub mod completions;
+pub mod count;
+pub mod demo;
+pub mod explain;
+pub mod export;
+pub mod facets;
+pub mod group;
+pub mod load;
+pub mod merge;
+pub mod partitions;
+pub mod query;
+pub mod remove;
+pub mod replace;
+pub mod stats;
+
+use crate::failure::{Failure, Result};
+use crate::output::to_json;
+use clap::Subcommand;
+use firndb::search::{Collection, Filter, Hit, Query, Reader, Schema, parse_filter, parse_query};
+use firndb::{Error, ErrorKind};
+use serde_json::{Map, Value as Json};
+use std::path::Path;
+
+/// Commands on collections.
+#[derive(Subcommand)]
+pub enum Search {
+    /// Build a collection from CSV, TSV or JSON lines.
+    Build(build::Args),
+    /// Find documents.
+    Query(query::Args),
+    /// Count the documents that satisfy a condition.
+    Count(count::Args),
+    /// Show how a query runs and what it touches.
+    Explain(explain::Args),
+    /// Count the values of fields among the documents that satisfy a condition.
+    Facets(facets::Args),
+    /// Group documents by one or two fields and aggregate others.
+    Group(group::Args),
+    /// Show size, schema and fields of a collection.
+    Stats(stats::Args),
+    /// List the partitions of a collection.
+    Partitions(partitions::Args),
+    /// Join partitions into one.
+    Merge(merge::Args),
+    /// Replace a partition by rows of files, or add one.
+    Replace(replace::Args),
+    /// Remove partitions.
+    Remove(remove::Args),
+    /// Write documents as CSV or JSON lines.
+    Export(export::Args),
+}
+
+impl Search {
+    pub fn run(&self, json: bool) -> Result<()> {
+        match self {
+            Search::Build(args) => build::run(args, json),
+            Search::Query(args) => query::run(args, json),
+            Search::Count(args) => count::run(args, json),
+            Search::Explain(args) => explain::run(args, json),
+            Search::Facets(args) => facets::run(args, json),
+            Search::Group(args) => group::run(args, json),
+            Search::Stats(args) => stats::run(args, json),
+            Search::Partitions(args) => partitions::run(args, json),
+            Search::Merge(args) => merge::run(args, json),
+            Search::Replace(args) => replace::run(args, json),
+            Search::Remove(args) => remove::run(args, json),
+            Search::Export(args) => export::run(args, json),
+        }
+    }
+}
+
+/// Opens a collection, or a stand-alone partition file, for reading.
+pub fn open(path: &Path) -> firndb::Result<Reader> {
+    if path.is_file() { Reader::open_files(&[path]) } else { Ok(Collection::open(path)?.reader()) }
+}
+
+/// Reads a query; no text is every document.
+pub fn query_of(text: &str, schema: &Schema) -> Result<Query> {
+    parse_query(text, Some(schema)).map_err(|error| Failure::in_text(error, text))
+}
+
+/// Reads a condition; no text is every document.
+pub fn filter_of(text: &str, schema: &Schema) -> Result<Filter> {
+    parse_filter(text, Some(schema)).map_err(|error| Failure::in_text(error, text))
+}
+
+/// The fields whose values can be read back by document.
+pub fn readable(schema: &Schema) -> Vec<&str> {
+    let fields = schema.fields().iter();
+    fields.filter(|f| f.roles.stored || f.roles.sortable).map(|f| f.name.as_str()).collect()
+}
+
+/// The fields of a hit as a JSON object: arrays for multi-valued ones, nothing for missing values.
+pub fn fields_as_json(
+    reader: &Reader,
+    hit: Hit,
+    fields: &[String],
+) -> firndb::Result<Map<String, Json>> {
+    let mut object = Map::new();
+    for name in fields {
+        let values = reader.values(hit, name)?;
+        let multi = reader.schema().field(name).is_some_and(|(_, f)| f.multi);
+        match values.first() {
+            None => continue,
+            Some(value) if !multi => object.insert(name.clone(), to_json(value)),
+            Some(_) => object.insert(name.clone(), values.iter().map(to_json).collect()),
+        };
+    }
+    Ok(object)
+}
+
+/// Fails unless the collection has partitions of all these names.
+pub fn require_partitions(reader: &Reader, names: &[String]) -> firndb::Result<()> {
+    let partitions = reader.partitions();
+    match names.iter().find(|name| partitions.iter().all(|p| p.name != **name)) {
+        None => Ok(()),
+        Some(name) => {
+            let known: Vec<&str> = partitions.iter().take(12).map(|p| p.name.as_str()).collect();
+            let more = if partitions.len() > 12 { ", ..." } else { "" };
+            Err(Error::new(
+                ErrorKind::NotFound,
+                format!("there is no partition {name}; partitions are {}{more}", known.join(", ")),
+            ))
+        }
+    }
+}

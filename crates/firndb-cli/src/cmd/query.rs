@@ -1,0 +1,184 @@
+//! `firn search query`: the documents that satisfy a condition, in an order, a page at a time.
+
+use super::{fields_as_json, open, query_of, readable};
+use crate::failure::Result;
+use crate::output::{Grid, Out, plural, terminal_width, thousands, time, to_text};
+use firndb::Error;
+use firndb::search::{Cursor, Page, Query, Reader};
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Documents a page has unless the query or the command line says otherwise.
+const PAGE: u64 = 10;
+
+/// Find documents: firn search query flights "carrier = 'UA' order by dep_delay desc limit 5"
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the collection, or a partition file.
+    dir: PathBuf,
+    /// The query: [CONDITION] [order by FIELD [desc], ...] [skip N] [limit N]. Empty: all
+    /// documents.
+    #[arg(allow_negative_numbers = true)]
+    query: Vec<String>,
+    /// Show these fields only.
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    fields: Option<Vec<String>>,
+    /// Show the payload too; without --fields the payload alone.
+    #[arg(long)]
+    payload: bool,
+    /// Also count all documents that satisfy the condition.
+    #[arg(long)]
+    count: bool,
+    /// Return this many documents at most (default 10, or the query's own limit).
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Return all documents.
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    /// Go on after the page that gave this token (`skip` is ignored).
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<String>,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let reader = open(&args.dir)?;
+    let query = build_query(args, &reader)?;
+    let fields = shown_fields(args, &reader, &query)?;
+    let start = Instant::now();
+    let page = reader.search(&query)?;
+    let elapsed = start.elapsed();
+    let next = next_token(&reader, &query, &page)?;
+    let mut out = Out::new();
+    if json {
+        let partitions = reader.partitions();
+        for hit in &page.hits {
+            let partition = partitions.get(hit.partition as usize).map(|p| p.name.as_str());
+            let values = fields_as_json(&reader, *hit, &fields)?;
+            let mut line = json!({ "partition": partition, "doc": hit.doc, "fields": values });
+            if args.payload {
+                line["payload"] = payload_as_json(&reader.payload(*hit)?);
+            }
+            out.json(&line)?;
+        }
+        out.json(&json!({ "count": page.count, "next": next }))?;
+        return Ok(out.finish()?);
+    }
+    if args.payload && args.fields.is_none() {
+        for hit in &page.hits {
+            out.bytes(&reader.payload(*hit)?)?;
+            out.line("")?;
+        }
+        return Ok(out.finish()?);
+    }
+    let hidden = print_table(&mut out, args, &reader, &page, &fields)?;
+    if hidden > 0 {
+        out.line(format!("({hidden} more fields; choose with --fields)"))?;
+    }
+    let of = page.count.map(|count| format!(" of {}", thousands(count))).unwrap_or_default();
+    let shown = page.hits.len() as u64;
+    out.line(format!("{}{of} in {}", plural(shown, "document"), time(elapsed)))?;
+    if let Some(next) = next {
+        out.line(format!("next page: --after {next}"))?;
+    }
+    Ok(out.finish()?)
+}
+
+fn build_query(args: &Args, reader: &Reader) -> Result<Query> {
+    let mut query = query_of(&args.query.join(" "), reader.schema())?;
+    query.limit = if args.all { None } else { args.limit.or(query.limit).or(Some(PAGE)) };
+    query.count = args.count;
+    if let Some(token) = &args.after {
+        query.skip = 0;
+        query.after = Some(Cursor::parse(token)?);
+    }
+    Ok(query)
+}
+
+/// The fields to show: those asked for, else all, those of the query's order first.
+fn shown_fields(args: &Args, reader: &Reader, query: &Query) -> Result<Vec<String>> {
+    let all = readable(reader.schema());
+    if let Some(fields) = &args.fields {
+        if let Some(wrong) = fields.iter().find(|f| !all.contains(&f.as_str())) {
+            let reason = match reader.schema().field(wrong) {
+                Some(_) => format!("field `{wrong}` cannot be read back: it is not stored"),
+                None => format!("there is no field `{wrong}`"),
+            };
+            let names = all.join(", ");
+            return Err(Error::invalid(format!("{reason}; fields to show are {names}")).into());
+        }
+        return Ok(fields.clone());
+    }
+    let mut fields: Vec<String> = query.order.iter().map(|key| key.field.clone()).collect();
+    for name in all {
+        if !fields.iter().any(|f| f == name) {
+            fields.push(name.to_string());
+        }
+    }
+    Ok(fields)
+}
+
+/// The token of the page after this one; `None` if this page is the last.
+fn next_token(reader: &Reader, query: &Query, page: &Page) -> Result<Option<String>> {
+    let full = query.limit.is_some_and(|limit| page.hits.len() as u64 == limit);
+    match page.hits.last() {
+        Some(hit) if full => Ok(Some(reader.cursor(query, *hit)?.to_string())),
+        _ => Ok(None),
+    }
+}
+
+/// JSON as it is, other text as a string, other bytes as hexadecimal text.
+fn payload_as_json(bytes: &[u8]) -> Json {
+    match (serde_json::from_slice(bytes), std::str::from_utf8(bytes)) {
+        (Ok(json), _) => json,
+        (_, Ok(text)) => Json::from(text),
+        _ => Json::from(bytes.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+    }
+}
+
+/// Prints the page and returns how many fields found no room on the terminal.
+fn print_table(
+    out: &mut Out,
+    args: &Args,
+    reader: &Reader,
+    page: &Page,
+    fields: &[String],
+) -> Result<usize> {
+    let mut headers = fields.to_vec();
+    if args.payload {
+        headers.push("payload".to_string());
+    }
+    let mut rows = Vec::with_capacity(page.hits.len());
+    for hit in &page.hits {
+        let mut row = Vec::with_capacity(headers.len());
+        for field in fields {
+            let values = reader.values(*hit, field)?;
+            row.push(values.iter().map(to_text).collect::<Vec<String>>().join(", "));
+        }
+        if args.payload {
+            row.push(String::from_utf8_lossy(&reader.payload(*hit)?).into_owned());
+        }
+        rows.push(row);
+    }
+    // Fields that were asked for are shown whatever the terminal.
+    let width = terminal_width().filter(|_| args.fields.is_none());
+    let shown = width.map_or(headers.len(), |width| columns_that_fit(&headers, &rows, width));
+    if shown > 0 {
+        let mut grid = Grid::new(&headers[..shown]);
+        rows.into_iter().for_each(|row| grid.row(row.into_iter().take(shown)));
+        out.line(grid)?;
+    }
+    Ok(headers.len() - shown)
+}
+
+fn columns_that_fit(headers: &[String], rows: &[Vec<String>], width: usize) -> usize {
+    let mut used = 0;
+    for (i, header) in headers.iter().enumerate() {
+        let cells = rows.iter().map(|row| row[i].chars().count().min(63)).max().unwrap_or(0);
+        used += cells.max(header.chars().count()) + 2;
+        if used > width {
+            return i.max(1);
+        }
+    }
+    headers.len()
+}

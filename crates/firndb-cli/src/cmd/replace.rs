@@ -1,0 +1,57 @@
+//! `firn search replace`: a partition becomes the rows of files, while readers go on.
+
+use super::load::{Load, LoadArgs};
+use super::require_partitions;
+use crate::failure::Result;
+use crate::output::{Out, plural};
+use firndb::Error;
+use firndb::search::{Collection, PartitionBuilder};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Replace a partition: firn search replace flights 2013-07 july.csv
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the collection.
+    dir: PathBuf,
+    /// The partition. (`firn search build --add --partition NAME` adds one.)
+    name: String,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let collection = Collection::open(&args.dir)?;
+    let before = collection.reader();
+    require_partitions(&before, std::slice::from_ref(&args.name))?;
+    let mut load = Load::new(&args.load)?;
+    let chosen = load.schema(Some(before.schema()))?;
+    let mut builder = PartitionBuilder::new(chosen.schema.clone()).memory_limit(args.load.memory);
+    let report = load.run(&chosen, &mut |_, document| builder.add(document))?;
+    if builder.is_empty() {
+        let hint = "there are no rows; `firn search remove` takes a partition away";
+        return Err(Error::invalid(hint).into());
+    }
+    let documents = u64::from(builder.len());
+    let mut change = collection.change()?;
+    change.put(&args.name, builder)?;
+    let reader = change.commit()?;
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "partition": args.name,
+            "documents": documents,
+            "skipped": report.skipped,
+            "documents_before": before.len(),
+            "documents_after": reader.len(),
+        }))?;
+    } else {
+        out.line(format!(
+            "Replaced {}: {} now, {} in the collection.",
+            args.name,
+            plural(documents, "document"),
+            plural(reader.len(), "document")
+        ))?;
+    }
+    Ok(out.finish()?)
+}

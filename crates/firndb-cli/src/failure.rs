@@ -1,0 +1,61 @@
+//! How a command fails: one clear line on standard error, or a JSON object; the exit code by kind.
+
+use crate::output::is_closed_pipe;
+use firndb::Error;
+use serde_json::{Value as Json, json};
+use std::process::ExitCode;
+
+/// Result of a command.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// An error, with the text it was found in if the error points at a place of it.
+pub struct Failure {
+    error: Error,
+    text: Option<String>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { error, text: None }
+    }
+}
+
+impl Failure {
+    /// An error in a query's or a schema's text.
+    pub fn in_text(error: Error, text: &str) -> Failure {
+        Failure { error, text: Some(text.to_string()) }
+    }
+
+    /// Prints the failure and gives the process its exit code.
+    pub fn report(&self, json: bool) -> ExitCode {
+        if is_closed_pipe(&self.error) {
+            return ExitCode::SUCCESS;
+        }
+        if json {
+            eprintln!("{}", self.to_json());
+        } else {
+            eprintln!("error: {}", self.error);
+            if let (Some(text), Some(_)) = (&self.text, self.error.span()) {
+                // The message, which is the last line, is above already.
+                let shown = firndb::search::point_at(text, &self.error);
+                shown.lines().take(2).for_each(|line| eprintln!("  {line}"));
+            }
+        }
+        ExitCode::from(self.error.kind().exit_code())
+    }
+
+    fn to_json(&self) -> Json {
+        let error = &self.error;
+        let mut object = json!({ "kind": error.kind().name(), "message": error.message() });
+        if let Some(file) = error.file() {
+            object["file"] = Json::from(file.display().to_string());
+        }
+        if let Some(offset) = error.offset() {
+            object["offset"] = Json::from(offset);
+        }
+        if let Some((start, end)) = error.span() {
+            object["span"] = json!([start, end]);
+        }
+        json!({ "error": object })
+    }
+}

@@ -1,0 +1,134 @@
+//! CSV and TSV: a header line, then a row a record (RFC 4180 quoting).
+
+use super::{BadRow, Place, Raw, ReadRows, Row, RowResult};
+use csv::{ByteRecord, ReaderBuilder};
+use firndb::{Error, Result};
+use std::io::BufRead;
+use std::rc::Rc;
+
+/// Reads the records of one input.
+pub struct CsvRows {
+    reader: csv::Reader<Box<dyn BufRead>>,
+    file: Rc<str>,
+    columns: Vec<Rc<str>>,
+    record: ByteRecord,
+}
+
+impl CsvRows {
+    /// Reads the header. Fails if a column has no name or two have the same.
+    pub fn new(input: Box<dyn BufRead>, file: Rc<str>, delimiter: u8) -> Result<CsvRows> {
+        let mut reader = ReaderBuilder::new()
+            .delimiter(delimiter)
+            .flexible(true)
+            // The default terminator leaves half of a CRLF unread and spoils the line numbers.
+            .terminator(csv::Terminator::Any(b'\n'))
+            .buffer_capacity(1 << 17)
+            .from_reader(input);
+        let header = reader.byte_headers().map_err(|e| read_error(&file, e))?.clone();
+        let mut columns: Vec<Rc<str>> = Vec::with_capacity(header.len());
+        for (i, name) in header.iter().enumerate() {
+            let wrong = |what: &str| {
+                Error::invalid(format!("{file}:1: column {} of the header {what}", i + 1))
+            };
+            let name = std::str::from_utf8(name).map_err(|_| wrong("is not valid UTF-8"))?.trim();
+            if name.is_empty() {
+                return Err(wrong("has no name; name it"));
+            }
+            if columns.iter().any(|column| &**column == name) {
+                return Err(wrong(&format!("repeats the name `{name}`; rename one of the two")));
+            }
+            columns.push(name.into());
+        }
+        Ok(CsvRows { reader, file, columns, record: ByteRecord::new() })
+    }
+}
+
+impl CsvRows {
+    /// The line on which the record at hand starts. Its position alone would be that of the blank
+    /// lines before it.
+    fn line(&self) -> u64 {
+        let newlines = self.record.as_slice().iter().filter(|b| **b == b'\n').count() as u64;
+        let last = self.reader.position().line().saturating_sub(1);
+        let start = self.record.position().map_or(0, |position| position.line());
+        start.max(last.saturating_sub(newlines))
+    }
+}
+
+impl ReadRows for CsvRows {
+    fn next_row(&mut self) -> Result<Option<RowResult>> {
+        loop {
+            let more = self.reader.read_byte_record(&mut self.record);
+            if !more.map_err(|e| read_error(&self.file, e))? {
+                return Ok(None);
+            }
+            if self.record.len() > 1 || &self.record[0] != b"\r" {
+                break;
+            }
+        }
+        let place = Place { file: self.file.clone(), line: self.line() };
+        if self.record.len() != self.columns.len() {
+            let reason = format!(
+                "the row has {} values where the header names {}; check its quotes and separators",
+                self.record.len(),
+                self.columns.len()
+            );
+            return Ok(Some(Err(BadRow::whole(place, reason))));
+        }
+        let mut cells = Vec::with_capacity(self.columns.len());
+        for (column, cell) in self.columns.iter().zip(&self.record) {
+            let Ok(text) = std::str::from_utf8(cell) else {
+                let column = Some(column.to_string());
+                let reason = "the value is not valid UTF-8; convert the file to UTF-8".to_string();
+                return Ok(Some(Err(BadRow { place, column, reason })));
+            };
+            let last = cells.len() + 1 == self.columns.len();
+            let text = if last { text.strip_suffix('\r').unwrap_or(text) } else { text };
+            cells.push((column.clone(), Raw::Text(text.to_string())));
+        }
+        Ok(Some(Ok(Row { place, cells, json: None })))
+    }
+}
+
+fn read_error(file: &str, error: csv::Error) -> Error {
+    let text = error.to_string();
+    match error.into_kind() {
+        csv::ErrorKind::Io(e) => Error::io("read", file.as_ref(), e),
+        _ => Error::invalid(format!("{file}: {text}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &'static [u8]) -> Vec<RowResult> {
+        let mut rows = CsvRows::new(Box::new(text), "a.csv".into(), b',').unwrap();
+        std::iter::from_fn(|| rows.next_row().unwrap()).collect()
+    }
+
+    #[test]
+    fn records_keep_their_line_numbers() {
+        let rows = rows(b"\xef\xbb\xbfa,b\r\n1,\"x\ny\"\r\n\n\r\n2,z\r\n3\n4,\xff\n");
+        let first = rows[0].as_ref().unwrap();
+        assert_eq!((first.place.line, &*first.cells[0].0), (2, "a"));
+        assert_eq!(first.cells[1].1, Raw::Text("x\ny".into()));
+        assert_eq!(rows[1].as_ref().unwrap().cells[1].1, Raw::Text("z".into()));
+        assert_eq!(rows[1].as_ref().unwrap().place.line, 6);
+        let short = rows[2].as_ref().unwrap_err().to_string();
+        assert!(
+            short.starts_with("a.csv:7: the row has 1 values where the header names 2"),
+            "{short}"
+        );
+        let bytes = rows[3].as_ref().unwrap_err().to_string();
+        assert!(bytes.starts_with("a.csv:8: column `b`: the value is not valid UTF-8"), "{bytes}");
+    }
+
+    #[test]
+    fn headers_must_name_every_column_once() {
+        for (text, what) in [("a,,b\n", "has no name"), ("a,b,a\n", "repeats the name `a`")] {
+            let error =
+                CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',').err().unwrap();
+            assert!(error.to_string().contains(what), "{error}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! JSON lines: an object a line. Nested objects become fields named `outer.inner`, arrays of
+//! scalars become lists.
+
+use super::{BadRow, Place, Raw, ReadRows, Row, RowResult};
+use firndb::{Error, Result};
+use serde_json::{Map, Value};
+use std::io::{BufRead, Read};
+use std::rc::Rc;
+
+/// A longer line is taken for an input that is not JSON lines.
+const MAX_LINE: u64 = 256 << 20;
+
+/// Reads the lines of one input.
+pub struct JsonRows {
+    reader: Box<dyn BufRead>,
+    file: Rc<str>,
+    line: u64,
+    buffer: Vec<u8>,
+}
+
+impl JsonRows {
+    pub fn new(reader: Box<dyn BufRead>, file: Rc<str>) -> JsonRows {
+        JsonRows { reader, file, line: 0, buffer: Vec::new() }
+    }
+
+    /// Reads the next line that is not blank; false at the end.
+    fn next_line(&mut self) -> Result<bool> {
+        loop {
+            self.buffer.clear();
+            self.line += 1;
+            let read = self.reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut self.buffer);
+            let read = read.map_err(|e| Error::io("read", self.file.as_ref().as_ref(), e))?;
+            if read as u64 == MAX_LINE {
+                return Err(Error::invalid(format!(
+                    "{}:{}: the line is longer than 256 MiB; JSON lines have an object a line",
+                    self.file, self.line
+                )));
+            }
+            if self.line == 1 && self.buffer.starts_with(b"\xef\xbb\xbf") {
+                self.buffer.drain(..3);
+            }
+            if read == 0 || !self.buffer.trim_ascii().is_empty() {
+                return Ok(read > 0);
+            }
+        }
+    }
+}
+
+impl ReadRows for JsonRows {
+    fn next_row(&mut self) -> Result<Option<RowResult>> {
+        if !self.next_line()? {
+            return Ok(None);
+        }
+        let place = Place { file: self.file.clone(), line: self.line };
+        let text = self.buffer.trim_ascii();
+        let object = match serde_json::from_slice::<Map<String, Value>>(text) {
+            Ok(object) => object,
+            Err(e) => {
+                let reason = if text.starts_with(b"[") {
+                    "the line is an array; write an object a line (`jq -c .[]` does it)".to_string()
+                } else {
+                    format!("the line is not a JSON object: {} (column {})", reason(&e), e.column())
+                };
+                return Ok(Some(Err(BadRow::whole(place, reason))));
+            }
+        };
+        let mut cells = Vec::with_capacity(object.len());
+        if let Err((column, reason)) = flatten("", object, &mut cells) {
+            return Ok(Some(Err(BadRow { place, column: Some(column), reason })));
+        }
+        // The text was parsed above, so it is valid UTF-8.
+        let json = String::from_utf8_lossy(text).into_owned();
+        Ok(Some(Ok(Row { place, cells, json: Some(json) })))
+    }
+}
+
+/// The parser's message without its own idea of the line number.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_string()
+}
+
+fn flatten(
+    prefix: &str,
+    object: Map<String, Value>,
+    cells: &mut Vec<(Rc<str>, Raw)>,
+) -> std::result::Result<(), (String, String)> {
+    for (key, value) in object {
+        let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+        match value {
+            Value::Object(inner) => flatten(&name, inner, cells)?,
+            Value::Array(items) => {
+                let list = items.into_iter().filter(|item| !item.is_null()).map(scalar);
+                match list.collect::<Option<Vec<Raw>>>() {
+                    Some(list) => cells.push((name.into(), Raw::List(list))),
+                    None => {
+                        let reason = "an array may hold strings, numbers and booleans only";
+                        return Err((name, reason.to_string()));
+                    }
+                }
+            }
+            value => cells.push((name.into(), scalar(value).unwrap_or(Raw::Missing))),
+        }
+    }
+    Ok(())
+}
+
+fn scalar(value: Value) -> Option<Raw> {
+    Some(match value {
+        Value::Null => Raw::Missing,
+        Value::Bool(v) => Raw::Bool(v),
+        Value::String(v) => Raw::Str(v),
+        Value::Number(v) => match (v.as_i64(), v.as_u64(), v.as_f64()) {
+            (Some(v), _, _) => Raw::Int(v),
+            (_, Some(v), _) => Raw::Uint(v),
+            (_, _, v) => Raw::Float(v?),
+        },
+        Value::Array(_) | Value::Object(_) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(text: &'static str) -> Vec<RowResult> {
+        let mut rows = JsonRows::new(Box::new(text.as_bytes()), "a.jsonl".into());
+        std::iter::from_fn(|| rows.next_row().unwrap()).collect()
+    }
+
+    #[test]
+    fn objects_are_flattened_and_arrays_are_lists() {
+        let rows = rows("\n {\"b\":{\"c\":[1,null,\"x\"]},\"a\":18446744073709551615}\n");
+        let row = rows[0].as_ref().unwrap();
+        assert_eq!(row.place.line, 2);
+        assert_eq!(&*row.cells[0].0, "b.c");
+        assert_eq!(row.cells[0].1, Raw::List(vec![Raw::Int(1), Raw::Str("x".into())]));
+        assert_eq!(row.cells[1].1, Raw::Uint(u64::MAX));
+        assert!(row.json.as_ref().unwrap().starts_with("{\"b\""));
+    }
+
+    #[test]
+    fn wrong_lines_say_why_and_do_not_end_the_input() {
+        let rows = rows("{\"a\":}\n[1]\n{\"a\":[[1]]}\n{\"a\":1}\n");
+        let text = |i: usize| rows[i].as_ref().unwrap_err().to_string();
+        assert!(
+            text(0).starts_with("a.jsonl:1: the line is not a JSON object: expected"),
+            "{}",
+            text(0)
+        );
+        assert!(text(1).contains("an object a line"), "{}", text(1));
+        assert!(text(2).starts_with("a.jsonl:3: column `a`: an array"), "{}", text(2));
+        assert!(rows[3].is_ok());
+    }
+}

@@ -1,0 +1,179 @@
+//! Inputs: files, directories of them and standard input, decompressed by what they contain.
+
+use clap::ValueEnum;
+use firndb::{Error, Result};
+use indicatif::ProgressBar;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+/// Form of the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// By the file's name, else by its first line.
+    #[default]
+    Auto,
+    /// Comma-separated values with a header line.
+    Csv,
+    /// Tab-separated values with a header line.
+    Tsv,
+    /// A JSON object a line.
+    Jsonl,
+}
+
+/// One input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    Stdin,
+    File(PathBuf),
+}
+
+const EXTENSIONS: [(&str, Format); 7] = [
+    ("csv", Format::Csv),
+    ("tsv", Format::Tsv),
+    ("tab", Format::Tsv),
+    ("jsonl", Format::Jsonl),
+    ("ndjson", Format::Jsonl),
+    ("json", Format::Jsonl),
+    ("txt", Format::Auto),
+];
+
+impl Input {
+    /// The name that messages use.
+    pub fn name(&self) -> String {
+        match self {
+            Input::Stdin => "standard input".to_string(),
+            Input::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// Size in bytes on disk, if that is known beforehand.
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Input::Stdin => None,
+            Input::File(path) => {
+                path.metadata().ok().filter(|meta| meta.is_file()).map(|meta| meta.len())
+            }
+        }
+    }
+
+    /// Opens the input: its decompressed bytes, whatever the name says. `progress` advances by the
+    /// bytes read from the disk.
+    pub fn open(&self, progress: &ProgressBar) -> Result<Box<dyn BufRead>> {
+        let path = PathBuf::from(self.name());
+        let raw: Box<dyn Read> = match self {
+            Input::Stdin => Box::new(std::io::stdin()),
+            Input::File(path) => Box::new(open_file(path)?),
+        };
+        let mut raw = BufReader::with_capacity(1 << 17, progress.wrap_read(raw));
+        let head = raw.fill_buf().map_err(|e| Error::io("read", &path, e))?;
+        Ok(if head.starts_with(&[0x1f, 0x8b]) {
+            let plain = flate2::bufread::MultiGzDecoder::new(raw);
+            Box::new(BufReader::with_capacity(1 << 17, plain))
+        } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+            let plain = zstd::stream::read::Decoder::with_buffer(raw)
+                .map_err(|e| Error::io("decompress", &path, e))?;
+            Box::new(BufReader::with_capacity(1 << 17, plain))
+        } else {
+            Box::new(raw)
+        })
+    }
+
+    /// The format that the file's name promises.
+    pub fn format_by_name(&self) -> Format {
+        match self {
+            Input::Stdin => Format::Auto,
+            Input::File(path) => format_by_name(path).unwrap_or_default(),
+        }
+    }
+}
+
+fn open_file(path: &Path) -> Result<File> {
+    File::open(path).map_err(|e| Error::io("open", path, e))
+}
+
+/// The format by the name without its compression suffix; `None` if the name says nothing.
+fn format_by_name(path: &Path) -> Option<Format> {
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let name = [".gz", ".zst", ".zstd"].iter().find_map(|s| name.strip_suffix(s)).unwrap_or(&name);
+    let (_, extension) = name.rsplit_once('.')?;
+    EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, format)| *format)
+}
+
+/// The format by the first bytes of the input.
+pub fn format_by_content(head: &[u8]) -> Format {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
+    let line =
+        head.split(|b| *b == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or(head);
+    match line.trim_ascii_start().first() {
+        Some(b'{') => Format::Jsonl,
+        _ if line.contains(&b'\t') && !line.contains(&b',') => Format::Tsv,
+        _ => Format::Csv,
+    }
+}
+
+/// Turns the arguments of a command into inputs: `-` is standard input, a directory stands for the
+/// data files below it in the order of their names.
+pub fn expand(arguments: &[PathBuf]) -> Result<Vec<Input>> {
+    let mut inputs = Vec::new();
+    for argument in arguments {
+        if argument.as_os_str() == "-" {
+            inputs.push(Input::Stdin);
+            continue;
+        }
+        let meta = argument.metadata().map_err(|e| Error::io("open", argument, e))?;
+        if !meta.is_dir() {
+            inputs.push(Input::File(argument.clone()));
+            continue;
+        }
+        let before = inputs.len();
+        walk(argument, &mut inputs)?;
+        if inputs.len() == before {
+            let names: Vec<&str> = EXTENSIONS.iter().map(|(name, _)| *name).collect();
+            return Err(Error::invalid(format!(
+                "directory {} holds no data file (.{}, also .gz and .zst of them)",
+                argument.display(),
+                names.join(", .")
+            )));
+        }
+    }
+    if inputs.iter().filter(|input| **input == Input::Stdin).count() > 1 {
+        return Err(Error::invalid("standard input (`-`) is named twice"));
+    }
+    Ok(inputs)
+}
+
+fn walk(dir: &Path, inputs: &mut Vec<Input>) -> Result<()> {
+    let fail = |e| Error::io("list", dir, e);
+    let mut paths = std::fs::read_dir(dir)
+        .map_err(fail)?
+        .map(|entry| Ok(entry.map_err(fail)?.path()))
+        .collect::<Result<Vec<PathBuf>>>()?;
+    paths.sort();
+    for path in paths {
+        if path.is_dir() && !path.is_symlink() {
+            walk(&path, inputs)?;
+        } else if path.is_file() && format_by_name(&path).is_some() {
+            inputs.push(Input::File(path));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_found_by_name_and_by_content() {
+        let by_name = |name: &str| Input::File(name.into()).format_by_name();
+        assert_eq!(by_name("a/b.CSV.gz"), Format::Csv);
+        assert_eq!(by_name("b.ndjson.zst"), Format::Jsonl);
+        assert_eq!(by_name("b.tsv"), Format::Tsv);
+        assert_eq!(by_name("b"), Format::Auto);
+        assert_eq!(format_by_content(b"\n {\"a\":1}"), Format::Jsonl);
+        assert_eq!(format_by_content(b"a\tb\n1,5\t2"), Format::Tsv);
+        assert_eq!(format_by_content(b"\xef\xbb\xbfa,b\n"), Format::Csv);
+        assert_eq!(format_by_content(b""), Format::Csv);
+    }
+}

@@ -1,0 +1,243 @@
+//! What the commands print: tables for eyes, JSON lines for programs, both on standard output.
+
+use comfy_table::{Cell, CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
+use console::Term;
+use firndb::search::{Number, Value, timestamp_to_text};
+use firndb::{Error, Result};
+use serde_json::Value as Json;
+use std::fmt::Display;
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// Standard output, buffered. A closed pipe is an error that [`is_closed_pipe`] knows.
+pub struct Out {
+    stdout: BufWriter<StdoutLock<'static>>,
+}
+
+impl Out {
+    pub fn new() -> Out {
+        Out { stdout: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
+    }
+
+    /// Prints a line (or several).
+    pub fn line(&mut self, text: impl Display) -> Result<()> {
+        writeln!(self.stdout, "{text}").map_err(stdout_error)
+    }
+
+    /// Prints a JSON value on a line of its own.
+    pub fn json(&mut self, value: &Json) -> Result<()> {
+        self.line(value)
+    }
+
+    /// Prints bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stdout.write_all(bytes).map_err(stdout_error)
+    }
+
+    /// Must be called at the end: errors of the last bytes are found here.
+    pub fn finish(mut self) -> Result<()> {
+        self.stdout.flush().map_err(stdout_error)
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stdout.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush()
+    }
+}
+
+/// The name of standard output in errors.
+const STDOUT: &str = "standard output";
+
+pub fn stdout_error(error: io::Error) -> Error {
+    Error::io("write", Path::new(STDOUT), error)
+}
+
+/// The reader of our output has gone (`firn ... | head`): nothing is wrong.
+pub fn is_closed_pipe(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<io::Error>());
+    source.is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+        && error.file() == Some(Path::new(STDOUT))
+}
+
+/// Width of the terminal on standard output; `None` if it is a file or a pipe.
+pub fn terminal_width() -> Option<usize> {
+    let term = Term::stdout();
+    term.is_term().then(|| usize::from(term.size().1))
+}
+
+const PLAIN: TableStyle = TableStyle::new()
+    .header_lines(ContentLineStyle::none())
+    .header_separator(LineStyle::none().fill('-').junction('-'))
+    .content_lines(ContentLineStyle::none());
+
+/// A table for eyes: a header, a line, rows; numbers to the right.
+pub struct Grid {
+    table: Table,
+}
+
+impl Grid {
+    pub fn new(headers: impl IntoIterator<Item = impl Display>) -> Grid {
+        let mut table = Table::new();
+        table.load_style(PLAIN);
+        table.set_header(headers.into_iter().map(|h| Cell::new(visible(&h.to_string()))));
+        Grid { table }
+    }
+
+    /// Adds a row; what reads as a number is put to the right of its column.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let cells = cells.into_iter().map(|text| {
+            let text = visible(&text);
+            let number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+                && text.chars().all(|c| c.is_ascii_digit() || ",.-+%eExx".contains(c) || c == ' ');
+            let side = if number { CellAlignment::Right } else { CellAlignment::Left };
+            Cell::new(text).set_alignment(side)
+        });
+        self.table.add_row(cells.collect::<Vec<Cell>>());
+    }
+}
+
+impl Display for Grid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, line) in self.table.lines().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { "\n" }, line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Text fit for a cell: one line, no control characters, at most 60 characters.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len().min(80));
+    for (i, c) in text.chars().enumerate() {
+        if i == 60 {
+            shown.push_str("...");
+            break;
+        }
+        match c {
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// A value as people read it and as CSV has it: text without quotes.
+pub fn to_text(value: &Value) -> String {
+    match value {
+        Value::Str(v) => v.clone(),
+        Value::Timestamp(v) => timestamp_to_text(*v),
+        Value::Bytes(v) => v.iter().map(|b| format!("{b:02x}")).collect(),
+        value => value.to_string(),
+    }
+}
+
+/// A value as JSON: timestamps as RFC 3339 text, bytes as hexadecimal text, infinities as text.
+pub fn to_json(value: &Value) -> Json {
+    match value {
+        Value::Bool(v) => Json::from(*v),
+        Value::I64(v) => Json::from(*v),
+        Value::U64(v) => Json::from(*v),
+        Value::F64(v) if v.is_finite() => Json::from(*v),
+        value => Json::from(to_text(value)),
+    }
+}
+
+/// A sum as JSON: a number if JSON readers can hold it, else text.
+pub fn number_to_json(number: Number) -> Json {
+    match number {
+        Number::Int(v) => i64::try_from(v).map_or_else(|_| Json::from(v.to_string()), Json::from),
+        Number::Float(v) => Json::from(v),
+    }
+}
+
+pub fn number_to_text(number: Number) -> String {
+    match number {
+        Number::Int(v) => v.to_string(),
+        Number::Float(v) => decimal(v),
+    }
+}
+
+/// A number with at most two decimals.
+pub fn decimal(v: f64) -> String {
+    if v == v.trunc() && v.abs() < 1e15 { format!("{v:.0}") } else { format!("{v:.2}") }
+}
+
+/// A count with a comma before every three digits.
+pub fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 flight`, `1,000 flights`.
+pub fn plural(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
+}
+
+/// A size in binary units: `1.5 MiB`.
+pub fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            let decimals = usize::from(unit != "B" && value < 100.0);
+            return format!("{value:.decimals$} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+/// A time in the unit that suits it: `12 us`, `3.4 ms`, `1.20 s`.
+pub fn time(duration: Duration) -> String {
+    let micros = duration.as_secs_f64() * 1e6;
+    match micros {
+        m if m < 10.0 => format!("{m:.1} us"),
+        m if m < 1e3 => format!("{m:.0} us"),
+        m if m < 1e4 => format!("{:.2} ms", m / 1e3),
+        m if m < 1e6 => format!("{:.1} ms", m / 1e3),
+        m => format!("{:.2} s", m / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(336776), "336,776");
+        assert_eq!(plural(1, "row"), "1 row");
+        assert_eq!((size(512), size(1536)), ("512 B".to_string(), "1.5 KiB".to_string()));
+        assert_eq!(time(Duration::from_micros(1234)), "1.23 ms");
+        assert_eq!((decimal(2.0), decimal(2.456)), ("2".to_string(), "2.46".to_string()));
+    }
+
+    #[test]
+    fn cells_hold_one_line_without_control_characters() {
+        assert_eq!(visible("a\nb\x1b[31m"), "a\\nb\\u{1b}[31m");
+        assert_eq!(visible(&"x".repeat(100)).len(), 63);
+    }
+
+    #[test]
+    fn a_grid_puts_numbers_to_the_right() {
+        let mut grid = Grid::new(["name", "count"]);
+        grid.row(["abc".to_string(), "7".to_string()]);
+        grid.row(["d".to_string(), "12345".to_string()]);
+        let lines: Vec<String> = grid.to_string().lines().map(str::to_string).collect();
+        assert_eq!(lines[2], " abc        7");
+        assert_eq!(lines[3], " d      12345");
+    }
+}
