@@ -2,6 +2,7 @@
 //! payloads.
 
 use super::hint::list_names;
+use super::lexer::shorten;
 use super::query::OrderBy;
 use crate::{Error, Result};
 
@@ -263,8 +264,10 @@ impl Schema {
 
     /// The error for a name that is not in the schema: it names the candidates, the closest first.
     pub(crate) fn unknown(&self, name: &str) -> Error {
+        // A name may come from outside and have any length; the distance takes the product of both.
+        let name = &shorten(name);
         let mut names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
-        names.sort_by_key(|candidate| edit_distance(name, candidate));
+        names.sort_by_cached_key(|candidate| edit_distance(name, candidate));
         if names.is_empty() {
             return Error::invalid(format!("there is no field `{name}`; the schema has no fields"));
         }
