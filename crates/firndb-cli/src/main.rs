@@ -6,7 +6,7 @@ mod ingest;
 mod output;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageError};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::path::Path;
 use std::process::ExitCode;
@@ -54,22 +54,35 @@ fn main() -> ExitCode {
 fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), UsageError::InvalidSubcommand)
         && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
-        && Path::new(word).exists()
+        && let Some(hint) = hint(word)
     {
-        let hint = firndb::Error::invalid(format!(
-            "say what to do with {word}, for example `firn search query {word}` (its first \
-             documents), `firn search stats {word}` or `firn inspect {word}`"
-        ));
-        return Failure::from(hint).report(wants_json());
+        return Failure::from(firndb::Error::invalid(hint)).report(wants_json());
     }
     if error.use_stderr() && wants_json() {
         let text = error.to_string();
-        let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let lines = text.lines().take_while(|line| !line.starts_with("Usage:"));
+        let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+        let message = words.join(" ");
+        let message = message.trim_start_matches("error: ");
         return Failure::from(firndb::Error::invalid(message)).report(true);
     }
     // Printing fails if nobody listens any more, and then there is nobody to tell.
     let _ = error.print();
     ExitCode::from(error.exit_code() as u8)
+}
+
+/// What somebody who typed `word` for a command may have meant.
+fn hint(word: &str) -> Option<String> {
+    if Path::new(word).exists() {
+        return Some(format!(
+            "say what to do with {word}, for example `firn search query {word}` (its first \
+             documents), `firn search stats {word}` or `firn inspect {word}`"
+        ));
+    }
+    let command = Cli::command();
+    let search = command.find_subcommand("search")?;
+    let found = search.find_subcommand(word).is_some();
+    found.then(|| format!("`{word}` is a command of `search`: firn search {word} ..."))
 }
 
 /// Whether `--json` is on a command line that could not be parsed.

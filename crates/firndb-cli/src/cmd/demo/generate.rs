@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// As many as there really were.
 pub const FLIGHTS: u64 = 336_776;
 const SEED: u64 = 2013;
 
@@ -59,9 +60,9 @@ const HEADER: &str = "year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,
                       arr_delay,carrier,flight,tailnum,origin,dest,air_time,distance,hour,minute,\
                       time_hour";
 
-/// The path of the generated CSV file in `cache`, written if it is not there yet.
-pub fn flights_csv(cache: &Path) -> Result<PathBuf> {
-    let csv = cache.join("generated.csv");
+/// The path of a CSV file of so many flights in `cache`, written if it is not there yet.
+pub fn flights_csv(cache: &Path, flights: u64) -> Result<PathBuf> {
+    let csv = cache.join(format!("generated-{flights}.csv"));
     if csv.exists() {
         return Ok(csv);
     }
@@ -75,7 +76,7 @@ pub fn flights_csv(cache: &Path) -> Result<PathBuf> {
     for (month, days) in (1..).zip(DAYS) {
         for day in 1..=days {
             day_of_year += 1;
-            while written < FLIGHTS * day_of_year / 365 {
+            while written < flights * day_of_year / 365 {
                 writeln!(out, "{}", flight(&mut random, month, day)).map_err(fail)?;
                 written += 1;
             }

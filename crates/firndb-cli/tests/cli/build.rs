@@ -1,0 +1,150 @@
+//! `firn search build`: formats, compression, schemas, bad rows, existing collections.
+
+use super::{Place, ROWS, csv, jsonl};
+use std::io::Write;
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Everything in a collection, in an order that does not depend on how it was built.
+fn content(place: &Place, dir: &str) -> String {
+    place.firn(&format!("search export {dir} 'all order by id' --format jsonl")).ok().out
+}
+
+#[test]
+fn every_format_and_compression_gives_the_same_collection() {
+    let place = Place::new();
+    let (csv, tsv) = (csv(), csv().replace(',', "\t"));
+    place.write("plain.csv", &csv);
+    place.write("packed.csv.gz", gzip(&csv));
+    // Compression is told by the content, whatever the name.
+    place.write("packed.csv", zstd::encode_all(csv.as_bytes(), 1).unwrap());
+    place.write("tabs", &tsv);
+    place.write("lines.jsonl.zst", zstd::encode_all(jsonl().as_bytes(), 1).unwrap());
+    place.write("windows.csv", csv.replace('\n', "\r\n"));
+    place.firn("search build plain.csv -o plain").ok();
+    let expected = content(&place, "plain");
+    assert_eq!(expected.lines().count() as u64, ROWS);
+    for input in ["packed.csv.gz", "packed.csv", "tabs", "lines.jsonl.zst", "windows.csv"] {
+        place.firn(&format!("search build {input} -o of-{input}")).ok();
+        assert_eq!(content(&place, &format!("of-{input}")), expected, "{input}");
+    }
+    for (input, name) in [(csv.as_bytes(), "a"), (&gzip(&jsonl()), "b"), (tsv.as_bytes(), "c")] {
+        place.firn_with(&format!("search build - -o stdin-{name}"), input).ok();
+        assert_eq!(content(&place, &format!("stdin-{name}")), expected);
+    }
+}
+
+#[test]
+fn directories_and_several_files_are_read_in_order() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("in/deep")).unwrap();
+    place.write("in/b.csv", "id,x\n2,b\n");
+    place.write("in/deep/c.jsonl", "{\"id\":3,\"x\":\"c\"}\n");
+    place.write("in/README", "not data");
+    place.write("a.csv", "id,x\n1,a\n");
+    let built = place.firn("search build a.csv in -o c --json").ok().json();
+    assert_eq!((&built[0]["documents"], &built[0]["partitions"]), (&3.into(), &1.into()));
+    assert!(content(&place, "c").starts_with("{\"id\":1,\"x\":\"a\"}\n{\"id\":2"));
+    std::fs::create_dir_all(place.path("empty")).unwrap();
+    place.firn("search build empty -o d").fails(2, "holds no data file");
+    place.firn("search build nowhere.csv -o d").fails(3, "nowhere.csv");
+}
+
+#[test]
+fn an_inferred_schema_can_be_given_back() {
+    let place = Place::new();
+    place.write("data.csv", csv());
+    let inferred = place.firn("search build data.csv --infer").ok().out;
+    for field in ["id", "region", "price", "day", "rating", "ok"] {
+        assert!(inferred.contains(&format!("name = \"{field}\"")), "{inferred}");
+    }
+    assert!(inferred.contains("type = \"timestamp\"") && inferred.contains("type = \"bool\""));
+    place.write("schema.toml", &inferred);
+    place.firn("search build data.csv -o a --schema schema.toml").ok();
+    place.firn("search build data.csv -o b").ok();
+    assert_eq!(content(&place, "a"), content(&place, "b"));
+}
+
+#[test]
+fn a_bad_schema_is_shown_with_its_place() {
+    let place = Place::new();
+    place.write("data.csv", csv());
+    place.write("schema.toml", "[fields]\nid = \"i46 full\"\n");
+    let run = place.firn("search build data.csv -o c --schema schema.toml").fails(2, "schema.toml");
+    assert!(run.err.contains("i46") && run.err.contains('^'), "{}", run.err);
+    assert!(!place.path("c").exists());
+}
+
+#[test]
+fn a_row_that_does_not_fit_stops_the_build_and_leaves_nothing() {
+    let place = Place::new();
+    place.write("data.csv", csv() + "x,north,1,2024-01-01,1,true\n7,north\n");
+    place.write("schema.toml", "[fields]\nid = \"i64 full\"\nregion = \"string full\"\n");
+    let run = place.firn("search build data.csv -o c --schema schema.toml");
+    let run = run.fails(2, "data.csv:602: column `id`: `x` is not of type i64");
+    assert!(run.err.starts_with("error: ") && run.out.is_empty());
+    assert!(!place.path("c").exists());
+
+    let run = place.firn("search build data.csv -o c --schema schema.toml --on-error skip").ok();
+    assert!(run.err.contains("skipped 2 of 602 rows"), "{}", run.err);
+    assert!(run.err.contains("data.csv:603: the row has 2 values"), "{}", run.err);
+    assert!(run.err.contains("note: column `price`"), "{}", run.err);
+    assert_eq!(place.firn("search count c").ok().out, format!("{ROWS}\n"));
+}
+
+#[test]
+fn json_lines_that_are_wrong_name_their_line() {
+    let place = Place::new();
+    place.write("data.jsonl", "{\"id\":1}\n{\"id\":\n{\"id\":[[1]]}\n");
+    place.firn("search build data.jsonl -o c").fails(2, "data.jsonl:2: the line is not a JSON");
+    let run = place.firn("search build data.jsonl -o c --on-error skip").ok();
+    assert!(run.err.contains("data.jsonl:3: column `id`: an array"), "{}", run.err);
+}
+
+#[test]
+fn lists_become_multi_valued_fields() {
+    let place = Place::new();
+    place.write("data.jsonl", "{\"id\":1,\"t\":[\"a\",\"b\"]}\n{\"id\":2,\"t\":[]}\n{\"id\":3}\n");
+    place.firn("search build data.jsonl -o c").ok();
+    assert_eq!(place.firn("search count c 't = \"b\"'").ok().out, "1\n");
+    assert_eq!(place.firn("search count c 'not exists t'").ok().out, "2\n");
+    assert!(content(&place, "c").starts_with("{\"id\":1,\"t\":[\"a\",\"b\"]}\n{\"id\":2}\n"));
+}
+
+#[test]
+fn payloads_are_rows_columns_or_nothing() {
+    let place = Place::new();
+    place.write("data.csv", "id,text\n1,hello\n2,\n");
+    let payload = |how: &str| {
+        place.firn(&format!("search build data.csv -o {how} --payload {how}")).ok();
+        place.firn(&format!("search query {how} --payload")).ok().out
+    };
+    assert_eq!(payload("row"), "{\"id\":1,\"text\":\"hello\"}\n{\"id\":2}\n");
+    assert_eq!(payload("text"), "hello\n\n");
+    assert_eq!(payload("none"), "\n\n");
+    let run = place.firn("search build data.csv -o d --payload nothing");
+    run.fails(2, "column `nothing`: the payload's column is not in the row");
+}
+
+#[test]
+fn an_existing_collection_is_changed_only_if_asked() {
+    let place = Place::with_collection();
+    place.write("more.csv", "id,region,price,day,rating,ok\n9000,west,1,2024-01-01,1,true\n");
+    place.firn("search build more.csv -o c").fails(4, "there is a collection already");
+    place.firn("search build more.csv -o c --add --partition north").fails(4, "partition north");
+    let count = || place.firn("search count c").ok().out.trim().parse::<u64>().unwrap();
+    assert_eq!(count(), ROWS);
+    place.firn("search build more.csv -o c --add --partition-by region").ok();
+    assert_eq!(count(), ROWS + 1);
+    place.firn("search build more.csv -o c --update --partition north").ok();
+    assert_eq!(count(), ROWS * 2 / 3 + 2);
+    place.firn("search build more.csv -o c --replace").ok();
+    assert_eq!(count(), 1);
+    std::fs::create_dir_all(place.path("other")).unwrap();
+    place.write("other/file", "x");
+    place.firn("search build more.csv -o other").fails(4, "not empty");
+}

@@ -1,0 +1,43 @@
+//! The commands that change a collection: merge, replace, remove.
+
+use super::{Place, ROWS};
+
+fn names(place: &Place) -> Vec<String> {
+    let lines = place.firn("search partitions c --json").ok().json();
+    lines.iter().map(|p| p["name"].as_str().unwrap().to_string()).collect()
+}
+
+#[test]
+fn merged_partitions_answer_as_before() {
+    let place = Place::with_collection();
+    let ask = || place.firn("search group c 'price > 30' --by region --agg rating --json").ok().out;
+    let before = ask();
+    let run = place.firn("search merge c north south --into both").ok();
+    assert_eq!(run.out, "Merged 2 partitions into both: 400 documents.\n");
+    assert_eq!(names(&place), ["both", "east"]);
+    assert_eq!(ask(), before);
+    place.firn("search merge c both west --into all").fails(3, "there is no partition west");
+}
+
+#[test]
+fn a_partition_is_replaced_by_rows() {
+    let place = Place::with_collection();
+    place.write("new.csv", "id,region,price,day,rating,ok\n9000,north,1,2024-01-01,NA,true\n");
+    place.firn("search replace c nroth new.csv").fails(3, "partitions are east, north, south");
+    let run = place.firn("search replace c north new.csv --json").ok().json();
+    assert_eq!(run[0]["documents_after"], ROWS * 2 / 3 + 1);
+    assert_eq!(place.firn("search count c 'region = \"north\"'").ok().out, "1\n");
+
+    place.write("bad.csv", "id,region,price,day,rating,ok\nx,north,1,2024-01-01,NA,true\n");
+    place.firn("search replace c north bad.csv").fails(2, "bad.csv:2: column `id`");
+    assert_eq!(place.firn("search count c 'region = \"north\"'").ok().out, "1\n");
+}
+
+#[test]
+fn partitions_are_removed() {
+    let place = Place::with_collection();
+    place.firn("search remove c east nowhere").fails(3, "there is no partition nowhere");
+    let run = place.firn("search remove c east south").ok();
+    assert_eq!(run.out, "Removed 2 partitions; 200 documents in 1 partition remain.\n");
+    assert_eq!(names(&place), ["north"]);
+}

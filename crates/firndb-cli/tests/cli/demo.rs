@@ -1,0 +1,34 @@
+//! `firn demo` on a small generated set.
+
+use super::Place;
+
+#[test]
+fn the_demo_answers_and_replaces() {
+    let place = Place::new();
+    let run = place.firn("demo --generated --flights 20000 --dir d --json").ok();
+    let lines = run.json();
+    assert_eq!((&lines[0]["documents"], &lines[0]["partitions"]), (&20000.into(), &12.into()));
+    assert!(lines.iter().filter(|line| line["question"].is_string()).count() >= 12);
+    let replaced = lines.last().unwrap();
+    assert_eq!((&replaced["failed"], &replaced["wrong"]), (&0.into(), &0.into()));
+    assert!(replaced["answered_before"].as_u64() > Some(0), "{replaced}");
+    assert!(replaced["answered_after"].as_u64() > Some(0), "{replaced}");
+    let fell =
+        replaced["average_before"].as_f64().unwrap() - replaced["average_after"].as_f64().unwrap();
+    assert!((fell - 10.0).abs() < 1e-9, "{replaced}");
+    assert!(!place.path("d/flights").exists());
+}
+
+#[test]
+fn the_demo_speaks_to_people_and_keeps_its_collection() {
+    let place = Place::new();
+    let out = place.firn("demo --generated --flights 5000 --dir d --keep").ok().out;
+    assert!(out.contains("1. The latest Delta flights to Atlanta"), "{out}");
+    assert!(out.contains("0 failed") && out.contains("the same page"), "{out}");
+    assert_eq!(place.firn("search count d/flights").ok().out, "5000\n");
+    // A second run finds the first one's collection and starts anew.
+    place.firn("demo --generated --flights 5000 --dir d").ok();
+    std::fs::create_dir_all(place.path("d/flights")).unwrap();
+    place.write("d/flights/mine", "x");
+    place.firn("demo --generated --flights 5000 --dir d").fails(4, "another directory");
+}

@@ -1,0 +1,147 @@
+//! The command line as a user sees it: the program is run, and its output, errors and exit codes are
+//! looked at.
+
+mod build;
+mod change;
+mod demo;
+mod query;
+mod usage;
+
+use serde_json::Value as Json;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a run of the program gave.
+struct Run {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Run {
+    /// Fails the test unless the program succeeded.
+    fn ok(self) -> Run {
+        assert_eq!(self.code, 0, "stderr: {}", self.err);
+        self
+    }
+
+    /// Fails the test unless the program failed with this exit code and one line like this.
+    fn fails(self, code: i32, message: &str) -> Run {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.out, self.err);
+        assert!(self.err.contains(message), "`{message}` is not in: {}", self.err);
+        self
+    }
+
+    /// The lines of standard output as JSON.
+    fn json(&self) -> Vec<Json> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// A directory of its own for a test, removed at the end; the program runs in it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Place {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cli-{}-{number}", std::process::id());
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&dir).unwrap();
+        Place(dir)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        fs::write(self.path(name), content).unwrap();
+    }
+
+    /// Runs `firn` with the words of `line`; text in single quotes is one word.
+    fn firn(&self, line: &str) -> Run {
+        self.firn_with(line, b"")
+    }
+
+    fn firn_with(&self, line: &str, input: &[u8]) -> Run {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args(words(line))
+            .current_dir(&self.0)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The program may end without reading its input.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        let output = child.wait_with_output().unwrap();
+        Run {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Builds the collection `c` of [`csv`] with a partition a region.
+    fn with_collection() -> Place {
+        let place = Place::new();
+        place.write("data.csv", csv());
+        place.firn("search build data.csv -o c --partition-by region").ok();
+        place
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (i, part) in line.split('\'').enumerate() {
+        match i % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_string)),
+            _ => words.push(part.replace('"', "'")),
+        }
+    }
+    words
+}
+
+/// Rows of the sample data.
+const ROWS: u64 = 600;
+
+/// A row of the sample: id, region, price, day, rating (often missing), ok.
+fn row(id: u64) -> (u64, String, f64, String, Option<u64>, bool) {
+    let region = ["north", "south", "east"][id as usize % 3].to_string();
+    let day = format!("2024-01-{:02}T00:00:00Z", id % 28 + 1);
+    let rating = (!id.is_multiple_of(4)).then_some(id * 7 % 11);
+    (id, region, (id * 37 % 100) as f64 + 0.5, day, rating, id % 5 == 1)
+}
+
+fn csv() -> String {
+    let mut text = "id,region,price,day,rating,ok\n".to_string();
+    for id in 0..ROWS {
+        let (id, region, price, day, rating, ok) = row(id);
+        let rating = rating.map_or("NA".to_string(), |rating| rating.to_string());
+        text += &format!("{id},{region},{price},{day},{rating},{ok}\n");
+    }
+    text
+}
+
+fn jsonl() -> String {
+    let mut text = String::new();
+    for id in 0..ROWS {
+        let (id, region, price, day, rating, ok) = row(id);
+        let object = serde_json::json!({
+            "id": id, "region": region, "price": price, "day": day, "rating": rating, "ok": ok,
+        });
+        text += &format!("{object}\n");
+    }
+    text
+}
