@@ -1,18 +1,15 @@
 //! `firn search build`: a collection from files. All of it becomes visible, or nothing.
 
 use super::load::{Chosen, Load, LoadArgs, Report};
+use super::parts::Parts;
 use crate::failure::Result;
 use crate::ingest::Row;
 use crate::output::{Out, plural, size, time, to_text};
-use firndb::search::{Collection, Document, PartitionBuilder, Reader, Value};
+use firndb::search::{Collection, Document, Reader, Value};
 use firndb::{Error, ErrorKind};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
-
-/// Partitions that one build may make; each needs memory of its own.
-const MAX_PARTITIONS: usize = 4096;
 
 /// Build a collection: firn search build flights.csv.gz -o flights --partition-by month
 #[derive(clap::Args)]
@@ -22,7 +19,8 @@ pub struct Args {
     /// Directory of the collection: a new one, unless --add, --update or --replace is given.
     #[arg(short, long, required_unless_present = "infer", value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Put all documents into one partition of this name.
+    /// Put all documents into one partition of this name. What exceeds --memory goes to further
+    /// partitions NAME.2, NAME.3, ...; `firn search merge` joins them.
     #[arg(long, default_value = "main", value_name = "NAME")]
     partition: String,
     /// Make a partition of each value of this field.
@@ -61,8 +59,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         load.run(&chosen, &mut |_, _| Ok(()))?;
         return Ok(());
     };
-    let (builders, report) = fill(args, load, &chosen)?;
-    let reader = publish(args, dir, existing, builders)?;
+    let (parts, report) = fill(args, dir, load, &chosen)?;
+    let reader = publish(args, dir, existing, parts)?;
     if !args.infer {
         print(dir, &reader, &report, start, json)?;
     }
@@ -94,10 +92,8 @@ fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
     Ok(Some(collection))
 }
 
-type Builders = BTreeMap<String, PartitionBuilder>;
-
-/// Reads all rows into builders, one a partition.
-fn fill(args: &Args, load: Load, chosen: &Chosen) -> Result<(Builders, Report)> {
+/// Reads all rows into partitions.
+fn fill(args: &Args, dir: &Path, load: Load, chosen: &Chosen) -> Result<(Parts, Report)> {
     if let Some(field) = &args.partition_by
         && chosen.schema.field(field).is_none()
         && !chosen.schema.is_dynamic()
@@ -106,28 +102,11 @@ fn fill(args: &Args, load: Load, chosen: &Chosen) -> Result<(Builders, Report)> 
         let message = format!("there is no field `{field}`; fields are {}", names.join(", "));
         return Err(Error::invalid(message).into());
     }
-    let mut builders = Builders::new();
-    let mut sink = |_: &Row, document: &Document| {
-        let name = partition_of(args, document);
-        if !builders.contains_key(&name) {
-            if builders.len() == MAX_PARTITIONS {
-                return Err(Error::new(
-                    ErrorKind::Failed,
-                    format!(
-                        "more than {MAX_PARTITIONS} partitions; choose a field of fewer values"
-                    ),
-                ));
-            }
-            let builder = PartitionBuilder::new(chosen.schema.clone());
-            builders.insert(name.clone(), builder.memory_limit(args.load.memory));
-        }
-        match builders.get_mut(&name) {
-            Some(builder) => builder.add(document),
-            None => Ok(()),
-        }
-    };
+    let mut parts = Parts::new(&chosen.schema, args.load.memory, dir);
+    let mut sink =
+        |_: &Row, document: &Document| parts.add(&partition_of(args, document), document);
     let report = load.run(chosen, &mut sink)?;
-    Ok((builders, report))
+    Ok((parts, report))
 }
 
 /// The partition that a document belongs to. Partition names have letters, digits, `.`, `_` and `-`
@@ -144,17 +123,12 @@ fn partition_of(args: &Args, document: &Document) -> String {
 
 /// Publishes the partitions in one change; a collection that was created for it is removed on
 /// failure.
-fn publish(
-    args: &Args,
-    dir: &Path,
-    existing: Option<Collection>,
-    builders: Builders,
-) -> Result<Reader> {
+fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) -> Result<Reader> {
     if let Some(collection) = existing {
-        return Ok(change(args, &collection, builders)?);
+        return Ok(change(args, &collection, parts)?);
     }
     let dir_existed = dir.exists();
-    let result = Collection::create(dir).and_then(|created| change(args, &created, builders));
+    let result = Collection::create(dir).and_then(|created| change(args, &created, parts));
     if result.is_err() {
         // The failure is the news; what cannot be cleaned up is a hint at most.
         let _ = std::fs::remove_dir_all(dir);
@@ -165,25 +139,12 @@ fn publish(
     Ok(result?)
 }
 
-fn change(args: &Args, collection: &Collection, builders: Builders) -> firndb::Result<Reader> {
+fn change(args: &Args, collection: &Collection, parts: Parts) -> firndb::Result<Reader> {
     let mut change = collection.change()?;
     let old: Vec<String> = collection.reader().partitions().into_iter().map(|p| p.name).collect();
-    if args.add
-        && let Some(name) = builders.keys().find(|name| old.contains(name))
-    {
-        return Err(Error::new(
-            ErrorKind::AlreadyExists,
-            format!(
-                "there is a partition {name} already; give --partition another name, or --update"
-            ),
-        ));
-    }
+    let new = parts.put_all(&mut change, if args.add { &old } else { &[] })?;
     if args.replace {
-        let gone = old.iter().filter(|name| !builders.contains_key(*name));
-        gone.into_iter().try_for_each(|name| change.remove(name))?;
-    }
-    for (name, builder) in builders {
-        change.put(&name, builder)?;
+        old.iter().filter(|name| !new.contains(name)).try_for_each(|name| change.remove(name))?;
     }
     change.commit()
 }

@@ -11,6 +11,7 @@ pub mod group;
 pub mod load;
 pub mod merge;
 pub mod partitions;
+pub mod parts;
 pub mod query;
 pub mod remove;
 pub mod replace;

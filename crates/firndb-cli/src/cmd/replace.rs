@@ -4,8 +4,8 @@ use super::load::{Load, LoadArgs};
 use super::require_partitions;
 use crate::failure::Result;
 use crate::output::{Out, plural};
-use firndb::Error;
 use firndb::search::{Collection, PartitionBuilder};
+use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -26,8 +26,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     require_partitions(&before, std::slice::from_ref(&args.name))?;
     let mut load = Load::new(&args.load)?;
     let chosen = load.schema(Some(before.schema()))?;
-    let mut builder = PartitionBuilder::new(chosen.schema.clone()).memory_limit(args.load.memory);
-    let report = load.run(&chosen, &mut |_, document| builder.add(document))?;
+    let mut builder = PartitionBuilder::new(chosen.schema.clone()).memory_limit(usize::MAX);
+    let report = load.run(&chosen, &mut |_, document| {
+        if builder.memory() > args.load.memory {
+            // Not a matter of this row, so not one that --on-error skip passes over.
+            let message = "the partition needs more memory than --memory gives";
+            return Err(Error::new(ErrorKind::Failed, message));
+        }
+        builder.add(document)
+    })?;
     if builder.is_empty() {
         let hint = "there are no rows; `firn search remove` takes a partition away";
         return Err(Error::invalid(hint).into());

@@ -148,3 +148,21 @@ fn an_existing_collection_is_changed_only_if_asked() {
     place.write("other/file", "x");
     place.firn("search build more.csv -o other").fails(4, "not empty");
 }
+
+#[test]
+fn what_exceeds_the_memory_becomes_further_partitions() {
+    let place = Place::new();
+    let mut rows = "id,name\n".to_string();
+    for id in 0..20_000 {
+        rows += &format!("{id},a name of its own {id}\n");
+    }
+    place.write("data.csv", rows);
+    let built = place.firn("search build data.csv -o c --memory 1M --json").ok().json();
+    assert_eq!(built[0]["documents"], 20_000);
+    let names = place.firn("search partitions c --json").ok().json();
+    assert!(names.len() > 1 && names[0]["name"] == "main" && names[1]["name"] == "main.2");
+    place.firn("search build data.csv -o whole").ok();
+    assert_eq!(content(&place, "c"), content(&place, "whole"));
+    // Nothing is left of the files that waited.
+    assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 3);
+}

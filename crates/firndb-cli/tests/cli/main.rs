@@ -1,5 +1,5 @@
-//! The command line as a user sees it: the program is run, and its output, errors and exit codes are
-//! looked at.
+//! The command line as a user sees it: the program is run, and its output, errors and exit codes
+//! are looked at.
 
 mod build;
 mod change;
