@@ -3,6 +3,7 @@
 use super::{open, query_of};
 use crate::failure::Result;
 use crate::output::{Out, plural, size, thousands, time};
+use firndb::search::Explain;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -32,16 +33,22 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "micros": explain.time.as_micros() as u64,
         }))?;
     } else {
-        explain.plan.iter().try_for_each(|step| out.line(step))?;
-        out.line(format!(
-            "{} in {} of {}; touched {} and {}; {}",
-            plural(explain.matches, "matching document"),
-            thousands(explain.partitions - explain.partitions_pruned),
-            plural(explain.partitions, "partition"),
-            plural(explain.docs_touched, "document"),
-            size(explain.bytes_touched),
-            time(explain.time)
-        ))?;
+        as_lines(&explain).iter().try_for_each(|line| out.line(line))?;
     }
     Ok(out.finish()?)
+}
+
+/// The plan, a line a step, and a line on what running it touched.
+pub fn as_lines(explain: &Explain) -> Vec<String> {
+    let mut lines = explain.plan.clone();
+    lines.push(format!(
+        "{} in {} of {}; touched {} and {}; {}",
+        plural(explain.matches, "matching document"),
+        thousands(explain.partitions - explain.partitions_pruned),
+        plural(explain.partitions, "partition"),
+        plural(explain.docs_touched, "document"),
+        size(explain.bytes_touched),
+        time(explain.time)
+    ));
+    lines
 }
