@@ -41,7 +41,8 @@ struct Search {
     /// Peers to run beside FirnDB; `none` for none. All below `peers/` if not given.
     #[arg(long, value_delimiter = ',')]
     peers: Option<Vec<String>>,
-    /// Run FirnDB with these numbers of partitions; `N-zstd` also compresses payloads.
+    /// Run FirnDB with these numbers of partitions; `N-zstd` also compresses payloads, `none` not
+    /// at all.
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024")]
     partitions: Vec<String>,
     /// How often each kind of query is timed with each engine.
@@ -84,7 +85,11 @@ fn run(search: &Search) -> Result<()> {
         program: program.clone(),
         name,
     };
-    let ours = search.partitions.iter().map(|partitions| format!("firndb-{partitions}"));
+    let ours = search
+        .partitions
+        .iter()
+        .filter(|n| *n != "none")
+        .map(|partitions| format!("firndb-{partitions}"));
     let mut engines: Vec<Launcher> = ours.chain(["floor".to_string()]).map(own).collect();
     engines.extend(build_peers(search, Peers { root, target: target.clone() }));
     let report = runner::run(&Options {
