@@ -118,7 +118,8 @@ def fold(kind, rows):
 def run(db, kind, path, repeats, budget):
     """Warms up, then times the queries in turn, as crates/bench-protocol/src/serve.rs does."""
     with open(path, encoding="utf-8") as lines:
-        queries = [prepare(line.rstrip("\n")) for line in lines if line.split("\t")[0].strip() == kind]
+        mine = [line.rstrip("\n") for line in lines]
+    queries = [prepare(line) for line in mine if line.split("\t")[0] == kind]
     start = time.monotonic()
     for query in queries:
         if time.monotonic() - start > budget / 4:
