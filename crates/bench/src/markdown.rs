@@ -134,21 +134,24 @@ fn engines(report: &Report, workload: Workload, out: &mut String) {
     let _ = writeln!(out, "## Building and opening: {}\n", workload.name());
     let _ = writeln!(
         out,
-        "| engine | build | CPU | peak memory | on disk | open again | memory after open |"
+        "| engine | build | CPU | peak memory | on disk | beyond payload | open again | \
+         memory after open | a partition |"
     );
-    let _ = writeln!(out, "|---|---:|---:|---:|---:|---:|---:|");
+    let _ = writeln!(out, "|---|{}", "---:|".repeat(8));
     for engine in report.engines.iter().filter(|e| e.workload == workload && e.name != "floor") {
         let built = engine.built;
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             engine.name,
             time(built.wall.as_nanos() as f64),
             time(built.cpu.as_nanos() as f64),
             bytes(built.peak_memory),
             bytes(built.disk),
+            report.beyond_payload(engine).map_or("-".into(), bytes),
             time(engine.open_time.as_nanos() as f64),
-            bytes(engine.open_memory)
+            bytes(engine.open_memory),
+            engine.memory_per_partition().map_or("".into(), bytes)
         );
     }
     out.push('\n');

@@ -26,6 +26,14 @@ pub struct EngineReport {
     pub extras: Vec<(String, String)>,
 }
 
+impl EngineReport {
+    /// Memory after open by partition, for FirnDB with several: `firndb-N` has N.
+    pub fn memory_per_partition(&self) -> Option<u64> {
+        let partitions: u64 = self.name.strip_prefix("firndb-")?.split('-').next()?.parse().ok()?;
+        (partitions > 1).then(|| self.open_memory / partitions)
+    }
+}
+
 /// Times of one kind of query with one engine.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
@@ -60,6 +68,8 @@ pub struct Report {
     pub per_kind: usize,
     /// Rounds.
     pub rounds: usize,
+    /// Bytes of all payloads of the car offers.
+    pub payload_bytes: u64,
     /// Every engine with every data set.
     pub engines: Vec<EngineReport>,
     /// Times by kind and engine.
@@ -73,6 +83,7 @@ impl Report {
             size: options.size,
             per_kind: options.per_kind,
             rounds: options.rounds,
+            payload_bytes: 0,
             engines: Vec::new(),
             figures: BTreeMap::new(),
         }
@@ -112,6 +123,13 @@ impl Report {
             Kind::ALL.iter().map(|&kind| self.ratio(kind, name).map(f64::ln)).collect();
         let logs = logs?;
         Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
+    }
+
+    /// Bytes on disk that are not payload; `None` for an engine that compresses payloads, which
+    /// hides them.
+    pub fn beyond_payload(&self, engine: &EngineReport) -> Option<u64> {
+        let payload = if engine.workload == Workload::Cars { self.payload_bytes } else { 0 };
+        engine.built.disk.checked_sub(payload).filter(|_| !engine.name.ends_with("-zstd"))
     }
 
     /// The tables for a terminal.
@@ -160,9 +178,19 @@ impl Report {
     }
 
     fn engine_table(&self, workload: Workload) -> Table {
-        let head = ["engine", "build", "CPU", "peak memory", "on disk", "open", "memory open"];
+        let head = [
+            "engine",
+            "build",
+            "CPU",
+            "peak memory",
+            "on disk",
+            "beyond payload",
+            "open",
+            "memory open",
+            "a partition",
+        ];
         let mut table = table(&head);
-        for engine in self.engines.iter().filter(|engine| engine.workload == workload) {
+        for engine in self.engines.iter().filter(|e| e.workload == workload && e.name != "floor") {
             let built = engine.built;
             table.add_row([
                 engine.name.clone(),
@@ -170,8 +198,10 @@ impl Report {
                 time(built.cpu.as_nanos() as f64),
                 bytes(built.peak_memory),
                 bytes(built.disk),
+                self.beyond_payload(engine).map_or("-".into(), bytes),
                 time(engine.open_time.as_nanos() as f64),
                 bytes(engine.open_memory),
+                engine.memory_per_partition().map_or(String::new(), bytes),
             ]);
         }
         table
@@ -193,6 +223,7 @@ impl Report {
                 "build": engine.built.wall.as_nanos() as u64,
                 "build_cpu": engine.built.cpu.as_nanos() as u64,
                 "build_peak_memory": engine.built.peak_memory, "disk": engine.built.disk,
+                "beyond_payload": self.beyond_payload(engine),
                 "open": engine.open_time.as_nanos() as u64, "open_memory": engine.open_memory,
                 "extras": engine.extras,
             })

@@ -56,7 +56,12 @@ fn run_workload(options: &Options, workload: Workload, report: &mut Report) -> R
         report.engines.push(engine);
     }
     let queries = dataset.queries(options.per_kind);
-    let mut answers = Answers::by_brute_force(&dataset, &queries, options.brute)?;
+    let brute = Brute::read(workload, &dataset.data())?;
+    if let Brute::Cars(cars) = &brute {
+        report.payload_bytes = cars.payloads.len() as u64;
+    }
+    let mut answers = Answers::by_brute_force(&brute, workload, &queries, options.brute)?;
+    drop(brute);
     let bar = bar(options.rounds * workload.kinds().len() * children.len());
     for round in 0..options.rounds {
         for &kind in workload.kinds() {
@@ -174,10 +179,14 @@ struct Answers {
 }
 
 impl Answers {
-    fn by_brute_force(dataset: &Dataset, queries: &Path, count: usize) -> Result<Answers> {
-        let brute = Brute::read(dataset.workload, &dataset.data())?;
+    fn by_brute_force(
+        brute: &Brute,
+        workload: Workload,
+        queries: &Path,
+        count: usize,
+    ) -> Result<Answers> {
         let mut answers = Answers { queries: BTreeMap::new(), known: BTreeMap::new() };
-        for &kind in dataset.workload.kinds() {
+        for &kind in workload.kinds() {
             let list = read_queries(queries, kind)?;
             for (i, query) in list.iter().enumerate().take(count) {
                 let answer = brute.answer(query)?;
