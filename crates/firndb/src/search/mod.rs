@@ -1,6 +1,7 @@
 //! Collection: documents in immutable partitions, filtered, sorted, counted, faceted and grouped.
 
 mod value;
+mod condition;
 mod schema;
 mod schema_toml;
 mod document;

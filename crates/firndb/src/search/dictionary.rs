@@ -1,0 +1,156 @@
+//! The distinct keys of a field in ascending order: ordinal -> key, key -> ordinal.
+
+use super::value::{Key, Value, decode_bytes, decode_fixed};
+use super::schema::Type;
+use crate::bytes::increasing::{self, Increasing};
+use crate::{Error, Result};
+use std::ops::Bound;
+
+/// Distinct keys in ascending order, on their way into a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    Fixed(Vec<u64>),
+    Bytes(Vec<Vec<u8>>),
+}
+
+impl Keys {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Keys::Fixed(keys) => keys.len(),
+            Keys::Bytes(keys) => keys.len(),
+        }
+    }
+
+    /// The parts KEYS and KEY_BYTES.
+    pub(crate) fn encode(&self) -> (Vec<u8>, Option<Vec<u8>>) {
+        match self {
+            Keys::Fixed(keys) => (increasing::encode(keys.iter().copied()), None),
+            Keys::Bytes(keys) => {
+                let mut offsets = Vec::with_capacity(keys.len() + 1);
+                let mut area = Vec::new();
+                for (i, key) in keys.iter().enumerate() {
+                    offsets.push(area.len() as u64 + i as u64);
+                    area.extend_from_slice(key);
+                }
+                offsets.push(area.len() as u64 + keys.len() as u64);
+                (increasing::encode(offsets.into_iter()), Some(area))
+            }
+        }
+    }
+}
+
+/// The distinct keys of a field of a partition.
+#[derive(Clone, Copy)]
+pub(crate) enum Dictionary<'a> {
+    Fixed(Increasing<'a>),
+    Bytes { offsets: Increasing<'a>, area: &'a [u8] },
+}
+
+impl<'a> Dictionary<'a> {
+    pub(crate) fn fixed(keys: &'a [u8], distinct: usize) -> Result<Dictionary<'a>> {
+        Ok(Dictionary::Fixed(Increasing::new(keys, distinct)?))
+    }
+
+    pub(crate) fn bytes(keys: &'a [u8], area: &'a [u8], distinct: usize) -> Result<Dictionary<'a>> {
+        let offsets = Increasing::new(keys, distinct + 1)?;
+        if offsets.get(distinct) != (area.len() + distinct) as u64 {
+            return Err(Error::corrupt("the keys of a field do not fill their section"));
+        }
+        Ok(Dictionary::Bytes { offsets, area })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Dictionary::Fixed(keys) => keys.len(),
+            Dictionary::Bytes { offsets, .. } => offsets.len() - 1,
+        }
+    }
+
+    /// Key `ord` of a fixed-width field.
+    #[inline]
+    pub(crate) fn fixed_key(&self, ord: u32) -> u64 {
+        match self {
+            Dictionary::Fixed(keys) => keys.get(ord as usize),
+            Dictionary::Bytes { .. } => 0,
+        }
+    }
+
+    /// Key `ord` of a string or bytes field; empty if the file is wrong.
+    pub(crate) fn bytes_key(&self, ord: u32) -> &'a [u8] {
+        match self {
+            Dictionary::Fixed(_) => &[],
+            Dictionary::Bytes { offsets, area } => {
+                let (i, o) = (ord as usize, u64::from(ord));
+                let start = offsets.get(i).wrapping_sub(o) as usize;
+                let end = offsets.get(i + 1).wrapping_sub(o + 1) as usize;
+                area.get(start..end).unwrap_or(&[])
+            }
+        }
+    }
+
+    pub(crate) fn key(&self, ord: u32) -> Key {
+        match self {
+            Dictionary::Fixed(_) => Key::Fixed(self.fixed_key(ord)),
+            Dictionary::Bytes { .. } => Key::Bytes(self.bytes_key(ord).to_vec()),
+        }
+    }
+
+    pub(crate) fn value(&self, ty: Type, ord: u32) -> Result<Value> {
+        match self {
+            Dictionary::Fixed(_) => Ok(decode_fixed(ty, self.fixed_key(ord))),
+            Dictionary::Bytes { .. } => decode_bytes(ty, self.bytes_key(ord)),
+        }
+    }
+
+    /// How many keys are below `key`.
+    pub(crate) fn lower_bound(&self, key: &Key) -> u32 {
+        match (self, key) {
+            (Dictionary::Fixed(keys), Key::Fixed(key)) => keys.lower_bound(*key) as u32,
+            (Dictionary::Bytes { .. }, Key::Bytes(key)) => {
+                let (mut low, mut high) = (0, self.len() as u32);
+                while low < high {
+                    let mid = low + (high - low) / 2;
+                    if self.bytes_key(mid) < key.as_slice() { low = mid + 1 } else { high = mid }
+                }
+                low
+            }
+            _ => 0,
+        }
+    }
+
+    /// The ordinal of a key.
+    pub(crate) fn find(&self, key: &Key) -> Option<u32> {
+        if let (Dictionary::Fixed(keys), Key::Fixed(key)) = (self, key) {
+            return keys.find(*key).map(|i| i as u32);
+        }
+        let ord = self.lower_bound(key);
+        let Key::Bytes(key) = key else { return None };
+        ((ord as usize) < self.len() && self.bytes_key(ord) == key.as_slice()).then_some(ord)
+    }
+
+    /// The ordinals `start..end` of the keys between two bounds.
+    pub(crate) fn range(&self, low: &Bound<Key>, high: &Bound<Key>) -> (u32, u32) {
+        let after = |key: &Key| {
+            let ord = self.lower_bound(key);
+            ord + u32::from((ord as usize) < self.len() && self.is(ord, key))
+        };
+        let start = match low {
+            Bound::Unbounded => 0,
+            Bound::Included(key) => self.lower_bound(key),
+            Bound::Excluded(key) => after(key),
+        };
+        let end = match high {
+            Bound::Unbounded => self.len() as u32,
+            Bound::Included(key) => after(key),
+            Bound::Excluded(key) => self.lower_bound(key),
+        };
+        (start, end.max(start))
+    }
+
+    fn is(&self, ord: u32, key: &Key) -> bool {
+        match key {
+            Key::Fixed(key) => self.fixed_key(ord) == *key,
+            Key::Bytes(key) => self.bytes_key(ord) == key.as_slice(),
+        }
+    }
+}

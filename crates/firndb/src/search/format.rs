@@ -1,0 +1,231 @@
+//! The bytes of a partition file: its sections, and the meta section that describes them.
+//!
+//! A partition is a frozen file (`bytes/frozen.rs`) of kind 1. A section's id is `(field + 1) << 8 | part` for a
+//! part of a field, numbered as in the schema, and `part` for what belongs to the partition.
+//!
+//! | part | of a field | holds | written by |
+//! |---|---|---|---|
+//! | 1 | keys | the distinct keys ascending: u64 keys as an increasing sequence, or for strings and bytes the sequence `offset[i] + i` of `distinct + 1` offsets into part 2 | `dictionary.rs` |
+//! | 2 | key bytes | the keys of strings and bytes, one after the other | `dictionary.rs` |
+//! | 3 | sums | `distinct + 1` increasing: entry i = postings of all keys before key i | `postings.rs` |
+//! | 4 | slices | packed document numbers, key after key, of all keys that are not in part 5 | `postings.rs` |
+//! | 5 | exceptions | 24 bytes for each key kept as a bitset or as runs | `postings.rs` |
+//! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | `postings.rs` |
+//! | 7 | runs | pairs of u32: first document, number of documents | `postings.rs` |
+//! | 8 | column | packed: for each document its key's number, `distinct` if it has none | `column.rs` |
+//! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing; part 8 then has an entry a value | `column.rs` |
+//! | 10 | checkpoints | bitsets of the documents below chosen keys, for wide ranges | `postings.rs` |
+//!
+//! | part | of the partition | holds |
+//! |---|---|---|
+//! | 1 | meta | the table below |
+//! | 2 | payloads | payload bytes, raw or in zstd blocks: `payload.rs` |
+//! | 3 | payload offsets | `offset[d] + d`, `documents + 1` increasing, in uncompressed bytes |
+//! | 4 | payload checks | XXH3-64 of every 64 KiB of part 2 (raw) or of every zstd block |
+//! | 5 | block documents | zstd: first document of each block, and `documents` |
+//! | 6 | block offsets | zstd: offset of each block in part 2, and its end |
+//! | 7 | dictionary | zstd: the trained dictionary |
+//!
+//! The meta section, integers little-endian, names as u32 length and bytes:
+//! ```text
+//! u32 documents
+//! schema:  u8 dynamic (0 = no, else 0x80 | roles)
+//!          u8 payload (0 raw, 1 zstd), u8 level, u8 dictionary trained
+//!          u32 fields; each: name, u8 type, u8 roles, u8 multi | nullable << 1
+//!          u32 order keys; each: name, u8 descending
+//! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
+//!          u8 column bits (255 = no column), u8 slice bits, u8 ordered (1 ascending, 2 descending),
+//!          u8 checkpoints, u32 exceptions
+//! ```
+//! An *ordered* field has its documents in the order of its keys (those without a value last): the documents of a
+//! key are a range given by the sums, and parts 4 to 7 are absent.
+
+use super::query::OrderBy;
+use super::schema::{Field, Payload, Roles, Schema, Type};
+use crate::bytes::int::{Decoder, Encoder};
+use crate::{Error, Result};
+
+/// Documents a partition may have: a bitset of them then has 8 MiB.
+pub const MAX_DOCUMENTS: u32 = 1 << 26;
+
+/// Parts of a field.
+pub(crate) mod part {
+    pub(crate) const KEYS: u32 = 1;
+    pub(crate) const KEY_BYTES: u32 = 2;
+    pub(crate) const SUMS: u32 = 3;
+    pub(crate) const SLICES: u32 = 4;
+    pub(crate) const EXCEPTIONS: u32 = 5;
+    pub(crate) const BITSETS: u32 = 6;
+    pub(crate) const RUNS: u32 = 7;
+    pub(crate) const COLUMN: u32 = 8;
+    pub(crate) const STARTS: u32 = 9;
+    pub(crate) const CHECKPOINTS: u32 = 10;
+    /// Names for people, by part number.
+    pub(crate) const NAMES: [&str; 11] = [
+        "", "keys", "key bytes", "sums", "slices", "exceptions", "bitsets", "runs", "column",
+        "starts", "checkpoints",
+    ];
+}
+
+/// Parts of the partition itself.
+pub(crate) mod global {
+    pub(crate) const META: u32 = 1;
+    pub(crate) const PAYLOADS: u32 = 2;
+    pub(crate) const OFFSETS: u32 = 3;
+    pub(crate) const CHECKS: u32 = 4;
+    pub(crate) const BLOCK_DOCUMENTS: u32 = 5;
+    pub(crate) const BLOCK_OFFSETS: u32 = 6;
+    pub(crate) const DICTIONARY: u32 = 7;
+    /// Names for people, by part number.
+    pub(crate) const NAMES: [&str; 8] = [
+        "", "meta", "payloads", "payload offsets", "payload checks", "block documents",
+        "block offsets", "dictionary",
+    ];
+}
+
+/// The id of a part of a field.
+pub(crate) fn section(field: usize, part: u32) -> u32 {
+    (field as u32 + 1) << 8 | part
+}
+
+/// Whether documents stand in the order of a field's keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ordered {
+    #[default]
+    No = 0,
+    Ascending = 1,
+    Descending = 2,
+}
+
+/// What the meta section says of a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldMeta {
+    pub(crate) distinct: u32,
+    pub(crate) present: u32,
+    pub(crate) postings: u64,
+    pub(crate) exceptions: u32,
+    pub(crate) column_bits: Option<u8>,
+    pub(crate) slice_bits: u8,
+    pub(crate) ordered: Ordered,
+    pub(crate) checkpoints: u8,
+}
+
+const NO_COLUMN: u8 = 255;
+
+/// The schema part of the meta section: equal schemas, equal bytes.
+pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
+    out.u8(schema.dynamic.map_or(0, |roles| 0x80 | roles.to_code()));
+    let (form, level, dictionary) = match schema.payload {
+        Payload::Raw => (0, 0, false),
+        Payload::Zstd { level, dictionary } => (1, level as u8, dictionary),
+    };
+    out.u8(form);
+    out.u8(level);
+    out.u8(u8::from(dictionary));
+    out.u32(schema.fields.len() as u32);
+    for f in &schema.fields {
+        out.bytes(f.name.as_bytes());
+        out.u8(f.ty as u8);
+        out.u8(f.roles.to_code());
+        out.u8(u8::from(f.multi) | u8::from(f.nullable) << 1);
+    }
+    out.u32(schema.order.len() as u32);
+    for key in &schema.order {
+        out.bytes(key.field.as_bytes());
+        out.u8(u8::from(key.descending));
+    }
+}
+
+pub(crate) fn decode_schema(from: &mut Decoder) -> Result<Schema> {
+    let wrong = |what: &str| Error::corrupt(format!("the schema has an unknown {what}"));
+    let dynamic = match from.u8()? {
+        0 => None,
+        code => Some(Roles::from_code(code & 0x7F).ok_or_else(|| wrong("role"))?),
+    };
+    let payload = match (from.u8()?, from.u8()?, from.u8()?) {
+        (0, ..) => Payload::Raw,
+        (1, level, dictionary) => {
+            Payload::Zstd { level: i32::from(level), dictionary: dictionary != 0 }
+        }
+        _ => return Err(wrong("payload form")),
+    };
+    let mut schema = Schema { dynamic, payload, ..Schema::default() };
+    for _ in 0..from.u32()? {
+        let name = from.string()?;
+        let ty = Type::from_code(from.u8()?).ok_or_else(|| wrong("type"))?;
+        let roles = Roles::from_code(from.u8()?).ok_or_else(|| wrong("role"))?;
+        let flags = from.u8()?;
+        let field = Field { name, ty, roles, multi: flags & 1 != 0, nullable: flags & 2 != 0 };
+        schema.add(field).map_err(|e| Error::corrupt(e.message()))?;
+    }
+    for _ in 0..from.u32()? {
+        let field = from.string()?;
+        schema.order.push(OrderBy { field, descending: from.u8()? != 0 });
+    }
+    Ok(schema)
+}
+
+/// The meta section: number of documents, schema, fields.
+pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta]) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u32(documents);
+    encode_schema(schema, &mut out);
+    for f in fields {
+        out.u32(f.distinct);
+        out.u64(f.postings);
+        out.u32(f.present);
+        out.u8(f.column_bits.unwrap_or(NO_COLUMN));
+        out.u8(f.slice_bits);
+        out.u8(f.ordered as u8);
+        out.u8(f.checkpoints);
+        out.u32(f.exceptions);
+    }
+    out.0
+}
+
+pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(u32, Schema, Vec<FieldMeta>)> {
+    let mut from = Decoder::new(bytes);
+    let documents = from.u32()?;
+    if documents > MAX_DOCUMENTS {
+        return Err(Error::corrupt(format!("{documents} documents; at most {MAX_DOCUMENTS}")));
+    }
+    let schema = decode_schema(&mut from)?;
+    let mut fields = Vec::with_capacity(schema.fields.len());
+    for field in &schema.fields {
+        let meta = decode_field(&mut from)?;
+        let most = if field.multi { u64::from(u32::MAX) } else { u64::from(documents) };
+        let fits = u64::from(meta.distinct) <= meta.postings
+            && meta.postings <= most
+            && meta.present <= documents
+            && u64::from(meta.present) <= meta.postings;
+        if !fits {
+            return Err(Error::corrupt(format!("the counts of field `{}` contradict", field.name)));
+        }
+        fields.push(meta);
+    }
+    from.finish()?;
+    Ok((documents, schema, fields))
+}
+
+fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
+    let (distinct, postings, present) = (from.u32()?, from.u64()?, from.u32()?);
+    let column_bits = Some(from.u8()?).filter(|&bits| bits != NO_COLUMN);
+    let slice_bits = from.u8()?;
+    let ordered = match from.u8()? {
+        0 => Ordered::No,
+        1 => Ordered::Ascending,
+        2 => Ordered::Descending,
+        other => return Err(Error::corrupt(format!("{other} is no order of a field"))),
+    };
+    let (checkpoints, exceptions) = (from.u8()?, from.u32()?);
+    Ok(FieldMeta {
+        distinct,
+        present,
+        postings,
+        exceptions,
+        column_bits,
+        slice_bits,
+        ordered,
+        checkpoints,
+    })
+}

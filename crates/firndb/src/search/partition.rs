@@ -1,0 +1,212 @@
+//! An open partition: which structures each field has, and views of them over the mapped file.
+//!
+//! Opening reads the envelope's edges and the meta section; a structure's checksum is checked when it is first used.
+
+use super::column::Column;
+use super::dictionary::Dictionary;
+use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
+use super::payload::Payloads;
+use super::postings::{Cursor, Parts, Postings};
+use super::schema::{Schema, Type};
+use super::value::Value;
+use crate::bytes::frozen::{Frozen, Kind};
+use crate::bytes::increasing::Increasing;
+use crate::bytes::packed::Packed;
+use crate::disk::Disk;
+use crate::{Error, Result};
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A partition file, open for queries.
+pub(crate) struct Partition {
+    pub(crate) file: Frozen,
+    pub(crate) documents: u32,
+    pub(crate) schema: Arc<Schema>,
+    fields: Box<[FieldPart]>,
+    payloads: Payloads,
+}
+
+/// A field of an open partition: its sections are `first..` in the directory, one for each bit of `parts`.
+struct FieldPart {
+    meta: FieldMeta,
+    ty: Type,
+    multi: bool,
+    first: u32,
+    parts: u16,
+}
+
+impl Partition {
+    /// Opens a partition file. `like` is a partition whose schema is shared if it is the same.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path, like: Option<&Partition>) -> Result<Partition> {
+        let file = Frozen::open(disk.map(path)?, path, Kind::Partition)?;
+        Self::parse(file, like).map_err(|e| e.in_file(path))
+    }
+
+    fn parse(file: Frozen, like: Option<&Partition>) -> Result<Partition> {
+        let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
+        let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
+        let schema = match like {
+            Some(like) if *like.schema == schema => like.schema.clone(),
+            _ => Arc::new(schema),
+        };
+        let mut fields = Vec::with_capacity(metas.len());
+        let mut at = 0;
+        for (i, meta) in metas.into_iter().enumerate() {
+            while at < file.entries() && file.entry(at).id < section(i, 0) {
+                at += 1;
+            }
+            let (first, mut parts) = (at as u32, 0u16);
+            while at < file.entries() && file.entry(at).id < section(i, 16) {
+                parts |= 1 << (file.entry(at).id & 15);
+                at += 1;
+            }
+            let field = &schema.fields[i];
+            fields.push(FieldPart { meta, ty: field.ty, multi: field.multi, first, parts });
+        }
+        let payloads = Payloads::open(&file, schema.payload, documents)?;
+        Ok(Partition { file, documents, schema, fields: fields.into(), payloads })
+    }
+
+    pub(crate) fn meta(&self, field: usize) -> &FieldMeta {
+        &self.fields[field].meta
+    }
+
+    /// Words of a bitset over the documents.
+    pub(crate) fn words(&self) -> usize {
+        (self.documents as usize).div_ceil(64)
+    }
+
+    /// A part of a field; empty if it has none.
+    #[inline]
+    fn part(&self, field: &FieldPart, part: u32) -> Result<&[u8]> {
+        if field.parts >> part & 1 == 0 {
+            return Ok(&[]);
+        }
+        let before = (field.parts & ((1 << part) - 1)).count_ones();
+        self.file.section((field.first + before) as usize)
+    }
+
+    fn at_file<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|e| e.in_file(self.file.path()))
+    }
+
+    /// The distinct keys of a field.
+    pub(crate) fn dictionary(&self, field: usize) -> Result<Dictionary<'_>> {
+        let f = &self.fields[field];
+        let distinct = f.meta.distinct as usize;
+        let keys = self.part(f, part::KEYS)?;
+        self.at_file(match f.ty.is_fixed() {
+            true => Dictionary::fixed(keys, distinct),
+            false => Dictionary::bytes(keys, self.part(f, part::KEY_BYTES)?, distinct),
+        })
+    }
+
+    /// The postings of a filterable or sortable field.
+    pub(crate) fn postings(&self, field: usize) -> Result<Postings<'_>> {
+        let f = &self.fields[field];
+        let parts = Parts {
+            sums: self.part(f, part::SUMS)?,
+            slices: self.part(f, part::SLICES)?,
+            exceptions: self.part(f, part::EXCEPTIONS)?,
+            bitsets: self.part(f, part::BITSETS)?,
+            runs: self.part(f, part::RUNS)?,
+            checkpoints: self.part(f, part::CHECKPOINTS)?,
+        };
+        self.at_file(Postings::new(&f.meta, self.documents, parts))
+    }
+
+    /// The prefix sums of a field's postings alone.
+    pub(crate) fn sums(&self, field: usize) -> Result<Increasing<'_>> {
+        let f = &self.fields[field];
+        let sums = self.part(f, part::SUMS)?;
+        self.at_file(Increasing::new(sums, f.meta.distinct as usize + 1))
+    }
+
+    /// The column of a field, if it has one (an ordered field has, through its sums).
+    pub(crate) fn column(&self, field: usize) -> Result<Option<Column<'_>>> {
+        let f = &self.fields[field];
+        let present = f.meta.present;
+        let Some(bits) = f.meta.column_bits else {
+            return Ok(match f.meta.ordered {
+                Ordered::No => None,
+                Ordered::Ascending => Some(Column::Ascending { sums: self.sums(field)?, present }),
+                Ordered::Descending => Some(Column::Descending { sums: self.sums(field)?, present }),
+            });
+        };
+        let bytes = self.part(f, part::COLUMN)?;
+        if !f.multi {
+            let ords = self.at_file(Packed::new(bytes, bits, self.documents as usize))?;
+            return Ok(Some(Column::Single(ords)));
+        }
+        let ords = self.at_file(Packed::new(bytes, bits, f.meta.postings as usize))?;
+        let starts = Increasing::new(self.part(f, part::STARTS)?, self.documents as usize + 1);
+        Ok(Some(Column::Multi { starts: self.at_file(starts)?, ords }))
+    }
+
+    /// The column of a field, made from its postings if the file has none: 4 bytes a document for the time of a
+    /// query.
+    pub(crate) fn column_or_made(&self, field: usize) -> Result<Column<'_>> {
+        if let Some(column) = self.column(field)? {
+            return Ok(column);
+        }
+        let f = &self.fields[field];
+        let (n, distinct) = (self.documents as usize, f.meta.distinct);
+        let postings = self.postings(field)?;
+        let mut block = Vec::new();
+        let mut each = |visit: &mut dyn FnMut(u32, u32)| {
+            for ord in 0..distinct {
+                let mut cursor = Cursor::new(postings.pieces(ord, ord + 1));
+                while cursor.next(&postings, &mut block) {
+                    block.iter().filter(|&&doc| (doc as usize) < n).for_each(|&doc| visit(ord, doc));
+                }
+            }
+        };
+        if !f.multi {
+            let mut ords = vec![distinct; n];
+            each(&mut |ord, doc| ords[doc as usize] = ord);
+            return Ok(Column::Made(ords));
+        }
+        let mut starts = vec![0u32; n + 1];
+        each(&mut |_, doc| starts[doc as usize + 1] += 1);
+        for d in 0..n {
+            starts[d + 1] += starts[d];
+        }
+        let mut next = starts.clone();
+        let mut ords = vec![0; starts[n] as usize];
+        each(&mut |ord, doc| {
+            ords[next[doc as usize] as usize] = ord;
+            next[doc as usize] += 1;
+        });
+        Ok(Column::MadeMulti { starts, ords })
+    }
+
+    /// The payload of a document.
+    pub(crate) fn payload(&self, doc: u32) -> Result<Cow<'_, [u8]>> {
+        self.check(doc)?;
+        self.payloads.get(&self.file, doc)
+    }
+
+    /// All values of a field that is stored or sortable, ascending.
+    pub(crate) fn values(&self, field: usize, doc: u32) -> Result<Vec<Value>> {
+        self.check(doc)?;
+        let Some(column) = self.column(field)? else { return Ok(Vec::new()) };
+        let (dictionary, ty) = (self.dictionary(field)?, self.fields[field].ty);
+        let mut ords = Vec::new();
+        column.each(doc, self.meta(field).distinct, |ord| ords.push(ord));
+        let values = ords.into_iter().map(|ord| dictionary.value(ty, ord)).collect();
+        self.at_file(values)
+    }
+
+    fn check(&self, doc: u32) -> Result<()> {
+        if doc < self.documents {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("there is no document {doc}; the partition has {}", self.documents)))
+    }
+
+    /// Checks every byte of the file.
+    pub(crate) fn verify(&self) -> Result<()> {
+        self.file.verify()
+    }
+}

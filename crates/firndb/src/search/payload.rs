@@ -1,0 +1,237 @@
+//! Payloads: the bytes of each document, raw or in zstd blocks. Sections: `format.rs`.
+//!
+//! Raw payloads are borrowed from the file. Compressed ones come in blocks of about 16 KiB, each a zstd frame, with
+//! a dictionary trained on a sample of the partition's payloads if the schema asks for one. Either way a checksum
+//! guards the bytes that a read touches: of 64 KiB of raw bytes when they are first touched, of a compressed block
+//! each time it is read.
+
+use super::format::global;
+use super::schema::Payload;
+use crate::bytes::frozen::{Frozen, FrozenWriter};
+use crate::bytes::increasing::{self, Increasing};
+use crate::bytes::int::u64_at;
+use crate::{Error, Result};
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Raw bytes under one checksum.
+const CHECKED: usize = 1 << 16;
+/// Uncompressed bytes that close a zstd block.
+const BLOCK: usize = 1 << 14;
+/// A dictionary, and the sample it is trained on.
+const DICTIONARY: usize = 1 << 16;
+const SAMPLE: usize = 100 * DICTIONARY;
+
+/// Gives the payload of a document of the partition being written.
+pub(crate) type Source<'a> = dyn FnMut(u32, &mut Vec<u8>) -> Result<()> + 'a;
+
+/// Writes the payload sections; none if no document has a payload.
+pub(crate) fn write(
+    out: &mut FrozenWriter,
+    form: Payload,
+    documents: u32,
+    source: &mut Source,
+) -> Result<()> {
+    let mut offsets = Vec::with_capacity(documents as usize + 1);
+    let total = match form {
+        Payload::Raw => write_raw(out, documents, source, &mut offsets)?,
+        Payload::Zstd { level, dictionary } => {
+            let dictionary = if dictionary { train(documents, source)? } else { Vec::new() };
+            write_blocks(out, level, dictionary, documents, source, &mut offsets)?
+        }
+    };
+    offsets.push(total);
+    let offsets = offsets.iter().enumerate().map(|(d, o)| o + d as u64);
+    out.section(global::OFFSETS, &increasing::encode(offsets))
+}
+
+fn write_raw(
+    out: &mut FrozenWriter,
+    documents: u32,
+    source: &mut Source,
+    offsets: &mut Vec<u64>,
+) -> Result<u64> {
+    let (mut payload, mut pending, mut total) = (Vec::new(), Vec::with_capacity(2 * CHECKED), 0);
+    let mut checks = Vec::new();
+    out.begin(global::PAYLOADS, true)?;
+    for doc in 0..documents {
+        payload.clear();
+        source(doc, &mut payload)?;
+        offsets.push(total);
+        total += payload.len() as u64;
+        pending.extend_from_slice(&payload);
+        let whole = pending.len() / CHECKED * CHECKED;
+        for block in pending[..whole].chunks(CHECKED) {
+            checks.extend_from_slice(&xxh3_64(block).to_le_bytes());
+            out.write(block)?;
+        }
+        pending.drain(..whole);
+    }
+    if !pending.is_empty() {
+        checks.extend_from_slice(&xxh3_64(&pending).to_le_bytes());
+        out.write(&pending)?;
+    }
+    out.end();
+    out.section(global::CHECKS, &checks)?;
+    Ok(total)
+}
+
+fn write_blocks(
+    out: &mut FrozenWriter,
+    level: i32,
+    dictionary: Vec<u8>,
+    documents: u32,
+    source: &mut Source,
+    offsets: &mut Vec<u64>,
+) -> Result<u64> {
+    let failed = |e: std::io::Error| Error::invalid(format!("zstd cannot compress payloads: {e}"));
+    let mut zstd = zstd::bulk::Compressor::with_dictionary(level, &dictionary).map_err(failed)?;
+    let (mut payload, mut pending, mut total) = (Vec::new(), Vec::new(), 0);
+    let (mut checks, mut first_docs, mut ends) = (Vec::new(), Vec::new(), vec![0u64]);
+    out.begin(global::PAYLOADS, true)?;
+    for doc in 0..documents {
+        payload.clear();
+        source(doc, &mut payload)?;
+        if pending.is_empty() && first_docs.len() < ends.len() {
+            first_docs.push(u64::from(doc));
+        }
+        offsets.push(total);
+        total += payload.len() as u64;
+        pending.extend_from_slice(&payload);
+        if pending.len() >= BLOCK || doc + 1 == documents {
+            let block = zstd.compress(&pending).map_err(failed)?;
+            checks.extend_from_slice(&xxh3_64(&block).to_le_bytes());
+            out.write(&block)?;
+            ends.push(ends[ends.len() - 1] + block.len() as u64);
+            pending.clear();
+        }
+    }
+    out.end();
+    first_docs.push(u64::from(documents));
+    out.section(global::CHECKS, &checks)?;
+    out.section(global::BLOCK_DOCUMENTS, &increasing::encode(first_docs.into_iter()))?;
+    out.section(global::BLOCK_OFFSETS, &increasing::encode(ends.into_iter()))?;
+    out.section(global::DICTIONARY, &dictionary)?;
+    Ok(total)
+}
+
+/// A dictionary from payloads spread over the partition; empty if there is too little to learn from.
+fn train(documents: u32, source: &mut Source) -> Result<Vec<u8>> {
+    let (mut sample, mut sizes) = (Vec::new(), Vec::new());
+    let step = (documents / 20_000).max(1);
+    for doc in (0..documents).step_by(step as usize) {
+        let before = sample.len();
+        source(doc, &mut sample)?;
+        sizes.push(sample.len() - before);
+        if sample.len() >= SAMPLE {
+            break;
+        }
+    }
+    Ok(zstd::dict::from_continuous(&sample, &sizes, DICTIONARY).unwrap_or_default())
+}
+
+/// The payloads of an open partition.
+pub(crate) struct Payloads {
+    documents: u32,
+    form: Payload,
+    sections: [usize; 6],
+    /// One bit for each 64 KiB of raw bytes: their checksum was found right.
+    checked: Box<[AtomicU64]>,
+}
+
+const SECTIONS: [u32; 6] = [
+    global::PAYLOADS,
+    global::OFFSETS,
+    global::CHECKS,
+    global::BLOCK_DOCUMENTS,
+    global::BLOCK_OFFSETS,
+    global::DICTIONARY,
+];
+
+impl Payloads {
+    pub(crate) fn open(file: &Frozen, form: Payload, documents: u32) -> Result<Payloads> {
+        let mut sections = [usize::MAX; 6];
+        let needed = if form == Payload::Raw { 3 } else { 6 };
+        for (slot, id) in sections.iter_mut().zip(SECTIONS).take(needed) {
+            let missing = || Error::corrupt(format!("payload section {id} is missing"));
+            *slot = file.find(id).ok_or_else(missing)?;
+        }
+        let blocks = (file.entry(sections[0]).len as usize).div_ceil(CHECKED);
+        let checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(Payloads { documents, form, sections, checked })
+    }
+
+    /// The payload of a document below `documents`.
+    pub(crate) fn get<'a>(&self, file: &'a Frozen, doc: u32) -> Result<Cow<'a, [u8]>> {
+        let offsets = Increasing::new(file.section(self.sections[1])?, self.documents as usize + 1)?;
+        let at = |d: u32| offsets.get(d as usize).wrapping_sub(u64::from(d));
+        let (start, end) = (at(doc), at(doc + 1));
+        if start > end {
+            return Err(Error::corrupt("payload offsets descend").in_file(file.path()));
+        }
+        match self.form {
+            Payload::Raw => self.raw(file, start as usize, end as usize).map(Cow::Borrowed),
+            Payload::Zstd { .. } => self.block(file, doc, &at).map(Cow::Owned),
+        }
+        .map_err(|e| e.in_file(file.path()))
+    }
+
+    fn raw<'a>(&self, file: &'a Frozen, start: usize, end: usize) -> Result<&'a [u8]> {
+        let data = file.section(self.sections[0])?;
+        let payload = data.get(start..end).ok_or_else(|| Error::corrupt("a payload is outside"))?;
+        if start == end {
+            return Ok(payload);
+        }
+        for block in start / CHECKED..=(end - 1) / CHECKED {
+            let word = self.checked.get(block / 64).map_or(0, |w| w.load(Ordering::Acquire));
+            if word >> (block % 64) & 1 == 0 {
+                let bytes = &data[block * CHECKED..data.len().min((block + 1) * CHECKED)];
+                let at = file.entry(self.sections[0]).offset + (block * CHECKED) as u64;
+                check(bytes, file.section(self.sections[2])?, block, at)?;
+                if let Some(word) = self.checked.get(block / 64) {
+                    word.fetch_or(1 << (block % 64), Ordering::AcqRel);
+                }
+            }
+        }
+        Ok(payload)
+    }
+
+    fn block(&self, file: &Frozen, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Vec<u8>> {
+        let checks = file.section(self.sections[2])?;
+        let blocks = checks.len() / 8;
+        let firsts = Increasing::new(file.section(self.sections[3])?, blocks + 1)?;
+        let ends = Increasing::new(file.section(self.sections[4])?, blocks + 1)?;
+        let block = firsts.lower_bound(u64::from(doc) + 1).max(1) - 1;
+        let (first, last) = (firsts.get(block) as u32, firsts.get(block + 1) as u32);
+        let data = file.section(self.sections[0])?;
+        let bytes = data.get(ends.get(block) as usize..ends.get(block + 1) as usize);
+        let bytes = bytes.ok_or_else(|| Error::corrupt("a payload block is outside"))?;
+        let place = file.entry(self.sections[0]).offset + ends.get(block);
+        check(bytes, checks, block, place)?;
+        let (size, limit) = (at(last).wrapping_sub(at(first)), bytes.len() as u64 * 50_000 + 1024);
+        if first > doc || last <= doc || last > self.documents || size > limit {
+            return Err(Error::corrupt("a payload block contradicts its documents").at(place));
+        }
+        let dictionary = file.section(self.sections[5])?;
+        let wrong = |e: std::io::Error| Error::corrupt(format!("a payload block: {e}")).at(place);
+        let mut zstd = zstd::bulk::Decompressor::with_dictionary(dictionary).map_err(wrong)?;
+        let mut whole = zstd.decompress(bytes, size as usize).map_err(wrong)?;
+        let (start, end) = ((at(doc) - at(first)) as usize, (at(doc + 1) - at(first)) as usize);
+        if end > whole.len() {
+            return Err(Error::corrupt("a payload block is too short").at(place));
+        }
+        whole.truncate(end);
+        whole.drain(..start);
+        Ok(whole)
+    }
+}
+
+fn check(bytes: &[u8], checks: &[u8], block: usize, at: u64) -> Result<()> {
+    let (got, expected) = (xxh3_64(bytes), u64_at(checks, block * 8));
+    if checks.len() < (block + 1) * 8 || got != expected {
+        let message = format!("checksum of payload block {block} is {got:016x}, expected {expected:016x}");
+        return Err(Error::corrupt(message).at(at));
+    }
+    Ok(())
+}

@@ -1,0 +1,323 @@
+//! Reads the postings of a field: the documents of a key or of a range of keys. See `postings_build.rs` for forms.
+
+use super::format::{FieldMeta, Ordered};
+use super::kernels;
+use super::postings_build::EXCEPTION;
+use crate::bytes::increasing::Increasing;
+use crate::bytes::int::{u32_at, u64_at};
+use crate::bytes::packed::Packed;
+use crate::{Error, Result};
+
+/// Documents decoded at a time.
+pub(crate) const BLOCK: usize = 1024;
+
+/// The sections of a field's postings, as they are in the file.
+pub(crate) struct Parts<'a> {
+    pub(crate) sums: &'a [u8],
+    pub(crate) slices: &'a [u8],
+    pub(crate) exceptions: &'a [u8],
+    pub(crate) bitsets: &'a [u8],
+    pub(crate) runs: &'a [u8],
+    pub(crate) checkpoints: &'a [u8],
+}
+
+/// The postings of a field of a partition.
+#[derive(Clone, Copy)]
+pub(crate) struct Postings<'a> {
+    documents: u32,
+    present: u32,
+    ordered: Ordered,
+    pub(crate) sums: Increasing<'a>,
+    slices: Packed<'a>,
+    exceptions: &'a [u8],
+    exception_count: usize,
+    bitsets: &'a [u8],
+    runs: &'a [u8],
+    checkpoints: &'a [u8],
+    checkpoint_count: usize,
+}
+
+/// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of an ordered field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pieces {
+    slice: (usize, usize),
+    exceptions: (usize, usize),
+    documents: (u32, u32),
+    /// Only one key: the documents come in ascending order, each once.
+    pub(crate) sorted: bool,
+}
+
+impl<'a> Postings<'a> {
+    pub(crate) fn new(meta: &FieldMeta, documents: u32, parts: Parts<'a>) -> Result<Postings<'a>> {
+        let sums = Increasing::new(parts.sums, meta.distinct as usize + 1)?;
+        let exception_count = meta.exceptions as usize;
+        let entries = if exception_count > 0 { exception_count + 1 } else { 0 };
+        let bitset = (documents as usize).div_ceil(64) * 8;
+        let checkpoints = usize::from(meta.checkpoints) * (8 + bitset);
+        if parts.exceptions.len() != entries * EXCEPTION || parts.checkpoints.len() != checkpoints {
+            return Err(Error::corrupt("exceptions or checkpoints of a field have a wrong size"));
+        }
+        let removed = match exception_count {
+            0 => 0,
+            n => u64_at(parts.exceptions, n * EXCEPTION + 16),
+        };
+        let slices = if meta.ordered == Ordered::No {
+            let len = meta.postings.checked_sub(removed);
+            let len = len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
+            Packed::new(parts.slices, meta.slice_bits, len as usize)?
+        } else {
+            Packed::new(&[0; 8], 0, 0)?
+        };
+        Ok(Postings {
+            documents,
+            present: meta.present,
+            ordered: meta.ordered,
+            sums,
+            slices,
+            exceptions: parts.exceptions,
+            exception_count,
+            bitsets: parts.bitsets,
+            runs: parts.runs,
+            checkpoints: parts.checkpoints,
+            checkpoint_count: usize::from(meta.checkpoints),
+        })
+    }
+
+    /// Postings of the ordinals `start..end`: the number of documents for a single-valued field or a single key.
+    #[inline]
+    pub(crate) fn count(&self, start: u32, end: u32) -> u64 {
+        self.sums.get(end as usize).wrapping_sub(self.sums.get(start as usize))
+    }
+
+    /// The number of the first exception at or after `ord`.
+    fn exception(&self, ord: u32) -> usize {
+        let (mut low, mut high) = (0, self.exception_count);
+        while low < high {
+            let mid = (low + high) / 2;
+            if u32_at(self.exceptions, mid * EXCEPTION) < ord { low = mid + 1 } else { high = mid }
+        }
+        low
+    }
+
+    /// Where the documents of the ordinals `start..end` are.
+    pub(crate) fn pieces(&self, start: u32, end: u32) -> Pieces {
+        let (low, high) = (self.sums.get(start as usize), self.sums.get(end as usize));
+        let sorted = end - start <= 1;
+        let nothing = Pieces { slice: (0, 0), exceptions: (0, 0), documents: (0, 0), sorted };
+        let all = u64::from(self.present);
+        match self.ordered {
+            Ordered::Ascending => {
+                Pieces { documents: (low as u32, high as u32), sorted: true, ..nothing }
+            }
+            Ordered::Descending => {
+                let (first, last) = (all.wrapping_sub(high) as u32, all.wrapping_sub(low) as u32);
+                Pieces { documents: (first, last), sorted: true, ..nothing }
+            }
+            Ordered::No if self.exception_count == 0 => {
+                Pieces { slice: (low as usize, high as usize), ..nothing }
+            }
+            Ordered::No => {
+                let (x0, x1) = (self.exception(start), self.exception(end));
+                let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
+                let slice0 = low.wrapping_sub(removed(x0)) as usize;
+                let slice1 = high.wrapping_sub(removed(x1)) as usize;
+                Pieces { slice: (slice0, slice1), exceptions: (x0, x1), ..nothing }
+            }
+        }
+    }
+
+    /// The documents of an ordered field's ordinals, as a range.
+    pub(crate) fn document_range(&self, start: u32, end: u32) -> Option<(u32, u32)> {
+        if self.ordered == Ordered::No {
+            return None;
+        }
+        let (first, last) = self.pieces(start, end).documents;
+        Some((first, last.max(first)))
+    }
+
+    /// The bitset of the pieces, if they are one bitset.
+    pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<&'a [u8]> {
+        let (x0, x1) = pieces.exceptions;
+        let alone = x1 == x0 + 1 && pieces.slice.0 >= pieces.slice.1;
+        if !alone || u32_at(self.exceptions, x0 * EXCEPTION + 4) != 0 {
+            return None;
+        }
+        self.bitset_at(x0)
+    }
+
+    fn bitset_at(&self, exception: usize) -> Option<&'a [u8]> {
+        let offset = u64_at(self.exceptions, exception * EXCEPTION + 8) as usize;
+        let size = (self.documents as usize).div_ceil(64) * 8;
+        self.bitsets.get(offset..offset.checked_add(size)?)
+    }
+
+    /// The runs of an exception, as pairs of u32; empty if it is a bitset.
+    fn runs_at(&self, exception: usize) -> &'a [u8] {
+        let runs = u32_at(self.exceptions, exception * EXCEPTION + 4) as usize;
+        let offset = u64_at(self.exceptions, exception * EXCEPTION + 8) as usize;
+        let end = offset.checked_add(runs * 8);
+        end.and_then(|end| self.runs.get(offset..end)).unwrap_or(&[])
+    }
+
+    /// Adds the documents of the ordinals `start..end` to a bitset of the partition.
+    pub(crate) fn add_to(&self, start: u32, end: u32, bits: &mut [u64]) {
+        let pieces = self.pieces(start, end);
+        let (first, last) = pieces.documents;
+        kernels::set_range(bits, first, last.min(self.documents));
+        let (s, e) = pieces.slice;
+        for i in s..e.min(self.slices.len()) {
+            set(bits, self.slices.get(i));
+        }
+        for x in pieces.exceptions.0..pieces.exceptions.1 {
+            let runs = self.runs_at(x);
+            for at in (0..runs.len()).step_by(8) {
+                let (first, len) = (u32_at(runs, at), u32_at(runs, at + 4));
+                kernels::set_range(bits, first, first.saturating_add(len).min(self.documents));
+            }
+            if runs.is_empty() {
+                kernels::or_bytes(bits, self.bitset_at(x).unwrap_or(&[]));
+            }
+        }
+    }
+
+    /// Takes the documents of the ordinals `start..end` out of a bitset of the partition.
+    fn take_from(&self, start: u32, end: u32, bits: &mut [u64]) {
+        let mut cursor = Cursor::new(self.pieces(start, end));
+        let mut block = Vec::with_capacity(BLOCK);
+        while cursor.next(self, &mut block) {
+            for &doc in &block {
+                if let Some(word) = bits.get_mut(doc as usize / 64) {
+                    *word &= !(1 << (doc % 64));
+                }
+            }
+        }
+    }
+
+    /// The number of documents that [`Postings::fill`] would touch one by one between its checkpoints; `None` if
+    /// there are no checkpoints.
+    pub(crate) fn checkpoint_edges(&self, start: u32, end: u32) -> Option<u64> {
+        if self.checkpoint_count == 0 {
+            return None;
+        }
+        let edge = |ord: u32| {
+            let near = self.nearest(ord).1;
+            self.sums.get(near.max(ord) as usize).abs_diff(self.sums.get(near.min(ord) as usize))
+        };
+        Some(edge(start) + edge(end))
+    }
+
+    /// Checkpoint nearest to an ordinal: its bitset (`None` at ordinal 0, where it is empty) and its ordinal.
+    fn nearest(&self, ord: u32) -> (Option<&'a [u8]>, u32) {
+        let at = self.sums.get(ord as usize);
+        let mut best = (None, 0, at);
+        let heads = self.checkpoint_count * 8;
+        let size = (self.documents as usize).div_ceil(64) * 8;
+        for i in 0..self.checkpoint_count {
+            let boundary = (u64_at(self.checkpoints, i * 8) as u32).min(self.sums.len() as u32 - 1);
+            let distance = self.sums.get(boundary as usize).abs_diff(at);
+            if distance < best.2 {
+                let start = heads + i * size;
+                best = (self.checkpoints.get(start..start + size), boundary, distance);
+            }
+        }
+        (best.0, best.1)
+    }
+
+    /// Sets `bits`, which are zero, to the documents of the ordinals `start..end` of a single-valued field, using the
+    /// checkpoints.
+    pub(crate) fn fill(&self, start: u32, end: u32, bits: &mut [u64]) {
+        let (low, a) = self.nearest(start);
+        let (high, b) = self.nearest(end);
+        if a >= b {
+            return self.add_to(start, end, bits);
+        }
+        kernels::or_bytes(bits, high.unwrap_or(&[]));
+        kernels::and_not_bytes(bits, low.unwrap_or(&[]));
+        if start < a {
+            self.add_to(start, a, bits);
+        } else {
+            self.take_from(a, start, bits);
+        }
+        if end > b {
+            self.add_to(b, end, bits);
+        } else {
+            self.take_from(end, b, bits);
+        }
+    }
+}
+
+#[inline(always)]
+fn set(bits: &mut [u64], doc: u32) {
+    if let Some(word) = bits.get_mut(doc as usize / 64) {
+        *word |= 1 << (doc % 64);
+    }
+}
+
+/// Walks over the documents of some pieces, block by block.
+pub(crate) struct Cursor {
+    pieces: Pieces,
+    /// Place inside the first exception: run and document in it, or word of a bitset.
+    at: (usize, u32),
+}
+
+impl Cursor {
+    pub(crate) fn new(pieces: Pieces) -> Cursor {
+        Cursor { pieces, at: (0, 0) }
+    }
+
+    /// Replaces `out` by the next documents, about [`BLOCK`] of them; false at the end.
+    pub(crate) fn next(&mut self, postings: &Postings, out: &mut Vec<u32>) -> bool {
+        out.clear();
+        let (first, last) = self.pieces.documents;
+        if first < last.min(postings.documents) {
+            let end = last.min(postings.documents).min(first + BLOCK as u32);
+            out.extend(first..end);
+            self.pieces.documents.0 = end;
+            return true;
+        }
+        let (s, e) = self.pieces.slice;
+        if s < e.min(postings.slices.len()) {
+            let end = e.min(postings.slices.len()).min(s + BLOCK);
+            postings.slices.decode(s, end, out);
+            self.pieces.slice.0 = end;
+            return true;
+        }
+        while self.pieces.exceptions.0 < self.pieces.exceptions.1 {
+            let x = self.pieces.exceptions.0;
+            let runs = postings.runs_at(x);
+            let more = match runs.is_empty() {
+                false => self.next_runs(runs, postings.documents, out),
+                true => self.next_words(postings.bitset_at(x).unwrap_or(&[]), out),
+            };
+            if !more {
+                self.pieces.exceptions.0 += 1;
+                self.at = (0, 0);
+            }
+            if !out.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn next_runs(&mut self, runs: &[u8], documents: u32, out: &mut Vec<u32>) -> bool {
+        while self.at.0 * 8 < runs.len() && out.len() < BLOCK {
+            let (first, len) = (u32_at(runs, self.at.0 * 8), u32_at(runs, self.at.0 * 8 + 4));
+            let start = first.saturating_add(self.at.1);
+            let end = first.saturating_add(len).min(documents);
+            let stop = end.min(start.saturating_add((BLOCK - out.len()) as u32));
+            out.extend(start..stop);
+            self.at = if stop >= end { (self.at.0 + 1, 0) } else { (self.at.0, stop - first) };
+        }
+        self.at.0 * 8 < runs.len()
+    }
+
+    fn next_words(&mut self, bitset: &[u8], out: &mut Vec<u32>) -> bool {
+        while self.at.0 * 8 < bitset.len() && out.len() < BLOCK - 64 {
+            let word = u64_at(bitset, self.at.0 * 8);
+            kernels::push_word(word, self.at.0 as u32 * 64, out);
+            self.at.0 += 1;
+        }
+        self.at.0 * 8 < bitset.len()
+    }
+}

@@ -1,0 +1,157 @@
+//! Builds the postings of a field: for each key the documents that have it, in the form that takes the least space.
+//!
+//! | form | bytes | chosen for a key if |
+//! |---|---|---|
+//! | slice of packed document numbers | documents x bits / 8 | nothing below is smaller |
+//! | bitset | ceil(documents of the partition / 64) x 8 | the key has more than about 1/20 of the documents |
+//! | runs | 8 a run | documents of equal keys stand together |
+//! | none | 0 | the field is ordered: the sums say it all |
+//!
+//! Wide ranges over many keys get checkpoints: bitsets of all documents below some key, 15 of them at equal shares
+//! of the postings, so that a range is two bitsets and at most 1/32 of the documents one by one at each end
+//! (a binned range-encoded index: O'Neil & Quass 1997, Chan & Ioannidis 1998).
+
+use super::column::Ordinals;
+use super::format::{FieldMeta, Ordered};
+use crate::bytes::increasing;
+use crate::bytes::int::Encoder;
+use crate::bytes::packed::{PackedWriter, width};
+
+/// Checkpoints divide the postings into this many shares.
+const SHARES: u64 = 16;
+/// Checkpoints pay only where a range is long and a bitset short beside it.
+const CHECKPOINT_DOCUMENTS: usize = 1 << 16;
+const CHECKPOINT_KEYS: usize = 64;
+/// Bytes of an entry of the exceptions.
+pub(crate) const EXCEPTION: usize = 24;
+
+/// The parts SUMS, SLICES, EXCEPTIONS, BITSETS, RUNS and CHECKPOINTS; empty ones are not written.
+#[derive(Default)]
+pub(crate) struct Encoded {
+    pub(crate) sums: Vec<u8>,
+    pub(crate) slices: Vec<u8>,
+    pub(crate) exceptions: Vec<u8>,
+    pub(crate) bitsets: Vec<u8>,
+    pub(crate) runs: Vec<u8>,
+    pub(crate) checkpoints: Vec<u8>,
+}
+
+/// Documents by key: those of key o are `docs[sums[o]..sums[o + 1]]`, ascending.
+pub(crate) struct Inverted {
+    pub(crate) sums: Vec<u64>,
+    pub(crate) docs: Vec<u32>,
+}
+
+/// A counting sort of the documents by ordinal.
+pub(crate) fn invert(ordinals: &Ordinals, documents: usize, distinct: usize) -> Inverted {
+    let mut sums = vec![0u64; distinct + 1];
+    for doc in 0..documents {
+        ordinals.of(doc).iter().for_each(|&ord| sums[ord as usize + 1] += 1);
+    }
+    for i in 1..sums.len() {
+        sums[i] += sums[i - 1];
+    }
+    let mut next = sums.clone();
+    let mut docs = vec![0u32; sums[distinct] as usize];
+    for doc in 0..documents {
+        for &ord in ordinals.of(doc) {
+            docs[next[ord as usize] as usize] = doc as u32;
+            next[ord as usize] += 1;
+        }
+    }
+    Inverted { sums, docs }
+}
+
+impl Inverted {
+    fn of(&self, ord: usize) -> &[u32] {
+        &self.docs[self.sums[ord] as usize..self.sums[ord + 1] as usize]
+    }
+
+    fn distinct(&self) -> usize {
+        self.sums.len() - 1
+    }
+
+    /// Chooses and writes the form of every key. `ranges` asks for checkpoints where they pay.
+    pub(crate) fn encode(&self, documents: usize, ranges: bool, meta: &mut FieldMeta) -> Encoded {
+        let mut out = Encoded { sums: increasing::encode(self.sums.iter().copied()), ..Encoded::default() };
+        meta.slice_bits = width((documents as u64).saturating_sub(1));
+        if meta.ordered != Ordered::No {
+            return out;
+        }
+        let bits = usize::from(meta.slice_bits);
+        let bitset = documents.div_ceil(64) * 8;
+        let mut slices = PackedWriter::new(meta.slice_bits);
+        let (mut exceptions, mut runs) = (Encoder::default(), Encoder::default());
+        let mut removed = 0u64;
+        for ord in 0..self.distinct() {
+            let docs = self.of(ord);
+            let slice = docs.len() * bits / 8;
+            let run_count = if slice > EXCEPTION + 8 { count_runs(docs) } else { docs.len() };
+            let as_runs = run_count * 8 + EXCEPTION;
+            if slice <= as_runs.min(bitset + EXCEPTION) {
+                docs.iter().for_each(|&doc| slices.push(doc));
+                continue;
+            }
+            exceptions.u32(ord as u32);
+            if as_runs < bitset + EXCEPTION {
+                exceptions.u32(run_count as u32);
+                exceptions.u64(runs.0.len() as u64);
+                for_runs(docs, |first, len| {
+                    runs.u32(first);
+                    runs.u32(len);
+                });
+            } else {
+                exceptions.u32(0);
+                exceptions.u64(out.bitsets.len() as u64);
+                push_bitset(&mut out.bitsets, docs.iter().copied(), documents);
+            }
+            exceptions.u64(removed);
+            removed += docs.len() as u64;
+            meta.exceptions += 1;
+        }
+        if meta.exceptions > 0 {
+            exceptions.u32(u32::MAX);
+            exceptions.u32(0);
+            exceptions.u64(0);
+            exceptions.u64(removed);
+        }
+        (out.slices, out.exceptions, out.runs) = (slices.finish(), exceptions.0, runs.0);
+        if ranges && documents >= CHECKPOINT_DOCUMENTS && self.distinct() > CHECKPOINT_KEYS {
+            self.checkpoints(documents, meta, &mut out.checkpoints);
+        }
+        out
+    }
+
+    /// Boundaries as u64 ordinals, then for each the bitset of the documents with a smaller ordinal.
+    fn checkpoints(&self, documents: usize, meta: &mut FieldMeta, out: &mut Vec<u8>) {
+        let total = self.docs.len() as u64;
+        let share = |i: u64| self.sums.partition_point(|&sum| sum < total * i / SHARES);
+        let mut ords: Vec<usize> = (1..SHARES).map(share).collect();
+        if (meta.present as usize) < documents {
+            ords.push(self.distinct());
+        }
+        ords.dedup();
+        meta.checkpoints = ords.len() as u8;
+        let mut head = Encoder::default();
+        ords.iter().for_each(|&ord| head.u64(ord as u64));
+        *out = head.0;
+        for ord in ords {
+            let below = &self.docs[..self.sums[ord] as usize];
+            push_bitset(out, below.iter().copied(), documents);
+        }
+    }
+}
+
+fn count_runs(docs: &[u32]) -> usize {
+    1 + docs.windows(2).filter(|pair| pair[1] != pair[0] + 1).count()
+}
+
+fn for_runs(docs: &[u32], mut each: impl FnMut(u32, u32)) {
+    docs.chunk_by(|a, b| a + 1 == *b).for_each(|run| each(run[0], run.len() as u32));
+}
+
+fn push_bitset(out: &mut Vec<u8>, docs: impl Iterator<Item = u32>, documents: usize) {
+    let start = out.len();
+    out.resize(start + documents.div_ceil(64) * 8, 0);
+    docs.for_each(|doc| out[start + doc as usize / 8] |= 1 << (doc % 8));
+}

@@ -1,0 +1,153 @@
+//! Writes a partition: fields as sorted keys and ordinals, payloads from a source. Builder and merge both end here,
+//! so that a merged partition has the bytes of one built from the documents.
+
+use super::column::{MISSING, Ordinals};
+use super::dictionary::Keys;
+use super::format::{FieldMeta, Ordered, encode_meta, global, part, section};
+use super::payload;
+use super::postings_build::{self, Encoded};
+use super::schema::{Field, Schema};
+use crate::bytes::frozen::{FrozenWriter, Kind};
+use crate::disk::Append;
+use crate::{Error, Result};
+
+/// A field of all documents of a partition.
+pub(crate) struct FieldData {
+    pub(crate) keys: Keys,
+    pub(crate) ordinals: Ordinals,
+}
+
+/// Columns of at most this many bits are kept for every field: a condition can then be verified by document.
+const SMALL_COLUMN: u8 = 8;
+
+/// Puts the documents of all fields into the schema's order. Gives for each new number the old one, if they moved.
+pub(crate) fn sort_documents(
+    schema: &Schema,
+    documents: u32,
+    fields: &mut [FieldData],
+) -> Result<Option<Vec<u32>>> {
+    let mut keys = Vec::new();
+    for key in &schema.order {
+        let (i, _) = schema.field(&key.field).ok_or_else(|| schema.unknown(&key.field))?;
+        match &fields[i].ordinals {
+            Ordinals::Single(ords) => keys.push((ords, key.descending)),
+            Ordinals::Multi { .. } => {
+                return Err(Error::invalid(format!("`{}` has several values", key.field)));
+            }
+        }
+    }
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let rank = |ord: u32, descending| match ord {
+        MISSING => MISSING,
+        ord if descending => MISSING - 1 - ord,
+        ord => ord,
+    };
+    let mut old: Vec<u32> = (0..documents).collect();
+    let (first, rest) = keys.split_at(1);
+    let first_rank = |doc: u32| rank(first[0].0[doc as usize], first[0].1);
+    // Document numbers decide ties, so an unstable sort gives the stable order.
+    old.sort_unstable_by(|&a, &b| {
+        let by_rest = || {
+            let mut ranks = rest.iter().map(|(ords, descending)| {
+                rank(ords[a as usize], *descending).cmp(&rank(ords[b as usize], *descending))
+            });
+            ranks.find(|o| o.is_ne()).unwrap_or(a.cmp(&b))
+        };
+        first_rank(a).cmp(&first_rank(b)).then_with(by_rest)
+    });
+    for field in fields.iter_mut() {
+        field.ordinals = reorder(&field.ordinals, &old);
+    }
+    Ok(Some(old))
+}
+
+fn reorder(ordinals: &Ordinals, old: &[u32]) -> Ordinals {
+    match ordinals {
+        Ordinals::Single(ords) => Ordinals::Single(old.iter().map(|&d| ords[d as usize]).collect()),
+        Ordinals::Multi { ords, .. } => {
+            let (mut starts, mut moved) = (vec![0], Vec::with_capacity(ords.len()));
+            for &doc in old {
+                moved.extend_from_slice(ordinals.of(doc as usize));
+                starts.push(moved.len() as u32);
+            }
+            Ordinals::Multi { starts, ords: moved }
+        }
+    }
+}
+
+/// Writes the file; gives its content id.
+pub(crate) fn write_partition(
+    out: &mut dyn Append,
+    schema: &Schema,
+    documents: u32,
+    fields: Vec<FieldData>,
+    payloads: &mut payload::Source,
+) -> Result<u128> {
+    let mut w = FrozenWriter::new(out, Kind::Partition)?;
+    payload::write(&mut w, schema.payload, documents, payloads)?;
+    let mut metas = Vec::with_capacity(fields.len());
+    for (i, (field, data)) in schema.fields.iter().zip(fields).enumerate() {
+        metas.push(write_field(&mut w, i, field, data, documents)?);
+    }
+    w.section(global::META, &encode_meta(documents, schema, &metas))?;
+    w.finish()
+}
+
+fn write_field(
+    w: &mut FrozenWriter,
+    i: usize,
+    field: &Field,
+    data: FieldData,
+    documents: u32,
+) -> Result<FieldMeta> {
+    let FieldData { keys, ordinals } = data;
+    let (n, distinct) = (documents as usize, keys.len());
+    let mut meta = FieldMeta { distinct: distinct as u32, ..FieldMeta::default() };
+    meta.present = (0..n).filter(|&doc| !ordinals.of(doc).is_empty()).count() as u32;
+    let indexed = field.roles.filterable || field.roles.sortable;
+    meta.ordered = if indexed { ordinals.ordered() } else { Ordered::No };
+
+    let (key_offsets, key_bytes) = keys.encode();
+    w.section(section(i, part::KEYS), &key_offsets)?;
+    if let Some(bytes) = key_bytes {
+        w.section(section(i, part::KEY_BYTES), &bytes)?;
+    }
+    let inverted = postings_build::invert(&ordinals, n, distinct);
+    meta.postings = inverted.docs.len() as u64;
+    if indexed {
+        let ranges = field.roles.filterable && field.roles.sortable && field.ty.is_fixed();
+        let encoded = inverted.encode(n, ranges, &mut meta);
+        write_postings(w, i, &encoded)?;
+    }
+    drop(inverted);
+    let (bits, column, starts) = ordinals.encode(distinct);
+    let small = bits <= SMALL_COLUMN && !field.multi;
+    let read_back = (field.roles.sortable || field.roles.stored) && meta.ordered == Ordered::No;
+    if small || read_back {
+        meta.column_bits = Some(bits);
+        w.section(section(i, part::COLUMN), &column)?;
+        if let Some(starts) = starts {
+            w.section(section(i, part::STARTS), &starts)?;
+        }
+    }
+    Ok(meta)
+}
+
+fn write_postings(w: &mut FrozenWriter, field: usize, encoded: &Encoded) -> Result<()> {
+    let parts = [
+        (part::SUMS, &encoded.sums),
+        (part::SLICES, &encoded.slices),
+        (part::EXCEPTIONS, &encoded.exceptions),
+        (part::BITSETS, &encoded.bitsets),
+        (part::RUNS, &encoded.runs),
+        (part::CHECKPOINTS, &encoded.checkpoints),
+    ];
+    for (part, bytes) in parts {
+        if !bytes.is_empty() {
+            w.section(section(field, part), bytes)?;
+        }
+    }
+    Ok(())
+}
