@@ -342,6 +342,16 @@ impl Frozen {
         Err(Error::corrupt(message).at(e.offset).in_file(&self.path))
     }
 
+    /// Appends the whole file to another.
+    pub(crate) fn copy_to(&self, out: &mut dyn Append) -> Result<()> {
+        self.map.chunks(BUFFER).try_for_each(|chunk| out.append(chunk))
+    }
+
+    /// Checks the checksums of all sections that are checked as a whole.
+    pub(crate) fn warm(&self) -> Result<()> {
+        (0..self.entries).try_for_each(|i| self.section(i).map(|_| ()))
+    }
+
     /// Checks every byte: all sections, block-checked ones too, and the zeros between them.
     pub(crate) fn verify(&self) -> Result<()> {
         let mut places: Vec<(u64, u64)> = Vec::with_capacity(self.entries);

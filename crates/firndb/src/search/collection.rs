@@ -1,167 +1,345 @@
-//! API skeleton (signatures only; the engine is being written).
-#![allow(missing_docs, unused_variables, dead_code, clippy::todo)]
-use super::*;
-use crate::Result;
-use std::borrow::Cow;
-use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+//! A collection: a directory of partitions of which whole sets are published and swapped.
+//!
+//! Write path: 1. `Change::put` publishes a partition file under a name that holds its content id. 2.
+//! `Change::commit` publishes the next set file: from here on the change is there. 3. `Collection::clean` removes
+//! files that the current set does not name; readers that still have them mapped go on undisturbed.
+//! Read path: `Collection::load` reads the newest set, opens its partitions, those that are open already again used.
 
-/// Builds one partition from documents, in memory bounded by `memory_limit` (default 1 GiB).
-pub struct PartitionBuilder(());
-impl PartitionBuilder {
-    pub fn new(schema: Schema) -> PartitionBuilder { todo!() }
-    pub fn memory_limit(self, bytes: usize) -> PartitionBuilder { todo!() }
-    /// Checks the document whole before anything of it is taken: after an error the builder is as before.
-    pub fn add(&mut self, document: &Document) -> Result<()> { todo!() }
-    pub fn len(&self) -> u32 { todo!() }
-    pub fn is_empty(&self) -> bool { todo!() }
-    /// Bytes of memory in use now.
-    pub fn memory(&self) -> usize { todo!() }
-    /// Publishes the partition as a stand-alone file (temporary name, sync, rename, sync directory).
-    pub fn write(self, path: &Path) -> Result<()> { todo!() }
+use super::builder::PartitionBuilder;
+use super::manifest::{self, Member};
+use super::merge;
+use super::partition::Partition;
+use super::reader::Reader;
+use super::set::Set;
+use crate::disk::{self, DiskRef};
+use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+const LOCK: &str = "lock";
+const EXTENSION: &str = ".part.firn";
+
+/// A directory of partitions that are queried together. One process changes it at a time; any number read it.
+pub struct Collection {
+    disk: DiskRef,
+    dir: PathBuf,
+    current: RwLock<Arc<Current>>,
+    /// Held while a change is under way in this process.
+    changing: Mutex<()>,
 }
 
-/// A directory of partitions.
-pub struct Collection(());
+/// A set that was opened.
+struct Current {
+    number: u64,
+    members: Vec<Member>,
+    reader: Reader,
+}
+
+/// A partition of a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionInfo {
+    /// Its name.
+    pub name: String,
+    /// Its documents.
+    pub documents: u32,
+    /// The size of its file in bytes.
+    pub bytes: u64,
+}
+
 impl Collection {
-    /// Creates an empty collection in a new or empty directory.
-    pub fn create(dir: &Path) -> Result<Collection> { todo!() }
-    /// Opens the newest set of partitions.
-    pub fn open(dir: &Path) -> Result<Collection> { todo!() }
-    /// The current set; cheap; queries on it go on undisturbed when the collection changes.
-    pub fn reader(&self) -> Reader { todo!() }
-    /// Looks for a newer set published by another process; true if there was one.
-    pub fn refresh(&self) -> Result<bool> { todo!() }
-    /// Starts a change; `Locked` if another one is under way anywhere.
-    pub fn change(&self) -> Result<Change<'_>> { todo!() }
+    /// Creates an empty collection in a directory that is new or empty.
+    pub fn create(dir: &Path) -> Result<Collection> {
+        Self::create_on(disk::os(), dir)
+    }
+
+    /// Opens the newest set of a collection.
+    pub fn open(dir: &Path) -> Result<Collection> {
+        Self::open_on(disk::os(), dir)
+    }
+
+    pub(crate) fn create_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
+        disk.create_dir_all(dir)?;
+        let lock = disk.lock(&dir.join(LOCK))?;
+        let names = disk.list(dir)?;
+        if let Some(name) = names.iter().find(|name| *name != LOCK && !name.starts_with('.')) {
+            let message = format!("the directory is not empty: it has `{name}`; choose another one");
+            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir));
+        }
+        manifest::publish(&*disk, dir, 1, &[])?;
+        drop(lock);
+        Self::open_on(disk, dir)
+    }
+
+    pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
+        let current = load(&disk, dir, None)?;
+        let (dir, current) = (dir.to_path_buf(), RwLock::new(Arc::new(current)));
+        Ok(Collection { disk, dir, current, changing: Mutex::new(()) })
+    }
+
+    fn current(&self) -> Arc<Current> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The current set. It stays as it is, whatever happens to the collection.
+    pub fn reader(&self) -> Reader {
+        self.current().reader.clone()
+    }
+
+    /// The number of the current set: it grows by 1 with each change.
+    pub fn version(&self) -> u64 {
+        self.current().number
+    }
+
+    /// Looks for a newer set, which another process may have published; true if there was one.
+    pub fn refresh(&self) -> Result<bool> {
+        let current = self.current();
+        let newest = newest(&self.disk, &self.dir)?;
+        if newest == current.number {
+            return Ok(false);
+        }
+        let next = load(&self.disk, &self.dir, Some(&current))?;
+        self.swap(next);
+        Ok(true)
+    }
+
+    fn swap(&self, next: Current) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if next.number >= current.number {
+            *current = Arc::new(next);
+        }
+    }
+
+    /// Starts a change. `Locked` if one is under way in another process; in this one it waits for its turn.
+    pub fn change(&self) -> Result<Change<'_>> {
+        let turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = self.disk.lock(&self.dir.join(LOCK))?;
+        self.refresh()?;
+        let current = self.current();
+        let members = current.members.iter().map(|m| (m.name.clone(), m.clone())).collect();
+        Ok(Change { collection: self, members, opened: BTreeMap::new(), current, _lock: lock, _turn: turn })
+    }
+
+    /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes that were cut off.
+    fn clean(&self, current: &Current) -> Result<()> {
+        for name in self.disk.list(&self.dir)? {
+            let old_set = manifest::number(&name).is_some_and(|n| n < current.number);
+            let partition = name.ends_with(EXTENSION) || name.ends_with(".tmp");
+            if old_set || (partition && !current.members.iter().any(|m| m.file == name)) {
+                self.disk.remove(&self.dir.join(&name))?;
+            }
+        }
+        Ok(())
+    }
 }
 
-/// A change of a collection: all of it or nothing becomes visible at `commit`.
-pub struct Change<'a>(&'a ());
+fn newest(disk: &DiskRef, dir: &Path) -> Result<u64> {
+    let numbers = manifest::numbers(&**disk, dir)?;
+    let none = || Error::new(ErrorKind::NotFound, "there is no collection here").in_file(dir);
+    numbers.last().copied().ok_or_else(none)
+}
+
+/// Opens the newest set, using again what `before` has open.
+fn load(disk: &DiskRef, dir: &Path, before: Option<&Current>) -> Result<Current> {
+    let mut tried = None;
+    loop {
+        let number = newest(disk, dir)?;
+        match load_number(disk, dir, number, before) {
+            // Another process may have published a newer set and cleaned this one up meanwhile.
+            Err(e) if e.kind() == ErrorKind::NotFound && tried != Some(number) => tried = Some(number),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                let message = format!("a file of set {number} is missing: {}", e.message());
+                return Err(Error::corrupt(message).in_file(e.file().unwrap_or(dir)));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn load_number(disk: &DiskRef, dir: &Path, number: u64, before: Option<&Current>) -> Result<Current> {
+    let members = manifest::read(&**disk, &dir.join(manifest::file_name(number)))?;
+    let mut named: Vec<(String, Arc<Partition>)> = Vec::with_capacity(members.len());
+    for member in &members {
+        let like = named.last().map(|(_, part)| part.clone());
+        let part = match before.and_then(|before| before.open_partition(member)) {
+            Some(part) => part,
+            None => open_member(disk, dir, member, like.as_deref())?,
+        };
+        named.push((member.name.clone(), part));
+    }
+    let set = match before {
+        Some(before) => before.changed_into(named)?,
+        None => Set::new(named)?,
+    };
+    Ok(Current { number, members, reader: Reader::new(set) })
+}
+
+fn open_member(
+    disk: &DiskRef,
+    dir: &Path,
+    member: &Member,
+    like: Option<&Partition>,
+) -> Result<Arc<Partition>> {
+    let path = manifest::path(dir, member);
+    let part = Partition::open(&**disk, &path, like)?;
+    if part.file.content() != member.content || part.documents != member.documents {
+        let message = format!("this is not the file that the set names for partition `{}`", member.name);
+        return Err(Error::corrupt(message).in_file(&path));
+    }
+    Ok(Arc::new(part))
+}
+
+impl Current {
+    fn open_partition(&self, member: &Member) -> Option<Arc<Partition>> {
+        let i = self.members.iter().position(|m| m == member)?;
+        Some(self.reader.set.partitions[i].clone())
+    }
+
+    /// The set of these partitions; if one was replaced the catalogues are carried over.
+    fn changed_into(&self, named: Vec<(String, Arc<Partition>)>) -> Result<Set> {
+        let set = &self.reader.set;
+        let same_names = named.iter().map(|(name, _)| name).eq(&set.names);
+        let mut changed = named
+            .iter()
+            .zip(&set.partitions)
+            .enumerate()
+            .filter(|(_, ((_, new), old))| !Arc::ptr_eq(new, old));
+        match (same_names, changed.next(), changed.next()) {
+            (true, Some((p, ((_, part), _))), None) => set.replace(p, part.clone()),
+            _ => Set::new(named),
+        }
+    }
+}
+
+/// A change of a collection: all of it becomes visible at `commit`, or nothing.
+pub struct Change<'a> {
+    collection: &'a Collection,
+    members: BTreeMap<String, Member>,
+    opened: BTreeMap<String, Arc<Partition>>,
+    current: Arc<Current>,
+    _lock: Box<dyn Send + Sync>,
+    _turn: MutexGuard<'a, ()>,
+}
+
 impl Change<'_> {
-    /// Adds a partition, or replaces the one of this name (1-100 characters of A-Z a-z 0-9 . _ -).
-    pub fn put(&mut self, name: &str, builder: PartitionBuilder) -> Result<()> { todo!() }
-    /// Adds (a copy of) a stand-alone partition file.
-    pub fn put_file(&mut self, name: &str, file: &Path) -> Result<()> { todo!() }
-    pub fn remove(&mut self, name: &str) -> Result<()> { todo!() }
-    /// Joins partitions into one called `into`, without the source documents.
-    pub fn merge(&mut self, names: &[&str], into: &str) -> Result<()> { todo!() }
-    pub fn commit(self) -> Result<Reader> { todo!() }
+    /// Adds a partition, or replaces the one of this name: 1 to 100 characters of `A-Z a-z 0-9 . _ -`, not beginning
+    /// with a dot.
+    pub fn put(&mut self, name: &str, builder: PartitionBuilder) -> Result<()> {
+        let built = builder.finish()?;
+        self.put_with(name, |out| built.write(out))
+    }
+
+    /// Adds or replaces a partition by a copy of a partition file.
+    pub fn put_file(&mut self, name: &str, file: &Path) -> Result<()> {
+        let part = Partition::open(&*self.collection.disk, file, None)?;
+        part.verify()?;
+        self.put_with(name, |out| {
+            part.file.copy_to(out)?;
+            Ok(part.file.content())
+        })
+    }
+
+    /// Joins partitions into one called `into`, without the documents they were built from: the result is the
+    /// partition that a builder makes of their documents in the order of `names`. It takes the place of `names`.
+    pub fn merge(&mut self, names: &[&str], into: &str) -> Result<()> {
+        let mut parts = Vec::with_capacity(names.len());
+        for name in names {
+            parts.push(self.open(name)?);
+        }
+        let merged = merge::merge(&parts)?;
+        self.put_with(into, |out| merged.write(out))?;
+        for name in names.iter().filter(|name| **name != into) {
+            self.members.remove(*name);
+        }
+        Ok(())
+    }
+
+    /// Removes a partition.
+    pub fn remove(&mut self, name: &str) -> Result<()> {
+        self.members.remove(name).map(|_| ()).ok_or_else(|| self.no_partition(name))
+    }
+
+    fn no_partition(&self, name: &str) -> Error {
+        Error::new(ErrorKind::NotFound, format!("there is no partition `{name}`"))
+            .in_file(&self.collection.dir)
+    }
+
+    fn open(&mut self, name: &str) -> Result<Arc<Partition>> {
+        let member = self.members.get(name).ok_or_else(|| self.no_partition(name))?;
+        if let Some(part) = self.opened.get(name) {
+            return Ok(part.clone());
+        }
+        match self.current.open_partition(member) {
+            Some(part) => Ok(part),
+            None => open_member(&self.collection.disk, &self.collection.dir, member, None),
+        }
+    }
+
+    /// Publishes a partition file and takes it for `name`.
+    fn put_with(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut dyn disk::Append) -> Result<u128>,
+    ) -> Result<()> {
+        check_name(name)?;
+        let (disk, dir) = (&self.collection.disk, &self.collection.dir);
+        // The content id is known when the file is written, so it is published under a working name first.
+        let working = dir.join(format!("{name}.new{EXTENSION}"));
+        let content = disk::publish(&**disk, &working, write)?;
+        let file = format!("{name}.{content:032x}{EXTENSION}");
+        disk.rename(&working, &dir.join(&file))?;
+        disk.sync_dir(dir)?;
+        let part = Partition::open(&**disk, &dir.join(&file), None)?;
+        let member = Member {
+            name: name.to_string(),
+            file,
+            documents: part.documents,
+            bytes: part.file.len(),
+            content,
+        };
+        self.opened.insert(name.to_string(), Arc::new(part));
+        self.members.insert(name.to_string(), member);
+        Ok(())
+    }
+
+    /// Makes the change: when it returns, the new set is durable and is what readers get. After an error nothing is
+    /// changed. (If the error came from the last step, making the new set's name durable, the next opening finds
+    /// either the old set or the new one, whole.)
+    pub fn commit(self) -> Result<Reader> {
+        let collection = self.collection;
+        let members: Vec<Member> = self.members.values().cloned().collect();
+        if members == self.current.members {
+            return Ok(self.current.reader.clone());
+        }
+        let mut named = Vec::with_capacity(members.len());
+        for member in &members {
+            let open = self.opened.get(&member.name).cloned();
+            let open = open.or_else(|| self.current.open_partition(member));
+            let part = match open {
+                Some(part) => part,
+                None => open_member(&collection.disk, &collection.dir, member, None)?,
+            };
+            named.push((member.name.clone(), part));
+        }
+        // Contradicting schemas are found here, before anything is published.
+        let set = self.current.changed_into(named)?;
+        let number = self.current.number + 1;
+        manifest::publish(&*collection.disk, &collection.dir, number, &members)?;
+        let next = Current { number, members, reader: Reader::new(set) };
+        let reader = next.reader.clone();
+        // What cannot be removed now is removed by the next change: the new set is published either way.
+        let _ = collection.clean(&next);
+        collection.swap(next);
+        Ok(reader)
+    }
 }
 
-/// An immutable set of partitions, queried by any number of threads. Clones are cheap.
-#[derive(Clone)]
-pub struct Reader(());
-
-/// A document found: partition number in the reader, document number in the partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Hit { pub partition: u32, pub doc: u32 }
-
-/// A page of hits.
-#[derive(Clone, Debug)]
-pub struct Page {
-    pub hits: Vec<Hit>,
-    /// Matches of the filter in all, if the query asked for them.
-    pub count: Option<u64>,
+fn check_name(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if !name.is_empty() && name.len() <= 100 && name.chars().all(plain) && !name.starts_with('.') {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "`{name}` cannot be a partition's name: use 1 to 100 characters of A-Z a-z 0-9 . _ -, not a dot first"
+    )))
 }
-
-/// A facet to compute: the `top` most frequent values of a field among the matches.
-#[derive(Clone, Debug)]
-pub struct Facet {
-    pub field: String,
-    pub top: usize,
-    /// Ignore the filter's own top-level conditions on this field.
-    pub disjunctive: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct FacetCounts {
-    pub field: String,
-    /// Most frequent first, ties by value.
-    pub values: Vec<(Value, u64)>,
-    /// Distinct values among the matches.
-    pub distinct: u64,
-    /// Matches without a value.
-    pub missing: u64,
-}
-
-/// count of values, minimum, maximum, sum, average of a field over matches; sum and average of numbers only.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Aggregate {
-    /// Documents that have a value.
-    pub count: u64,
-    pub min: Option<Value>,
-    pub max: Option<Value>,
-    /// Exact (i128) for i64 and u64; document order for f64.
-    pub sum: Option<Number>,
-    pub avg: Option<f64>,
-}
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number { Int(i128), Float(f64) }
-
-/// Group by one or two fields, with aggregates of other fields.
-#[derive(Clone, Debug, Default)]
-pub struct GroupBy { pub fields: Vec<String>, pub aggregates: Vec<String> }
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Group {
-    /// One per field; None for documents without a value.
-    pub key: Vec<Option<Value>>,
-    pub count: u64,
-    pub aggregates: Vec<Aggregate>,
-}
-
-/// What a query did, for people (`Display`) and machines.
-#[derive(Clone, Debug, Default)]
-pub struct Explain {
-    /// The plan, a line a step.
-    pub plan: Vec<String>,
-    pub matches: u64,
-    pub partitions: u64,
-    pub partitions_pruned: u64,
-    pub docs_touched: u64,
-    pub bytes_touched: u64,
-    pub time: Duration,
-}
-
-impl Reader {
-    /// A reader over stand-alone partition files; partitions are named by their file names.
-    pub fn open_files(files: &[impl AsRef<Path>]) -> Result<Reader> { todo!() }
-    /// The fields of all partitions together.
-    pub fn schema(&self) -> &Schema { todo!() }
-    pub fn len(&self) -> u64 { todo!() }
-    pub fn is_empty(&self) -> bool { todo!() }
-    /// Partition names and document counts in order.
-    pub fn partitions(&self) -> Vec<PartitionInfo> { todo!() }
-    /// A reader whose queries fail with `Cancelled` after `deadline`.
-    pub fn with_deadline(&self, deadline: Instant) -> Reader { todo!() }
-    /// A reader whose queries fail with `Cancelled` once `flag` is true.
-    pub fn with_cancel(&self, flag: Arc<AtomicBool>) -> Reader { todo!() }
-    pub fn count(&self, filter: &Filter) -> Result<u64> { todo!() }
-    pub fn search(&self, query: &Query) -> Result<Page> { todo!() }
-    /// All matches in order until the callback breaks.
-    pub fn for_each(&self, query: &Query, callback: impl FnMut(Hit) -> ControlFlow<()>) -> Result<()> { todo!() }
-    pub fn facets(&self, filter: &Filter, facets: &[Facet]) -> Result<Vec<FacetCounts>> { todo!() }
-    pub fn aggregate(&self, filter: &Filter, field: &str) -> Result<Aggregate> { todo!() }
-    /// Groups in the order of their keys (missing last).
-    pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Result<Vec<Group>> { todo!() }
-    pub fn explain(&self, query: &Query) -> Result<Explain> { todo!() }
-    /// The payload of a hit; borrowed from the file if it is raw.
-    pub fn payload(&self, hit: Hit) -> Result<Cow<'_, [u8]>> { todo!() }
-    /// The value of a stored or sortable field (the smallest of several).
-    pub fn value(&self, hit: Hit, field: &str) -> Result<Option<Value>> { todo!() }
-    /// All values of a stored or sortable field, ascending.
-    pub fn values(&self, hit: Hit, field: &str) -> Result<Vec<Value>> { todo!() }
-    /// The place of a hit in the order of a query, for `Query::after`.
-    pub fn cursor(&self, query: &Query, hit: Hit) -> Result<Cursor> { todo!() }
-    /// Touches and checks everything queries need, so that no first query pays for it.
-    pub fn warm(&self) -> Result<()> { todo!() }
-    /// Checks every byte of every file.
-    pub fn verify(&self) -> Result<()> { todo!() }
-}
-
-#[derive(Clone, Debug)]
-pub struct PartitionInfo { pub name: String, pub documents: u32, pub bytes: u64 }

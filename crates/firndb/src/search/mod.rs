@@ -1,7 +1,6 @@
 //! Collection: documents in immutable partitions, filtered, sorted, counted, faceted and grouped.
 
 mod value;
-mod condition;
 mod schema;
 mod schema_toml;
 mod document;
@@ -11,14 +10,44 @@ mod parse;
 mod hint;
 mod cursor;
 mod condition;
+mod schema_toml;
+mod format;
+mod dictionary;
+mod postings_build;
+mod postings;
+mod column;
+mod payload;
+mod intern;
+mod spill;
+mod write;
+mod builder;
+mod merge;
+mod partition;
+mod set;
+mod catalogue;
+mod kernels;
+mod plan;
+mod clause;
+mod execute;
+mod rank;
+mod topk;
+mod facet;
+mod group;
+mod reader;
+mod manifest;
+mod collection;
 #[cfg(test)]
 mod testing;
-mod collection;
 
-pub use collection::*;
+pub use builder::PartitionBuilder;
+pub use collection::{Change, Collection, PartitionInfo};
 pub use document::Document;
+pub use format::MAX_DOCUMENTS;
+pub use group::{Aggregate, Number};
 pub use hint::point_at;
 pub use parse::{MAX_DEPTH, MAX_IN, parse_filter, parse_order, parse_query};
 pub use query::{Cursor, Filter, Op, OrderBy, Query};
+pub use rank::MAX_ORDER;
+pub use reader::{Facet, FacetCounts, Group, GroupBy, Hit, Page, Reader};
 pub use schema::{Field, MAX_FIELDS, Payload, Roles, Schema, Type};
 pub use value::{Value, timestamp_from_text, timestamp_to_text};

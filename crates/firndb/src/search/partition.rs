@@ -123,6 +123,22 @@ impl Partition {
         self.at_file(Increasing::new(sums, f.meta.distinct as usize + 1))
     }
 
+    /// The documents of an ordered field's ordinals, as a range; `None` if the field is not ordered.
+    pub(crate) fn ordered_range(&self, field: usize, start: u32, end: u32) -> Result<Option<(u32, u32)>> {
+        let meta = self.fields[field].meta;
+        if meta.ordered == Ordered::No {
+            return Ok(None);
+        }
+        let sums = self.sums(field)?;
+        let all = u64::from(meta.present);
+        let (low, high) = (sums.get(start as usize).min(all), sums.get(end as usize).min(all));
+        let (first, last) = match meta.ordered {
+            Ordered::Descending => (all - high, all - low),
+            _ => (low, high),
+        };
+        Ok(Some((first as u32, last.max(first) as u32)))
+    }
+
     /// The column of a field, if it has one (an ordered field has, through its sums).
     pub(crate) fn column(&self, field: usize) -> Result<Option<Column<'_>>> {
         let f = &self.fields[field];
@@ -203,6 +219,11 @@ impl Partition {
             return Ok(());
         }
         Err(Error::invalid(format!("there is no document {doc}; the partition has {}", self.documents)))
+    }
+
+    /// Checks the checksums of all structures that queries touch.
+    pub(crate) fn warm(&self) -> Result<()> {
+        self.file.warm()
     }
 
     /// Checks every byte of the file.

@@ -126,15 +126,6 @@ impl<'a> Postings<'a> {
         }
     }
 
-    /// The documents of an ordered field's ordinals, as a range.
-    pub(crate) fn document_range(&self, start: u32, end: u32) -> Option<(u32, u32)> {
-        if self.ordered == Ordered::No {
-            return None;
-        }
-        let (first, last) = self.pieces(start, end).documents;
-        Some((first, last.max(first)))
-    }
-
     /// The bitset of the pieces, if they are one bitset.
     pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<&'a [u8]> {
         let (x0, x1) = pieces.exceptions;

@@ -1,0 +1,495 @@
+//! Runs a plan on one partition and hands the matches to a sink.
+//!
+//! Query path of a conjunction: 1. `Executor::bind` turns each condition into ordinals with their exact counts.
+//! 2. `Executor::conjunction` sorts the clauses by count and compares two ways: `by_list` walks the shortest clause
+//! and checks the others document by document; `by_words` combines bitsets 64K documents at a time. 3. Either way
+//! each other clause is checked or turned into a bitset, whichever costs less. An `or` inside becomes a bitset first.
+
+use super::clause::{Check, Clause, Form, Lead, LeadCursor, Scratch, materialise};
+use super::kernels;
+use super::partition::Partition;
+use super::plan::{Node, Plan, Test};
+use super::set::{Limits, Set};
+use crate::Result;
+use std::ops::ControlFlow;
+
+/// Words of a bitset that are combined at a time: 65,536 documents, 8 KiB.
+const CHUNK: usize = 1024;
+
+/// Where matches go.
+pub(crate) trait Sink {
+    /// Documents must come in ascending order.
+    fn ascending(&self) -> bool;
+    /// Takes some matches.
+    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>>;
+    /// Takes the matches of 64 documents a word, from document `first` on.
+    fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
+        let mut docs = Vec::with_capacity(words.len());
+        for (i, chunk) in words.chunks(16).enumerate() {
+            docs.clear();
+            for (j, &word) in chunk.iter().enumerate() {
+                kernels::push_word(word, first + (i * 16 + j) as u32 * 64, &mut docs);
+            }
+            if !docs.is_empty() && self.docs(&docs)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Counts matches.
+#[derive(Default)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl Sink for Count {
+    fn ascending(&self) -> bool {
+        false
+    }
+
+    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+        self.0 += docs.len() as u64;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn words(&mut self, _: u32, words: &[u64]) -> Result<ControlFlow<()>> {
+        self.0 += kernels::count(words);
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// What a query touched, for `explain`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) partitions: u64,
+    pub(crate) pruned: u64,
+    pub(crate) by_list: u64,
+    pub(crate) by_words: u64,
+    pub(crate) by_count: u64,
+    pub(crate) walks: u64,
+    pub(crate) docs: u64,
+    pub(crate) words: u64,
+}
+
+/// Runs a plan, partition after partition.
+pub(crate) struct Executor<'r> {
+    pub(crate) set: &'r Set,
+    pub(crate) plan: &'r Plan,
+    limits: &'r Limits,
+    pub(crate) scratch: Box<Scratch>,
+    pub(crate) stats: Stats,
+    pub(crate) clauses: Vec<Clause>,
+    /// For each leaf what the value catalogue knows of it.
+    known: Vec<Option<super::catalogue::Known>>,
+}
+
+/// What is left of a condition in one partition.
+enum Bound {
+    All,
+    Nothing,
+    Clause(Clause),
+}
+
+impl<'r> Executor<'r> {
+    pub(crate) fn new(set: &'r Set, plan: &'r Plan, limits: &'r Limits, scratch: Box<Scratch>) -> Result<Self> {
+        let mut executor = Executor {
+            set,
+            plan,
+            limits,
+            scratch,
+            stats: Stats::default(),
+            clauses: Vec::new(),
+            known: Vec::new(),
+        };
+        for leaf in &plan.leaves {
+            executor.known.push(set.catalogues.known(set, leaf)?);
+        }
+        Ok(executor)
+    }
+
+    /// Whether the catalogue rules a partition out.
+    pub(crate) fn pruned(&self, p: usize) -> bool {
+        let absent = |node: &Node| match node {
+            Node::Leaf(leaf, false) => {
+                self.known[*leaf].as_ref().is_some_and(|known| known.absent(p))
+            }
+            Node::Nothing => true,
+            _ => false,
+        };
+        match &self.plan.root {
+            Node::And(parts) => parts.iter().any(absent),
+            Node::Or(parts) => parts.iter().all(absent),
+            root => absent(root),
+        }
+    }
+
+    /// Sends the matches of partition `p` to the sink. `extra` are more conditions for it.
+    pub(crate) fn run(
+        &mut self,
+        p: usize,
+        extra: Vec<Clause>,
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>> {
+        self.limits.check()?;
+        let set = self.set;
+        let part = &*set.partitions[p];
+        let Some(()) = self.prepare(p, extra)? else { return Ok(ControlFlow::Continue(())) };
+        let flow = self.conjunction(part, 0, sink);
+        self.reset();
+        flow
+    }
+
+    /// `Cancelled` if the query has to stop.
+    pub(crate) fn check_limits(&self) -> Result<()> {
+        self.limits.check()
+    }
+
+    /// Forgets the clauses of a partition.
+    pub(crate) fn reset(&mut self) {
+        self.clauses.clear();
+        self.scratch.intervals.clear();
+        self.scratch.bits_used = 0;
+    }
+
+    /// Binds the root's conditions into `self.clauses`; `None` if nothing can match.
+    pub(crate) fn prepare(&mut self, p: usize, extra: Vec<Clause>) -> Result<Option<()>> {
+        self.stats.partitions += 1;
+        debug_assert!(self.clauses.is_empty());
+        self.clauses.extend(extra);
+        let plan = self.plan;
+        let bound = self.conditions(p, &plan.root);
+        if !matches!(bound, Ok(Some(()))) {
+            self.reset();
+        }
+        bound
+    }
+
+    fn conditions(&mut self, p: usize, node: &Node) -> Result<Option<()>> {
+        let parts = match node {
+            Node::And(parts) => parts.as_slice(),
+            other => std::slice::from_ref(other),
+        };
+        for part in parts {
+            match self.bind(p, part)? {
+                Bound::All => {}
+                Bound::Nothing => return Ok(None),
+                Bound::Clause(clause) => self.clauses.push(clause),
+            }
+        }
+        Ok(Some(()))
+    }
+
+    /// The number of matches of partition `p` if no document must be looked at for it.
+    pub(crate) fn count_bound(&mut self, part: &Partition) -> Option<u64> {
+        match self.clauses.as_slice() {
+            [] => Some(u64::from(part.documents)),
+            [clause] if self.is_exact(clause) => Some(clause.at_most(part.documents)),
+            _ => None,
+        }
+    }
+
+    fn is_exact(&self, clause: &Clause) -> bool {
+        match clause.form {
+            Form::Ordinals { first, last, multi, .. } => {
+                let one_key = last == first + 1 && {
+                    let (start, end) = self.scratch.intervals[first];
+                    end == start + 1
+                };
+                !multi || one_key
+            }
+            Form::Documents(..) | Form::Bits(_) => true,
+        }
+    }
+
+    fn bind(&mut self, p: usize, node: &Node) -> Result<Bound> {
+        let set = self.set;
+        let part = &*set.partitions[p];
+        match node {
+            Node::All => Ok(Bound::All),
+            Node::Nothing => Ok(Bound::Nothing),
+            Node::Leaf(leaf, negate) => self.bind_leaf(p, *leaf, *negate),
+            Node::And(_) | Node::Or(_) => {
+                let bits = self.scratch.take_bits(part.words());
+                self.tree(p, node, bits)?;
+                let count = kernels::count(self.scratch.bits(bits));
+                Ok(match count {
+                    0 => Bound::Nothing,
+                    _ if count == u64::from(part.documents) => Bound::All,
+                    _ => Bound::Clause(Clause { form: Form::Bits(bits), negate: false, count }),
+                })
+            }
+        }
+    }
+
+    fn bind_leaf(&mut self, p: usize, leaf: usize, negate: bool) -> Result<Bound> {
+        let (set, plan) = (self.set, self.plan);
+        let (part, condition) = (&*set.partitions[p], &plan.leaves[leaf]);
+        let (none, all) = match negate {
+            false => (Bound::Nothing, Bound::All),
+            true => (Bound::All, Bound::Nothing),
+        };
+        let Some(field) = set.local(p, condition.field) else { return Ok(none) };
+        let first = self.scratch.intervals.len();
+        match (&self.known[leaf], &condition.test) {
+            (Some(known), _) if known.ordinals(p).is_some() => {
+                known.push_intervals(p, &mut self.scratch.intervals);
+            }
+            (_, Test::Exists) => self.scratch.intervals.push((0, part.meta(field).distinct)),
+            (_, Test::Range(range)) => {
+                let (start, end) = part.dictionary(field)?.range(&range.low, &range.high);
+                self.scratch.intervals.push((start, end));
+            }
+            (_, Test::Points(keys)) => {
+                let dictionary = part.dictionary(field)?;
+                for ord in keys.iter().filter_map(|key| dictionary.find(key)) {
+                    push_interval(&mut self.scratch.intervals, first, ord);
+                }
+            }
+        }
+        let (meta, sums) = (part.meta(field), part.sums(field)?);
+        let last = self.scratch.intervals.len();
+        let multi = set.schema.fields[condition.field].multi;
+        let mut count = 0;
+        for &(start, end) in &self.scratch.intervals[first..last] {
+            count += sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+        }
+        if count == 0 {
+            return Ok(none);
+        }
+        let exact = !multi || matches!(condition.test, Test::Exists);
+        let count = if exact { count.min(u64::from(meta.present)) } else { count };
+        if exact && count == u64::from(part.documents) {
+            return Ok(all);
+        }
+        let mut form = Form::Ordinals { field, first, last, multi };
+        if last == first + 1 {
+            let (start, end) = self.scratch.intervals[first];
+            if let Some((from, to)) = part.ordered_range(field, start, end)? {
+                form = Form::Documents(from, to);
+            }
+        }
+        Ok(Bound::Clause(Clause { form, negate, count }))
+    }
+
+    /// Adds the documents that satisfy a node to bitset number `out`, which is zero.
+    fn tree(&mut self, p: usize, node: &Node, out: usize) -> Result<()> {
+        self.limits.check()?;
+        let set = self.set;
+        let part = &*set.partitions[p];
+        let base = self.clauses.len();
+        if let Node::Or(nodes) = node {
+            for node in nodes {
+                self.tree(p, node, out)?;
+            }
+            return Ok(());
+        }
+        if self.conditions(p, node)?.is_some() {
+            let mut sink = Fill { bits: std::mem::take(self.scratch.bits_mut(out)) };
+            let done = self.conjunction(part, base, &mut sink);
+            *self.scratch.bits_mut(out) = sink.bits;
+            done?;
+        }
+        self.clauses.truncate(base);
+        Ok(())
+    }
+
+    /// Sends the documents that satisfy all of `self.clauses[base..]` to the sink.
+    pub(crate) fn conjunction(
+        &mut self,
+        part: &'r Partition,
+        base: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>> {
+        let documents = part.documents;
+        self.clauses[base..].sort_by_key(|clause| clause.at_most(documents));
+        let mut lead = None;
+        let (mut list, mut words) = (u64::MAX, 0u64);
+        if let Some(first) = self.clauses.get(base) {
+            let how = first.lead(part, &self.scratch)?;
+            if how == Lead::Ascending || (how == Lead::Once && !sink.ascending()) {
+                lead = Some(base);
+                list = first.at_most(documents) * 10;
+            }
+            words = first.cost_bits(part, &self.scratch)?;
+        }
+        let mut estimate = self.clauses.get(base).map_or(0.0, |c| c.at_most(documents) as f64);
+        for clause in self.clauses.iter().skip(base + 1) {
+            let bits = match clause.mapped(part, &self.scratch)? {
+                Some(_) => part.words() as u64 * 2,
+                None => clause.cost_bits(part, &self.scratch)?,
+            };
+            let check = clause.cost_check(part, &self.scratch)?.unwrap_or(u64::MAX);
+            let checked = (estimate * check as f64) as u64;
+            list = list.saturating_add(checked.min(bits + (estimate * 10.0) as u64));
+            words = words.saturating_add(bits.min(checked.saturating_mul(2)));
+            estimate *= clause.at_most(documents) as f64 / f64::from(documents.max(1));
+        }
+        match lead {
+            Some(lead) if list <= words => self.by_list(part, lead, sink),
+            _ => self.by_words(part, base, sink),
+        }
+    }
+
+    /// Walks clause `lead` and checks the clauses behind it.
+    fn by_list(&mut self, part: &'r Partition, lead: usize, sink: &mut dyn Sink) -> Result<ControlFlow<()>> {
+        self.stats.by_list += 1;
+        let mut checks = Vec::with_capacity(self.clauses.len() - lead - 1);
+        for clause in &self.clauses[lead + 1..] {
+            checks.push(Check::new(clause, part, &mut self.scratch)?);
+        }
+        let mut docs = std::mem::take(&mut self.scratch.docs);
+        let clause = &self.clauses[lead];
+        let mut cursor = LeadCursor::new(clause);
+        let mut flow = ControlFlow::Continue(());
+        while flow.is_continue() && cursor.next(clause, part, &self.scratch, &mut docs)? {
+            self.limits.check()?;
+            self.stats.docs += docs.len() as u64;
+            for check in &checks {
+                check.retain(&self.scratch, &mut docs);
+            }
+            if !docs.is_empty() {
+                flow = sink.docs(&docs)?;
+            }
+        }
+        self.scratch.docs = docs;
+        Ok(flow)
+    }
+
+    /// Combines bitsets of the clauses from `base` on, a chunk at a time; clauses that are cheaper to check are.
+    fn by_words(&mut self, part: &'r Partition, base: usize, sink: &mut dyn Sink) -> Result<ControlFlow<()>> {
+        self.stats.by_words += 1;
+        let (mut masks, mut checks) = (Vec::new(), Vec::new());
+        let mut estimate = part.documents as f64;
+        for i in base..self.clauses.len() {
+            let clause = &self.clauses[i];
+            let at_most = clause.at_most(part.documents) as f64;
+            if let Some(mapped) = clause.mapped(part, &self.scratch)? {
+                masks.push((Mask::Mapped(mapped), clause.negate));
+            } else {
+                let bits = clause.cost_bits(part, &self.scratch)?;
+                let check = clause.cost_check(part, &self.scratch)?;
+                // A document costs twice a check here: it must be found in the bitset first.
+                let checked = check.map_or(f64::MAX, |c| estimate * c as f64 * 2.0);
+                if i > base && checked < bits as f64 {
+                    checks.push(Check::new(clause, part, &mut self.scratch)?);
+                } else {
+                    let number = materialise(clause, part, &mut self.scratch)?;
+                    masks.push((Mask::Bits(number), clause.negate));
+                }
+            }
+            estimate = estimate.min(at_most).min(estimate * at_most / f64::from(part.documents.max(1)));
+        }
+        let mut acc = std::mem::take(&mut self.scratch.words);
+        let flow = self.chunks(part, &masks, &checks, &mut acc, sink);
+        self.scratch.words = acc;
+        flow
+    }
+
+    fn chunks(
+        &mut self,
+        part: &Partition,
+        masks: &[(Mask, bool)],
+        checks: &[Check],
+        acc: &mut Vec<u64>,
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>> {
+        let words = part.words();
+        for start in (0..words).step_by(CHUNK) {
+            self.limits.check()?;
+            let end = words.min(start + CHUNK);
+            acc.clear();
+            acc.resize(end - start, u64::MAX);
+            if end == words && part.documents % 64 != 0 {
+                acc[end - start - 1] = (1 << (part.documents % 64)) - 1;
+            }
+            for (mask, negate) in masks {
+                match (mask, negate) {
+                    (Mask::Mapped(b), false) => kernels::and_bytes(acc, &b[start * 8..end * 8]),
+                    (Mask::Mapped(b), true) => kernels::and_not_bytes(acc, &b[start * 8..end * 8]),
+                    (Mask::Bits(n), false) => kernels::and(acc, &self.scratch.bits(*n)[start..end]),
+                    (Mask::Bits(n), true) => {
+                        kernels::and_not(acc, &self.scratch.bits(*n)[start..end]);
+                    }
+                }
+            }
+            self.stats.words += ((end - start) * masks.len()) as u64;
+            let first = start as u32 * 64;
+            let flow = match checks.is_empty() {
+                true => sink.words(first, acc)?,
+                false => self.checked(first, acc, checks, sink)?,
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Checks the documents of a chunk.
+    fn checked(
+        &mut self,
+        first: u32,
+        acc: &[u64],
+        checks: &[Check],
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>> {
+        let mut docs = std::mem::take(&mut self.scratch.docs);
+        let mut flow = ControlFlow::Continue(());
+        for (i, words) in acc.chunks(16).enumerate() {
+            docs.clear();
+            for (j, &word) in words.iter().enumerate() {
+                kernels::push_word(word, first + (i * 16 + j) as u32 * 64, &mut docs);
+            }
+            self.stats.docs += docs.len() as u64;
+            for check in checks {
+                check.retain(&self.scratch, &mut docs);
+            }
+            if !docs.is_empty() {
+                flow = sink.docs(&docs)?;
+                if flow.is_break() {
+                    break;
+                }
+            }
+        }
+        self.scratch.docs = docs;
+        Ok(flow)
+    }
+}
+
+enum Mask<'p> {
+    Mapped(&'p [u8]),
+    Bits(usize),
+}
+
+/// Adds an ordinal to the intervals from `first` on; neighbours become one interval.
+pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: u32) {
+    match intervals[first..].last_mut() {
+        Some(last) if last.1 == ord => last.1 = ord + 1,
+        _ => intervals.push((ord, ord + 1)),
+    }
+}
+
+/// Collects matches in a bitset.
+struct Fill {
+    bits: Vec<u64>,
+}
+
+impl Sink for Fill {
+    fn ascending(&self) -> bool {
+        false
+    }
+
+    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+        for &doc in docs {
+            if let Some(word) = self.bits.get_mut(doc as usize / 64) {
+                *word |= 1 << (doc % 64);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
+        kernels::or(&mut self.bits[first as usize / 64..], words);
+        Ok(ControlFlow::Continue(()))
+    }
+}

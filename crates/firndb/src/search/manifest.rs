@@ -1,0 +1,100 @@
+//! The set file of a collection: which partition files make it up at one moment.
+//!
+//! A set is a frozen file of kind 2 called `set-<20 digits>.firn`; the highest number is the current set. Sets are
+//! numbered by 1 and never changed; making the next one is what commits a change. Section 1 holds:
+//! ```text
+//! u32 partitions; each: name, file name (u32 length and bytes each), u32 documents, u64 bytes,
+//!                       u64 + u64 content id of the partition file, low half first
+//! ```
+
+use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
+use crate::bytes::int::{Decoder, Encoder};
+use crate::disk::{self, Disk};
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+
+/// A partition of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) file: String,
+    pub(crate) documents: u32,
+    pub(crate) bytes: u64,
+    pub(crate) content: u128,
+}
+
+const SECTION: u32 = 1;
+const PREFIX: &str = "set-";
+const SUFFIX: &str = ".firn";
+
+/// The name of set number `n`.
+pub(crate) fn file_name(n: u64) -> String {
+    format!("{PREFIX}{n:020}{SUFFIX}")
+}
+
+/// The number of a set file; `None` for any other name.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+/// Publishes set number `n`.
+pub(crate) fn publish(disk: &dyn Disk, dir: &Path, n: u64, members: &[Member]) -> Result<()> {
+    let mut out = Encoder::default();
+    out.u32(members.len() as u32);
+    for m in members {
+        out.bytes(m.name.as_bytes());
+        out.bytes(m.file.as_bytes());
+        out.u32(m.documents);
+        out.u64(m.bytes);
+        out.u64(m.content as u64);
+        out.u64((m.content >> 64) as u64);
+    }
+    disk::publish(disk, &dir.join(file_name(n)), |append| {
+        let mut w = FrozenWriter::new(append, Kind::PartitionSet)?;
+        w.section(SECTION, &out.0)?;
+        w.finish().map(|_| ())
+    })
+}
+
+/// Reads a set file.
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<Member>> {
+    let file = Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?;
+    file.verify()?;
+    decode(&file).map_err(|e| e.in_file(path))
+}
+
+fn decode(file: &Frozen) -> Result<Vec<Member>> {
+    let section = file.find(SECTION).ok_or_else(|| Error::corrupt("the set has no members"))?;
+    let mut from = Decoder::new(file.section(section)?);
+    let mut members: Vec<Member> = Vec::new();
+    for _ in 0..from.u32()? {
+        let member = Member {
+            name: from.string()?,
+            file: from.string()?,
+            documents: from.u32()?,
+            bytes: from.u64()?,
+            content: u128::from(from.u64()?) | u128::from(from.u64()?) << 64,
+        };
+        // A name that leaves the directory must not be followed.
+        let plain = Path::new(&member.file).components().count() == 1 && !member.file.starts_with('.');
+        if !plain || members.last().is_some_and(|last| last.name >= member.name) {
+            return Err(Error::corrupt(format!("partition `{}` of the set is impossible", member.name)));
+        }
+        members.push(member);
+    }
+    from.finish()?;
+    Ok(members)
+}
+
+/// The numbers of all sets in a directory, ascending.
+pub(crate) fn numbers(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>> {
+    let mut numbers: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| number(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Where a member's file is.
+pub(crate) fn path(dir: &Path, member: &Member) -> PathBuf {
+    dir.join(&member.file)
+}

@@ -1,0 +1,125 @@
+//! The partitions that a reader queries together, their common schema, and the limits of a query.
+
+use super::catalogue::Catalogues;
+use super::partition::Partition;
+use super::schema::Schema;
+use crate::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// An immutable set of partitions in the order of their names.
+pub(crate) struct Set {
+    pub(crate) partitions: Vec<Arc<Partition>>,
+    pub(crate) names: Vec<String>,
+    /// The fields of all partitions.
+    pub(crate) schema: Arc<Schema>,
+    /// For each partition the number of each field in it; `None` if the numbers are the schema's.
+    maps: Vec<Option<Arc<[u32]>>>,
+    pub(crate) catalogues: Catalogues,
+    pub(crate) documents: u64,
+}
+
+const ABSENT: u32 = u32::MAX;
+
+impl Set {
+    /// Puts partitions together, in the order of their names.
+    pub(crate) fn new(mut named: Vec<(String, Arc<Partition>)>) -> Result<Set> {
+        named.sort_by(|a, b| a.0.cmp(&b.0));
+        let (names, partitions): (Vec<String>, Vec<Arc<Partition>>) = named.into_iter().unzip();
+        let schema = common_schema(&names, &partitions)?;
+        let mut maps: Vec<Option<Arc<[u32]>>> = Vec::with_capacity(partitions.len());
+        for (i, part) in partitions.iter().enumerate() {
+            let same = i > 0 && Arc::ptr_eq(&part.schema, &partitions[i - 1].schema);
+            maps.push(if same { maps[i - 1].clone() } else { map(&schema, &part.schema) });
+        }
+        let documents = partitions.iter().map(|p| u64::from(p.documents)).sum();
+        let catalogues = Catalogues::new(schema.fields.len());
+        Ok(Set { partitions, names, schema, maps, catalogues, documents })
+    }
+
+    /// This set with one partition replaced; the catalogues are carried over.
+    pub(crate) fn replace(&self, p: usize, part: Arc<Partition>) -> Result<Set> {
+        let mut named: Vec<_> = self.names.iter().cloned().zip(self.partitions.iter().cloned()).collect();
+        named[p].1 = part;
+        let mut set = Set::new(named)?;
+        if set.schema.fields == self.schema.fields {
+            set.catalogues = self.catalogues.replaced(self, &set, p)?;
+        }
+        Ok(set)
+    }
+
+    /// The number of a field in partition `p`.
+    #[inline]
+    pub(crate) fn local(&self, p: usize, field: usize) -> Option<usize> {
+        match &self.maps[p] {
+            None => Some(field),
+            Some(map) => Some(map[field]).filter(|&f| f != ABSENT).map(|f| f as usize),
+        }
+    }
+}
+
+fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<Schema>> {
+    let Some(first) = partitions.first() else { return Ok(Arc::default()) };
+    let mut schema = first.schema.clone();
+    for (name, part) in names.iter().zip(partitions).skip(1) {
+        if Arc::ptr_eq(&part.schema, &schema) || *part.schema == *schema {
+            continue;
+        }
+        let common = Arc::make_mut(&mut schema);
+        for field in &part.schema.fields {
+            let known = common.fields.iter_mut().find(|f| f.name == field.name);
+            match known {
+                None => common.fields.push(super::schema::Field { nullable: true, ..field.clone() }),
+                Some(known) => {
+                    let nullable = known.nullable || field.nullable;
+                    known.nullable = field.nullable;
+                    if known != field {
+                        return Err(Error::invalid(format!(
+                            "partition `{name}` has field `{}` with another type or role than `{}`",
+                            field.name, names[0]
+                        )));
+                    }
+                    known.nullable = nullable;
+                }
+            }
+        }
+        if common.order != part.schema.order {
+            common.order.clear();
+        }
+    }
+    Ok(schema)
+}
+
+fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
+    let number = |name: &str| own.field(name).map_or(ABSENT, |(i, _)| i as u32);
+    let map: Vec<u32> = common.fields.iter().map(|f| number(&f.name)).collect();
+    let identity = map.iter().enumerate().all(|(i, &m)| m == i as u32);
+    (!identity).then(|| map.into())
+}
+
+/// When a query has to stop.
+#[derive(Clone, Default)]
+pub(crate) struct Limits {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Limits {
+    /// `Cancelled` once the deadline has passed or the flag is up.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.deadline.is_none() && self.cancel.is_none() { Ok(()) } else { self.look() }
+    }
+
+    #[cold]
+    fn look(&self) -> Result<()> {
+        if self.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            return Err(Error::new(ErrorKind::Cancelled, "the query was cancelled"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Error::new(ErrorKind::Cancelled, "the query passed its deadline"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,463 @@
+//! Finds the first matches of an order.
+//!
+//! In one partition there are three ways, chosen by their expected cost:
+//! 1. *document order*: the documents stand in the order asked for, so the first matches are the answer;
+//! 2. *walk*: go through the keys of the first field in order, check each document, stop when enough were found;
+//! 3. *gather*: look up the ranks of all matches and keep the best in a buffer of twice the page that is cut back to
+//!    a page whenever it is full.
+//!
+//! Over many partitions, those whose best key comes first go first; the worst match kept so far bounds what a
+//! partition still has to look at, and ends the search when no partition can do better.
+
+use super::clause::{Check, Clause, Form};
+use super::execute::{Count, Executor, Sink};
+use super::format::Ordered;
+use super::partition::Partition;
+use super::postings::Cursor as PostingsCursor;
+use super::query::Cursor;
+use super::rank::{By, Packed, Ranks, Wide};
+use super::value::Key;
+use crate::Result;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+
+/// A match: partition and document.
+pub(crate) type Place = (u32, u32);
+
+/// What is asked of an ordered search.
+pub(crate) struct Wanted<'q> {
+    pub(crate) order: &'q [By],
+    /// Matches to find: skip and limit together.
+    pub(crate) k: usize,
+    pub(crate) after: Option<&'q Cursor>,
+    /// Count all matches too.
+    pub(crate) count: bool,
+}
+
+/// The first `k` matches in order, and the number of all matches if it was asked for.
+pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<Place>, u64)> {
+    let set = executor.set;
+    let single = set.partitions.len() == 1;
+    let mut best = Best { k: wanted.k, order: wanted.order, heap: BinaryHeap::new() };
+    let mut hits = Vec::new();
+    let mut count = 0;
+    let zones = set.catalogues.zones(set, wanted.order[0].field)?;
+    let descending = wanted.order[0].descending;
+    for &p in zones.best_first(descending) {
+        let p = p as usize;
+        if executor.pruned(p) {
+            executor.stats.pruned += 1;
+            continue;
+        }
+        if best.beaten_by_none(zones.bounds[p].as_ref(), descending) {
+            if wanted.count {
+                let mut counter = Count::default();
+                let _ = executor.run(p, Vec::new(), &mut counter)?;
+                count += counter.0;
+                continue;
+            }
+            executor.stats.pruned += 1;
+            continue;
+        }
+        let part = &*set.partitions[p];
+        let ranks = Ranks::new(set, p, part, wanted.order)?;
+        let found = if ranks.bits() <= u128::BITS {
+            Search::<u128>::new(&ranks, wanted, p)?.run(executor, &best)?
+        } else {
+            Search::<Wide>::new(&ranks, wanted, p)?.run(executor, &best)?
+        };
+        count += found.count;
+        if single {
+            hits = found.docs.into_iter().map(|doc| (0, doc)).collect();
+            break;
+        }
+        for doc in found.docs {
+            if !best.offer(ranks.keys(part, doc)?, p as u32, doc) {
+                break;
+            }
+        }
+    }
+    if !single {
+        hits = best.heap.into_sorted_vec().into_iter().map(|e| (e.partition, e.doc)).collect();
+    }
+    Ok((hits, count))
+}
+
+/// The best matches of all partitions so far.
+struct Best<'q> {
+    k: usize,
+    order: &'q [By],
+    heap: BinaryHeap<Entry>,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    keys: Vec<Ordered1>,
+    partition: u32,
+    doc: u32,
+}
+
+/// A key that compares in the direction of its field; absent keys come last.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Ordered1 {
+    Ascending(Key),
+    Descending(std::cmp::Reverse<Key>),
+    Missing,
+}
+
+impl Best<'_> {
+    /// Takes a match if it is good enough; false if it is not (then nothing worse is either).
+    fn offer(&mut self, keys: Vec<Option<Key>>, partition: u32, doc: u32) -> bool {
+        let keys = keys.into_iter().zip(self.order).map(|(key, by)| match key {
+            None => Ordered1::Missing,
+            Some(key) if by.descending => Ordered1::Descending(std::cmp::Reverse(key)),
+            Some(key) => Ordered1::Ascending(key),
+        });
+        let entry = Entry { keys: keys.collect(), partition, doc };
+        if self.heap.len() < self.k {
+            self.heap.push(entry);
+            return true;
+        }
+        match self.heap.peek_mut() {
+            Some(mut worst) if entry < *worst => {
+                *worst = entry;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The first key of the worst match kept, once there are enough: worse keys need not be looked at.
+    fn threshold(&self) -> Option<&Key> {
+        if self.heap.len() < self.k {
+            return None;
+        }
+        match &self.heap.peek()?.keys[0] {
+            Ordered1::Ascending(key) | Ordered1::Descending(std::cmp::Reverse(key)) => Some(key),
+            Ordered1::Missing => None,
+        }
+    }
+
+    /// Whether a partition with these smallest and largest keys has nothing to offer.
+    fn beaten_by_none(&self, bounds: Option<&(Key, Key)>, descending: bool) -> bool {
+        match (self.threshold(), bounds) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(threshold), Some((low, high))) => {
+                if descending { high < threshold } else { low > threshold }
+            }
+        }
+    }
+}
+
+/// Best documents of a partition in order, and how many matches it has (0 if nobody asked).
+struct Found {
+    docs: Vec<u32>,
+    count: u64,
+}
+
+/// The search in one partition.
+struct Search<'a, 'p, K> {
+    ranks: &'a Ranks<'p>,
+    wanted: &'a Wanted<'a>,
+    p: usize,
+    buffer: Vec<K>,
+    /// Nothing at or above this is good enough.
+    limit: Option<K>,
+    /// Nothing below this is wanted.
+    floor: Option<(&'a Cursor, Option<K>, Option<u32>)>,
+    seen: u64,
+}
+
+impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
+    fn new(ranks: &'a Ranks<'p>, wanted: &'a Wanted<'a>, p: usize) -> Result<Self> {
+        let floor = wanted.after.map(|cursor| (cursor, None, None));
+        Ok(Search { ranks, wanted, p, buffer: Vec::new(), limit: None, floor, seen: 0 })
+    }
+
+    fn run(mut self, executor: &mut Executor, best: &Best) -> Result<Found> {
+        let (set, p) = (executor.set, self.p);
+        let part = &*set.partitions[p];
+        if let Some((cursor, key, first)) = &mut self.floor {
+            let (floor, rank) = self.ranks.after::<K>(set, p, self.wanted.order, cursor)?;
+            (*key, *first) = (Some(floor), rank);
+        }
+        let mut count = 0;
+        let counting = self.wanted.count;
+        let Some(extra) = self.bounds(executor, part, best)? else {
+            // Nothing here is good enough, but it may have to be counted.
+            return Ok(Found { docs: Vec::new(), count: self.count(executor)? });
+        };
+        if counting && (!extra.is_empty() || self.floor.is_some()) {
+            executor.reset();
+            count = self.count(executor)?;
+            let extra = self.bounds(executor, part, best)?.unwrap_or_default();
+            self.search(executor, part, extra)?;
+        } else {
+            let gathered = self.search(executor, part, extra)?;
+            if counting {
+                count = if gathered { self.seen } else { self.count(executor)? };
+            }
+        }
+        let k = self.wanted.k;
+        self.buffer.sort_unstable();
+        self.buffer.truncate(k);
+        Ok(Found { docs: self.buffer.iter().map(|key| key.low()).collect(), count })
+    }
+
+    fn count(&self, executor: &mut Executor) -> Result<u64> {
+        if !self.wanted.count {
+            return Ok(0);
+        }
+        count_partition(executor, self.p)
+    }
+
+    /// Conditions on the first field that follow from the matches found elsewhere and from the cursor; `None` if
+    /// nothing can satisfy them.
+    fn bounds(&self, executor: &mut Executor, part: &Partition, best: &Best) -> Result<Option<Vec<Clause>>> {
+        let mut extra = Vec::new();
+        let Some(field) = self.ranks.first_field() else { return Ok(Some(extra)) };
+        let mut add = |(start, end), negate| -> Result<()> {
+            let form = match part.ordered_range(field, start, end)? {
+                Some((first, last)) => Form::Documents(first, last),
+                None => {
+                    let first = executor.scratch.intervals.len();
+                    executor.scratch.intervals.push((start, end));
+                    Form::Ordinals { field, first, last: first + 1, multi: false }
+                }
+            };
+            let sums = part.sums(field)?;
+            let count = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            extra.push(Clause { form, negate, count });
+            Ok(())
+        };
+        if let Some(key) = best.threshold() {
+            match self.ranks.up_to(part, key)? {
+                Some((start, end)) if start < end => add((start, end), false)?,
+                _ => return Ok(None),
+            }
+        }
+        if let Some((_, _, Some(rank))) = self.floor {
+            let (start, end) = self.ranks.below(rank);
+            if start < end {
+                add((start, end), true)?;
+            }
+        }
+        Ok(Some(extra))
+    }
+
+    /// Fills the buffer with the best documents; true if all matches were seen.
+    fn search(&mut self, executor: &mut Executor, part: &Partition, extra: Vec<Clause>) -> Result<bool> {
+        let p = self.p;
+        if self.in_document_order(executor, part) {
+            let _ = executor.run(p, extra, &mut InOrder(self))?;
+            return Ok(false);
+        }
+        if executor.prepare(p, extra)?.is_none() {
+            return Ok(true);
+        }
+        let walked = self.walk_pays(executor, part) && self.walk(executor, part)?;
+        if !walked {
+            self.buffer.clear();
+            (self.limit, self.seen) = (None, 0);
+            let part = &*executor.set.partitions[p];
+            let _ = executor.conjunction(part, 0, self)?;
+        }
+        executor.reset();
+        Ok(!walked)
+    }
+
+    /// Whether document numbers ascend in the order asked for.
+    fn in_document_order(&self, executor: &Executor, part: &Partition) -> bool {
+        let set = executor.set;
+        let wanted = self.wanted.order;
+        let by_schema = || {
+            wanted.len() <= part.schema.order.len()
+                && wanted.iter().zip(&part.schema.order).all(|(by, key)| {
+                    set.schema.fields[by.field].name == key.field && by.descending == key.descending
+                })
+        };
+        let by_field = || {
+            let direction = if wanted[0].descending { Ordered::Descending } else { Ordered::Ascending };
+            let field = set.local(self.p, wanted[0].field);
+            wanted.len() == 1 && field.is_some_and(|f| part.meta(f).ordered == direction)
+        };
+        by_schema() || by_field()
+    }
+
+    /// Compares the expected costs of walk and gather.
+    fn walk_pays(&self, executor: &Executor, part: &Partition) -> bool {
+        if self.ranks.first_field().is_none() || self.wanted.k == 0 {
+            return false;
+        }
+        let n = f64::from(part.documents.max(1));
+        let (mut matches, mut fewest) = (n, n);
+        for clause in &executor.clauses {
+            let at_most = clause.at_most(part.documents) as f64;
+            matches *= at_most / n;
+            fewest = fewest.min(at_most);
+        }
+        let checks = 1.0 + executor.clauses.len() as f64;
+        let steps = (self.wanted.k as f64 * n / matches.max(1.0)).min(n);
+        let gather = matches * 4.0 + fewest.min(n / 16.0) * checks;
+        steps * (2.0 + 2.0 * checks) < gather
+    }
+
+    /// Goes through the keys in order; false if it took far longer than expected and was given up.
+    fn walk(&mut self, executor: &mut Executor, part: &Partition) -> Result<bool> {
+        let Some(field) = self.ranks.first_field() else { return Ok(false) };
+        executor.stats.walks += 1;
+        let set = executor.set;
+        let part_r = &*set.partitions[self.p];
+        let (postings, distinct) = (part_r.postings(field)?, part.meta(field).distinct);
+        let mut checks = Vec::with_capacity(executor.clauses.len());
+        for clause in &executor.clauses {
+            checks.push(Check::new(clause, part_r, &mut executor.scratch)?);
+        }
+        let rest_in_order = rest_in_document_order(executor, part, self.wanted.order);
+        let (mut rank, mut steps, mut batch) = (self.start(distinct), 0u64, 64u64);
+        let budget = u64::from(part.documents) / 2 + 1024;
+        let mut docs = std::mem::take(&mut executor.scratch.docs);
+        while rank < distinct && self.buffer.len() < self.wanted.k && steps <= budget {
+            executor.check_limits()?;
+            let (start, end) = self.batch(&postings, rank, distinct, batch);
+            rank += end - start;
+            batch = (batch * 2).min(1024);
+            let mut cursor = PostingsCursor::new(postings.pieces(start, end));
+            while cursor.next(&postings, &mut docs) {
+                steps += docs.len() as u64;
+                checks.iter().for_each(|check| check.retain(&executor.scratch, &mut docs));
+                let _ = self.docs(&docs)?;
+                if rest_in_order && end == start + 1 && self.buffer.len() >= self.wanted.k {
+                    break;
+                }
+            }
+        }
+        executor.stats.docs += steps;
+        executor.scratch.docs = docs;
+        drop(checks);
+        if self.buffer.len() >= self.wanted.k {
+            return Ok(true);
+        }
+        if rank < distinct {
+            return Ok(false);
+        }
+        self.without_value(executor, part, field)?;
+        Ok(true)
+    }
+
+    /// The rank to start at: that of the cursor.
+    fn start(&self, distinct: u32) -> u32 {
+        match self.floor {
+            Some((_, _, Some(rank))) => rank.min(distinct),
+            _ => 0,
+        }
+    }
+
+    /// The ordinals of the next ranks, about `size` documents.
+    fn batch(&self, postings: &super::postings::Postings, rank: u32, distinct: u32, size: u64) -> (u32, u32) {
+        let sums = &postings.sums;
+        if self.ranks.first_descending() {
+            let end = distinct - rank;
+            let below = sums.get(end as usize).saturating_sub(size);
+            let start = (sums.lower_bound(below) as u32).min(end - 1);
+            (start, end)
+        } else {
+            let above = sums.get(rank as usize).saturating_add(size);
+            let end = (sums.lower_bound(above) as u32).clamp(rank + 1, distinct);
+            (rank, end)
+        }
+    }
+
+    /// Adds the matches without a value of the first field, which come last.
+    fn without_value(&mut self, executor: &mut Executor, part: &Partition, field: usize) -> Result<()> {
+        let meta = part.meta(field);
+        if meta.present == part.documents {
+            return Ok(());
+        }
+        let first = executor.scratch.intervals.len();
+        executor.scratch.intervals.push((0, meta.distinct));
+        let form = Form::Ordinals { field, first, last: first + 1, multi: false };
+        executor.clauses.push(Clause { form, negate: true, count: u64::from(meta.present) });
+        let part = &*executor.set.partitions[self.p];
+        let _ = executor.conjunction(part, 0, self)?;
+        Ok(())
+    }
+
+    /// Takes a document if it is good enough.
+    #[inline(always)]
+    fn offer(&mut self, doc: u32) {
+        let key = self.ranks.pack::<K>(doc);
+        let too_late = self.limit.is_some_and(|limit| key >= limit);
+        let too_early = matches!(self.floor, Some((_, Some(floor), _)) if key < floor);
+        if !too_late && !too_early {
+            self.buffer.push(key);
+        }
+    }
+}
+
+/// Whether documents of one key of the first field stand in the order of the other fields.
+fn rest_in_document_order(executor: &Executor, part: &Partition, order: &[By]) -> bool {
+    let names = &executor.set.schema.fields;
+    let rest = &order[1..];
+    rest.len() <= part.schema.order.len()
+        && rest.iter().zip(&part.schema.order).all(|(by, key)| {
+            names[by.field].name == key.field && by.descending == key.descending
+        })
+}
+
+impl<K: Packed> Sink for Search<'_, '_, K> {
+    fn ascending(&self) -> bool {
+        false
+    }
+
+    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+        self.seen += docs.len() as u64;
+        for &doc in docs {
+            self.offer(doc);
+        }
+        let k = self.wanted.k;
+        if k > 0 && self.buffer.len() >= 2 * k + 1024 {
+            self.buffer.select_nth_unstable(k - 1);
+            self.buffer.truncate(k);
+            self.limit = self.buffer.last().copied();
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Takes the first matches as they come.
+struct InOrder<'s, 'a, 'p, K>(&'s mut Search<'a, 'p, K>);
+
+impl<K: Packed> Sink for InOrder<'_, '_, '_, K> {
+    fn ascending(&self) -> bool {
+        true
+    }
+
+    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+        for &doc in docs {
+            if self.0.buffer.len() == self.0.wanted.k {
+                return Ok(ControlFlow::Break(()));
+            }
+            self.0.offer(doc);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// The number of matches of a partition.
+pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
+    let part = &*executor.set.partitions[p];
+    if executor.prepare(p, Vec::new())?.is_none() {
+        return Ok(0);
+    }
+    if let Some(count) = executor.count_bound(part) {
+        executor.stats.by_count += 1;
+        executor.reset();
+        return Ok(count);
+    }
+    let mut counter = Count::default();
+    let done = executor.conjunction(part, 0, &mut counter);
+    executor.reset();
+    done.map(|_| counter.0)
+}
