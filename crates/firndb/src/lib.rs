@@ -6,6 +6,8 @@
 mod error;
 mod bytes;
 mod disk;
+mod inspect;
 pub mod search;
 
 pub use error::{Error, ErrorKind, Result};
+pub use inspect::{InspectedItem, InspectedSection, Inspection, VerifyReport, inspect, verify};

@@ -232,7 +232,9 @@ impl Frozen {
         let directory = directory as usize;
         let content = content_id(&map[directory..directory + entries * ENTRY], found.0, found.1);
         if footer[32..48] != content.to_le_bytes() {
-            return Err(Error::corrupt("the checksum of the directory is wrong").at(directory as u64));
+            return Err(
+                Error::corrupt("the checksum of the directory is wrong").at(directory as u64)
+            );
         }
         let words = entries.div_ceil(64);
         let checked = (0..words).map(|_| AtomicU64::new(0)).collect();
@@ -245,7 +247,8 @@ impl Frozen {
         let mut last = None;
         for i in 0..self.entries {
             let e = self.entry(i);
-            let inside = e.offset.checked_add(e.len).is_some_and(|end| end <= self.directory as u64);
+            let inside =
+                e.offset.checked_add(e.len).is_some_and(|end| end <= self.directory as u64);
             if !inside || e.offset < EDGE as u64 || last.is_some_and(|id| id >= e.id) {
                 return Err(Error::corrupt(format!("the directory's entry {i} is impossible"))
                     .at((self.directory + i * ENTRY) as u64));
@@ -422,7 +425,8 @@ mod tests {
 
     fn read(bytes: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>)> {
         let f = Frozen::open(Map::from_vec(bytes), Path::new("f"), Kind::PartitionSet)?;
-        let get = |id| f.section(f.find(id).ok_or_else(|| Error::corrupt("gone"))?).map(<[u8]>::to_vec);
+        let get =
+            |id| f.section(f.find(id).ok_or_else(|| Error::corrupt("gone"))?).map(<[u8]>::to_vec);
         let both = (get(7)?, get(3)?);
         f.verify()?;
         Ok(both)
@@ -461,7 +465,9 @@ mod tests {
 
     #[test]
     fn another_kind_and_a_newer_version_are_named() {
-        let open = |bytes| Frozen::open(Map::from_vec(bytes), Path::new("f"), Kind::Partition).err().unwrap();
+        let open = |bytes| {
+            Frozen::open(Map::from_vec(bytes), Path::new("f"), Kind::Partition).err().unwrap()
+        };
         assert_eq!(open(file()).kind(), ErrorKind::InvalidArgument);
         let mut newer = file();
         let at = newer.len() - EDGE;

@@ -161,7 +161,7 @@ mod tests {
         let expected = [
             3, 0, 0, 0, 0, 0, 0, 0, // n
             5, 0, 0, 0, 0, 0, 0, 0, // first number
-            2, 0, 0, 0, 0, 0, 0, 0, // offset 0, 2 bits each
+            2, 0, 0, 0, 0, 0, 0, 0,          // offset 0, 2 bits each
             0b11_00_00, // residuals of 5, 6, 10: 0, 0, 3
             0, 0, 0, 0, 0, 0, 0, 0,
         ];

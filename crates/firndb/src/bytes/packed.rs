@@ -109,7 +109,8 @@ mod tests {
     fn every_width_round_trips() {
         for bits in 0..=32u8 {
             let mask = ((1u64 << bits) - 1) as u32;
-            let values: Vec<u32> = (0..300u32).map(|i| i.wrapping_mul(0x9E37_79B9) & mask).collect();
+            let values: Vec<u32> =
+                (0..300u32).map(|i| i.wrapping_mul(0x9E37_79B9) & mask).collect();
             let mut w = PackedWriter::new(bits);
             values.iter().for_each(|&v| w.push(v));
             let bytes = w.finish();

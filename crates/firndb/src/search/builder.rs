@@ -84,7 +84,9 @@ impl PartitionBuilder {
     /// before anything of it is taken; after an error the builder is as before.
     pub fn add(&mut self, document: &Document) -> Result<()> {
         if self.documents == MAX_DOCUMENTS {
-            return Err(Error::invalid(format!("a partition has at most {MAX_DOCUMENTS} documents")));
+            return Err(Error::invalid(format!(
+                "a partition has at most {MAX_DOCUMENTS} documents"
+            )));
         }
         if document.payload.len() > u32::MAX as usize {
             return Err(Error::invalid("a payload has at most 4 GiB - 1"));
@@ -116,7 +118,13 @@ impl PartitionBuilder {
                 (None, Some(roles)) => {
                     let multi = !roles.sortable;
                     let ty = value.ty();
-                    self.schema.add(Field { name: name.clone(), ty, roles, multi, nullable: true })?;
+                    self.schema.add(Field {
+                        name: name.clone(),
+                        ty,
+                        roles,
+                        multi,
+                        nullable: true,
+                    })?;
                     self.schema.fields.len() - 1
                 }
             };
@@ -130,9 +138,12 @@ impl PartitionBuilder {
             }
             self.pending.push((i, key));
         }
-        let lacking = self.schema.fields.iter().enumerate().find(|(i, f)| {
-            !f.nullable && !self.pending.iter().any(|(given, _)| given == i)
-        });
+        let lacking = self
+            .schema
+            .fields
+            .iter()
+            .enumerate()
+            .find(|(i, f)| !f.nullable && !self.pending.iter().any(|(given, _)| given == i));
         match lacking {
             None => Ok(()),
             Some((_, f)) => Err(Error::invalid(format!(

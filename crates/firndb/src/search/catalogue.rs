@@ -51,8 +51,6 @@ pub(crate) struct Known {
     absent: Vec<u64>,
     /// For points: the ordinals in partition p are `ords[starts[p]..starts[p + 1]]`.
     ords: Option<(Vec<u32>, Vec<u32>)>,
-    /// Documents that satisfy the leaf, if that is exact.
-    pub(crate) total: Option<u64>,
 }
 
 impl Known {
@@ -133,7 +131,7 @@ impl Catalogues {
                 absent[p / 64] |= 1 << (p % 64);
             }
         }
-        Ok(Some(Known { absent, ords: None, total: None }))
+        Ok(Some(Known { absent, ords: None }))
     }
 
     pub(crate) fn zones(&self, set: &Set, field: usize) -> Result<&Zones> {
@@ -281,11 +279,7 @@ impl Values {
                 next[p as usize] += 1;
             }
         }
-        let total = match keys {
-            [_] => Some(numbers.map(|n| self.totals[n]).sum()),
-            _ => None,
-        };
-        Known { absent, ords: Some((starts, ords)), total }
+        Known { absent, ords: Some((starts, ords)) }
     }
 
     fn replaced(&self, old: &Set, new: &Set, field: usize, p: usize) -> Result<Values> {

@@ -92,7 +92,11 @@ impl Clause {
     }
 
     /// The bitset in the file that is the clause, if there is one.
-    pub(crate) fn mapped<'p>(&self, part: &'p Partition, scratch: &Scratch) -> Result<Option<&'p [u8]>> {
+    pub(crate) fn mapped<'p>(
+        &self,
+        part: &'p Partition,
+        scratch: &Scratch,
+    ) -> Result<Option<&'p [u8]>> {
         let Some((field, (start, end))) = self.interval(scratch) else { return Ok(None) };
         if end != start + 1 || part.meta(field).exceptions == 0 {
             return Ok(None);
@@ -162,7 +166,12 @@ impl Clause {
     }
 
     /// The pieces of each interval in turn, for a clause that leads.
-    pub(crate) fn pieces(&self, part: &Partition, scratch: &Scratch, i: usize) -> Result<Option<Pieces>> {
+    pub(crate) fn pieces(
+        &self,
+        part: &Partition,
+        scratch: &Scratch,
+        i: usize,
+    ) -> Result<Option<Pieces>> {
         let Form::Ordinals { field, first, last, .. } = self.form else { return Ok(None) };
         if first + i >= last {
             return Ok(None);
@@ -269,7 +278,11 @@ enum How<'p> {
 
 impl<'p> Check<'p> {
     /// The check of a clause; it is turned into a bitset if there is no other way.
-    pub(crate) fn new(clause: &Clause, part: &'p Partition, scratch: &mut Scratch) -> Result<Check<'p>> {
+    pub(crate) fn new(
+        clause: &Clause,
+        part: &'p Partition,
+        scratch: &mut Scratch,
+    ) -> Result<Check<'p>> {
         let negate = clause.negate;
         let how = match clause.form {
             Form::Bits(number) => How::Bits(number),
@@ -310,7 +323,9 @@ impl<'p> Check<'p> {
                 let word = scratch.bits(*set).get(ord as usize / 64).copied().unwrap_or(0);
                 word >> (ord % 64) & 1 == 1
             }
-            How::Mapped(bytes) => bytes.get(doc as usize / 8).is_some_and(|b| b >> (doc % 8) & 1 == 1),
+            How::Mapped(bytes) => {
+                bytes.get(doc as usize / 8).is_some_and(|b| b >> (doc % 8) & 1 == 1)
+            }
             How::Bits(number) => {
                 bit(scratch.bits(*number).get(doc as usize / 64).copied().unwrap_or(0))
             }
@@ -359,7 +374,11 @@ fn compact(docs: &mut Vec<u32>, keep: impl Fn(u32) -> bool) {
 }
 
 /// Turns a clause (before negation) into a bitset of the scratch; its number.
-pub(crate) fn materialise(clause: &Clause, part: &Partition, scratch: &mut Scratch) -> Result<usize> {
+pub(crate) fn materialise(
+    clause: &Clause,
+    part: &Partition,
+    scratch: &mut Scratch,
+) -> Result<usize> {
     if let Form::Bits(number) = clause.form {
         return Ok(number);
     }

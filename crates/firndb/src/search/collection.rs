@@ -63,7 +63,8 @@ impl Collection {
         let lock = disk.lock(&dir.join(LOCK))?;
         let names = disk.list(dir)?;
         if let Some(name) = names.iter().find(|name| *name != LOCK && !name.starts_with('.')) {
-            let message = format!("the directory is not empty: it has `{name}`; choose another one");
+            let message =
+                format!("the directory is not empty: it has `{name}`; choose another one");
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir));
         }
         manifest::publish(&*disk, dir, 1, &[])?;
@@ -117,7 +118,14 @@ impl Collection {
         self.refresh()?;
         let current = self.current();
         let members = current.members.iter().map(|m| (m.name.clone(), m.clone())).collect();
-        Ok(Change { collection: self, members, opened: BTreeMap::new(), current, _lock: lock, _turn: turn })
+        Ok(Change {
+            collection: self,
+            members,
+            opened: BTreeMap::new(),
+            current,
+            _lock: lock,
+            _turn: turn,
+        })
     }
 
     /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes that were cut off.
@@ -146,7 +154,9 @@ fn load(disk: &DiskRef, dir: &Path, before: Option<&Current>) -> Result<Current>
         let number = newest(disk, dir)?;
         match load_number(disk, dir, number, before) {
             // Another process may have published a newer set and cleaned this one up meanwhile.
-            Err(e) if e.kind() == ErrorKind::NotFound && tried != Some(number) => tried = Some(number),
+            Err(e) if e.kind() == ErrorKind::NotFound && tried != Some(number) => {
+                tried = Some(number)
+            }
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let message = format!("a file of set {number} is missing: {}", e.message());
                 return Err(Error::corrupt(message).in_file(e.file().unwrap_or(dir)));
@@ -156,7 +166,12 @@ fn load(disk: &DiskRef, dir: &Path, before: Option<&Current>) -> Result<Current>
     }
 }
 
-fn load_number(disk: &DiskRef, dir: &Path, number: u64, before: Option<&Current>) -> Result<Current> {
+fn load_number(
+    disk: &DiskRef,
+    dir: &Path,
+    number: u64,
+    before: Option<&Current>,
+) -> Result<Current> {
     let members = manifest::read(&**disk, &dir.join(manifest::file_name(number)))?;
     let mut named: Vec<(String, Arc<Partition>)> = Vec::with_capacity(members.len());
     for member in &members {
@@ -183,7 +198,8 @@ fn open_member(
     let path = manifest::path(dir, member);
     let part = Partition::open(&**disk, &path, like)?;
     if part.file.content() != member.content || part.documents != member.documents {
-        let message = format!("this is not the file that the set names for partition `{}`", member.name);
+        let message =
+            format!("this is not the file that the set names for partition `{}`", member.name);
         return Err(Error::corrupt(message).in_file(&path));
     }
     Ok(Arc::new(part))

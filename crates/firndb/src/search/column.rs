@@ -73,15 +73,27 @@ pub(crate) fn column_bits(distinct: usize, missing: bool) -> u8 {
 #[derive(Clone)]
 pub(crate) enum Column<'a> {
     Single(Packed<'a>),
-    Multi { starts: Increasing<'a>, ords: Packed<'a> },
+    Multi {
+        starts: Increasing<'a>,
+        ords: Packed<'a>,
+    },
     /// Documents `sums[o]..sums[o + 1]` have ordinal o.
-    Ascending { sums: Increasing<'a>, present: u32 },
+    Ascending {
+        sums: Increasing<'a>,
+        present: u32,
+    },
     /// Documents `present - sums[o + 1]..present - sums[o]` have ordinal o.
-    Descending { sums: Increasing<'a>, present: u32 },
+    Descending {
+        sums: Increasing<'a>,
+        present: u32,
+    },
     /// Made for one query from the postings of a field without a column.
     Made(Vec<u32>),
     /// The same for a multi-valued field.
-    MadeMulti { starts: Vec<u32>, ords: Vec<u32> },
+    MadeMulti {
+        starts: Vec<u32>,
+        ords: Vec<u32>,
+    },
 }
 
 impl Column<'_> {

@@ -1,7 +1,7 @@
 //! The distinct keys of a field in ascending order: ordinal -> key, key -> ordinal.
 
-use super::value::{Key, Value, decode_bytes, decode_fixed};
 use super::schema::Type;
+use super::value::{Key, Value, decode_bytes, decode_fixed};
 use crate::bytes::increasing::{self, Increasing};
 use crate::{Error, Result};
 use std::ops::Bound;

@@ -91,7 +91,12 @@ enum Bound {
 }
 
 impl<'r> Executor<'r> {
-    pub(crate) fn new(set: &'r Set, plan: &'r Plan, limits: &'r Limits, scratch: Box<Scratch>) -> Result<Self> {
+    pub(crate) fn new(
+        set: &'r Set,
+        plan: &'r Plan,
+        limits: &'r Limits,
+        scratch: Box<Scratch>,
+    ) -> Result<Self> {
         let mut executor = Executor {
             set,
             plan,
@@ -287,7 +292,7 @@ impl<'r> Executor<'r> {
             let mut sink = Fill { bits: std::mem::take(self.scratch.bits_mut(out)) };
             let done = self.conjunction(part, base, &mut sink);
             *self.scratch.bits_mut(out) = sink.bits;
-            done?;
+            let _ = done?;
         }
         self.clauses.truncate(base);
         Ok(())
@@ -331,7 +336,12 @@ impl<'r> Executor<'r> {
     }
 
     /// Walks clause `lead` and checks the clauses behind it.
-    fn by_list(&mut self, part: &'r Partition, lead: usize, sink: &mut dyn Sink) -> Result<ControlFlow<()>> {
+    fn by_list(
+        &mut self,
+        part: &'r Partition,
+        lead: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>> {
         self.stats.by_list += 1;
         let mut checks = Vec::with_capacity(self.clauses.len() - lead - 1);
         for clause in &self.clauses[lead + 1..] {
@@ -356,7 +366,12 @@ impl<'r> Executor<'r> {
     }
 
     /// Combines bitsets of the clauses from `base` on, a chunk at a time; clauses that are cheaper to check are.
-    fn by_words(&mut self, part: &'r Partition, base: usize, sink: &mut dyn Sink) -> Result<ControlFlow<()>> {
+    fn by_words(
+        &mut self,
+        part: &'r Partition,
+        base: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>> {
         self.stats.by_words += 1;
         let (mut masks, mut checks) = (Vec::new(), Vec::new());
         let mut estimate = part.documents as f64;
@@ -377,7 +392,8 @@ impl<'r> Executor<'r> {
                     masks.push((Mask::Bits(number), clause.negate));
                 }
             }
-            estimate = estimate.min(at_most).min(estimate * at_most / f64::from(part.documents.max(1)));
+            estimate =
+                estimate.min(at_most).min(estimate * at_most / f64::from(part.documents.max(1)));
         }
         let mut acc = std::mem::take(&mut self.scratch.words);
         let flow = self.chunks(part, &masks, &checks, &mut acc, sink);

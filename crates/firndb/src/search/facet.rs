@@ -92,7 +92,9 @@ fn count_field(
             by_ord[ord] = sums.get(ord + 1).wrapping_sub(sums.get(ord));
         }
         with_value = u64::from(meta.present);
-    } else if let Some(column) = column.filter(|_| total < u64::from(distinct) * part.words() as u64 / 8) {
+    } else if let Some(column) =
+        column.filter(|_| total < u64::from(distinct) * part.words() as u64 / 8)
+    {
         each_set(bits, |doc| {
             let ord = column.get(doc).min(distinct);
             by_ord[ord as usize] += 1;
@@ -142,4 +144,3 @@ fn each_set(bits: &[u64], mut each: impl FnMut(u32)) {
         }
     }
 }
-

@@ -62,8 +62,17 @@ pub(crate) mod part {
     pub(crate) const CHECKPOINTS: u32 = 10;
     /// Names for people, by part number.
     pub(crate) const NAMES: [&str; 11] = [
-        "", "keys", "key bytes", "sums", "slices", "exceptions", "bitsets", "runs", "column",
-        "starts", "checkpoints",
+        "",
+        "keys",
+        "key bytes",
+        "sums",
+        "slices",
+        "exceptions",
+        "bitsets",
+        "runs",
+        "column",
+        "starts",
+        "checkpoints",
     ];
 }
 
@@ -78,8 +87,14 @@ pub(crate) mod global {
     pub(crate) const DICTIONARY: u32 = 7;
     /// Names for people, by part number.
     pub(crate) const NAMES: [&str; 8] = [
-        "", "meta", "payloads", "payload offsets", "payload checks", "block documents",
-        "block offsets", "dictionary",
+        "",
+        "meta",
+        "payloads",
+        "payload offsets",
+        "payload checks",
+        "block documents",
+        "block offsets",
+        "dictionary",
     ];
 }
 

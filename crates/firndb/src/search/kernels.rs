@@ -39,7 +39,9 @@ macro_rules! dispatch {
 
 #[inline(always)]
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    bytes.chunks_exact(8).map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
+    bytes
+        .chunks_exact(8)
+        .map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
 }
 
 dispatch! {
@@ -47,16 +49,8 @@ dispatch! {
     count(bits: &[u64]) -> u64 = count_body
 }
 dispatch! {
-    /// Number of set bits of a mapped bitset.
-    count_bytes(bits: &[u8]) -> u64 = count_bytes_body
-}
-dispatch! {
     /// Number of bits set in both.
     count_and(bits: &[u64], with: &[u8]) -> u64 = count_and_body
-}
-dispatch! {
-    /// Number of bits set in both of two mapped bitsets.
-    count_and_bytes(a: &[u8], b: &[u8]) -> u64 = count_and_bytes_body
 }
 dispatch! {
     /// `bits |= with`
@@ -89,18 +83,8 @@ fn count_body(bits: &[u64]) -> u64 {
 }
 
 #[inline(always)]
-fn count_bytes_body(bits: &[u8]) -> u64 {
-    words(bits).map(|w| u64::from(w.count_ones())).sum()
-}
-
-#[inline(always)]
 fn count_and_body(bits: &[u64], with: &[u8]) -> u64 {
     bits.iter().zip(words(with)).map(|(a, b)| u64::from((a & b).count_ones())).sum()
-}
-
-#[inline(always)]
-fn count_and_bytes_body(a: &[u8], b: &[u8]) -> u64 {
-    words(a).zip(words(b)).map(|(a, b)| u64::from((a & b).count_ones())).sum()
 }
 
 #[inline(always)]

@@ -64,7 +64,7 @@ pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<Member>> {
     decode(&file).map_err(|e| e.in_file(path))
 }
 
-fn decode(file: &Frozen) -> Result<Vec<Member>> {
+pub(crate) fn decode(file: &Frozen) -> Result<Vec<Member>> {
     let section = file.find(SECTION).ok_or_else(|| Error::corrupt("the set has no members"))?;
     let mut from = Decoder::new(file.section(section)?);
     let mut members: Vec<Member> = Vec::new();
@@ -77,9 +77,13 @@ fn decode(file: &Frozen) -> Result<Vec<Member>> {
             content: u128::from(from.u64()?) | u128::from(from.u64()?) << 64,
         };
         // A name that leaves the directory must not be followed.
-        let plain = Path::new(&member.file).components().count() == 1 && !member.file.starts_with('.');
+        let plain =
+            Path::new(&member.file).components().count() == 1 && !member.file.starts_with('.');
         if !plain || members.last().is_some_and(|last| last.name >= member.name) {
-            return Err(Error::corrupt(format!("partition `{}` of the set is impossible", member.name)));
+            return Err(Error::corrupt(format!(
+                "partition `{}` of the set is impossible",
+                member.name
+            )));
         }
         members.push(member);
     }

@@ -37,7 +37,8 @@ pub(crate) fn merge(parts: &[Arc<Partition>]) -> Result<Merged> {
             "{documents} documents are too many for one partition; it has at most {MAX_DOCUMENTS}"
         )));
     }
-    let fields: Result<Vec<FieldData>> = schema.fields.iter().map(|f| merge_field(f, parts)).collect();
+    let fields: Result<Vec<FieldData>> =
+        schema.fields.iter().map(|f| merge_field(f, parts)).collect();
     let (mut fields, documents) = (fields?, documents as u32);
     let old = sort_documents(&schema, documents, &mut fields)?;
     Ok(Merged { parts: parts.to_vec(), schema, documents, fields, old })
@@ -77,9 +78,8 @@ fn merge_field(field: &Field, parts: &[Arc<Partition>]) -> Result<FieldData> {
     let (mut single, mut starts, mut multi) = (Vec::new(), vec![0u32], Vec::new());
     for (source, map) in sources.iter().zip(&maps) {
         match &source.ordinals {
-            Ordinals::Single(ords) => single.extend(
-                ords.iter().map(|&o| if o == MISSING { MISSING } else { map[o as usize] }),
-            ),
+            Ordinals::Single(ords) => single
+                .extend(ords.iter().map(|&o| if o == MISSING { MISSING } else { map[o as usize] })),
             Ordinals::Multi { starts: from, ords } => {
                 let base = multi.len() as u32;
                 multi.extend(ords.iter().map(|&o| map[o as usize]));
@@ -100,13 +100,16 @@ fn decode_field(part: &Partition, field: usize) -> Result<FieldData> {
     let dictionary = part.dictionary(field)?;
     let distinct = dictionary.len() as u32;
     let keys = match dictionary {
-        Dictionary::Fixed(_) => Keys::Fixed((0..distinct).map(|o| dictionary.fixed_key(o)).collect()),
+        Dictionary::Fixed(_) => {
+            Keys::Fixed((0..distinct).map(|o| dictionary.fixed_key(o)).collect())
+        }
         Dictionary::Bytes { .. } => {
             Keys::Bytes((0..distinct).map(|o| dictionary.bytes_key(o).to_vec()).collect())
         }
     };
     let column = part.column_or_made(field)?;
-    let outside = || Error::corrupt("a document has a value that is not there").in_file(part.file.path());
+    let outside =
+        || Error::corrupt("a document has a value that is not there").in_file(part.file.path());
     let ordinals = if part.schema.fields[field].multi {
         let (mut starts, mut ords) = (vec![0], Vec::new());
         for doc in 0..part.documents {
@@ -131,11 +134,13 @@ fn decode_field(part: &Partition, field: usize) -> Result<FieldData> {
 fn merge_keys(sources: &[FieldData]) -> (Keys, Vec<Vec<u32>>) {
     let fixed = matches!(sources[0].keys, Keys::Fixed(_));
     if fixed {
-        let lists = sources.iter().map(|s| if let Keys::Fixed(k) = &s.keys { k.as_slice() } else { &[] });
+        let lists =
+            sources.iter().map(|s| if let Keys::Fixed(k) = &s.keys { k.as_slice() } else { &[] });
         let (keys, maps) = merge_lists(lists.collect());
         (Keys::Fixed(keys), maps)
     } else {
-        let lists = sources.iter().map(|s| if let Keys::Bytes(k) = &s.keys { k.as_slice() } else { &[] });
+        let lists =
+            sources.iter().map(|s| if let Keys::Bytes(k) = &s.keys { k.as_slice() } else { &[] });
         let (keys, maps) = merge_lists(lists.collect());
         (Keys::Bytes(keys), maps)
     }

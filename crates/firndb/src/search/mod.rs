@@ -10,7 +10,6 @@ mod parse;
 mod hint;
 mod cursor;
 mod condition;
-mod schema_toml;
 mod format;
 mod dictionary;
 mod postings_build;
@@ -34,14 +33,17 @@ mod topk;
 mod facet;
 mod group;
 mod reader;
+mod explain;
 mod manifest;
 mod collection;
+pub(crate) mod internal;
 #[cfg(test)]
 mod testing;
 
 pub use builder::PartitionBuilder;
 pub use collection::{Change, Collection, PartitionInfo};
 pub use document::Document;
+pub use explain::Explain;
 pub use format::MAX_DOCUMENTS;
 pub use group::{Aggregate, Number};
 pub use hint::point_at;

@@ -38,7 +38,11 @@ struct FieldPart {
 
 impl Partition {
     /// Opens a partition file. `like` is a partition whose schema is shared if it is the same.
-    pub(crate) fn open(disk: &dyn Disk, path: &Path, like: Option<&Partition>) -> Result<Partition> {
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        path: &Path,
+        like: Option<&Partition>,
+    ) -> Result<Partition> {
         let file = Frozen::open(disk.map(path)?, path, Kind::Partition)?;
         Self::parse(file, like).map_err(|e| e.in_file(path))
     }
@@ -124,7 +128,12 @@ impl Partition {
     }
 
     /// The documents of an ordered field's ordinals, as a range; `None` if the field is not ordered.
-    pub(crate) fn ordered_range(&self, field: usize, start: u32, end: u32) -> Result<Option<(u32, u32)>> {
+    pub(crate) fn ordered_range(
+        &self,
+        field: usize,
+        start: u32,
+        end: u32,
+    ) -> Result<Option<(u32, u32)>> {
         let meta = self.fields[field].meta;
         if meta.ordered == Ordered::No {
             return Ok(None);
@@ -147,7 +156,9 @@ impl Partition {
             return Ok(match f.meta.ordered {
                 Ordered::No => None,
                 Ordered::Ascending => Some(Column::Ascending { sums: self.sums(field)?, present }),
-                Ordered::Descending => Some(Column::Descending { sums: self.sums(field)?, present }),
+                Ordered::Descending => {
+                    Some(Column::Descending { sums: self.sums(field)?, present })
+                }
             });
         };
         let bytes = self.part(f, part::COLUMN)?;
@@ -174,7 +185,10 @@ impl Partition {
             for ord in 0..distinct {
                 let mut cursor = Cursor::new(postings.pieces(ord, ord + 1));
                 while cursor.next(&postings, &mut block) {
-                    block.iter().filter(|&&doc| (doc as usize) < n).for_each(|&doc| visit(ord, doc));
+                    block
+                        .iter()
+                        .filter(|&&doc| (doc as usize) < n)
+                        .for_each(|&doc| visit(ord, doc));
                 }
             }
         };
@@ -218,7 +232,10 @@ impl Partition {
         if doc < self.documents {
             return Ok(());
         }
-        Err(Error::invalid(format!("there is no document {doc}; the partition has {}", self.documents)))
+        Err(Error::invalid(format!(
+            "there is no document {doc}; the partition has {}",
+            self.documents
+        )))
     }
 
     /// Checks the checksums of all structures that queries touch.

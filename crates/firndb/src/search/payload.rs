@@ -164,7 +164,8 @@ impl Payloads {
 
     /// The payload of a document below `documents`.
     pub(crate) fn get<'a>(&self, file: &'a Frozen, doc: u32) -> Result<Cow<'a, [u8]>> {
-        let offsets = Increasing::new(file.section(self.sections[1])?, self.documents as usize + 1)?;
+        let offsets =
+            Increasing::new(file.section(self.sections[1])?, self.documents as usize + 1)?;
         let at = |d: u32| offsets.get(d as usize).wrapping_sub(u64::from(d));
         let (start, end) = (at(doc), at(doc + 1));
         if start > end {
@@ -230,7 +231,8 @@ impl Payloads {
 fn check(bytes: &[u8], checks: &[u8], block: usize, at: u64) -> Result<()> {
     let (got, expected) = (xxh3_64(bytes), u64_at(checks, block * 8));
     if checks.len() < (block + 1) * 8 || got != expected {
-        let message = format!("checksum of payload block {block} is {got:016x}, expected {expected:016x}");
+        let message =
+            format!("checksum of payload block {block} is {got:016x}, expected {expected:016x}");
         return Err(Error::corrupt(message).at(at));
     }
     Ok(())

@@ -57,7 +57,13 @@ impl Plan {
         Ok(plan)
     }
 
-    fn node(&mut self, filter: &Filter, schema: &Schema, negate: bool, depth: usize) -> Result<Node> {
+    fn node(
+        &mut self,
+        filter: &Filter,
+        schema: &Schema,
+        negate: bool,
+        depth: usize,
+    ) -> Result<Node> {
         if depth > MAX_DEPTH {
             return Err(Error::invalid(format!("a filter nests at most {MAX_DEPTH} deep")));
         }
@@ -142,7 +148,8 @@ impl Plan {
     fn join(&mut self, nodes: &mut Vec<Node>, schema: &Schema, and: bool) {
         let mut i = 0;
         while i < nodes.len() {
-            let joined = (0..i).find_map(|j| Some((j, self.joined(&nodes[j], &nodes[i], schema, and)?)));
+            let joined =
+                (0..i).find_map(|j| Some((j, self.joined(&nodes[j], &nodes[i], schema, and)?)));
             match joined {
                 Some((j, node)) => {
                     nodes[j] = node;
@@ -214,7 +221,11 @@ fn intersect(a: &Interval, b: &Interval) -> Option<Interval> {
             if matches!(x, Excluded(_)) { x.clone() } else { y.clone() }
         }
         (Included(p) | Excluded(p), Included(q) | Excluded(q)) => {
-            if (p > q) == larger { x.clone() } else { y.clone() }
+            if (p > q) == larger {
+                x.clone()
+            } else {
+                y.clone()
+            }
         }
     };
     let low = tighter(&a.low, &b.low, true);

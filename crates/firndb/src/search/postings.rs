@@ -63,7 +63,8 @@ impl<'a> Postings<'a> {
         };
         let slices = if meta.ordered == Ordered::No {
             let len = meta.postings.checked_sub(removed);
-            let len = len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
+            let len =
+                len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
             Packed::new(parts.slices, meta.slice_bits, len as usize)?
         } else {
             Packed::new(&[0; 8], 0, 0)?

@@ -73,7 +73,8 @@ impl Inverted {
 
     /// Chooses and writes the form of every key. `ranges` asks for checkpoints where they pay.
     pub(crate) fn encode(&self, documents: usize, ranges: bool, meta: &mut FieldMeta) -> Encoded {
-        let mut out = Encoded { sums: increasing::encode(self.sums.iter().copied()), ..Encoded::default() };
+        let mut out =
+            Encoded { sums: increasing::encode(self.sums.iter().copied()), ..Encoded::default() };
         meta.slice_bits = width((documents as u64).saturating_sub(1));
         if meta.ordered != Ordered::No {
             return out;

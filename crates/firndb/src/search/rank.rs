@@ -25,7 +25,6 @@ pub(crate) struct By {
 
 /// A number wide enough for the ranks of an order and a document.
 pub(crate) trait Packed: Copy + Ord {
-    const BITS: u32;
     const ZERO: Self;
     /// Appends a number of so many bits.
     fn push(self, bits: u32, v: u32) -> Self;
@@ -34,7 +33,6 @@ pub(crate) trait Packed: Copy + Ord {
 }
 
 impl Packed for u128 {
-    const BITS: u32 = 128;
     const ZERO: u128 = 0;
 
     #[inline(always)]
@@ -52,7 +50,6 @@ impl Packed for u128 {
 pub(crate) struct Wide([u128; 5]);
 
 impl Packed for Wide {
-    const BITS: u32 = 640;
     const ZERO: Wide = Wide([0; 5]);
 
     fn push(self, bits: u32, v: u32) -> Wide {

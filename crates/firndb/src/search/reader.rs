@@ -504,9 +504,7 @@ impl Sink for Take<'_> {
 /// A filter without the conditions on one field that are parts of its outermost `and`.
 fn without(filter: &Filter, field: &str) -> Filter {
     match filter {
-        Filter::And(parts) => {
-            Filter::And(parts.iter().map(|part| without(part, field)).collect())
-        }
+        Filter::And(parts) => Filter::And(parts.iter().map(|part| without(part, field)).collect()),
         own if only_on(own, field) => Filter::All,
         other => other.clone(),
     }

@@ -40,7 +40,8 @@ impl Set {
 
     /// This set with one partition replaced; the catalogues are carried over.
     pub(crate) fn replace(&self, p: usize, part: Arc<Partition>) -> Result<Set> {
-        let mut named: Vec<_> = self.names.iter().cloned().zip(self.partitions.iter().cloned()).collect();
+        let mut named: Vec<_> =
+            self.names.iter().cloned().zip(self.partitions.iter().cloned()).collect();
         named[p].1 = part;
         let mut set = Set::new(named)?;
         if set.schema.fields == self.schema.fields {
@@ -70,7 +71,9 @@ fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<
         for field in &part.schema.fields {
             let known = common.fields.iter_mut().find(|f| f.name == field.name);
             match known {
-                None => common.fields.push(super::schema::Field { nullable: true, ..field.clone() }),
+                None => {
+                    common.fields.push(super::schema::Field { nullable: true, ..field.clone() })
+                }
                 Some(known) => {
                     let nullable = known.nullable || field.nullable;
                     known.nullable = field.nullable;

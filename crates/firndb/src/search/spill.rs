@@ -27,14 +27,7 @@ impl Drop for TemporaryFile {
 
 impl Spill {
     pub(crate) fn new(budget: usize) -> Spill {
-        Spill {
-            budget,
-            place: None,
-            file: None,
-            spilled: 0,
-            memory: Vec::new(),
-            offsets: vec![0],
-        }
+        Spill { budget, place: None, file: None, spilled: 0, memory: Vec::new(), offsets: vec![0] }
     }
 
     pub(crate) fn set_budget(&mut self, budget: usize) {
@@ -103,9 +96,7 @@ impl Spilled {
         let (start, end) = (self.offsets[doc as usize], self.offsets[doc as usize + 1]);
         let bytes = match &self.map {
             Some((map, _)) if start < self.spilled => map.get(start as usize..end as usize),
-            _ => {
-                self.memory.get((start - self.spilled) as usize..(end - self.spilled) as usize)
-            }
+            _ => self.memory.get((start - self.spilled) as usize..(end - self.spilled) as usize),
         };
         out.extend_from_slice(bytes.ok_or_else(|| Error::corrupt("spilled payloads are cut"))?);
         Ok(())

@@ -61,7 +61,7 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
         }
         let part = &*set.partitions[p];
         let ranks = Ranks::new(set, p, part, wanted.order)?;
-        let found = if ranks.bits() <= u128::BITS {
+        let found = if ranks.bits() <= 128 {
             Search::<u128>::new(&ranks, wanted, p)?.run(executor, &best)?
         } else {
             Search::<Wide>::new(&ranks, wanted, p)?.run(executor, &best)?
@@ -144,7 +144,11 @@ impl Best<'_> {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(threshold), Some((low, high))) => {
-                if descending { high < threshold } else { low > threshold }
+                if descending {
+                    high < threshold
+                } else {
+                    low > threshold
+                }
             }
         }
     }
@@ -214,7 +218,12 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
 
     /// Conditions on the first field that follow from the matches found elsewhere and from the cursor; `None` if
     /// nothing can satisfy them.
-    fn bounds(&self, executor: &mut Executor, part: &Partition, best: &Best) -> Result<Option<Vec<Clause>>> {
+    fn bounds(
+        &self,
+        executor: &mut Executor,
+        part: &Partition,
+        best: &Best,
+    ) -> Result<Option<Vec<Clause>>> {
         let mut extra = Vec::new();
         let Some(field) = self.ranks.first_field() else { return Ok(Some(extra)) };
         let mut add = |(start, end), negate| -> Result<()> {
@@ -247,7 +256,12 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     }
 
     /// Fills the buffer with the best documents; true if all matches were seen.
-    fn search(&mut self, executor: &mut Executor, part: &Partition, extra: Vec<Clause>) -> Result<bool> {
+    fn search(
+        &mut self,
+        executor: &mut Executor,
+        part: &Partition,
+        extra: Vec<Clause>,
+    ) -> Result<bool> {
         let p = self.p;
         if self.in_document_order(executor, part) {
             let _ = executor.run(p, extra, &mut InOrder(self))?;
@@ -278,7 +292,8 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
                 })
         };
         let by_field = || {
-            let direction = if wanted[0].descending { Ordered::Descending } else { Ordered::Ascending };
+            let direction =
+                if wanted[0].descending { Ordered::Descending } else { Ordered::Ascending };
             let field = set.local(self.p, wanted[0].field);
             wanted.len() == 1 && field.is_some_and(|f| part.meta(f).ordered == direction)
         };
@@ -355,7 +370,13 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     }
 
     /// The ordinals of the next ranks, about `size` documents.
-    fn batch(&self, postings: &super::postings::Postings, rank: u32, distinct: u32, size: u64) -> (u32, u32) {
+    fn batch(
+        &self,
+        postings: &super::postings::Postings,
+        rank: u32,
+        distinct: u32,
+        size: u64,
+    ) -> (u32, u32) {
         let sums = &postings.sums;
         if self.ranks.first_descending() {
             let end = distinct - rank;
@@ -370,7 +391,12 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     }
 
     /// Adds the matches without a value of the first field, which come last.
-    fn without_value(&mut self, executor: &mut Executor, part: &Partition, field: usize) -> Result<()> {
+    fn without_value(
+        &mut self,
+        executor: &mut Executor,
+        part: &Partition,
+        field: usize,
+    ) -> Result<()> {
         let meta = part.meta(field);
         if meta.present == part.documents {
             return Ok(());
@@ -401,9 +427,10 @@ fn rest_in_document_order(executor: &Executor, part: &Partition, order: &[By]) -
     let names = &executor.set.schema.fields;
     let rest = &order[1..];
     rest.len() <= part.schema.order.len()
-        && rest.iter().zip(&part.schema.order).all(|(by, key)| {
-            names[by.field].name == key.field && by.descending == key.descending
-        })
+        && rest
+            .iter()
+            .zip(&part.schema.order)
+            .all(|(by, key)| names[by.field].name == key.field && by.descending == key.descending)
 }
 
 impl<K: Packed> Sink for Search<'_, '_, K> {

@@ -1,0 +1,101 @@
+//! Looks into frozen files of any kind: what `firn inspect` and `firn verify` show.
+
+use crate::bytes::frozen::{Frozen, Kind, kind_of};
+use crate::disk;
+use crate::search::internal;
+use crate::{Error, Result};
+use std::path::Path;
+
+/// What a frozen file is and what is in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inspection {
+    /// Kind of the file: `partition`, `partition set`.
+    pub kind: String,
+    /// Format version of the kind.
+    pub version: u32,
+    /// Length of the file in bytes.
+    pub bytes: u64,
+    /// Content id, 32 hexadecimal digits: equal content, equal id.
+    pub content: String,
+    /// Facts about the whole file: names and values.
+    pub facts: Vec<(String, String)>,
+    /// Fields of a partition, or partitions of a set.
+    pub items: Vec<InspectedItem>,
+    /// The sections of the file.
+    pub sections: Vec<InspectedSection>,
+}
+
+/// A field of a partition, or a partition of a set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InspectedItem {
+    /// Name of the field or partition.
+    pub name: String,
+    /// Bytes it takes.
+    pub bytes: u64,
+    /// What it is: for a field its type, its roles and the structures chosen for it.
+    pub facts: Vec<(String, String)>,
+}
+
+/// A section of a frozen file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InspectedSection {
+    /// What it holds.
+    pub name: String,
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+/// Describes a frozen file. Reads its edges and small metadata only.
+pub fn inspect(path: &Path) -> Result<Inspection> {
+    let (file, kind) = open(path)?;
+    let mut seen = Inspection {
+        kind: kind.name().to_string(),
+        version: kind.version(),
+        bytes: file.len(),
+        content: format!("{:032x}", file.content()),
+        ..Inspection::default()
+    };
+    internal::describe(&file, kind, &mut seen).map_err(|e| e.in_file(path))?;
+    Ok(seen)
+}
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Files that are whole.
+    pub files: u64,
+    /// Their bytes, every one of which was checked.
+    pub bytes: u64,
+}
+
+/// Checks every byte of a frozen file, or of the current set of a collection and all its partitions. `progress` is
+/// told of each file that was checked.
+pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<VerifyReport> {
+    let mut report = VerifyReport::default();
+    let mut check = |path: &Path| -> Result<()> {
+        let (file, _) = open(path)?;
+        file.verify()?;
+        internal::verify(&file, path)?;
+        report.files += 1;
+        report.bytes += file.len();
+        progress(path, file.len());
+        Ok(())
+    };
+    match internal::files_of_collection(path)? {
+        Some(files) => files.iter().try_for_each(|file| check(file))?,
+        None => check(path)?,
+    }
+    Ok(report)
+}
+
+fn open(path: &Path) -> Result<(Frozen, Kind)> {
+    let map = disk::os().map(path)?;
+    let (code, version) = kind_of(&map).map_err(|e| e.in_file(path))?;
+    let kind = Kind::from_code(code).ok_or_else(|| {
+        let message = format!("a file of kind {code}, version {version}; use a newer release");
+        Error::new(crate::ErrorKind::UnsupportedVersion, message).in_file(path)
+    })?;
+    Ok((Frozen::open(map, path, kind)?, kind))
+}

@@ -1,0 +1,142 @@
+//! What `inspect` and `verify` need to know of the files of a collection.
+
+use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
+use super::manifest;
+use super::partition::Partition;
+use super::schema::{Field, Payload, Roles};
+use crate::bytes::frozen::{Frozen, Kind};
+use crate::disk;
+use crate::inspect::{InspectedItem, InspectedSection, Inspection};
+use crate::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// Fills in what is special to the kind of file.
+pub(crate) fn describe(file: &Frozen, kind: Kind, seen: &mut Inspection) -> Result<()> {
+    match kind {
+        Kind::Partition => describe_partition(file, seen),
+        Kind::PartitionSet => {
+            for member in manifest::decode(file)? {
+                let facts = vec![
+                    ("file".to_string(), member.file),
+                    ("documents".to_string(), member.documents.to_string()),
+                ];
+                seen.items.push(InspectedItem { name: member.name, bytes: member.bytes, facts });
+            }
+            let partitions = seen.items.len().to_string();
+            seen.facts.push(("partitions".to_string(), partitions));
+            let entry = file.entry(0);
+            let name = "members".to_string();
+            seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+            Ok(())
+        }
+    }
+}
+
+fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result<()> {
+    let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
+    let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
+    let payload = match schema.payload {
+        Payload::Raw => "raw".to_string(),
+        Payload::Zstd { level, dictionary } => {
+            format!("zstd level {level}{}", if dictionary { " with a dictionary" } else { "" })
+        }
+    };
+    let order: Vec<String> = schema.order.iter().map(ToString::to_string).collect();
+    let size = |id: u32| file.find(id).map_or(0, |i| file.entry(i).len);
+    for (name, value) in [
+        ("documents", documents.to_string()),
+        ("fields", schema.fields.len().to_string()),
+        ("document order", if order.is_empty() { "as added".into() } else { order.join(", ") }),
+        ("payload", payload),
+        ("payload bytes in the file", size(global::PAYLOADS).to_string()),
+    ] {
+        seen.facts.push((name.to_string(), value));
+    }
+    for (i, (field, meta)) in schema.fields.iter().zip(&metas).enumerate() {
+        let parts: Vec<(u32, u64)> = (1..16).map(|p| (p, size(section(i, p)))).collect();
+        let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
+        let facts = describe_field(field, meta, &parts);
+        seen.items.push(InspectedItem { name: field.name.clone(), bytes, facts });
+    }
+    for i in 0..file.entries() {
+        let entry = file.entry(i);
+        let (owner, part) = (entry.id >> 8, (entry.id & 0xFF) as usize);
+        let name = match owner {
+            0 => global::NAMES.get(part).unwrap_or(&"?").to_string(),
+            n => {
+                let field = schema.fields.get(n as usize - 1).map_or("?", |f| &f.name);
+                format!("{field}: {}", part::NAMES.get(part).unwrap_or(&"?"))
+            }
+        };
+        seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+    }
+    Ok(())
+}
+
+fn describe_field(field: &Field, meta: &FieldMeta, parts: &[(u32, u64)]) -> Vec<(String, String)> {
+    let has = |part: u32| parts.iter().any(|(p, bytes)| *p == part && *bytes > 0);
+    let mut chosen: Vec<String> = Vec::new();
+    match meta.ordered {
+        Ordered::Ascending => chosen.push("document order, ascending".to_string()),
+        Ordered::Descending => chosen.push("document order, descending".to_string()),
+        Ordered::No if has(part::SLICES) => {
+            chosen.push(format!("slices of {} bits", meta.slice_bits));
+        }
+        Ordered::No => {}
+    }
+    if has(part::BITSETS) || has(part::RUNS) {
+        let kinds = [(part::BITSETS, "bitsets"), (part::RUNS, "runs")];
+        let kinds: Vec<&str> = kinds.iter().filter(|(p, _)| has(*p)).map(|(_, n)| *n).collect();
+        chosen.push(format!("{} for {} values", kinds.join(" and "), meta.exceptions));
+    }
+    if let Some(bits) = meta.column_bits {
+        chosen.push(format!("column of {bits} bits"));
+    }
+    if meta.checkpoints > 0 {
+        chosen.push(format!("{} checkpoints", meta.checkpoints));
+    }
+    let mut ty = field.ty.name().to_string();
+    ty.push_str(if field.multi { ", several values" } else { "" });
+    ty.push_str(if field.nullable { ", may be missing" } else { "" });
+    [
+        ("type", ty),
+        ("roles", roles(field.roles)),
+        ("distinct values", meta.distinct.to_string()),
+        ("documents with a value", meta.present.to_string()),
+        ("structures", chosen.join("; ")),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_string(), value))
+    .collect()
+}
+
+fn roles(roles: Roles) -> String {
+    let named =
+        [(roles.filterable, "filterable"), (roles.sortable, "sortable"), (roles.stored, "stored")];
+    let names: Vec<&str> = named.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    names.join(" ")
+}
+
+/// Checks what checksums cannot say of a file that is whole byte by byte.
+pub(crate) fn verify(file: &Frozen, path: &Path) -> Result<()> {
+    if file.find(global::META).is_none() {
+        return Ok(());
+    }
+    match Partition::open(&*disk::os(), path, None) {
+        Ok(part) => part.verify(),
+        Err(e) if e.kind() == ErrorKind::InvalidArgument => Ok(()), // a set: it has no meta section
+        Err(e) => Err(e),
+    }
+}
+
+/// The files of the current set of a collection; `None` if the path is not a directory.
+pub(crate) fn files_of_collection(path: &Path) -> Result<Option<Vec<PathBuf>>> {
+    let disk = disk::os();
+    let Ok(numbers) = manifest::numbers(&*disk, path) else { return Ok(None) };
+    let none = || Error::new(ErrorKind::NotFound, "there is no collection here").in_file(path);
+    let set = path.join(manifest::file_name(*numbers.last().ok_or_else(none)?));
+    let members = manifest::read(&*disk, &set)?;
+    let mut files = vec![set];
+    files.extend(members.iter().map(|member| manifest::path(path, member)));
+    Ok(Some(files))
+}
