@@ -30,6 +30,10 @@ enum Command {
     /// Build, query and change collections of documents.
     #[command(subcommand, arg_required_else_help = true)]
     Search(cmd::Search),
+    /// Show what is in a file of FirnDB.
+    Inspect(cmd::inspect::Args),
+    /// Check every byte of a file or of a collection.
+    Verify(cmd::verify::Args),
     /// Print a completion script for a shell.
     Completions(cmd::completions::Args),
 }
@@ -42,6 +46,8 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Demo(args) => cmd::demo::run(args, cli.json),
         Command::Search(command) => command.run(cli.json),
+        Command::Inspect(args) => cmd::inspect::run(args, cli.json),
+        Command::Verify(args) => cmd::verify::run(args, cli.json),
         Command::Completions(args) => cmd::completions::run(args),
     };
     match result {

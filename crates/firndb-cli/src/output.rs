@@ -76,39 +76,54 @@ const PLAIN: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('-').junction('-'))
     .content_lines(ContentLineStyle::none());
 
-/// A table for eyes: a header, a line, rows; numbers to the right.
+/// A table for eyes: a header, a line, rows; columns of numbers to the right.
 pub struct Grid {
-    table: Table,
+    headers: Vec<String>,
+    rows: Vec<Vec<String>>,
 }
 
 impl Grid {
     pub fn new(headers: impl IntoIterator<Item = impl Display>) -> Grid {
-        let mut table = Table::new();
-        table.load_style(PLAIN);
-        table.set_header(headers.into_iter().map(|h| Cell::new(visible(&h.to_string()))));
-        Grid { table }
+        let headers = headers.into_iter().map(|header| visible(&header.to_string())).collect();
+        Grid { headers, rows: Vec::new() }
     }
 
-    /// Adds a row; what reads as a number is put to the right of its column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells = cells.into_iter().map(|text| {
-            let text = visible(&text);
-            let number = text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
-                && text.chars().all(|c| c.is_ascii_digit() || ",.-+%eExx".contains(c) || c == ' ');
-            let side = if number { CellAlignment::Right } else { CellAlignment::Left };
-            Cell::new(text).set_alignment(side)
-        });
-        self.table.add_row(cells.collect::<Vec<Cell>>());
+        self.rows.push(cells.into_iter().map(|text| visible(&text)).collect());
     }
 }
 
 impl Display for Grid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (i, line) in self.table.lines().enumerate() {
+        let side = |column: usize| {
+            let mut cells = self.rows.iter().filter_map(|row| row.get(column));
+            match cells.all(|text| is_number(text)) {
+                true => CellAlignment::Right,
+                false => CellAlignment::Left,
+            }
+        };
+        let sides: Vec<CellAlignment> = (0..self.headers.len()).map(side).collect();
+        let align = |row: &Vec<String>| {
+            let cells = row.iter().zip(&sides);
+            cells.map(|(text, side)| Cell::new(text).set_alignment(*side)).collect::<Vec<Cell>>()
+        };
+        let mut table = Table::new();
+        table.load_style(PLAIN).set_header(align(&self.headers));
+        table.add_rows(self.rows.iter().map(align));
+        for (i, line) in table.lines().enumerate() {
             write!(f, "{}{}", if i == 0 { "" } else { "\n" }, line.trim_end())?;
         }
         Ok(())
     }
+}
+
+/// Whether a cell is a number, perhaps with a unit, or says that there is none.
+fn is_number(text: &str) -> bool {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    digits.chars().all(|c| c.is_ascii_digit() || c == ',' || c == '.')
+        && unit.len() <= 3
+        && unit.chars().all(|c| c.is_ascii_alphabetic() || c == '%')
 }
 
 /// Text fit for a cell: one line, no control characters, at most 60 characters.
@@ -232,11 +247,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_told_from_names() {
+        assert!(["7", "-1,200", "2.5", "1.5 KiB", "12.0 %", "-", ""].into_iter().all(is_number));
+        assert!(["9E", "2013-01", "N14", "1 2 3", "a"].into_iter().all(|text| !is_number(text)));
+    }
+
+    #[test]
     fn a_grid_puts_numbers_to_the_right() {
         let mut grid = Grid::new(["name", "count"]);
         grid.row(["abc".to_string(), "7".to_string()]);
         grid.row(["d".to_string(), "12345".to_string()]);
         let lines: Vec<String> = grid.to_string().lines().map(str::to_string).collect();
+        assert_eq!(lines[0], " name   count");
         assert_eq!(lines[2], " abc        7");
         assert_eq!(lines[3], " d      12345");
     }

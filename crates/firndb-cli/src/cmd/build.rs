@@ -110,7 +110,7 @@ fn fill(args: &Args, dir: &Path, load: Load, chosen: &Chosen) -> Result<(Parts, 
 }
 
 /// The partition that a document belongs to. Partition names have letters, digits, `.`, `_` and `-`
-/// only; values that differ in other characters alone share a partition, which harms nothing.
+/// only and do not begin with a dot; values that differ in other characters alone share a partition, which harms nothing.
 fn partition_of(args: &Args, document: &Document) -> String {
     let Some(field) = &args.partition_by else { return args.partition.clone() };
     let values = document.fields().filter(|(name, _)| name == field);
@@ -118,7 +118,11 @@ fn partition_of(args: &Args, document: &Document) -> String {
     let text = first.map_or("none".to_string(), to_text);
     let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
     let name: String = text.chars().take(100).map(plain).collect();
-    if name.is_empty() { "none".to_string() } else { name }
+    match name.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None if name.is_empty() => "none".to_string(),
+        None => name,
+    }
 }
 
 /// Publishes the partitions in one change; a collection that was created for it is removed on

@@ -2,8 +2,7 @@
 
 use super::{open, query_of};
 use crate::failure::Result;
-use crate::output::{Out, plural, size, thousands, time};
-use firndb::search::Explain;
+use crate::output::Out;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -25,6 +24,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if json {
         out.json(&json!({
             "plan": explain.plan,
+            "hits": explain.hits,
             "matches": explain.matches,
             "partitions": explain.partitions,
             "partitions_pruned": explain.partitions_pruned,
@@ -33,22 +33,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "micros": explain.time.as_micros() as u64,
         }))?;
     } else {
-        as_lines(&explain).iter().try_for_each(|line| out.line(line))?;
+        out.line(explain.to_string().trim_end())?;
     }
     Ok(out.finish()?)
-}
-
-/// The plan, a line a step, and a line on what running it touched.
-pub fn as_lines(explain: &Explain) -> Vec<String> {
-    let mut lines = explain.plan.clone();
-    lines.push(format!(
-        "{} in {} of {}; touched {} and {}; {}",
-        plural(explain.matches, "matching document"),
-        thousands(explain.partitions - explain.partitions_pruned),
-        plural(explain.partitions, "partition"),
-        plural(explain.docs_touched, "document"),
-        size(explain.bytes_touched),
-        time(explain.time)
-    ));
-    lines
 }

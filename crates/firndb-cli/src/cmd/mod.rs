@@ -8,6 +8,7 @@ pub mod explain;
 pub mod export;
 pub mod facets;
 pub mod group;
+pub mod inspect;
 pub mod load;
 pub mod merge;
 pub mod partitions;
@@ -16,6 +17,7 @@ pub mod query;
 pub mod remove;
 pub mod replace;
 pub mod stats;
+pub mod verify;
 
 use crate::failure::{Failure, Result};
 use crate::output::to_json;

@@ -120,7 +120,7 @@ fn explain_stats_and_partitions_tell_what_is_there() {
     assert_eq!(explain[0]["partitions"], 3);
     assert!(!explain[0]["plan"].as_array().unwrap().is_empty());
     let explain = place.firn("search explain c 'region = \"north\"'").ok().out;
-    assert!(explain.contains("matching document"), "{explain}");
+    assert!(explain.contains("found: 200 documents"), "{explain}");
 
     let stats = place.firn("search stats c --json").ok().json();
     assert_eq!((&stats[0]["documents"], &stats[0]["partitions"]), (&ROWS.into(), &3.into()));

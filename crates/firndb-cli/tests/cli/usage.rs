@@ -50,3 +50,36 @@ fn output_that_nobody_reads_is_no_error() {
         assert!(output.status.success(), "{line}");
     }
 }
+
+#[test]
+fn files_are_inspected_and_verified() {
+    let place = Place::with_collection();
+    let partition = std::fs::read_dir(place.path("c")).unwrap().flatten().find_map(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        name.starts_with("north.").then_some(name)
+    });
+    let partition = partition.unwrap();
+    let seen = place.firn(&format!("inspect c/{partition} --json")).ok().json();
+    assert_eq!(seen[0]["kind"], "partition");
+    let names: Vec<_> = seen[0]["items"].as_array().unwrap().iter().map(|i| &i["name"]).collect();
+    assert!(names.iter().any(|name| *name == "price"), "{names:?}");
+    assert!(place.firn(&format!("inspect c/{partition}")).ok().out.contains("price"));
+    place.firn("inspect c").fails(2, "firn search stats");
+    place.firn("inspect data.csv").fails(6, "data.csv");
+
+    let files = place.firn("verify c --json").ok().json()[0]["files"].as_u64().unwrap();
+    assert!(files >= 3, "{files}");
+    assert!(place.firn(&format!("verify c/{partition}")).ok().out.ends_with("all well\n"));
+
+    // A stand-alone partition file is queried like a collection.
+    assert_eq!(place.firn(&format!("search count c/{partition}")).ok().out, "200\n");
+
+    let path = place.path("c").join(&partition);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    let run = place.firn("verify c").fails(6, "corrupt");
+    assert!(run.err.contains(&partition), "{}", run.err);
+}

@@ -1,6 +1,6 @@
 //! The questions that the demo asks, each in the form in which `firn search` takes it.
 
-use crate::cmd::{explain, facets, fields_as_json, filter_of, group, query_of};
+use crate::cmd::{facets, fields_as_json, filter_of, group, query_of};
 use crate::failure::Result;
 use crate::output::{Grid, Out, decimal, plural, time, to_text};
 use firndb::search::{Facet, GroupBy, Hit, Query, Reader};
@@ -95,8 +95,8 @@ const QUESTIONS: [Question; 13] = [
         ),
     },
     Question {
-        about: "Airports and carriers: flights and delays of those that arrived an hour late",
-        ask: Ask::Group("arr_delay > 60 and hour >= 20", &["origin"], &["arr_delay", "distance"]),
+        about: "Evening flights that arrived an hour late or more, by airport",
+        ask: Ask::Group("arr_delay >= 60 and hour >= 20", &["origin"], &["arr_delay", "distance"]),
     },
     Question {
         about: "How the first of these questions was answered",
@@ -185,7 +185,7 @@ impl Ask {
             Ask::Explain(text) => {
                 let query = query_of(text, reader.schema())?;
                 let (explain, time) = timed(|| reader.explain(&query))?;
-                let lines = explain::as_lines(&explain);
+                let lines = explain.to_string().lines().map(str::to_string).collect();
                 Ok(Answer { lines, json: json!({ "plan": explain.plan }), time })
             }
         }
@@ -197,7 +197,8 @@ fn facets_answer(reader: &Reader, text: &str, by: &[&str], disjunctive: bool) ->
     let facet = |field: &&str| Facet { field: field.to_string(), top: 5, disjunctive };
     let wanted: Vec<Facet> = by.iter().map(facet).collect();
     let (counts, time) = timed(|| reader.facets(&filter, &wanted))?;
-    let lines = counts.iter().map(|c| facets::as_table(c).to_string()).collect();
+    let tables: Vec<String> = counts.iter().map(|c| facets::as_table(c).to_string()).collect();
+    let lines = vec![tables.join("\n\n")];
     Ok(Answer { lines, json: counts.iter().map(facets::as_json).collect(), time })
 }
 
