@@ -1,7 +1,7 @@
 //! The page `docs/benchmarks.md`: every figure on it comes from one run.
 
 use crate::machine;
-use crate::report::{Report, bytes, is_ours, is_peer, time};
+use crate::report::{EngineReport, Report, bytes, is_ours, is_peer, time};
 use firndb_bench_protocol::{Kind, Workload};
 use std::fmt::Write;
 use std::path::Path;
@@ -65,7 +65,7 @@ fn summary(report: &Report, out: &mut String) {
         if let Some(ratio) = report.mean_ratio(name) {
             let _ = writeln!(
                 out,
-                "`{name}` takes 1/{ratio:.1} of the best peer's time (geometric mean of the \
+                "The best peer takes {ratio:.2} times as long as `{name}` (geometric mean of the \
                  medians over all kinds).\n"
             );
         }
@@ -93,22 +93,43 @@ fn losses(report: &Report, out: &mut String) {
         }
     }
     for workload in Workload::ALL {
-        smaller(report, workload, out, &mut none);
+        cheaper(report, workload, "disk", |engine| (engine.built.disk, bytes), out, &mut none);
+        let build =
+            |engine: &EngineReport| -> Cost { (engine.built.wall.as_nanos() as u64, show_time) };
+        cheaper(report, workload, "build time", build, out, &mut none);
+        let open =
+            |engine: &EngineReport| -> Cost { (engine.open_time.as_nanos() as u64, show_time) };
+        cheaper(report, workload, "time to open", open, out, &mut none);
     }
     let _ = writeln!(out, "{}", if none { "Nowhere in this run.\n" } else { "" });
 }
 
-/// Peers that take less disk than the smallest of FirnDB's forms.
-fn smaller(report: &Report, workload: Workload, out: &mut String, none: &mut bool) {
+/// A cost and how to show it.
+type Cost = (u64, fn(u64) -> String);
+
+/// Peers that cost less than every form of FirnDB.
+fn cheaper(
+    report: &Report,
+    workload: Workload,
+    what: &str,
+    cost: impl Fn(&EngineReport) -> Cost,
+    out: &mut String,
+    none: &mut bool,
+) {
     let here = || report.engines.iter().filter(|engine| engine.workload == workload);
-    let ours = here().filter(|engine| is_ours(&engine.name)).min_by_key(|e| e.built.disk);
+    let ours = here().filter(|engine| is_ours(&engine.name)).min_by_key(|e| cost(e).0);
     let Some(ours) = ours else { return };
-    for peer in here().filter(|e| is_peer(&e.name) && e.built.disk < ours.built.disk) {
+    let (least, show) = cost(ours);
+    for peer in here().filter(|e| is_peer(&e.name) && cost(e).0 < least) {
         *none = false;
-        let (theirs, mine) = (bytes(peer.built.disk), bytes(ours.built.disk));
+        let (theirs, mine) = (show(cost(peer).0), show(least));
         let (peer, name, set) = (&peer.name, &ours.name, workload.name());
-        let _ = writeln!(out, "- Size of {set}: {peer} takes {theirs}, {name} {mine}.");
+        let _ = writeln!(out, "- {set}, {what}: {peer} takes {theirs}, {name} {mine}.");
     }
+}
+
+fn show_time(nanos: u64) -> String {
+    time(nanos as f64)
 }
 
 fn times(report: &Report, kind: Kind, out: &mut String) {

@@ -5,6 +5,7 @@
 //! [`Ours::parse`].
 
 use crate::columns::byte_sum;
+use crate::report::time;
 use firndb::search::query::{all, and, asc, between, desc, eq, gte, is_in, lte, not};
 use firndb::search::{
     self, Collection, Document, Field, Filter, PartitionBuilder, Payload, Reader, Roles, Schema,
@@ -181,13 +182,17 @@ impl Engine for Ours {
         }
         let (whole, built) = median(&mut times);
         let name = format!("replace a partition of {} documents, durably", documents.len());
-        Ok(vec![(name, format!("{whole:.1?}, of which {built:.1?} for adding the documents"))])
+        Ok(vec![(name, format!("{} (adding the documents: {})", shown(whole), shown(built)))])
     }
 }
 
 fn median(times: &mut [(Duration, Duration)]) -> (Duration, Duration) {
     times.sort_unstable();
     times[times.len() / 2]
+}
+
+fn shown(duration: Duration) -> String {
+    time(duration.as_nanos() as f64)
 }
 
 /// An opened collection.
