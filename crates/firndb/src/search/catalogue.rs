@@ -12,6 +12,7 @@ use super::plan::{Leaf, Test};
 use super::set::Set;
 use super::value::Key;
 use crate::Result;
+use crate::bytes::increasing::Increasing;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -248,7 +249,7 @@ impl Values {
                     totals.push(0);
                 }
                 rows[number as usize].push((p as u32, ord));
-                totals[number as usize] += sums.get(ord as usize + 1) - sums.get(ord as usize);
+                totals[number as usize] += documents_of(part, &sums, ord);
             }
             if rows.len() > MAX_VALUES {
                 return Ok(None);
@@ -321,8 +322,13 @@ fn each_key(set: &Set, field: usize, p: usize, mut each: impl FnMut(u32, Key, u6
     let Some(field) = set.local(p, field) else { return Ok(()) };
     let (dictionary, sums) = (part.dictionary(field)?, part.sums(field)?);
     for ord in 0..dictionary.len() as u32 {
-        let count = sums.get(ord as usize + 1).wrapping_sub(sums.get(ord as usize));
-        each(ord, dictionary.key(ord), count);
+        each(ord, dictionary.key(ord), documents_of(part, &sums, ord));
     }
     Ok(())
+}
+
+/// Documents of a partition that have a value: no more than there are, whatever the file says.
+fn documents_of(part: &Partition, sums: &Increasing, ord: u32) -> u64 {
+    let count = sums.get(ord as usize + 1).wrapping_sub(sums.get(ord as usize));
+    count.min(u64::from(part.documents))
 }

@@ -152,7 +152,7 @@ impl Clause {
                 let words = part.words() as u64;
                 for &(start, end) in &scratch.intervals[first..last] {
                     let edges = if multi { None } else { postings.checkpoint_edges(start, end) };
-                    let direct = postings.count(start, end) * DECODE;
+                    let direct = postings.count(start, end).saturating_mul(DECODE);
                     let alone = last == first + 1;
                     if alone && edges.is_some_and(|e| e * DECODE + 3 * words * WORD < direct) {
                         postings.fill(start, end, bits);

@@ -152,7 +152,7 @@ fn load(disk: &DiskRef, dir: &Path, before: Option<&Current>) -> Result<Current>
     let mut tried = None;
     loop {
         let number = newest(disk, dir)?;
-        match load_number(disk, dir, number, before) {
+        match load_number(disk, dir, number, before).map_err(in_its_place) {
             // Another process may have published a newer set and cleaned this one up meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound && tried != Some(number) => {
                 tried = Some(number)
@@ -163,6 +163,14 @@ fn load(disk: &DiskRef, dir: &Path, before: Option<&Current>) -> Result<Current>
             }
             done => return done,
         }
+    }
+}
+
+/// A file of another kind under the name of a set or a partition of it is damage, not a wrong argument.
+fn in_its_place(error: Error) -> Error {
+    match (error.kind(), error.file()) {
+        (ErrorKind::InvalidArgument, Some(file)) => Error::corrupt(error.message()).in_file(file),
+        _ => error,
     }
 }
 

@@ -256,7 +256,8 @@ impl<'r> Executor<'r> {
         let multi = set.schema.fields[condition.field].multi;
         let mut count = 0;
         for &(start, end) in &self.scratch.intervals[first..last] {
-            count += sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            let postings = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            count = meta.postings.min(postings.saturating_add(count));
         }
         if count == 0 {
             return Ok(none);

@@ -130,7 +130,8 @@ fn count_field(
     counts.missing += total.saturating_sub(with_value);
     let dictionary = part.dictionary(field)?;
     for ord in (0..distinct).filter(|&ord| by_ord[ord as usize] > 0) {
-        *counts.by_key.entry(dictionary.key(ord)).or_insert(0) += by_ord[ord as usize];
+        let count = counts.by_key.entry(dictionary.key(ord)).or_insert(0);
+        *count = count.saturating_add(by_ord[ord as usize]);
     }
     Ok(())
 }

@@ -39,6 +39,8 @@ mod collection;
 pub(crate) mod internal;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use builder::PartitionBuilder;
 pub use collection::{Change, Collection, PartitionInfo};

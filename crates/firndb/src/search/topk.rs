@@ -237,6 +237,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             };
             let sums = part.sums(field)?;
             let count = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            let count = count.min(part.meta(field).postings);
             extra.push(Clause { form, negate, count });
             Ok(())
         };

@@ -1,0 +1,343 @@
+//! Power cuts and failing calls at every operation of every kind of change: what is there
+//! afterwards is the old set or the new one, whole, and the next change works.
+
+use super::{DIR, Store, create, open, store};
+use crate::bytes::frozen::{Frozen, Kind, kind_of};
+use crate::disk::{Append, Disk, DiskRef, Map, SimDisk, publish};
+use crate::search::query::all;
+use crate::search::{Collection, Document, Field, PartitionBuilder, Query, Reader, Roles, Schema};
+use crate::search::{Type, Value};
+use crate::{ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SEED: u64 = 20_260_802;
+
+/// All that can be asked of a collection: partitions with their documents' values and payloads.
+type Dump = BTreeMap<String, Vec<(Vec<Value>, Vec<u8>)>>;
+
+fn dump(reader: &Reader) -> Result<Dump> {
+    reader.verify()?;
+    let mut dump: Dump =
+        reader.partitions().into_iter().map(|part| (part.name, Vec::new())).collect();
+    let names: Vec<String> = reader.partitions().into_iter().map(|part| part.name).collect();
+    for hit in reader.search(&Query::new(all()))?.hits {
+        let values = [reader.values(hit, "version")?, reader.values(hit, "word")?].concat();
+        let payload = reader.payload(hit)?.into_owned();
+        dump.get_mut(&names[hit.partition as usize]).unwrap().push((values, payload));
+    }
+    Ok(dump)
+}
+
+fn builder(version: i64, documents: i64) -> PartitionBuilder {
+    let version_field = Field::new("version", Type::I64, Roles::FULL);
+    let word = Field::new("word", Type::String, Roles::FILTERABLE.with(Roles::STORED)).multi();
+    let mut builder = PartitionBuilder::new(Schema::new([version_field, word]).unwrap());
+    for n in 0..documents {
+        let document = Document::new().set("version", version).set("word", format!("w{}", n % 3));
+        builder.add(&document.payload(format!("{version} {n}"))).unwrap();
+    }
+    builder
+}
+
+/// A change of a collection. What it needs of the disk is there.
+type Work = fn(&DiskRef, &Collection) -> Result<()>;
+
+const FILE: &str = "/elsewhere/part.firn";
+
+/// Every kind of change.
+const WORKS: [(&str, Work); 7] = [
+    ("add", |_, collection| {
+        let mut change = collection.change()?;
+        change.put("c", builder(2, 5))?;
+        change.commit().map(drop)
+    }),
+    ("replace", |_, collection| {
+        let mut change = collection.change()?;
+        change.put("a", builder(2, 3))?;
+        change.commit().map(drop)
+    }),
+    ("remove", |_, collection| {
+        let mut change = collection.change()?;
+        change.remove("a")?;
+        change.commit().map(drop)
+    }),
+    ("merge", |_, collection| {
+        let mut change = collection.change()?;
+        change.merge(&["a", "b"], "ab")?;
+        change.commit().map(drop)
+    }),
+    ("put a file", |_, collection| {
+        let mut change = collection.change()?;
+        change.put_file("a", Path::new(FILE))?;
+        change.commit().map(drop)
+    }),
+    ("write a file", |disk, _| {
+        builder(3, 9).write_on(disk, Path::new("/elsewhere/other.firn")).map(drop)
+    }),
+    ("all at once", |_, collection| {
+        let mut change = collection.change()?;
+        change.put("a", builder(2, 3))?;
+        change.put("d", builder(2, 1))?;
+        change.remove("b")?;
+        change.put_file("e", Path::new(FILE))?;
+        change.commit().map(drop)
+    }),
+];
+
+/// A disk with a collection of two partitions and a stand-alone file.
+fn base() -> Arc<SimDisk> {
+    let Store { disk, collection } = store();
+    disk.create_dir_all(Path::new("/elsewhere")).unwrap();
+    builder(7, 4).write_on(&(disk.clone() as DiskRef), Path::new(FILE)).unwrap();
+    let mut change = collection.change().unwrap();
+    change.put("a", builder(1, 6)).unwrap();
+    change.put("b", builder(1, 2)).unwrap();
+    change.commit().unwrap();
+    drop(collection);
+    disk.fork()
+}
+
+/// Opens the collection, starts reading, changes it, reads on: the old reader sees no change.
+fn run(disk: Arc<SimDisk>, work: Work) -> Result<()> {
+    let collection = open(&disk)?;
+    let reader = collection.reader();
+    let done = work(&(disk.clone() as DiskRef), &collection);
+    let again = dump(&reader).map(|dump| dump.into_keys().collect::<Vec<_>>());
+    assert_eq!(again.unwrap(), ["a", "b"], "an old reader lost its set");
+    done
+}
+
+/// The states of the collection before and after.
+struct Expected {
+    old: Option<Dump>,
+    new: Dump,
+}
+
+impl Expected {
+    fn of(base: &SimDisk, work: Work) -> Expected {
+        let disk = base.fork();
+        let old = dump(&open(&disk).unwrap().reader()).unwrap();
+        run(disk.clone(), work).unwrap();
+        Expected { old: Some(old), new: dump(&open(&disk).unwrap().reader()).unwrap() }
+    }
+
+    /// What is wrong with this disk, if anything. `done`: the change was acknowledged.
+    fn judge(&self, disk: &Arc<SimDisk>, done: bool) -> std::result::Result<(), String> {
+        half_file(disk).map_or(Ok(()), |path| Err(format!("half a file: {}", path.display())))?;
+        let found = open(disk).and_then(|collection| dump(&collection.reader()));
+        let found = match (found, &self.old) {
+            (Ok(found), _) => found,
+            (Err(e), None) if !done && e.kind() == ErrorKind::NotFound => return Ok(()),
+            (Err(e), _) => return Err(format!("cannot read the collection: {e:?}")),
+        };
+        let old = self.old.as_ref().is_some_and(|old| *old == found) && !done;
+        // A collection that is being created may be there, and empty.
+        let empty = self.old.is_none() && found.is_empty() && !done;
+        match found == self.new || old || empty {
+            true => Ok(()),
+            false => Err(format!("acknowledged: {done}, found {:?}", found.keys())),
+        }
+    }
+}
+
+/// A file under a final name that is not whole.
+fn half_file(disk: &SimDisk) -> Option<PathBuf> {
+    let whole = |path: &Path, bytes: &Vec<u8>| {
+        let (kind, _) = kind_of(bytes)?;
+        let kind = Kind::from_code(kind).unwrap();
+        Frozen::open(Map::from_vec(bytes.clone()), path, kind)?.verify()
+    };
+    let is_temporary = |path: &Path| path.to_string_lossy().ends_with(".tmp");
+    let mut files = disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty());
+    files.find(|(p, bytes)| !is_temporary(p) && whole(p, bytes).is_err()).map(|(p, _)| p)
+}
+
+/// What a crash or a fault left does not stand in the way of the next change, and goes with it.
+fn next_change_works(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
+    let again = || -> Result<(Dump, Dump)> {
+        let collection = open(disk)?;
+        let before = dump(&collection.reader())?;
+        let mut change = collection.change()?;
+        change.put("later", builder(9, 2))?;
+        change.commit()?;
+        Ok((before, dump(&open(disk)?.reader())?))
+    };
+    let (before, after) = again().map_err(|e| format!("the next change fails: {e:?}"))?;
+    let same = before.iter().all(|(name, docs)| after.get(name) == Some(docs));
+    if !same || after.len() != before.len() + usize::from(!before.contains_key("later")) {
+        return Err("the next change lost something".into());
+    }
+    let files: Vec<PathBuf> = disk.files().into_keys().filter(|p| p.starts_with(DIR)).collect();
+    let kinds = |kind: Kind| {
+        let all = disk.files();
+        let is = |path: &&PathBuf| kind_of(&all[*path]).is_ok_and(|found| found.0 == kind as u32);
+        files.iter().filter(is).count()
+    };
+    let tidy = kinds(Kind::Partition) == after.len()
+        && files.iter().all(|path| !path.to_string_lossy().ends_with(".tmp"));
+    if tidy { Ok(()) } else { Err(format!("leftovers among {files:?}")) }
+}
+
+/// The first damage that a power cut somewhere in the work does.
+fn first_crash_damage(
+    base: &SimDisk,
+    expected: &Expected,
+    work: &dyn Fn(Arc<SimDisk>) -> Result<()>,
+) -> Option<String> {
+    let mut damage = None;
+    let images = base.each_crash(SEED, 20, work, |label, done, image| {
+        let wrong = expected.judge(&image, done.is_ok()).and_then(|()| match open(&image) {
+            Err(_) if expected.old.is_none() => Ok(()),
+            _ => next_change_works(&image),
+        });
+        damage = damage.take().or(wrong.err().map(|wrong| format!("{label}: {wrong}")));
+    });
+    println!("seed {SEED}: {images} images, damage: {damage:?}");
+    assert!(images > 20, "{images} images prove little");
+    damage
+}
+
+#[test]
+fn a_power_cut_leaves_the_old_set_or_the_new_one() {
+    let base = base();
+    for (name, work) in WORKS {
+        let expected = Expected::of(&base, work);
+        // The reader of the work cannot be opened when the power goes before.
+        let work = |disk: Arc<SimDisk>| {
+            let collection = open(&disk)?;
+            work(&(disk as DiskRef), &collection)
+        };
+        assert_eq!(first_crash_damage(&base, &expected, &work), None, "{name}");
+    }
+}
+
+fn build(disk: Arc<SimDisk>) -> Result<()> {
+    let collection = create(&disk)?;
+    let mut change = collection.change()?;
+    change.put("a", builder(1, 6))?;
+    change.put("b", builder(1, 2))?;
+    change.commit().map(drop)
+}
+
+#[test]
+fn a_power_cut_while_a_collection_is_created_leaves_it_whole_or_not_there() {
+    let disk = SimDisk::new();
+    build(disk.clone()).unwrap();
+    let new = dump(&open(&disk).unwrap().reader()).unwrap();
+    let expected = Expected { old: None, new };
+    assert_eq!(first_crash_damage(&SimDisk::new(), &expected, &build), None);
+}
+
+#[test]
+fn a_failed_call_is_reported_and_harms_nothing() {
+    let base = base();
+    for (name, work) in WORKS {
+        let expected = Expected::of(&base, work);
+        let mut failures = 0;
+        let attempt = |disk: Arc<SimDisk>| {
+            let collection = open(&disk)?;
+            work(&(disk as DiskRef), &collection)
+        };
+        let runs = base.each_fault(attempt, |label, done, disk| {
+            let check = |wrong: std::result::Result<(), String>, what: &str| {
+                assert_eq!(wrong, Ok(()), "{name}, {label}, {what}; the change: {done:?}");
+            };
+            failures += usize::from(done.is_err());
+            check(expected.judge(&disk, done.is_ok()), "running on");
+            for (cut, image) in disk.images(SEED, 6) {
+                check(expected.judge(&image, done.is_ok()), &cut);
+            }
+            let found = dump(&open(&disk).unwrap().reader()).unwrap();
+            if Some(&found) == expected.old.as_ref() {
+                run(disk.clone(), work).unwrap_or_else(|e| panic!("{name}, {label}, retry: {e}"));
+                check(expected.judge(&disk, true), "after the retry");
+            }
+            check(next_change_works(&disk), "the next change");
+        });
+        println!("{name}: {runs} runs, {failures} reported");
+        assert!(failures > 5, "{name}: {failures} of {runs} faults were reported");
+    }
+}
+
+/// The files that a change adds and removes, to publish them by hand.
+struct Steps {
+    partitions: Vec<(PathBuf, Vec<u8>)>,
+    set: (PathBuf, Vec<u8>),
+    removed: Vec<PathBuf>,
+}
+
+impl Steps {
+    fn of(base: &SimDisk, work: Work) -> Steps {
+        let disk = base.fork();
+        run(disk.clone(), work).unwrap();
+        let (old, new) = (base.files(), disk.files());
+        let added = new.iter().filter(|(path, bytes)| old.get(*path) != Some(*bytes));
+        let added = added.map(|(path, bytes)| (path.clone(), bytes.clone()));
+        let is_set = |(_, bytes): &(PathBuf, Vec<u8>)| {
+            kind_of(bytes).is_ok_and(|(kind, _)| kind == Kind::PartitionSet as u32)
+        };
+        let (mut sets, partitions): (Vec<_>, Vec<_>) = added.partition(is_set);
+        let removed = old.into_keys().filter(|path| !new.contains_key(path)).collect();
+        assert_eq!((sets.len(), partitions.len()), (1, 2));
+        Steps { partitions, set: sets.remove(0), removed }
+    }
+
+    fn put_partitions(&self, disk: &SimDisk) -> Result<()> {
+        self.partitions.iter().try_for_each(|file| put(disk, file))
+    }
+
+    fn remove_old(&self, disk: &SimDisk) -> Result<()> {
+        self.removed.iter().try_for_each(|path| disk.remove(path))
+    }
+}
+
+fn put(disk: &SimDisk, (path, bytes): &(PathBuf, Vec<u8>)) -> Result<()> {
+    publish(disk, path, |out: &mut dyn Append| out.append(bytes))
+}
+
+/// The harness catches what it is there to catch.
+#[test]
+fn a_broken_commit_is_caught() {
+    let base = base();
+    let work: Work = |_, collection| {
+        let mut change = collection.change()?;
+        change.put("a", builder(2, 3))?;
+        change.put("b", builder(2, 1))?;
+        change.commit().map(drop)
+    };
+    let (expected, steps) = (Expected::of(&base, work), Steps::of(&base, work));
+    assert!(!steps.removed.is_empty());
+    let damage = |work: &dyn Fn(&SimDisk) -> Result<()>| {
+        first_crash_damage(&base, &expected, &|disk| work(&disk))
+    };
+    let right = damage(&|disk| {
+        steps.put_partitions(disk)?;
+        put(disk, &steps.set)?;
+        steps.remove_old(disk)
+    });
+    assert_eq!(right, None);
+    let set_first = damage(&|disk| {
+        put(disk, &steps.set)?;
+        steps.put_partitions(disk)?;
+        steps.remove_old(disk)
+    });
+    let remove_first = damage(&|disk| {
+        steps.put_partitions(disk)?;
+        steps.remove_old(disk)?;
+        put(disk, &steps.set)
+    });
+    let no_sync = damage(&|disk| {
+        for (path, bytes) in &steps.partitions {
+            disk.create(path)?.append(bytes)?;
+        }
+        put(disk, &steps.set)?;
+        steps.remove_old(disk)
+    });
+    for (name, found) in
+        [("set first", set_first), ("remove first", remove_first), ("no sync", no_sync)]
+    {
+        assert!(found.is_some(), "not caught: {name}");
+    }
+}

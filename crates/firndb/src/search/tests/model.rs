@@ -1,0 +1,288 @@
+//! The engine answers as the model does: random collections, random questions.
+//!
+//! `FIRNDB_MODEL_QUERIES=200000` asks more (with `--release`); `FIRNDB_SEED=...` replays the
+//! collection that a failure names.
+
+use super::ask::Asker;
+use super::number_from_env;
+use super::world::World;
+use crate::search::query::Query;
+use crate::search::testing::Rng;
+use crate::search::{Cursor, Filter, Hit, Reader, parse_query};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::ControlFlow;
+
+const BASE_SEED: u64 = 0xF12D_0000;
+const QUERIES: u64 = 5_000;
+const QUERIES_PER_WORLD: u64 = 50;
+
+/// One collection in so many has a partition of several chunks.
+const BIG: u64 = 40;
+
+/// Tells what was asked when a test panics, in the engine or in a comparison.
+struct Context<'a> {
+    seed: u64,
+    world: &'a World,
+    query: &'a dyn Debug,
+    text: String,
+}
+
+impl Drop for Context<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Context { seed, world, query, text } = self;
+            eprintln!("replay with FIRNDB_SEED={seed:#x}\n{}", world.describe());
+            eprintln!("asked: {text}\n{query:?}");
+        }
+    }
+}
+
+/// Questions asked, by kind.
+#[derive(Default)]
+struct Counts(BTreeMap<&'static str, u64>);
+
+impl Counts {
+    fn add(&mut self, kind: &'static str) {
+        *self.0.entry(kind).or_default() += 1;
+    }
+}
+
+#[test]
+fn answers_are_those_of_the_model() {
+    let mut counts = Counts::default();
+    if let Some(seed) = number_from_env("FIRNDB_SEED") {
+        interrogate(seed, &mut counts);
+        println!("seed {seed:#x}: {:?}", counts.0);
+        return;
+    }
+    let wanted = number_from_env("FIRNDB_MODEL_QUERIES").unwrap_or(QUERIES);
+    let worlds = wanted.div_ceil(QUERIES_PER_WORLD);
+    println!("base seed {BASE_SEED:#x}");
+    for seed in (BASE_SEED..).take(worlds as usize) {
+        interrogate(seed, &mut counts);
+    }
+    let total: u64 = counts.0.values().sum();
+    println!("{total} questions about {worlds} collections: {:?}", counts.0);
+    assert!(total >= wanted && counts.0.len() >= 12, "some kind of question was never asked");
+}
+
+/// Asks about the collection of one seed.
+fn interrogate(seed: u64, counts: &mut Counts) {
+    let mut rng = Rng(seed);
+    let world = World::new(&mut rng, seed % BIG == BIG - 1);
+    let reader = world.store.collection.reader();
+    let whole = Query::new(Filter::All);
+    {
+        let _context = Context { seed, world: &world, query: &whole, text: String::new() };
+        check_whole(&world, &reader);
+    }
+    let asker = Asker::new(&world, reader.schema());
+    for _ in 0..QUERIES_PER_WORLD {
+        let query = asker.query(&mut rng);
+        let text = query.to_string();
+        let _context = Context { seed, world: &world, query: &query, text };
+        let interview = Interview { world: &world, reader: &reader, asker: &asker, query: &query };
+        let kind = interview.ask(&mut rng);
+        counts.add(kind);
+    }
+}
+
+/// What needs no question.
+fn check_whole(world: &World, reader: &Reader) {
+    let model = &world.model;
+    assert_eq!(reader.len(), model.docs.len() as u64);
+    assert_eq!(reader.is_empty(), model.docs.is_empty());
+    let parts = reader.partitions();
+    assert_eq!(
+        parts.iter().map(|p| &p.name).collect::<Vec<_>>(),
+        model.names.iter().collect::<Vec<_>>()
+    );
+    for (i, part) in (0..).zip(&parts) {
+        let documents = model.hits.iter().filter(|hit| hit.partition == i).count();
+        assert_eq!(part.documents as usize, documents, "{}", part.name);
+    }
+    for (i, field) in model.fields.iter().enumerate() {
+        match reader.schema().field(&field.name) {
+            Some((_, found)) => assert_eq!((found.ty, found.roles), (field.ty, field.roles)),
+            None => assert!(model.docs.iter().all(|doc| doc.values[i].is_empty()), "{field:?}"),
+        }
+    }
+    reader.verify().unwrap();
+    reader.warm().unwrap();
+}
+
+/// Equal, or not a number in the same places.
+#[track_caller]
+fn assert_same<T: PartialEq + Debug>(got: &T, expected: &T, what: &str) {
+    let same = got == expected || format!("{got:?}") == format!("{expected:?}");
+    assert!(same, "{what}: the engine says\n{got:?}\nand the model\n{expected:?}");
+}
+
+struct Interview<'a> {
+    world: &'a World,
+    reader: &'a Reader,
+    asker: &'a Asker<'a>,
+    query: &'a Query,
+}
+
+impl Interview<'_> {
+    /// Asks one question about the query; says which.
+    fn ask(&self, rng: &mut Rng) -> &'static str {
+        let (reader, model) = (self.reader, &self.world.model);
+        let filter = &self.query.filter;
+        match rng.below(14) {
+            0 | 1 => {
+                let expected = model.matching(filter).len() as u64;
+                assert_same(&reader.count(filter).unwrap(), &expected, "count");
+                "count"
+            }
+            2 | 3 => {
+                self.check_page(self.query);
+                "search"
+            }
+            4 => {
+                let mut query = self.query.clone();
+                query.after = self.some_cursor(rng);
+                self.check_page(&query);
+                "search after"
+            }
+            5 => {
+                self.check_visit(rng.below(30));
+                "for each"
+            }
+            6 | 7 => self.check_facets(rng),
+            8 => {
+                let Some(field) = self.asker.one_filterable(rng) else { return "nothing" };
+                let got = reader.aggregate(filter, &field.name).unwrap();
+                assert_same(&got, &model.aggregate(filter, &field.name), &field.name);
+                "aggregate"
+            }
+            9 => {
+                let Some(by) = self.asker.group_by(rng) else { return "nothing" };
+                let got = reader.group_by(filter, &by).unwrap();
+                assert_same(&got, &model.group_by(filter, &by), &format!("{by:?}"));
+                "group by"
+            }
+            10 => {
+                self.check_documents(rng);
+                "documents"
+            }
+            11 => {
+                self.check_text();
+                "text"
+            }
+            12 => {
+                let explain = reader.explain(self.query).unwrap();
+                let matches = model.matching(filter).len() as u64;
+                assert_same(&explain.matches, &self.query.count.then_some(matches), "explain");
+                assert_same(&explain.hits, &(model.search(self.query).len() as u64), "explain");
+                assert!(
+                    explain.partitions_pruned <= explain.partitions && !explain.plan.is_empty()
+                );
+                "explain"
+            }
+            _ => self.check_pages(rng),
+        }
+    }
+
+    fn check_page(&self, query: &Query) {
+        let page = self.reader.search(query).unwrap();
+        assert_same(&page.hits, &self.world.model.search(query), &query.to_string());
+        let count = self.world.model.matching(&query.filter).len() as u64;
+        assert_same(&page.count, &query.count.then_some(count), "count of the search");
+    }
+
+    /// The place of some document, which need not match, or a place that no document has.
+    fn some_cursor(&self, rng: &mut Rng) -> Option<Cursor> {
+        let model = &self.world.model;
+        if model.hits.is_empty() {
+            return None;
+        }
+        let hit = *rng.pick(&model.hits);
+        let mut cursor = self.reader.cursor(self.query, hit).unwrap();
+        assert_same(&cursor, &model.cursor(self.query, hit), "cursor");
+        cursor = Cursor::parse(&cursor.to_string()).unwrap();
+        match rng.below(6) {
+            0 => cursor.partition = rng.text(),
+            1 => cursor.doc = rng.next() as u32,
+            2 => {
+                let other = model.cursor(self.query, *rng.pick(&model.hits));
+                cursor.keys.iter_mut().zip(other.keys).take(1).for_each(|(key, k)| *key = k);
+            }
+            _ => {}
+        }
+        Some(cursor)
+    }
+
+    fn check_visit(&self, stop: usize) {
+        let mut seen = Vec::new();
+        let visit = |hit: Hit| {
+            seen.push(hit);
+            if seen.len() > stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        self.reader.for_each(self.query, visit).unwrap();
+        let mut expected = self.world.model.search(self.query);
+        expected.truncate(stop + 1);
+        assert_same(&seen, &expected, "for_each");
+    }
+
+    fn check_facets(&self, rng: &mut Rng) -> &'static str {
+        let disjunctive = rng.below(2) == 0;
+        let count = 1 + rng.below(4);
+        let facets = (0..count).filter_map(|i| self.asker.facet(rng, disjunctive || i == 2));
+        let facets: Vec<_> = facets.collect();
+        let (filter, model) = (&self.query.filter, &self.world.model);
+        let got = self.reader.facets(filter, &facets).unwrap();
+        let expected: Vec<_> = facets.iter().map(|facet| model.facet(filter, facet)).collect();
+        assert_same(&got, &expected, &format!("{facets:?}"));
+        if disjunctive { "disjunctive facets" } else { "facets" }
+    }
+
+    /// What documents hold.
+    fn check_documents(&self, rng: &mut Rng) {
+        let model = &self.world.model;
+        for _ in 0..20.min(model.hits.len()) {
+            let hit = *rng.pick(&model.hits);
+            let doc = &model.docs[model.place(hit)];
+            assert_same(&&*self.reader.payload(hit).unwrap(), &&doc.payload[..], "payload");
+            for field in &self.asker.readable {
+                let expected = &doc.values[model.field(&field.name)];
+                let got = self.reader.values(hit, &field.name).unwrap();
+                assert_same(&got, expected, &field.name);
+                let got = self.reader.value(hit, &field.name).unwrap();
+                assert_same(&got.as_ref(), &expected.first(), &field.name);
+            }
+        }
+    }
+
+    /// The text of a query asks the same.
+    fn check_text(&self) {
+        let mut query = parse_query(&self.query.to_string(), Some(self.reader.schema())).unwrap();
+        query.count = self.query.count;
+        self.check_page(&query);
+    }
+
+    /// Pages, by skip or by cursor, give all matches in order, none twice.
+    fn check_pages(&self, rng: &mut Rng) -> &'static str {
+        let by_cursor = rng.below(2) == 0;
+        let whole = Query { skip: 0, limit: None, ..self.query.clone() };
+        let expected = self.world.model.search(&whole);
+        let size = 1 + expected.len().div_ceil(1 + rng.below(6));
+        let mut page = Query { count: false, ..whole.limit(size as u64) };
+        let mut seen = Vec::new();
+        loop {
+            let hits = self.reader.search(&page).unwrap().hits;
+            let Some(last) = hits.last() else { break };
+            if by_cursor {
+                page.after = Some(self.reader.cursor(&page, *last).unwrap());
+            } else {
+                page.skip += hits.len() as u64;
+            }
+            seen.extend(hits);
+            assert!(seen.len() <= expected.len(), "pages overlap");
+        }
+        assert_same(&seen, &expected, "all pages");
+        if by_cursor { "pages by cursor" } else { "pages by skip" }
+    }
+}

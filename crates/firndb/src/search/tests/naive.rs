@@ -1,0 +1,348 @@
+//! A collection without structures: documents in a list, every question answered by looking at all
+//! of them. Slow, and simple enough to be believed; it shares no code with the engine, not even the
+//! comparison of values.
+
+use crate::search::query::{Cursor, Filter, Op, OrderBy, Query};
+use crate::search::schema::{Field, Type};
+use crate::search::value::{Value, timestamp_from_text};
+use crate::search::{Aggregate, Facet, FacetCounts, Group, GroupBy, Hit, Number};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// A document: for each field of the model its values, ascending and distinct.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Doc {
+    pub values: Vec<Vec<Value>>,
+    pub payload: Vec<u8>,
+}
+
+/// A collection: partitions in the order of their names, documents in theirs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    pub fields: Vec<Field>,
+    pub names: Vec<String>,
+    pub docs: Vec<Doc>,
+    /// Where each document is.
+    pub hits: Vec<Hit>,
+}
+
+impl Model {
+    pub fn new(fields: Vec<Field>, mut parts: Vec<(String, Vec<Doc>)>) -> Model {
+        parts.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut model = Model { fields, ..Model::default() };
+        for (partition, (name, docs)) in (0..).zip(parts) {
+            model.names.push(name);
+            model.hits.extend((0..docs.len() as u32).map(|doc| Hit { partition, doc }));
+            model.docs.extend(docs);
+        }
+        model
+    }
+
+    pub fn field(&self, name: &str) -> usize {
+        self.fields.iter().position(|f| f.name == name).unwrap()
+    }
+
+    /// The number of a hit in `docs`.
+    pub fn place(&self, hit: Hit) -> usize {
+        self.hits.binary_search(&hit).unwrap()
+    }
+
+    /// For each document whether it satisfies the filter.
+    pub fn satisfies(&self, filter: &Filter) -> Vec<bool> {
+        match filter {
+            Filter::All => vec![true; self.docs.len()],
+            Filter::Compare(f, op, v) => self.any(f, |x| matches_op(*op, compare(x, v))),
+            Filter::In(f, list) => self.any(f, |x| list.iter().any(|v| compare(x, v).is_eq())),
+            Filter::Between(f, low, high) => {
+                self.any(f, |x| compare(x, low).is_ge() && compare(x, high).is_le())
+            }
+            Filter::Prefix(f, start) => self.any(f, |x| bytes(x).starts_with(bytes(start))),
+            Filter::Exists(f) => self.any(f, |_| true),
+            Filter::And(parts) => self.join(parts, true, |a, b| a && b),
+            Filter::Or(parts) => self.join(parts, false, |a, b| a || b),
+            Filter::Not(part) => self.satisfies(part).into_iter().map(|held| !held).collect(),
+        }
+    }
+
+    fn any(&self, field: &str, holds: impl Fn(&Value) -> bool) -> Vec<bool> {
+        let i = self.field(field);
+        self.docs.iter().map(|doc| doc.values[i].iter().any(&holds)).collect()
+    }
+
+    fn join(&self, parts: &[Filter], start: bool, op: fn(bool, bool) -> bool) -> Vec<bool> {
+        let mut held = vec![start; self.docs.len()];
+        for part in parts {
+            let other = self.satisfies(part);
+            held.iter_mut().zip(other).for_each(|(a, b)| *a = op(*a, b));
+        }
+        held
+    }
+
+    /// Numbers of the documents that satisfy the filter, in document order.
+    pub fn matching(&self, filter: &Filter) -> Vec<usize> {
+        let held = self.satisfies(filter);
+        (0..held.len()).filter(|&i| held[i]).collect()
+    }
+
+    /// All matches of a query in its order; `after`, `skip` and `limit` are not applied.
+    pub fn ordered(&self, query: &Query) -> Vec<usize> {
+        let order = order(query);
+        let found = self.matching(&query.filter).into_iter();
+        let mut found: Vec<_> = found.map(|place| (self.keys(&order, place), place)).collect();
+        // The sort is stable: ties stay in document order.
+        found.sort_by(|a, b| compare_keys(&order, &a.0, &b.0));
+        found.into_iter().map(|(_, place)| place).collect()
+    }
+
+    fn keys(&self, order: &[&OrderBy], place: usize) -> Vec<Option<&Value>> {
+        let values = &self.docs[place].values;
+        order.iter().map(|key| values[self.field(&key.field)].first()).collect()
+    }
+
+    /// The page of a query.
+    pub fn search(&self, query: &Query) -> Vec<Hit> {
+        let mut found = self.ordered(query);
+        if let Some(cursor) = &query.after {
+            found.retain(|&place| self.is_after(query, cursor, place));
+        }
+        let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
+        found.into_iter().skip(query.skip as usize).take(limit).map(|i| self.hits[i]).collect()
+    }
+
+    fn is_after(&self, query: &Query, cursor: &Cursor, place: usize) -> bool {
+        let keys: Vec<Option<&Value>> = cursor.keys.iter().map(Option::as_ref).collect();
+        let hit = self.hits[place];
+        let order = order(query);
+        compare_keys(&order, &self.keys(&order, place), &keys)
+            .then_with(|| self.names[hit.partition as usize].cmp(&cursor.partition))
+            .then_with(|| hit.doc.cmp(&cursor.doc))
+            .is_gt()
+    }
+
+    pub fn cursor(&self, query: &Query, hit: Hit) -> Cursor {
+        let keys =
+            self.keys(&order(query), self.place(hit)).into_iter().map(Option::<&Value>::cloned);
+        let partition = self.names[hit.partition as usize].clone();
+        Cursor { keys: keys.collect(), partition, doc: hit.doc }
+    }
+
+    pub fn facet(&self, filter: &Filter, facet: &Facet) -> FacetCounts {
+        let filter = if facet.disjunctive { without(filter, &facet.field) } else { filter.clone() };
+        let field = self.field(&facet.field);
+        let mut counts: BTreeMap<Sorted, u64> = BTreeMap::new();
+        let mut missing = 0;
+        for place in self.matching(&filter) {
+            let values = &self.docs[place].values[field];
+            missing += u64::from(values.is_empty());
+            for value in values {
+                *counts.entry(Sorted(Some(value.clone()))).or_default() += 1;
+            }
+        }
+        let distinct = counts.len() as u64;
+        let mut values: Vec<_> = counts.into_iter().map(|(v, n)| (v.0.unwrap(), n)).collect();
+        values.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: ties by value
+        values.truncate(facet.top);
+        FacetCounts { field: facet.field.clone(), values, distinct, missing }
+    }
+
+    pub fn aggregate(&self, filter: &Filter, field: &str) -> Aggregate {
+        self.aggregate_of(&self.matching(filter), field)
+    }
+
+    fn aggregate_of(&self, places: &[usize], field: &str) -> Aggregate {
+        let i = self.field(field);
+        let values = || places.iter().flat_map(|&place| &self.docs[place].values[i]);
+        let count = values().count() as u64;
+        let sum = match self.fields[i].ty {
+            _ if count == 0 => None,
+            Type::I64 | Type::U64 => Some(Number::Int(values().map(integer).sum())),
+            Type::F64 => Some(Number::Float(self.sum_by_partition(places, i))),
+            _ => None,
+        };
+        let number = sum.map(|sum| match sum {
+            Number::Int(v) => v as f64,
+            Number::Float(v) => v,
+        });
+        let avg = number.map(|sum| sum / count as f64);
+        let min = values().min_by(|a, b| compare(a, b)).cloned();
+        let max = values().max_by(|a, b| compare(a, b)).cloned();
+        Aggregate { count, min, max, sum, avg }
+    }
+
+    /// Floats are added in document order within a partition, then partition by partition.
+    fn sum_by_partition(&self, places: &[usize], field: usize) -> f64 {
+        let same = |a: &usize, b: &usize| self.hits[*a].partition == self.hits[*b].partition;
+        let float = |value: &Value| match value {
+            Value::F64(v) => *v,
+            other => panic!("{other} is no float"),
+        };
+        let parts = places.chunk_by(same).map(|part| {
+            let values = part.iter().flat_map(|&place| &self.docs[place].values[field]);
+            values.fold(0.0, |sum, v| sum + float(v))
+        });
+        parts.fold(0.0, |sum, part| sum + part)
+    }
+
+    pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Vec<Group> {
+        let fields: Vec<usize> = by.fields.iter().map(|name| self.field(name)).collect();
+        let mut groups: BTreeMap<Vec<Sorted>, Vec<usize>> = BTreeMap::new();
+        for place in self.matching(filter) {
+            let mut keys = vec![Vec::new()];
+            for &field in &fields {
+                let values = &self.docs[place].values[field];
+                let none = [None];
+                let values: Vec<Option<&Value>> = match values.is_empty() {
+                    true => none.to_vec(),
+                    false => values.iter().map(Some).collect(),
+                };
+                let longer = keys.iter().flat_map(|key: &Vec<Sorted>| {
+                    values.iter().map(|v| [&key[..], &[Sorted(v.cloned())]].concat())
+                });
+                keys = longer.collect();
+            }
+            keys.into_iter().for_each(|key| groups.entry(key).or_default().push(place));
+        }
+        let group = |(key, places): (Vec<Sorted>, Vec<usize>)| Group {
+            key: key.into_iter().map(|v| v.0).collect(),
+            count: places.len() as u64,
+            aggregates: by.aggregates.iter().map(|f| self.aggregate_of(&places, f)).collect(),
+        };
+        groups.into_iter().map(group).collect()
+    }
+}
+
+/// The keys of a query's order; a field that comes again decides nothing and is left out.
+fn order(query: &Query) -> Vec<&OrderBy> {
+    let mut order: Vec<&OrderBy> = Vec::new();
+    for key in &query.order {
+        if order.iter().all(|known| known.field != key.field) {
+            order.push(key);
+        }
+    }
+    order
+}
+
+fn compare_keys(order: &[&OrderBy], a: &[Option<&Value>], b: &[Option<&Value>]) -> Ordering {
+    let mut orders = order.iter().zip(a.iter().zip(b)).map(|(key, pair)| match pair {
+        (Some(a), Some(b)) if key.descending => compare(b, a),
+        (Some(a), Some(b)) => compare(a, b),
+        (a, b) => a.is_none().cmp(&b.is_none()), // missing last in either direction
+    });
+    orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// The filter without the parts of its outermost `and` that are on `field` alone.
+fn without(filter: &Filter, field: &str) -> Filter {
+    if let Filter::And(parts) = filter {
+        return Filter::And(parts.iter().map(|p| without(p, field)).collect());
+    }
+    let names = names(filter);
+    let own = !names.is_empty() && names.iter().all(|name| *name == Some(field));
+    if own { Filter::All } else { filter.clone() }
+}
+
+/// The fields that the conditions of a filter are on; `None` for `all` and for empty lists.
+fn names(filter: &Filter) -> Vec<Option<&str>> {
+    match filter {
+        Filter::All => vec![None],
+        Filter::Compare(name, ..)
+        | Filter::In(name, _)
+        | Filter::Between(name, ..)
+        | Filter::Prefix(name, _)
+        | Filter::Exists(name) => vec![Some(name)],
+        Filter::And(parts) | Filter::Or(parts) if parts.is_empty() => vec![None],
+        Filter::And(parts) | Filter::Or(parts) => parts.iter().flat_map(names).collect(),
+        Filter::Not(part) => names(part),
+    }
+}
+
+fn matches_op(op: Op, order: Ordering) -> bool {
+    match op {
+        Op::Eq => order.is_eq(),
+        Op::Lt => order.is_lt(),
+        Op::Lte => order.is_le(),
+        Op::Gt => order.is_gt(),
+        Op::Gte => order.is_ge(),
+    }
+}
+
+/// A value with an order; no value comes last.
+#[derive(Clone, Debug)]
+struct Sorted(Option<Value>);
+
+impl Ord for Sorted {
+    fn cmp(&self, other: &Sorted) -> Ordering {
+        match (&self.0, &other.0) {
+            (Some(a), Some(b)) => compare(a, b),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        }
+    }
+}
+
+impl PartialOrd for Sorted {
+    fn partial_cmp(&self, other: &Sorted) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Sorted {
+    fn eq(&self, other: &Sorted) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Sorted {}
+
+/// Compares values of comparable types, numbers as the real numbers that they are.
+pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+        (Value::Timestamp(a), Value::Timestamp(b)) => a.cmp(b),
+        (Value::Timestamp(a), Value::Str(b)) => a.cmp(&timestamp_from_text(b).unwrap()),
+        (Value::F64(a), Value::F64(b)) => a.partial_cmp(b).unwrap(),
+        (Value::F64(a), b) => compare_float(*a, integer(b)),
+        (a, Value::F64(b)) => compare_float(*b, integer(a)).reverse(),
+        (Value::I64(_) | Value::U64(_), b) => integer(a).cmp(&integer(b)),
+        _ => bytes(a).cmp(bytes(b)),
+    }
+}
+
+fn compare_float(float: f64, integer: i128) -> Ordering {
+    // 64-bit integers are far inside this range, and casts within it are exact.
+    let whole = float.trunc().clamp(-1e30, 1e30) as i128;
+    whole.cmp(&integer).then_with(|| float.partial_cmp(&float.trunc()).unwrap())
+}
+
+fn integer(value: &Value) -> i128 {
+    match value {
+        Value::I64(v) => i128::from(*v),
+        Value::U64(v) => i128::from(*v),
+        other => panic!("{other} is no number"),
+    }
+}
+
+fn bytes(value: &Value) -> &[u8] {
+    match value {
+        Value::Str(v) => v.as_bytes(),
+        Value::Bytes(v) => v,
+        other => panic!("{other} is neither text nor bytes"),
+    }
+}
+
+#[test]
+fn numbers_compare_as_real_numbers() {
+    let two53 = 9_007_199_254_740_992i64;
+    for (a, b, expected) in [
+        (Value::I64(10), Value::F64(10.5), Ordering::Less),
+        (Value::I64(-10), Value::F64(-10.5), Ordering::Greater),
+        (Value::I64(two53 + 1), Value::F64(two53 as f64), Ordering::Greater),
+        (Value::U64(u64::MAX), Value::F64(18_446_744_073_709_551_616.0), Ordering::Less),
+        (Value::U64(0), Value::F64(f64::NEG_INFINITY), Ordering::Greater),
+        (Value::I64(-1), Value::U64(0), Ordering::Less),
+        (Value::F64(-0.0), Value::I64(0), Ordering::Equal),
+        (Value::F64(-0.5), Value::I64(0), Ordering::Less),
+    ] {
+        assert_eq!(compare(&a, &b), expected, "{a} and {b}");
+        assert_eq!(compare(&b, &a), expected.reverse(), "{b} and {a}");
+    }
+}

@@ -1,0 +1,216 @@
+//! Files on a shelf: a disk to read from, whose files a test can damage cheaply, and a small
+//! collection with a battery of questions that touch every structure in it.
+
+use super::{DIR, Store, store};
+use crate::disk::{Append, Disk, DiskRef, Map};
+use crate::search::query::{
+    all, and, asc, between, desc, eq, exists, gt, is_in, lt, lte, not, or, prefix,
+};
+use crate::search::{
+    Collection, Document, Facet, Field, Filter, GroupBy, Hit, PartitionBuilder, Payload, Query,
+    Reader, Roles, Schema, Type, Value,
+};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The files of a collection.
+pub(crate) type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// A disk that nobody writes to.
+#[derive(Debug)]
+struct Shelf(Files);
+
+fn read_only(path: &Path) -> Error {
+    Error::io("write to", path, io::ErrorKind::ReadOnlyFilesystem.into())
+}
+
+impl Disk for Shelf {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        Err(read_only(dir))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let paths = self.0.keys().filter(|path| path.parent() == Some(dir));
+        Ok(paths.map(|path| path.file_name().unwrap().to_str().unwrap().to_string()).collect())
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
+        Err(read_only(path))
+    }
+
+    fn map(&self, path: &Path) -> Result<Map> {
+        let missing = || Error::io("map", path, io::ErrorKind::NotFound.into());
+        Ok(Map::from_vec(self.0.get(path).ok_or_else(missing)?.clone()))
+    }
+
+    fn rename(&self, from: &Path, _: &Path) -> Result<()> {
+        Err(read_only(from))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        Err(read_only(path))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        Err(read_only(dir))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> {
+        Err(read_only(path))
+    }
+}
+
+/// Opens the collection that these files are.
+pub(crate) fn reader(files: &Files) -> Result<Reader> {
+    let disk: DiskRef = Arc::new(Shelf(files.clone()));
+    Ok(Collection::open_on(disk, Path::new(DIR))?.reader())
+}
+
+fn schema(payload: Payload) -> Schema {
+    let field = |name: &str, ty, roles| Field::new(name, ty, roles);
+    let fields = [
+        field("day", Type::Timestamp, Roles::FULL),
+        field("n", Type::I64, Roles::FULL).nullable(),
+        field("ratio", Type::F64, Roles::FILTERABLE.with(Roles::SORTABLE)),
+        field("word", Type::String, Roles::FILTERABLE.with(Roles::STORED)).multi(),
+        field("key", Type::Bytes, Roles::FILTERABLE),
+        field("on", Type::Bool, Roles::FILTERABLE).nullable(),
+        field("kept", Type::U64, Roles::STORED),
+    ];
+    Schema::new(fields).unwrap().payload(payload)
+}
+
+/// A schema with fewer fields.
+fn few() -> Schema {
+    let mut schema = schema(Payload::Raw);
+    schema.fields.retain(|field| ["n", "word", "day"].contains(&field.name.as_str()));
+    schema
+}
+
+fn values(n: u64) -> Vec<(&'static str, Value)> {
+    let mut values = vec![
+        ("day", Value::Timestamp((n / 20) as i64 * 86_400_000_000)),
+        ("ratio", Value::F64((n * 7 % 31) as f64 / 4.0)),
+        ("key", Value::Bytes(vec![(n % 60) as u8, 0xFF])),
+        ("kept", Value::U64(n)),
+    ];
+    if !n.is_multiple_of(3) {
+        values.push(("n", Value::I64((n as i64 * 37) % 101 - 50)));
+    }
+    if !n.is_multiple_of(5) {
+        values.push(("on", Value::Bool(n < 40 || n.is_multiple_of(2))));
+    }
+    values.extend((0..n % 4).map(|word| ("word", format!("w{}", (n * word) % 23).into())));
+    values
+}
+
+/// A partition with every form of postings that small partitions have.
+fn partition(schema: Schema, documents: u64) -> PartitionBuilder {
+    let mut builder = PartitionBuilder::new(schema.clone());
+    for n in 0..documents {
+        let mut document = Document::new();
+        for (name, value) in values(n) {
+            if schema.field(name).is_some() {
+                document.push(name, value);
+            }
+        }
+        builder.add(&document.payload(format!("payload {} of {documents}", n % 10))).unwrap();
+    }
+    builder
+}
+
+/// The files of a collection of five partitions.
+pub(crate) fn files() -> Files {
+    let Store { disk, collection } = store();
+    let zstd = Payload::Zstd { level: 3, dictionary: true };
+    let mut change = collection.change().unwrap();
+    change.put("a", partition(schema(Payload::Raw), 150)).unwrap();
+    change.put("b", partition(schema(zstd), 90)).unwrap();
+    let ordered = schema(Payload::Raw).order_by([desc("n"), asc("day")]).unwrap();
+    change.put("c", partition(ordered, 70)).unwrap();
+    // From four partitions on a set has catalogues of values.
+    change.put("d", partition(few(), 8)).unwrap();
+    change.put("e", partition(few(), 0)).unwrap();
+    change.commit().unwrap();
+    disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
+}
+
+/// A question and its name.
+type Question = (&'static str, fn(&Reader) -> Result<String>);
+
+fn count(reader: &Reader, filter: Filter) -> Result<String> {
+    reader.count(&filter).map(|n| n.to_string())
+}
+
+fn hits(reader: &Reader, query: Query) -> Result<String> {
+    reader.search(&query).map(|page| format!("{page:?}"))
+}
+
+fn facet(reader: &Reader, filter: Filter, field: &str, disjunctive: bool) -> Result<String> {
+    let facet = Facet { field: field.into(), top: 5, disjunctive };
+    reader.facets(&filter, &[facet]).map(|counts| format!("{counts:?}"))
+}
+
+fn groups(reader: &Reader, fields: [&str; 2], aggregate: &str) -> Result<String> {
+    let fields = fields.map(String::from).to_vec();
+    let by = GroupBy { fields, aggregates: vec![aggregate.into()] };
+    reader.group_by(&all(), &by).map(|groups| format!("{groups:?}"))
+}
+
+/// What `read` gives for some documents of every partition.
+fn documents<T: std::fmt::Debug>(
+    reader: &Reader,
+    read: impl Fn(Hit) -> Result<T>,
+) -> Result<String> {
+    let mut text = String::new();
+    for (partition, part) in (0..).zip(reader.partitions()) {
+        for doc in (0..part.documents).step_by(13) {
+            text += &format!("{:?} ", read(Hit { partition, doc })?);
+        }
+    }
+    Ok(text)
+}
+
+/// Questions that touch every structure.
+pub(crate) const BATTERY: [Question; 27] = [
+    ("partitions", |r| Ok(format!("{:?}", r.partitions()))),
+    ("all", |r| count(r, all())),
+    ("a word", |r| count(r, eq("word", "w7"))),
+    ("a rare word", |r| hits(r, Query::new(eq("word", "w21")))),
+    ("no such word", |r| count(r, eq("word", "w7x"))),
+    ("words", |r| count(r, is_in("word", ["w1", "w2", "w22"]))),
+    ("prefix", |r| count(r, prefix("word", "w2"))),
+    ("on", |r| count(r, eq("on", true))),
+    ("not on", |r| count(r, not(eq("on", true)))),
+    ("a key", |r| hits(r, Query::new(eq("key", vec![5u8, 0xFF])))),
+    ("keys", |r| count(r, lte("key", vec![30u8]))),
+    ("exists", |r| count(r, exists("n"))),
+    ("below", |r| count(r, lt("n", -20i64))),
+    ("a range", |r| hits(r, Query::new(between("n", -3i64, 11i64)))),
+    ("a day", |r| hits(r, Query::new(eq("day", "1970-01-03")).limit(9))),
+    ("and", |r| count(r, and([gt("ratio", 3.0), eq("on", true), not(eq("word", "w0"))]))),
+    ("or", |r| count(r, or([gt("ratio", 7.0), eq("day", "1970-01-02"), eq("word", "w4")]))),
+    ("order", |r| hits(r, Query::new(all()).order_by(desc("n")).order_by(asc("ratio")).limit(30))),
+    ("order of a few", |r| {
+        hits(r, Query::new(eq("on", false)).order_by(asc("ratio")).skip(3).limit(9).with_count())
+    }),
+    ("facet", |r| facet(r, gt("n", 0i64), "word", false)),
+    ("facet of keys", |r| facet(r, all(), "key", false)),
+    ("disjunctive facet", |r| facet(r, and([eq("on", true), gt("n", 0i64)]), "on", true)),
+    ("aggregate", |r| r.aggregate(&eq("on", true), "ratio").map(|a| format!("{a:?}"))),
+    ("groups", |r| groups(r, ["on", "day"], "n")),
+    ("payloads", |r| documents(r, |hit| r.payload(hit).map(|p| p.into_owned()))),
+    ("values", |r| documents(r, |hit| Ok((r.values(hit, "word")?, r.value(hit, "kept")?)))),
+    ("more values", |r| documents(r, |hit| Ok((r.value(hit, "n")?, r.value(hit, "ratio")?)))),
+];
+
+/// The answers to the whole battery.
+pub(crate) fn answers(files: &Files) -> Vec<Result<String>> {
+    match reader(files) {
+        Ok(reader) => BATTERY.iter().map(|(_, ask)| ask(&reader)).collect(),
+        Err(e) => vec![Err(e)],
+    }
+}

@@ -1,0 +1,333 @@
+//! Random collections: a schema, generators of values for each field, partitions of documents, and
+//! the model that must answer as the collection does.
+//!
+//! Most are small, so that many are seen. A few have one partition of more than 65,536 documents:
+//! only there are several chunks and the structures for large partitions reached.
+
+use super::naive::{Doc, Model, compare};
+use super::{Store, store};
+use crate::search::query::{OrderBy, Query, all, asc, desc};
+use crate::search::schema::{Field, Payload, Roles, Schema, Type};
+use crate::search::testing::Rng;
+use crate::search::value::Value;
+use crate::search::{Document, PartitionBuilder};
+use std::fmt::Write;
+
+/// A collection on a simulated disk, and its model.
+pub(crate) struct World {
+    pub plan: Plan,
+    pub store: Store,
+    pub model: Model,
+}
+
+/// What partitions are made of.
+pub(crate) struct Plan {
+    pub schema: Schema,
+    /// One for each field: of the schema, or those that documents will bring.
+    pub sources: Vec<Source>,
+    pub sizes: Vec<usize>,
+    /// Payloads of up to so many bytes.
+    pub payload: usize,
+    /// Some partitions do not know the fields that none of their documents has.
+    pub forgetful: bool,
+}
+
+/// Where the values of a field come from.
+pub(crate) struct Source {
+    pub field: Field,
+    /// Distinct values, ascending.
+    pub pool: Vec<Value>,
+    habit: Habit,
+    /// Documents without a value, in 100.
+    missing: usize,
+    /// Values of a document at most.
+    most: usize,
+}
+
+/// How documents choose from the pool.
+#[derive(Clone, Copy, Debug)]
+enum Habit {
+    Uniform,
+    /// The first values of the pool are much more frequent.
+    Skewed,
+    /// Documents next to each other mostly share the value.
+    Runs,
+    /// Almost all documents have the first value.
+    Rare,
+    /// Ascending with the document number.
+    Rising,
+}
+
+impl World {
+    pub fn new(rng: &mut Rng, big: bool) -> World {
+        let plan = Plan::new(rng, big);
+        World::of(plan, rng)
+    }
+
+    pub fn of(plan: Plan, rng: &mut Rng) -> World {
+        let store = store();
+        let mut parts = Vec::new();
+        let mut change = store.collection.change().unwrap();
+        for (n, &size) in plan.sizes.iter().enumerate() {
+            let name = format!("{}{n}", rng.pick(&["p", "part-", "P.", "2013-", "_"]));
+            let (builder, docs) = plan.partition(rng, size);
+            change.put(&name, builder).unwrap();
+            parts.push((name, docs));
+        }
+        change.commit().unwrap();
+        let model = Model::new(plan.fields(), parts);
+        World { plan, store, model }
+    }
+
+    /// The schema and the sizes in words, for messages.
+    pub fn describe(&self) -> String {
+        let mut text = format!("partitions {:?} of {:?}\n", self.plan.sizes, self.model.names);
+        for source in &self.plan.sources {
+            let Source { field, pool, habit, missing, most } = source;
+            let (distinct, roles) = (pool.len(), field.roles);
+            let _ = writeln!(
+                text,
+                "{} {}: {distinct} values, {habit:?}, {missing}% missing, at most {most}, {roles:?}",
+                field.name,
+                field.ty.name()
+            );
+        }
+        let Schema { dynamic, order, payload, .. } = &self.plan.schema;
+        let _ = writeln!(text, "dynamic {dynamic:?}, order {order:?}, payload {payload:?}");
+        text
+    }
+}
+
+impl Plan {
+    pub fn new(rng: &mut Rng, big: bool) -> Plan {
+        let dynamic = (rng.below(6) == 0).then(|| match rng.below(3) {
+            0 => Roles::FULL,
+            1 => Roles::FILTERABLE,
+            _ => Roles::FILTERABLE.with(Roles::STORED),
+        });
+        let most_values = if big { 100_000 } else { 2_000 };
+        let mut sources: Vec<Source> = (0..1 + rng.below(if big { 4 } else { 9 }))
+            .map(|i| Source::new(rng, format!("f{i}"), dynamic, most_values))
+            .collect();
+        if big {
+            sources.push(Source::wide(rng, dynamic));
+        }
+        let sizes = sizes(rng, big);
+        let payload = if big { rng.below(3) } else { *rng.pick(&[0, 10, 100, 2_000]) };
+        let form = match rng.below(4) {
+            0 => {
+                let level = 1 + rng.below(3) as i32;
+                Payload::Zstd { level, dictionary: rng.below(2) == 0 }
+            }
+            _ => Payload::Raw,
+        };
+        let schema = match dynamic {
+            Some(roles) => Schema::dynamic(roles),
+            None => Schema::new(sources.iter().map(|s| s.field.clone())).unwrap(),
+        };
+        let order = document_order(rng, &sources);
+        let schema = schema.payload(form).order_by(order).unwrap();
+        Plan { schema, sources, sizes, payload, forgetful: true }
+    }
+
+    pub fn fields(&self) -> Vec<Field> {
+        self.sources.iter().map(|s| s.field.clone()).collect()
+    }
+
+    /// A partition of `size` documents, and the documents as it will number them.
+    pub fn partition(&self, rng: &mut Rng, size: usize) -> (PartitionBuilder, Vec<Doc>) {
+        let docs: Vec<Doc> = (0..size).map(|n| self.document(rng, n, size)).collect();
+        let schema = self.known_schema(&docs);
+        let builder = self.build(schema.clone(), rng, &docs);
+        (builder, self.in_order(&schema, docs))
+    }
+
+    /// A builder that was given these documents.
+    pub fn build(&self, schema: Schema, rng: &mut Rng, docs: &[Doc]) -> PartitionBuilder {
+        let mut builder = PartitionBuilder::new(schema);
+        for doc in docs {
+            builder.add(&self.spell(rng, doc)).unwrap();
+        }
+        assert_eq!(builder.len() as usize, docs.len());
+        builder
+    }
+
+    /// The schema of a partition with these documents.
+    fn known_schema(&self, docs: &[Doc]) -> Schema {
+        let mut schema = self.schema.clone();
+        let brought = |name: &str| {
+            let i = self.sources.iter().position(|s| s.field.name == name).unwrap();
+            docs.iter().any(|doc| !doc.values[i].is_empty())
+        };
+        if schema.is_dynamic() || (self.forgetful && docs.len() % 2 == 1) {
+            schema.order.retain(|key| brought(&key.field));
+            schema.fields.retain(|field| brought(&field.name));
+        }
+        schema
+    }
+
+    /// The documents in the order in which a partition of this schema keeps them.
+    pub fn in_order(&self, schema: &Schema, docs: Vec<Doc>) -> Vec<Doc> {
+        let model = Model::new(self.fields(), vec![(String::new(), docs)]);
+        let order = model.ordered(&Query { order: schema.order.clone(), ..Query::new(all()) });
+        order.into_iter().map(|i| model.docs[i].clone()).collect()
+    }
+
+    fn document(&self, rng: &mut Rng, n: usize, size: usize) -> Doc {
+        let mut values = Vec::new();
+        for source in &self.sources {
+            values.push(source.values(rng, n, size));
+        }
+        let length = rng.below(self.payload + 1);
+        let word: Vec<u8> = (0..1 + length / 8).map(|_| rng.next() as u8).collect();
+        let payload = word.iter().cycle().take(length).copied().collect();
+        Doc { values, payload }
+    }
+
+    /// The document as a careless user might give it: repeated values, numbers of another type.
+    fn spell(&self, rng: &mut Rng, doc: &Doc) -> Document {
+        let mut document = Document::new().payload(doc.payload.clone());
+        for (source, values) in self.sources.iter().zip(&doc.values) {
+            let name = source.field.name.as_str();
+            let careless = !self.schema.is_dynamic() && rng.below(8) == 0;
+            for value in values.iter().rev() {
+                document.push(name, if careless { respelled(value) } else { value.clone() });
+            }
+            if source.field.multi && careless {
+                values.iter().for_each(|value| document.push(name, value.clone()));
+            }
+        }
+        document
+    }
+}
+
+/// The same value in another type, if there is one.
+fn respelled(value: &Value) -> Value {
+    match value {
+        Value::I64(v) if *v >= 0 => Value::U64(*v as u64),
+        Value::U64(v) if i64::try_from(*v).is_ok() => Value::I64(*v as i64),
+        Value::I64(v) if (*v as f64) as i128 == i128::from(*v) => Value::F64(*v as f64),
+        Value::F64(v) if *v == 0.0 => Value::F64(-0.0),
+        Value::F64(v) if v.trunc() == *v && v.abs() < 1e15 => Value::I64(*v as i64),
+        Value::Bytes(v) => String::from_utf8(v.clone()).map_or(value.clone(), Value::Str),
+        other => other.clone(),
+    }
+}
+
+impl Source {
+    fn new(rng: &mut Rng, name: String, dynamic: Option<Roles>, most_values: usize) -> Source {
+        let ty = *rng.pick(&Type::ALL);
+        let roles = dynamic.unwrap_or_else(|| match rng.below(8) {
+            0 => Roles::SORTABLE,
+            1 => Roles::STORED,
+            2 | 3 => Roles::FILTERABLE,
+            4 => Roles::FILTERABLE.with(Roles::STORED),
+            5 => Roles::FILTERABLE.with(Roles::SORTABLE),
+            _ => Roles::FULL,
+        });
+        let mut field = Field::new(name, ty, roles);
+        let multi = !roles.sortable && (dynamic.is_some() || rng.below(2) == 0);
+        if multi {
+            field = field.multi();
+        } else if dynamic.is_some() || rng.below(2) == 0 {
+            field = field.nullable();
+        }
+        let cardinality = *rng.pick(&[1, 2, 3, 10, 60, 300, most_values]);
+        let count = 1 + rng.below(cardinality);
+        let missing = if field.nullable { *rng.pick(&[0, 0, 5, 50, 99, 100]) } else { 0 };
+        let most = if multi { *rng.pick(&[1, 2, 5, 30]) } else { 1 };
+        let habits = [Habit::Uniform, Habit::Skewed, Habit::Runs, Habit::Rare, Habit::Rising];
+        Source { field, pool: pool(rng, ty, count), habit: *rng.pick(&habits), missing, most }
+    }
+
+    /// A field of which every document has one of many fixed-width values: with more than 65,536
+    /// documents it gets checkpoints for wide ranges.
+    fn wide(rng: &mut Rng, dynamic: Option<Roles>) -> Source {
+        let ty = *rng.pick(&[Type::I64, Type::U64, Type::F64, Type::Timestamp]);
+        let mut field = Field::new("wide", ty, dynamic.unwrap_or(Roles::FULL));
+        if let Some(roles) = dynamic {
+            field = if roles.sortable { field.nullable() } else { field.multi() };
+        }
+        let more = *rng.pick(&[10, 1_000, 100_000]);
+        let count = 65 + rng.below(more);
+        let habit = *rng.pick(&[Habit::Uniform, Habit::Skewed, Habit::Uniform]);
+        Source { field, pool: pool(rng, ty, count), habit, missing: 0, most: 1 }
+    }
+
+    /// The values of document `n` of `size`: ascending, distinct.
+    fn values(&self, rng: &mut Rng, n: usize, size: usize) -> Vec<Value> {
+        if rng.below(100) < self.missing {
+            return Vec::new();
+        }
+        let count = if self.field.multi { rng.below(self.most + 1) } else { 1 };
+        let mut picks: Vec<usize> = (0..count).map(|_| self.pick(rng, n, size)).collect();
+        picks.sort_unstable();
+        picks.dedup();
+        picks.into_iter().map(|i| self.pool[i].clone()).collect()
+    }
+
+    fn pick(&self, rng: &mut Rng, n: usize, size: usize) -> usize {
+        let distinct = self.pool.len();
+        match self.habit {
+            Habit::Uniform => rng.below(distinct),
+            Habit::Skewed => {
+                let most = 1 + rng.below(distinct);
+                rng.below(most)
+            }
+            Habit::Runs if rng.below(50) == 0 => rng.below(distinct),
+            Habit::Runs => (n / 97).wrapping_mul(7) % distinct,
+            Habit::Rare if rng.below(40) == 0 => rng.below(distinct),
+            Habit::Rare => 0,
+            Habit::Rising => n * distinct / size,
+        }
+    }
+}
+
+/// Up to `count` distinct values, ascending, as a partition gives them back.
+fn pool(rng: &mut Rng, ty: Type, count: usize) -> Vec<Value> {
+    let dense = rng.below(2) == 0;
+    let start = rng.below(1_000) as i64 - 500;
+    let step = *rng.pick(&[1, 1, 3, 1_000_000]);
+    let mut value = |i: usize| {
+        let number = start + i as i64 * step;
+        match (ty, rng.value(ty)) {
+            (Type::I64, _) if dense => Value::I64(number),
+            (Type::U64, _) if dense => Value::U64(number.unsigned_abs()),
+            (Type::F64, _) if dense => Value::F64(number as f64 / 4.0),
+            (Type::Timestamp, _) if dense => Value::Timestamp(number * 3_600_000_000),
+            (_, Value::F64(0.0)) => Value::F64(0.0), // of either sign
+            (_, Value::Str(text)) if count > 100 => Value::Str(format!("{text}{i}")),
+            (_, Value::Bytes(bytes)) if count > 100 => {
+                Value::Bytes([&bytes[..], i.to_string().as_bytes()].concat())
+            }
+            (_, value) => value,
+        }
+    };
+    let mut pool: Vec<Value> = (0..count).map(&mut value).collect();
+    pool.sort_by(compare);
+    pool.dedup_by(|a, b| compare(a, b).is_eq());
+    pool
+}
+
+fn sizes(rng: &mut Rng, big: bool) -> Vec<usize> {
+    if big {
+        return vec![66_000 + rng.below(75_000)];
+    }
+    let most = *rng.pick(&[1, 2, 65, 200, 700, 3_000]);
+    (0..1 + rng.below(9)).map(|_| rng.below(most + 1)).collect()
+}
+
+fn document_order(rng: &mut Rng, sources: &[Source]) -> Vec<OrderBy> {
+    let sortable: Vec<&Source> = sources.iter().filter(|s| s.field.roles.sortable).collect();
+    if sortable.is_empty() || rng.below(3) > 0 {
+        return Vec::new();
+    }
+    let mut order: Vec<OrderBy> = Vec::new();
+    for _ in 0..1 + rng.below(2) {
+        let name = &rng.pick(&sortable).field.name;
+        if order.iter().all(|key| key.field != *name) {
+            order.push(if rng.below(2) == 0 { asc(name) } else { desc(name) });
+        }
+    }
+    order
+}
