@@ -80,16 +80,24 @@ const PLAIN: TableStyle = TableStyle::new()
 pub struct Grid {
     headers: Vec<String>,
     rows: Vec<Vec<String>>,
+    /// Characters of a cell at most.
+    limit: usize,
 }
 
 impl Grid {
     pub fn new(headers: impl IntoIterator<Item = impl Display>) -> Grid {
-        let headers = headers.into_iter().map(|header| visible(&header.to_string())).collect();
-        Grid { headers, rows: Vec::new() }
+        let headers = headers.into_iter().map(|header| visible(&header.to_string(), 60)).collect();
+        Grid { headers, rows: Vec::new(), limit: 60 }
+    }
+
+    /// Shows cells whole, however long they are.
+    pub fn whole(mut self) -> Grid {
+        self.limit = usize::MAX;
+        self
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().map(|text| visible(&text)).collect());
+        self.rows.push(cells.into_iter().map(|text| visible(&text, self.limit)).collect());
     }
 }
 
@@ -126,11 +134,11 @@ fn is_number(text: &str) -> bool {
         && unit.chars().all(|c| c.is_ascii_alphabetic() || c == '%')
 }
 
-/// Text fit for a cell: one line, no control characters, at most 60 characters.
-fn visible(text: &str) -> String {
+/// Text fit for a cell: one line, no control characters, at most `limit` characters.
+fn visible(text: &str, limit: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(80));
     for (i, c) in text.chars().enumerate() {
-        if i == 60 {
+        if i == limit {
             shown.push_str("...");
             break;
         }
@@ -242,8 +250,8 @@ mod tests {
 
     #[test]
     fn cells_hold_one_line_without_control_characters() {
-        assert_eq!(visible("a\nb\x1b[31m"), "a\\nb\\u{1b}[31m");
-        assert_eq!(visible(&"x".repeat(100)).len(), 63);
+        assert_eq!(visible("a\nb\x1b[31m", 60), "a\\nb\\u{1b}[31m");
+        assert_eq!(visible(&"x".repeat(100), 60).len(), 63);
     }
 
     #[test]

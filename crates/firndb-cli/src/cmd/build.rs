@@ -110,7 +110,8 @@ fn fill(args: &Args, dir: &Path, load: Load, chosen: &Chosen) -> Result<(Parts, 
 }
 
 /// The partition that a document belongs to. Partition names have letters, digits, `.`, `_` and `-`
-/// only and do not begin with a dot; values that differ in other characters alone share a partition, which harms nothing.
+/// only and do not begin with a dot; values that differ in other characters alone share a
+/// partition, which harms nothing.
 fn partition_of(args: &Args, document: &Document) -> String {
     let Some(field) = &args.partition_by else { return args.partition.clone() };
     let values = document.fields().filter(|(name, _)| name == field);

@@ -2,7 +2,7 @@
 
 use crate::failure::Result;
 use crate::output::{Grid, Out, size};
-use firndb::{Error, Inspection};
+use firndb::{Error, InspectedItem, Inspection};
 use serde_json::{Map, Value as Json, json};
 use std::path::PathBuf;
 
@@ -11,6 +11,9 @@ use std::path::PathBuf;
 pub struct Args {
     /// A partition file or a set of partitions (a file in the directory of a collection).
     file: PathBuf,
+    /// List the sections of the file too.
+    #[arg(long)]
+    sections: bool,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
@@ -23,12 +26,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if json {
         out.json(&as_json(&seen))?;
     } else {
-        print(&mut out, &seen)?;
+        print(&mut out, &seen, args.sections)?;
     }
     Ok(out.finish()?)
 }
 
-fn print(out: &mut Out, seen: &Inspection) -> Result<()> {
+fn print(out: &mut Out, seen: &Inspection, sections: bool) -> Result<()> {
     out.line(format!("{}, version {}, {}", seen.kind, seen.version, size(seen.bytes)))?;
     out.line(format!("content id: {}", seen.content))?;
     for (name, value) in &seen.facts {
@@ -36,14 +39,12 @@ fn print(out: &mut Out, seen: &Inspection) -> Result<()> {
     }
     let share = |bytes: u64| format!("{:.1} %", bytes as f64 * 100.0 / seen.bytes.max(1) as f64);
     if !seen.items.is_empty() {
-        let mut grid = Grid::new(["name", "size", "share", "what it is"]);
-        for item in &seen.items {
-            let facts = item.facts.iter().map(|(name, value)| format!("{name} {value}"));
-            let facts = facts.collect::<Vec<String>>().join(", ");
-            grid.row([item.name.clone(), size(item.bytes), share(item.bytes), facts]);
-        }
-        out.line(format!("\n{grid}"))?;
+        out.line(format!("\n{}", items_as_table(&seen.items)))?;
     }
+    if !sections {
+        return Ok(());
+    }
+    let share = |bytes: u64| format!("{:.1} %", bytes as f64 * 100.0 / seen.bytes.max(1) as f64);
     let mut grid = Grid::new(["section", "offset", "size", "share"]);
     for section in &seen.sections {
         let offset = section.offset.to_string();
@@ -51,6 +52,26 @@ fn print(out: &mut Out, seen: &Inspection) -> Result<()> {
     }
     out.line(format!("\n{grid}"))?;
     Ok(())
+}
+
+/// A row an item, a column a fact.
+fn items_as_table(items: &[InspectedItem]) -> Grid {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in items.iter().flat_map(|item| &item.facts) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let mut grid = Grid::new(["name", "size"].iter().chain(&names)).whole();
+    for item in items {
+        let fact = |name: &&str| {
+            let found = item.facts.iter().find(|(known, _)| known == name);
+            found.map_or(String::new(), |(_, value)| value.clone())
+        };
+        let head = [item.name.clone(), size(item.bytes)];
+        grid.row(head.into_iter().chain(names.iter().map(fact)));
+    }
+    grid
 }
 
 fn as_json(seen: &Inspection) -> Json {

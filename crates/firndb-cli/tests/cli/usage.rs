@@ -64,6 +64,8 @@ fn files_are_inspected_and_verified() {
     let names: Vec<_> = seen[0]["items"].as_array().unwrap().iter().map(|i| &i["name"]).collect();
     assert!(names.iter().any(|name| *name == "price"), "{names:?}");
     assert!(place.firn(&format!("inspect c/{partition}")).ok().out.contains("price"));
+    let sections = place.firn(&format!("inspect c/{partition} --sections")).ok().out;
+    assert!(sections.contains("price: column"), "{sections}");
     place.firn("inspect c").fails(2, "firn search stats");
     place.firn("inspect data.csv").fails(6, "data.csv");
 
