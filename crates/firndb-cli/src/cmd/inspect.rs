@@ -37,7 +37,6 @@ fn print(out: &mut Out, seen: &Inspection, sections: bool) -> Result<()> {
     for (name, value) in &seen.facts {
         out.line(format!("{name}: {value}"))?;
     }
-    let share = |bytes: u64| format!("{:.1} %", bytes as f64 * 100.0 / seen.bytes.max(1) as f64);
     if !seen.items.is_empty() {
         out.line(format!("\n{}", items_as_table(&seen.items)))?;
     }

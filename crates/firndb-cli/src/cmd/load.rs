@@ -29,7 +29,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
     /// Keep documents in this order: "FIELD [desc], ..."; queries in the same order stop early.
-    #[arg(long, value_name = "ORDER")]
+    #[arg(long, allow_hyphen_values = true, value_name = "ORDER")]
     pub order: Option<String>,
     /// What to do about a row that does not fit.
     #[arg(long, value_enum, default_value_t)]

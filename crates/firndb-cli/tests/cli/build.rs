@@ -166,3 +166,48 @@ fn what_exceeds_the_memory_becomes_further_partitions() {
     // Nothing is left of the files that waited.
     assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 3);
 }
+
+#[test]
+fn rows_after_the_sample_are_checked_against_the_inferred_schema() {
+    let place = Place::new();
+    let mut rows = "n\n".to_string() + &"1\n".repeat(100_001);
+    rows += "\"\"\n1.5\n";
+    place.write("data.csv", &rows);
+    let run = place.firn("search build data.csv -o c").fails(2, "data.csv:100004: column `n`");
+    assert!(run.err.contains("`1.5` is not of type i64") && run.err.contains("--schema"));
+    let run = place.firn("search build data.csv --infer").fails(2, "data.csv:100004");
+    place.write("schema.toml", run.out.replace("i64", "f64"));
+    place.firn("search build data.csv -o c --schema schema.toml").ok();
+    assert_eq!(place.firn("search count c 'n > 1'").ok().out, "1\n");
+
+    let rows = "{\"n\":1}\n".repeat(100_001) + "{\"n\":1,\"m\":2}\n";
+    place.write("data.jsonl", rows);
+    place.firn("search build data.jsonl -o d").fails(2, "data.jsonl:100002: column `m`");
+}
+
+#[test]
+fn order_nulls_and_separators_are_chosen() {
+    let place = Place::new();
+    place.write("data.csv", "id;name;t\n2;b;x/y\n1;?;\n3;a;y\n".replace(';', ","));
+    let schema = "[fields]\nid = \"i64 full\"\nname = \"string full nullable\"\n\
+                  t = \"string filterable stored multi\"\n";
+    place.write("schema.toml", schema);
+    let options = "--schema schema.toml --null ? --separator /";
+    place.firn(&format!("search build data.csv -o c {options} --order '-id'")).ok();
+    let out = place.firn("search export c --separator /").ok().out;
+    assert_eq!(out, "id,name,t\n3,a,y\n2,b,x/y\n1,,\n");
+    let run = place.firn(&format!("search build data.csv -o d {options} --order 'id, nam'"));
+    assert!(run.fails(2, "`name`").err.contains("^^^"));
+}
+
+#[test]
+fn a_truncated_archive_is_an_error_that_names_the_file() {
+    let place = Place::new();
+    let packed = gzip(&csv());
+    place.write("data.csv.gz", &packed[..packed.len() / 2]);
+    place.firn("search build data.csv.gz -o c").fails(8, "data.csv.gz: cannot read");
+    let packed = zstd::encode_all(csv().as_bytes(), 1).unwrap();
+    place.write("data.csv.zst", &packed[..packed.len() - 1]);
+    place.firn("search build data.csv.zst -o c").fails(8, "data.csv.zst: cannot read");
+    assert!(!place.path("c").exists());
+}
