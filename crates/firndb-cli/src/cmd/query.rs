@@ -175,7 +175,8 @@ fn columns_that_fit(headers: &[String], rows: &[Vec<String>], width: usize) -> u
     let mut used = 0;
     for (i, header) in headers.iter().enumerate() {
         let cells = rows.iter().map(|row| row[i].chars().count().min(63)).max().unwrap_or(0);
-        used += cells.max(header.chars().count()) + 2;
+        // One column of padding on either side, and one between.
+        used += cells.max(header.chars().count()) + 3;
         if used > width {
             return i.max(1);
         }
