@@ -89,8 +89,44 @@ impl<'a> Packed<'a> {
 
     /// Appends numbers `start..end` to `out`.
     pub(crate) fn decode(&self, start: usize, end: usize, out: &mut Vec<u32>) {
-        out.extend((start..end).map(|i| self.get(i)));
+        let head = end.min(start.next_multiple_of(GROUP));
+        out.extend((start..head).map(|i| self.get(i)));
+        let mut at = head;
+        while at + GROUP <= end {
+            out.extend_from_slice(&self.group(at / GROUP));
+            at += GROUP;
+        }
+        out.extend((at..end).map(|i| self.get(i)));
     }
+
+    /// Numbers `8 g .. 8 g + 8`, which occupy whole bytes. Each width has code of its own, in which all shifts are
+    /// constants.
+    #[inline(always)]
+    fn group(&self, g: usize) -> [u32; GROUP] {
+        macro_rules! widths {
+            ($($bits:literal)*) => {
+                match self.bits {
+                    $($bits => unpack::<$bits, { $bits + 8 }>(self.bytes, g),)*
+                    _ => [0; GROUP],
+                }
+            };
+        }
+        widths!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
+    }
+}
+
+/// Numbers that are unpacked at a time.
+const GROUP: usize = 8;
+
+#[inline(always)]
+fn unpack<const BITS: usize, const WINDOW: usize>(bytes: &[u8], group: usize) -> [u32; GROUP] {
+    let start = group * BITS;
+    let Some(window) = bytes.get(start..start + WINDOW) else { return [0; GROUP] };
+    let mut out = [0; GROUP];
+    for (i, v) in out.iter_mut().enumerate() {
+        *v = (u64_at(window, i * BITS / 8) >> (i * BITS % 8) & ((1 << BITS) - 1)) as u32;
+    }
+    out
 }
 
 #[cfg(test)]

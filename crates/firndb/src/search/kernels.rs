@@ -37,11 +37,10 @@ macro_rules! dispatch {
     };
 }
 
+/// The words of a mapped bitset; a rest of less than 8 bytes is left out.
 #[inline(always)]
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    bytes
-        .chunks_exact(8)
-        .map(|b| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
+fn words(bytes: &[u8]) -> &[[u8; 8]] {
+    bytes.as_chunks().0
 }
 
 dispatch! {
@@ -77,47 +76,68 @@ dispatch! {
     and_not(bits: &mut [u64], with: &[u64]) -> () = and_not_body
 }
 
+// The bodies are loops without closures: a closure would be compiled on its own, without the features.
+
 #[inline(always)]
 fn count_body(bits: &[u64]) -> u64 {
-    bits.iter().map(|w| u64::from(w.count_ones())).sum()
+    let mut sum = 0;
+    for word in bits {
+        sum += u64::from(word.count_ones());
+    }
+    sum
 }
 
 #[inline(always)]
 fn count_and_body(bits: &[u64], with: &[u8]) -> u64 {
-    bits.iter().zip(words(with)).map(|(a, b)| u64::from((a & b).count_ones())).sum()
+    let mut sum = 0;
+    for (a, b) in bits.iter().zip(words(with)) {
+        sum += u64::from((a & u64::from_le_bytes(*b)).count_ones());
+    }
+    sum
 }
 
 #[inline(always)]
 fn or_bytes_body(bits: &mut [u64], with: &[u8]) {
-    bits.iter_mut().zip(words(with)).for_each(|(a, b)| *a |= b);
+    for (a, b) in bits.iter_mut().zip(words(with)) {
+        *a |= u64::from_le_bytes(*b);
+    }
 }
 
 #[inline(always)]
 fn and_bytes_body(bits: &mut [u64], with: &[u8]) {
     let n = (with.len() / 8).min(bits.len());
-    let (head, tail) = bits.split_at_mut(n);
-    head.iter_mut().zip(words(with)).for_each(|(a, b)| *a &= b);
-    tail.fill(0);
+    for (a, b) in bits.iter_mut().zip(words(with)) {
+        *a &= u64::from_le_bytes(*b);
+    }
+    bits[n..].fill(0);
 }
 
 #[inline(always)]
 fn and_not_bytes_body(bits: &mut [u64], with: &[u8]) {
-    bits.iter_mut().zip(words(with)).for_each(|(a, b)| *a &= !b);
+    for (a, b) in bits.iter_mut().zip(words(with)) {
+        *a &= !u64::from_le_bytes(*b);
+    }
 }
 
 #[inline(always)]
 fn or_body(bits: &mut [u64], with: &[u64]) {
-    bits.iter_mut().zip(with).for_each(|(a, b)| *a |= b);
+    for (a, b) in bits.iter_mut().zip(with) {
+        *a |= b;
+    }
 }
 
 #[inline(always)]
 fn and_body(bits: &mut [u64], with: &[u64]) {
-    bits.iter_mut().zip(with).for_each(|(a, b)| *a &= b);
+    for (a, b) in bits.iter_mut().zip(with) {
+        *a &= b;
+    }
 }
 
 #[inline(always)]
 fn and_not_body(bits: &mut [u64], with: &[u64]) {
-    bits.iter_mut().zip(with).for_each(|(a, b)| *a &= !b);
+    for (a, b) in bits.iter_mut().zip(with) {
+        *a &= !b;
+    }
 }
 
 /// Sets bits `start..end`, as far as `bits` has them.

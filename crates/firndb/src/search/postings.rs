@@ -157,8 +157,11 @@ impl<'a> Postings<'a> {
         let (first, last) = pieces.documents;
         kernels::set_range(bits, first, last.min(self.documents));
         let (s, e) = pieces.slice;
-        for i in s..e.min(self.slices.len()) {
-            set(bits, self.slices.get(i));
+        let mut docs = Vec::with_capacity(BLOCK);
+        for at in (s..e.min(self.slices.len())).step_by(BLOCK) {
+            docs.clear();
+            self.slices.decode(at, e.min(self.slices.len()).min(at + BLOCK), &mut docs);
+            docs.iter().for_each(|&doc| set(bits, doc));
         }
         for x in pieces.exceptions.0..pieces.exceptions.1 {
             let runs = self.runs_at(x);
