@@ -78,21 +78,33 @@ pub(crate) fn publish<T>(
     path: &Path,
     write: impl FnOnce(&mut dyn Append) -> Result<T>,
 ) -> Result<T> {
-    let temporary = temporary(path)?;
+    let value = stage(disk, path, write, |_| path.to_path_buf())?;
+    disk.sync_dir(parent(path))?;
+    Ok(value)
+}
+
+/// [`publish`] without its last step, for several files that become visible together: each is whole
+/// and durable, but its name is not until the caller syncs the directory. `name` chooses the final
+/// name, in the directory of `working`, once the content is known.
+pub(crate) fn stage<T>(
+    disk: &dyn Disk,
+    working: &Path,
+    write: impl FnOnce(&mut dyn Append) -> Result<T>,
+    name: impl FnOnce(&T) -> PathBuf,
+) -> Result<T> {
+    let temporary = temporary(working)?;
     let mut file = create_anew(disk, &temporary)?;
     // `file` lives until the end: its lock keeps others from taking the temporary for a leftover.
     let written = write(&mut *file).and_then(|value| {
         file.sync()?;
-        disk.rename(&temporary, path)?;
+        disk.rename(&temporary, &name(&value))?;
         Ok(value)
     });
     if written.is_err() {
         // Best effort: the first error is the one to report.
         let _ = disk.remove(&temporary);
     }
-    let value = written?;
-    disk.sync_dir(parent(path))?;
-    Ok(value)
+    written
 }
 
 /// The name under which `path` is written: `.NAME.tmp` beside it.

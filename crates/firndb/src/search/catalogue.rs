@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 /// With fewer partitions their dictionaries are as fast.
-const MIN_PARTITIONS: usize = 4;
+pub(crate) const MIN_PARTITIONS: usize = 4;
 /// Distinct values of a field over all partitions, beyond which its values are not catalogued.
 const MAX_VALUES: usize = 1 << 16;
 const ABSENT: u32 = u32::MAX;

@@ -217,12 +217,14 @@ pub(crate) struct LeadCursor {
     interval: usize,
     cursor: Option<Cursor>,
     documents: (u32, u32),
+    /// Documents to take from a range next: few at first, since a page may need no more.
+    size: u32,
 }
 
 impl LeadCursor {
     pub(crate) fn new(clause: &Clause) -> LeadCursor {
         let documents = if let Form::Documents(a, b) = clause.form { (a, b) } else { (0, 0) };
-        LeadCursor { interval: 0, cursor: None, documents }
+        LeadCursor { interval: 0, cursor: None, documents, size: 64 }
     }
 
     /// The next documents; false at the end.
@@ -236,9 +238,10 @@ impl LeadCursor {
         let Form::Ordinals { field, .. } = clause.form else {
             let (first, last) = self.documents;
             out.clear();
-            let end = last.min(first.saturating_add(super::postings::BLOCK as u32));
+            let end = last.min(first.saturating_add(self.size));
             out.extend(first..end);
             self.documents.0 = end.max(first);
+            self.size = (self.size * 2).min(super::postings::BLOCK as u32);
             return Ok(!out.is_empty());
         };
         let postings = part.postings(field)?;

@@ -1,7 +1,7 @@
 //! A collection: a directory of partitions of which whole sets are published and swapped.
 //!
-//! Write path: 1. `Change::put` publishes a partition file under a name that holds its content id. 2.
-//! `Change::commit` publishes the next set file: from here on the change is there. 3. `Collection::clean` removes
+//! Write path: 1. `Change::put` writes and syncs a partition file; its name holds its content id. 2.
+//! `Change::commit` syncs the directory, then publishes the next set file: from here on the change is there. 3. `Collection::clean` removes
 //! files that the current set does not name; readers that still have them mapped go on undisturbed.
 //! Read path: `Collection::load` reads the newest set, opens its partitions, those that are open already again used.
 
@@ -307,12 +307,10 @@ impl Change<'_> {
     ) -> Result<()> {
         check_name(name)?;
         let (disk, dir) = (&self.collection.disk, &self.collection.dir);
-        // The content id is known when the file is written, so it is published under a working name first.
-        let working = dir.join(format!("{name}.new{EXTENSION}"));
-        let content = disk::publish(&**disk, &working, write)?;
-        let file = format!("{name}.{content:032x}{EXTENSION}");
-        disk.rename(&working, &dir.join(&file))?;
-        disk.sync_dir(dir)?;
+        let file_of = |content: &u128| format!("{name}.{content:032x}{EXTENSION}");
+        let content =
+            disk::stage(&**disk, &dir.join(name), write, |content| dir.join(file_of(content)))?;
+        let file = file_of(&content);
         let part = Partition::open(&**disk, &dir.join(&file), None)?;
         let member = Member {
             name: name.to_string(),
@@ -348,6 +346,8 @@ impl Change<'_> {
         // Contradicting schemas are found here, before anything is published.
         let set = self.current.changed_into(named)?;
         let number = self.current.number + 1;
+        // The names of the new partitions must be durable before the set that names them.
+        collection.disk.sync_dir(&collection.dir)?;
         manifest::publish(&*collection.disk, &collection.dir, number, &members)?;
         let next = Current { number, members, reader: Reader::new(set) };
         let reader = next.reader.clone();

@@ -307,6 +307,10 @@ impl<'r> Executor<'r> {
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         let documents = part.documents;
+        if self.clauses.len() == base {
+            let form = Form::Documents(0, documents);
+            self.clauses.push(Clause { form, negate: false, count: u64::from(documents) });
+        }
         self.clauses[base..].sort_by_key(|clause| clause.at_most(documents));
         let mut lead = None;
         let (mut list, mut words) = (u64::MAX, 0u64);

@@ -228,6 +228,16 @@ impl Partition {
         self.at_file(values)
     }
 
+    /// The value of a single-valued field that is stored or sortable, or the smallest of several.
+    pub(crate) fn value(&self, field: usize, doc: u32) -> Result<Option<Value>> {
+        self.check(doc)?;
+        let Some(column) = self.column(field)? else { return Ok(None) };
+        let mut first = None;
+        column.each(doc, self.meta(field).distinct, |ord| first = first.or(Some(ord)));
+        let Some(ord) = first else { return Ok(None) };
+        self.at_file(self.dictionary(field)?.value(self.fields[field].ty, ord)).map(Some)
+    }
+
     fn check(&self, doc: u32) -> Result<()> {
         if doc < self.documents {
             return Ok(());

@@ -1,13 +1,15 @@
 //! A reader: an immutable set of partitions and everything that can be asked of it.
 
+use super::catalogue::MIN_PARTITIONS;
 use super::clause::Scratch;
 use super::collection::PartitionInfo;
+use super::condition::key_of;
 use super::execute::{Executor, Sink, Stats};
 use super::facet::{Counts, counts};
 use super::group::{Aggregate, groups};
 use super::partition::Partition;
 use super::plan::{Node, Plan, filterable};
-use super::query::{Cursor, Filter, Query};
+use super::query::{Cursor, Filter, Op, Query};
 use super::rank::{self, Ranks};
 use super::schema::Schema;
 use super::set::{Limits, Set};
@@ -185,11 +187,34 @@ impl Reader {
     /// The number of documents that satisfy a filter.
     pub fn count(&self, filter: &Filter) -> Result<u64> {
         self.limits.check()?;
+        if let Some(count) = self.count_equal(filter)? {
+            return Ok(count);
+        }
         let plan = Plan::new(filter, &self.set.schema)?;
         if let Some(total) = self.count_known(&plan)? {
             return Ok(total);
         }
         self.execute_plan(&plan, count_all).map(|(count, _)| count)
+    }
+
+    /// The count of `field = value` in few partitions: a look into their dictionaries, without a plan.
+    fn count_equal(&self, filter: &Filter) -> Result<Option<u64>> {
+        let set = &*self.set;
+        let Filter::Compare(name, Op::Eq, value) = filter else { return Ok(None) };
+        if set.partitions.len() >= MIN_PARTITIONS {
+            return Ok(None);
+        }
+        let (field, described) = filterable(&set.schema, name)?;
+        let Some(key) = key_of(described, value)? else { return Ok(Some(0)) };
+        let mut count = 0;
+        for (p, part) in set.partitions.iter().enumerate() {
+            let Some(local) = set.local(p, field) else { continue };
+            if let Some(ord) = part.dictionary(local)?.find(&key) {
+                let (sums, ord) = (part.sums(local)?, ord as usize);
+                count += sums.get(ord + 1).wrapping_sub(sums.get(ord));
+            }
+        }
+        Ok(Some(count))
     }
 
     /// The count of a single condition that the value catalogue knows.
@@ -367,11 +392,22 @@ impl Reader {
 
     /// The value of a stored or sortable field of a hit (the smallest of several); `None` if it has none.
     pub fn value(&self, hit: Hit, field: &str) -> Result<Option<Value>> {
-        Ok(self.values(hit, field)?.into_iter().next())
+        match self.readable(hit, field)? {
+            (part, Some(field)) => part.value(field, hit.doc),
+            (_, None) => Ok(None),
+        }
     }
 
     /// All values of a stored or sortable field of a hit, ascending.
     pub fn values(&self, hit: Hit, field: &str) -> Result<Vec<Value>> {
+        match self.readable(hit, field)? {
+            (part, Some(field)) => part.values(field, hit.doc),
+            (_, None) => Ok(Vec::new()),
+        }
+    }
+
+    /// The partition of a hit, and the number there of a field whose values can be read back.
+    fn readable(&self, hit: Hit, field: &str) -> Result<(&Partition, Option<usize>)> {
         let part = self.partition(hit)?;
         let schema = &self.set.schema;
         let (number, described) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
@@ -380,10 +416,7 @@ impl Reader {
                 "field `{field}` is neither stored nor sortable: its values cannot be read back"
             )));
         }
-        match self.set.local(hit.partition as usize, number) {
-            Some(local) => part.values(local, hit.doc),
-            None => Ok(Vec::new()),
-        }
+        Ok((part, self.set.local(hit.partition as usize, number)))
     }
 
     /// The place of a hit in the order of a query, for [`Query::after`].

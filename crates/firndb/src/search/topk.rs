@@ -463,11 +463,16 @@ impl<K: Packed> Sink for InOrder<'_, '_, '_, K> {
     }
 
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+        let search = &mut *self.0;
         for &doc in docs {
-            if self.0.buffer.len() == self.0.wanted.k {
+            if search.buffer.len() == search.wanted.k {
                 return Ok(ControlFlow::Break(()));
             }
-            self.0.offer(doc);
+            match search.floor {
+                Some(_) => search.offer(doc),
+                // The document's number says its place; no rank need be looked up.
+                None => search.buffer.push(K::ZERO.push(32, doc)),
+            }
         }
         Ok(ControlFlow::Continue(()))
     }
