@@ -87,7 +87,7 @@ impl World {
             let (distinct, roles) = (pool.len(), field.roles);
             let _ = writeln!(
                 text,
-                "{} {}: {distinct} values, {habit:?}, {missing}% missing, at most {most}, {roles:?}",
+                "{} {}: {distinct} values, {habit:?}, {missing}% missing, 0..={most}, {roles:?}",
                 field.name,
                 field.ty.name()
             );
