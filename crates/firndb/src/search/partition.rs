@@ -238,7 +238,8 @@ impl Partition {
         self.at_file(self.dictionary(field)?.value(self.fields[field].ty, ord)).map(Some)
     }
 
-    fn check(&self, doc: u32) -> Result<()> {
+    /// `InvalidArgument` for a document that the partition does not have.
+    pub(crate) fn check(&self, doc: u32) -> Result<()> {
         if doc < self.documents {
             return Ok(());
         }

@@ -422,6 +422,7 @@ impl Reader {
     /// The place of a hit in the order of a query, for [`Query::after`].
     pub fn cursor(&self, query: &Query, hit: Hit) -> Result<Cursor> {
         let part = self.partition(hit)?;
+        part.check(hit.doc)?;
         let mut keys = Vec::with_capacity(query.order.len());
         for by in &rank::resolve(&self.set, &query.order)? {
             let ranks = Ranks::new(&self.set, hit.partition as usize, part, &[*by])?;

@@ -13,6 +13,8 @@ const OPS: [Op; 5] = [Op::Eq, Op::Lt, Op::Lte, Op::Gt, Op::Gte];
 pub(crate) struct Asker<'a> {
     filterable: Vec<&'a Source>,
     sortable: Vec<&'a Field>,
+    /// Every field, for groups and aggregates.
+    all: Vec<&'a Field>,
     /// Fields whose values can be read back.
     pub readable: Vec<&'a Field>,
     documents: usize,
@@ -25,6 +27,7 @@ impl<'a> Asker<'a> {
         let fields = || sources().map(|source| &source.field);
         Asker {
             filterable: sources().filter(|s| s.field.roles.filterable).collect(),
+            all: fields().collect(),
             sortable: fields().filter(|f| f.roles.sortable).collect(),
             readable: fields().filter(|f| f.roles.stored || f.roles.sortable).collect(),
             documents: world.model.docs.len(),
@@ -103,22 +106,22 @@ impl<'a> Asker<'a> {
     }
 
     pub fn facet(&self, rng: &mut Rng, disjunctive: bool) -> Option<Facet> {
-        let field = self.one_filterable(rng)?;
+        let field = (!self.filterable.is_empty()).then(|| &rng.pick(&self.filterable).field)?;
         let top = *rng.pick(&[0, 1, 3, 10, usize::MAX]);
         Some(Facet { field: field.name.clone(), top, disjunctive })
     }
 
-    pub fn one_filterable(&self, rng: &mut Rng) -> Option<&'a Field> {
-        (!self.filterable.is_empty()).then(|| &rng.pick(&self.filterable).field)
+    pub fn one_field(&self, rng: &mut Rng) -> Option<&'a Field> {
+        (!self.all.is_empty()).then(|| *rng.pick(&self.all))
     }
 
     pub fn group_by(&self, rng: &mut Rng) -> Option<GroupBy> {
         let mut by = GroupBy::default();
         for _ in 0..1 + rng.below(2) {
-            by.fields.push(self.one_filterable(rng)?.name.clone());
+            by.fields.push(self.one_field(rng)?.name.clone());
         }
         for _ in 0..rng.below(3) {
-            by.aggregates.push(self.one_filterable(rng)?.name.clone());
+            by.aggregates.push(self.one_field(rng)?.name.clone());
         }
         by.fields.dedup();
         Some(by)

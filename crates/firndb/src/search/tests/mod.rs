@@ -4,6 +4,7 @@
 //!   (`world.rs` makes the collections, `ask.rs` the questions);
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
+//! - `refuse.rs`: what must be refused, and the empty collection;
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
 
 mod ask;
@@ -13,6 +14,7 @@ mod crash;
 mod hostile;
 mod model;
 mod naive;
+mod refuse;
 mod shelf;
 mod world;
 

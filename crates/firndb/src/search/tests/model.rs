@@ -153,7 +153,7 @@ impl Interview<'_> {
             }
             6 | 7 => self.check_facets(rng),
             8 => {
-                let Some(field) = self.asker.one_filterable(rng) else { return "nothing" };
+                let Some(field) = self.asker.one_field(rng) else { return "nothing" };
                 let got = reader.aggregate(filter, &field.name).unwrap();
                 assert_same(&got, &model.aggregate(filter, &field.name), &field.name);
                 "aggregate"
