@@ -1,12 +1,15 @@
 //! Every byte of a collection damaged in three ways, every length cut, files swapped and lost: each
 //! answer is right or an error that says so.
 
-use super::shelf::{BATTERY, Files, answers, files};
+use super::shelf::{BATTERY, Files, answers, files, large_files};
 use crate::search::testing::Rng;
 use crate::{ErrorKind, Result};
 use std::path::PathBuf;
 
 const SEED: u64 = 0xBAD_B17E;
+
+/// Damages of the large partition.
+const LARGE: usize = 100;
 
 /// What became of the questions to damaged collections.
 #[derive(Debug, Default)]
@@ -24,8 +27,7 @@ struct Exam {
 }
 
 impl Exam {
-    fn new() -> Exam {
-        let files = files();
+    fn new(files: Files) -> Exam {
         let expected: Vec<String> = answers(&files).into_iter().map(Result::unwrap).collect();
         assert_eq!(expected.len(), BATTERY.len());
         let bytes: usize = files.values().map(Vec::len).sum();
@@ -69,7 +71,7 @@ impl Exam {
 
 #[test]
 fn every_damaged_byte_is_an_error_or_no_matter() {
-    let mut exam = Exam::new();
+    let mut exam = Exam::new(files());
     let mut rng = Rng(SEED);
     let mut damaged = exam.files.clone();
     for path in exam.paths() {
@@ -88,8 +90,24 @@ fn every_damaged_byte_is_an_error_or_no_matter() {
 }
 
 #[test]
+fn damage_in_a_large_partition_is_an_error_or_no_matter() {
+    let mut exam = Exam::new(large_files());
+    let mut rng = Rng(SEED);
+    let path = exam.paths().into_iter().max_by_key(|path| exam.files[path].len()).unwrap();
+    let mut damaged = exam.files.clone();
+    for _ in 0..LARGE {
+        let bytes = damaged.get_mut(&path).unwrap();
+        let at = rng.below(bytes.len());
+        let old = std::mem::replace(&mut bytes[at], rng.next() as u8);
+        exam.judge(&damaged, || format!("{path:?}, byte {at}, which was {old}"));
+        damaged.get_mut(&path).unwrap()[at] = old;
+    }
+    exam.report("bytes of a large partition");
+}
+
+#[test]
 fn every_other_length_is_an_error() {
-    let mut exam = Exam::new();
+    let mut exam = Exam::new(files());
     let mut damaged = exam.files.clone();
     for path in exam.paths() {
         let whole = exam.files[&path].clone();
@@ -111,7 +129,7 @@ fn every_other_length_is_an_error() {
 
 #[test]
 fn swapped_and_missing_files_are_errors() {
-    let mut exam = Exam::new();
+    let mut exam = Exam::new(files());
     let paths = exam.paths();
     for a in &paths {
         let mut damaged = exam.files.clone();

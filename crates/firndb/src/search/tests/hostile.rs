@@ -4,7 +4,7 @@
 //! The damaged collections are read in a process of their own, so that its memory can be measured
 //! and its end enforced.
 
-use super::shelf::{Files, answers, files};
+use super::shelf::{Files, answers, files, large_files};
 use crate::bytes::frozen::{Kind, kind_of};
 use crate::bytes::int::{u32_at, u64_at};
 use crate::search::format::global;
@@ -18,6 +18,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 const SEED: u64 = 0x0905_711E;
 const DAMAGES: u64 = 6_000;
+/// Of a large partition.
+const LARGE_DAMAGES: u64 = 100;
 const MEMORY_KIB: u64 = 256 << 10;
 const TIME: Duration = Duration::from_secs(300);
 const EDGE: usize = 64;
@@ -149,6 +151,35 @@ fn memory(line: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
+/// What reading forged files did.
+struct Harm {
+    rng: Rng,
+    /// Memory before it began, in KiB.
+    before: Option<u64>,
+    answered: usize,
+    refused: usize,
+    longest: Duration,
+}
+
+impl Harm {
+    fn read(&mut self, whole: &Files, damages: u64) {
+        for n in 0..damages {
+            let (files, label) = forge(&mut self.rng, whole);
+            let label = format!("damage {n} of {SEED:#x}: {label}");
+            let start = Instant::now();
+            let answers = catch_unwind(AssertUnwindSafe(|| answers(&files)));
+            let answers = answers.unwrap_or_else(|_| panic!("{label}"));
+            self.longest = self.longest.max(start.elapsed());
+            assert!(self.longest < Duration::from_secs(10), "{label}: a hang");
+            let ok = answers.iter().filter(|answer| answer.is_ok()).count();
+            self.answered += ok;
+            self.refused += answers.len() - ok;
+            let grown = memory("VmPeak:").zip(self.before).map_or(0, |(now, before)| now - before);
+            assert!(grown < MEMORY_KIB, "{label}: {grown} KiB");
+        }
+    }
+}
+
 /// The work of the process that `forged_files_do_no_harm` starts.
 #[test]
 #[ignore = "started by forged_files_do_no_harm"]
@@ -162,26 +193,23 @@ fn read_forged_files() {
     admit(&mut same, &old, &new);
     assert!(same == whole);
 
-    let mut rng = Rng(SEED);
-    let before = memory("VmPeak:");
-    let (mut answered, mut refused, mut longest) = (0, 0, Duration::ZERO);
-    for n in 0..DAMAGES {
-        let (files, label) = forge(&mut rng, &whole);
-        let start = Instant::now();
-        let answers = catch_unwind(AssertUnwindSafe(|| answers(&files)));
-        let answers = answers.unwrap_or_else(|_| panic!("damage {n} of {SEED:#x}: {label}"));
-        longest = longest.max(start.elapsed());
-        assert!(longest < Duration::from_secs(10), "damage {n} of {SEED:#x}: {label}: a hang");
-        let ok = answers.iter().filter(|answer| answer.is_ok()).count();
-        (answered, refused) = (answered + ok, refused + answers.len() - ok);
-        let grown = memory("VmPeak:").zip(before).map_or(0, |(now, before)| now - before);
-        assert!(grown < MEMORY_KIB, "damage {n} of {SEED:#x}: {label}: {grown} KiB");
-    }
+    let mut harm = Harm {
+        rng: Rng(SEED),
+        before: memory("VmPeak:"),
+        answered: 0,
+        refused: 0,
+        longest: Duration::ZERO,
+    };
+    harm.read(&whole, DAMAGES);
+    harm.read(&large_files(), LARGE_DAMAGES);
+    let Harm { before, answered, refused, longest, .. } = harm;
     let grown = memory("VmPeak:").zip(before).map(|(now, before)| now - before);
     let block = std::hint::black_box(vec![0u8; (MEMORY_KIB as usize) << 10]);
     let seen = memory("VmPeak:").zip(grown).is_none_or(|(now, _)| now > before.unwrap());
     assert!(seen, "an allocation of {} bytes was not noticed", block.len());
-    println!("{DAMAGES} damages, {answered} answers, {refused} errors, no panic");
+    println!(
+        "{DAMAGES} and {LARGE_DAMAGES} damages, {answered} answers, {refused} errors, no panic"
+    );
     println!("longest {longest:?}, {grown:?} KiB of memory more than before");
     assert!(answered > 0 && refused > 0);
 }

@@ -138,6 +138,16 @@ pub(crate) fn files() -> Files {
     disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
 }
 
+/// The files of a collection of one partition with the structures that only large ones have:
+/// checkpoints, several chunks, payloads under several checksums.
+pub(crate) fn large_files() -> Files {
+    let Store { disk, collection } = store();
+    let mut change = collection.change().unwrap();
+    change.put("large", partition(schema(Payload::Raw), 66_000)).unwrap();
+    change.commit().unwrap();
+    disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
+}
+
 /// A question and its name.
 type Question = (&'static str, fn(&Reader) -> Result<String>);
 
@@ -167,7 +177,7 @@ fn documents<T: std::fmt::Debug>(
 ) -> Result<String> {
     let mut text = String::new();
     for (partition, part) in (0..).zip(reader.partitions()) {
-        for doc in (0..part.documents).step_by(13) {
+        for doc in (0..part.documents).step_by(13 + part.documents as usize / 500) {
             text += &format!("{:?} ", read(Hit { partition, doc })?);
         }
     }
