@@ -315,6 +315,12 @@ impl Frozen {
         self.map.get(offset..offset.wrapping_add(len)).ok_or_else(|| self.missing(i))
     }
 
+    /// Bytes of a section that was checked before.
+    #[inline(always)]
+    pub(crate) fn bytes(&self, offset: u64, len: u64) -> &[u8] {
+        self.map.get(offset as usize..(offset + len) as usize).unwrap_or(&[])
+    }
+
     fn missing(&self, i: usize) -> Error {
         Error::corrupt(format!("section {i} is not in the file")).in_file(&self.path)
     }

@@ -52,6 +52,8 @@ pub(crate) struct Known {
     absent: Vec<u64>,
     /// For points: the ordinals in partition p are `ords[starts[p]..starts[p + 1]]`.
     ords: Option<(Vec<u32>, Vec<u32>)>,
+    /// Documents that satisfy the leaf, at most, if its values are catalogued.
+    pub(crate) total: Option<u64>,
 }
 
 impl Known {
@@ -132,7 +134,7 @@ impl Catalogues {
                 absent[p / 64] |= 1 << (p % 64);
             }
         }
-        Ok(Some(Known { absent, ords: None }))
+        Ok(Some(Known { absent, ords: None, total: None }))
     }
 
     pub(crate) fn zones(&self, set: &Set, field: usize) -> Result<&Zones> {
@@ -280,7 +282,8 @@ impl Values {
                 next[p as usize] += 1;
             }
         }
-        Known { absent, ords: Some((starts, ords)) }
+        let total = Some(numbers.map(|n| self.totals[n]).sum());
+        Known { absent, ords: Some((starts, ords)), total }
     }
 
     fn replaced(&self, old: &Set, new: &Set, field: usize, p: usize) -> Result<Values> {

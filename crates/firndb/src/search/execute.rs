@@ -7,6 +7,7 @@
 
 use super::clause::{Check, Clause, Form, Lead, LeadCursor, Scratch, materialise};
 use super::kernels;
+use super::small;
 use super::partition::Partition;
 use super::plan::{Node, Plan, Test};
 use super::set::{Limits, Set};
@@ -24,7 +25,7 @@ pub(crate) trait Sink {
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>>;
     /// Takes the matches of 64 documents a word, from document `first` on.
     fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
-        let mut docs = Vec::with_capacity(words.len());
+        let mut docs = Vec::new();
         for (i, chunk) in words.chunks(16).enumerate() {
             docs.clear();
             for (j, &word) in chunk.iter().enumerate() {
@@ -81,6 +82,8 @@ pub(crate) struct Executor<'r> {
     pub(crate) clauses: Vec<Clause>,
     /// For each leaf what the value catalogue knows of it.
     known: Vec<Option<super::catalogue::Known>>,
+    /// The parts of a root `and`, the rarest first as far as the catalogue knows.
+    pub(crate) order: Vec<usize>,
 }
 
 /// What is left of a condition in one partition.
@@ -105,11 +108,28 @@ impl<'r> Executor<'r> {
             stats: Stats::default(),
             clauses: Vec::new(),
             known: Vec::new(),
+            order: Vec::new(),
         };
         for leaf in &plan.leaves {
             executor.known.push(set.catalogues.known(set, leaf)?);
         }
+        if let Node::And(parts) = &plan.root {
+            let mut order: Vec<usize> = (0..parts.len()).collect();
+            order.sort_by_key(|&i| executor.rarity(&parts[i]));
+            executor.order = order;
+        }
         Ok(executor)
+    }
+
+    /// What to apply first: conditions whose ordinals are known, by how many there are; then the others.
+    fn rarity(&self, node: &Node) -> u64 {
+        match node {
+            Node::Leaf(leaf, false) => {
+                let known = self.known[*leaf].as_ref().and_then(|known| known.total);
+                known.unwrap_or(u64::MAX / 2)
+            }
+            _ => u64::MAX,
+        }
     }
 
     /// Whether the catalogue rules a partition out.
@@ -138,6 +158,9 @@ impl<'r> Executor<'r> {
         self.limits.check()?;
         let set = self.set;
         let part = &*set.partitions[p];
+        if part.documents <= small::DOCUMENTS {
+            return self.run_small(p, &extra, sink);
+        }
         let Some(()) = self.prepare(p, extra)? else { return Ok(ControlFlow::Continue(())) };
         let flow = self.conjunction(part, 0, sink);
         self.reset();
@@ -235,22 +258,7 @@ impl<'r> Executor<'r> {
         };
         let Some(field) = set.local(p, condition.field) else { return Ok(none) };
         let first = self.scratch.intervals.len();
-        match (&self.known[leaf], &condition.test) {
-            (Some(known), _) if known.ordinals(p).is_some() => {
-                known.push_intervals(p, &mut self.scratch.intervals);
-            }
-            (_, Test::Exists) => self.scratch.intervals.push((0, part.meta(field).distinct)),
-            (_, Test::Range(range)) => {
-                let (start, end) = part.dictionary(field)?.range(&range.low, &range.high);
-                self.scratch.intervals.push((start, end));
-            }
-            (_, Test::Points(keys)) => {
-                let dictionary = part.dictionary(field)?;
-                for ord in keys.iter().filter_map(|key| dictionary.find(key)) {
-                    push_interval(&mut self.scratch.intervals, first, ord);
-                }
-            }
-        }
+        self.push_intervals(p, leaf, field)?;
         let (meta, sums) = (part.meta(field), part.sums(field)?);
         let last = self.scratch.intervals.len();
         let multi = set.schema.fields[condition.field].multi;
@@ -275,6 +283,31 @@ impl<'r> Executor<'r> {
             }
         }
         Ok(Bound::Clause(Clause { form, negate, count }))
+    }
+
+    /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document does.
+    pub(crate) fn push_intervals(&mut self, p: usize, leaf: usize, field: usize) -> Result<()> {
+        let (set, plan) = (self.set, self.plan);
+        let part = &*set.partitions[p];
+        let intervals = &mut self.scratch.intervals;
+        match (&self.known[leaf], &plan.leaves[leaf].test) {
+            (Some(known), _) if known.ordinals(p).is_some() => known.push_intervals(p, intervals),
+            (_, Test::Exists) => intervals.push((0, part.meta(field).distinct)),
+            (_, Test::Range(range)) => {
+                let (start, end) = part.dictionary(field)?.range(&range.low, &range.high);
+                if start < end {
+                    intervals.push((start, end));
+                }
+            }
+            (_, Test::Points(keys)) => {
+                let dictionary = part.dictionary(field)?;
+                let first = intervals.len();
+                for ord in keys.iter().filter_map(|key| dictionary.find(key)) {
+                    push_interval(intervals, first, ord);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Adds the documents that satisfy a node to bitset number `out`, which is zero.

@@ -28,6 +28,7 @@ mod kernels;
 mod plan;
 mod clause;
 mod execute;
+mod small;
 mod rank;
 mod topk;
 mod facet;

@@ -17,6 +17,7 @@ use crate::{Error, Result};
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A partition file, open for queries.
 pub(crate) struct Partition {
@@ -24,15 +25,21 @@ pub(crate) struct Partition {
     pub(crate) documents: u32,
     pub(crate) schema: Arc<Schema>,
     fields: Box<[FieldPart]>,
+    /// Offset and length of the fields' sections.
+    places: Box<[(u64, u64)]>,
+    /// All sections were checked: the bytes can be had without asking.
+    checked: AtomicBool,
     payloads: Payloads,
 }
 
-/// A field of an open partition: its sections are `first..` in the directory, one for each bit of `parts`.
+/// A field of an open partition: its sections are `first..` in `places` and `section..` in the directory, one for each
+/// bit of `parts`.
 struct FieldPart {
     meta: FieldMeta,
     ty: Type,
     multi: bool,
     first: u32,
+    section: u32,
     parts: u16,
 }
 
@@ -55,21 +62,27 @@ impl Partition {
             _ => Arc::new(schema),
         };
         let mut fields = Vec::with_capacity(metas.len());
+        let mut places = Vec::with_capacity(file.entries());
         let mut at = 0;
         for (i, meta) in metas.into_iter().enumerate() {
             while at < file.entries() && file.entry(at).id < section(i, 0) {
                 at += 1;
             }
-            let (first, mut parts) = (at as u32, 0u16);
+            let (first, section_at, mut parts) = (places.len() as u32, at as u32, 0u16);
             while at < file.entries() && file.entry(at).id < section(i, 16) {
-                parts |= 1 << (file.entry(at).id & 15);
+                let entry = file.entry(at);
+                parts |= 1 << (entry.id & 15);
+                places.push((entry.offset, entry.len));
                 at += 1;
             }
             let field = &schema.fields[i];
-            fields.push(FieldPart { meta, ty: field.ty, multi: field.multi, first, parts });
+            let (ty, multi) = (field.ty, field.multi);
+            fields.push(FieldPart { meta, ty, multi, first, section: section_at, parts });
         }
         let payloads = Payloads::open(&file, schema.payload, documents)?;
-        Ok(Partition { file, documents, schema, fields: fields.into(), payloads })
+        let (fields, places) = (fields.into(), places.into());
+        let checked = AtomicBool::new(false);
+        Ok(Partition { file, documents, schema, fields, places, checked, payloads })
     }
 
     pub(crate) fn meta(&self, field: usize) -> &FieldMeta {
@@ -88,7 +101,21 @@ impl Partition {
             return Ok(&[]);
         }
         let before = (field.parts & ((1 << part) - 1)).count_ones();
-        self.file.section((field.first + before) as usize)
+        if self.checked.load(Ordering::Acquire) {
+            let (offset, len) = self.places[(field.first + before) as usize];
+            return Ok(self.file.bytes(offset, len));
+        }
+        self.file.section((field.section + before) as usize)
+    }
+
+    /// Checks the checksums of all structures at once, unless that was done: for small partitions, where it is
+    /// cheaper than to remember which were checked.
+    pub(crate) fn ready(&self) -> Result<()> {
+        if !self.checked.load(Ordering::Acquire) {
+            self.file.warm()?;
+            self.checked.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     fn at_file<T>(&self, result: Result<T>) -> Result<T> {
@@ -251,7 +278,7 @@ impl Partition {
 
     /// Checks the checksums of all structures that queries touch.
     pub(crate) fn warm(&self) -> Result<()> {
-        self.file.warm()
+        self.ready()
     }
 
     /// Checks every byte of the file.

@@ -16,6 +16,7 @@ use super::partition::Partition;
 use super::postings::Cursor as PostingsCursor;
 use super::query::Cursor;
 use super::rank::{By, Packed, Ranks, Wide};
+use super::small;
 use super::value::Key;
 use crate::Result;
 use std::collections::BinaryHeap;
@@ -268,6 +269,10 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             let _ = executor.run(p, extra, &mut InOrder(self))?;
             return Ok(false);
         }
+        if part.documents <= small::DOCUMENTS {
+            let _ = executor.run(p, extra, self)?;
+            return Ok(true);
+        }
         if executor.prepare(p, extra)?.is_none() {
             return Ok(true);
         }
@@ -481,6 +486,11 @@ impl<K: Packed> Sink for InOrder<'_, '_, '_, K> {
 /// The number of matches of a partition.
 pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
     let part = &*executor.set.partitions[p];
+    if part.documents <= small::DOCUMENTS {
+        let mut counter = Count::default();
+        let _ = executor.run(p, Vec::new(), &mut counter)?;
+        return Ok(counter.0);
+    }
     if executor.prepare(p, Vec::new())?.is_none() {
         return Ok(0);
     }

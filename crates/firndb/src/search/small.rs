@@ -1,0 +1,167 @@
+//! Runs a plan on a small partition: all conditions at once, in a bitset on the stack.
+//!
+//! With a thousand documents a partition, choosing between plans costs more than any plan. So each condition is
+//! looked up and applied at once, in an order chosen for the whole query: the rarest first. The first condition that
+//! leaves no document ends the partition, and conditions after it are not even looked up. A condition is applied by
+//! checking the documents that are left, if they are few and the field has a column, or by combining bitsets.
+
+use super::clause::{Clause, Form};
+use super::execute::{Executor, Sink};
+use super::kernels;
+use super::partition::Partition;
+use super::plan::Node;
+use crate::Result;
+use std::ops::ControlFlow;
+
+/// Words of the largest small partition.
+pub(crate) const WORDS: usize = 64;
+/// Documents of the largest small partition.
+pub(crate) const DOCUMENTS: u32 = WORDS as u32 * 64;
+
+/// A set of documents of a small partition.
+type Bits = [u64; WORDS];
+
+/// Documents that are worth checking one by one.
+const FEW: u32 = 24;
+
+impl<'r> Executor<'r> {
+    /// Sends the matches of a small partition that also satisfy `extra` to the sink.
+    pub(crate) fn run_small(
+        &mut self,
+        p: usize,
+        extra: &[Clause],
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>> {
+        self.stats.partitions += 1;
+        let (set, plan) = (self.set, self.plan);
+        let part = &*set.partitions[p];
+        part.ready()?;
+        let words = part.words();
+        let mut acc: Bits = [0; WORDS];
+        kernels::set_range(&mut acc[..words], 0, part.documents);
+        for clause in extra {
+            self.apply_clause(part, clause, &mut acc)?;
+        }
+        if any(&acc[..words]) {
+            self.apply(p, part, &plan.root, &mut acc)?;
+        }
+        self.reset();
+        self.stats.words += words as u64;
+        if any(&acc[..words]) { sink.words(0, &acc[..words]) } else { Ok(ControlFlow::Continue(())) }
+    }
+
+    /// Takes the documents that do not satisfy a node out of `acc`.
+    fn apply(&mut self, p: usize, part: &'r Partition, node: &Node, acc: &mut Bits) -> Result<()> {
+        let words = part.words();
+        match node {
+            Node::All => {}
+            Node::Nothing => acc[..words].fill(0),
+            Node::Leaf(leaf, negate) => self.apply_leaf(p, part, *leaf, *negate, acc)?,
+            Node::And(nodes) => {
+                let root = std::ptr::eq(node, &self.plan.root);
+                for i in 0..nodes.len() {
+                    let next = if root { self.order[i] } else { i };
+                    self.apply(p, part, &nodes[next], acc)?;
+                    if !any(&acc[..words]) {
+                        return Ok(());
+                    }
+                }
+            }
+            Node::Or(nodes) => {
+                let mut union: Bits = [0; WORDS];
+                for node in nodes {
+                    let mut one = *acc;
+                    self.apply(p, part, node, &mut one)?;
+                    kernels::or(&mut union[..words], &one[..words]);
+                }
+                *acc = union;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_leaf(
+        &mut self,
+        p: usize,
+        part: &'r Partition,
+        leaf: usize,
+        negate: bool,
+        acc: &mut Bits,
+    ) -> Result<()> {
+        let field = self.set.local(p, self.plan.leaves[leaf].field);
+        let first = self.scratch.intervals.len();
+        if let Some(field) = field {
+            self.push_intervals(p, leaf, field)?;
+        }
+        let last = self.scratch.intervals.len();
+        let Some(field) = field.filter(|_| last > first) else {
+            if !negate {
+                acc[..part.words()].fill(0);
+            }
+            return Ok(());
+        };
+        let multi = self.set.schema.fields[self.plan.leaves[leaf].field].multi;
+        let form = Form::Ordinals { field, first, last, multi };
+        self.apply_clause(part, &Clause { form, negate, count: 0 }, acc)
+    }
+
+    fn apply_clause(&mut self, part: &'r Partition, clause: &Clause, acc: &mut Bits) -> Result<()> {
+        let words = part.words();
+        let acc = &mut acc[..words];
+        let mut found: Bits = [0; WORDS];
+        match clause.form {
+            Form::Documents(first, last) => kernels::set_range(&mut found[..words], first, last),
+            Form::Bits(_) => {}
+            Form::Ordinals { field, first, last, multi } => {
+                let intervals = &self.scratch.intervals[first..last];
+                if !multi && part.meta(field).column_bits.is_some() && count(acc) <= FEW {
+                    return check(part, field, intervals, clause.negate, acc);
+                }
+                let postings = part.postings(field)?;
+                for &(start, end) in intervals {
+                    postings.add_to(start, end, &mut found[..words]);
+                }
+            }
+        }
+        if clause.negate {
+            kernels::and_not(acc, &found[..words]);
+        } else {
+            kernels::and(acc, &found[..words]);
+        }
+        Ok(())
+    }
+}
+
+/// Checks the documents of `acc` through the column of a field.
+fn check(
+    part: &Partition,
+    field: usize,
+    intervals: &[(u32, u32)],
+    negate: bool,
+    acc: &mut [u64],
+) -> Result<()> {
+    let Some(column) = part.column(field)? else { return Ok(()) };
+    for (i, word) in acc.iter_mut().enumerate() {
+        let mut left = *word;
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            left &= left - 1;
+            let ord = column.get(i as u32 * 64 + bit);
+            let inside = intervals.iter().any(|&(start, end)| start <= ord && ord < end);
+            if inside == negate {
+                *word &= !(1 << bit);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn any(bits: &[u64]) -> bool {
+    bits.iter().fold(0, |all, word| all | word) != 0
+}
+
+#[inline(always)]
+fn count(bits: &[u64]) -> u32 {
+    kernels::count(bits) as u32
+}
