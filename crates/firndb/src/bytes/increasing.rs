@@ -105,30 +105,58 @@ impl<'a> Increasing<'a> {
 
     /// How many numbers are below `v`: the index of the first that is at least `v`.
     pub(crate) fn lower_bound(&self, v: u64) -> usize {
-        let blocks = self.heads.len() / 16;
-        // The block that may hold v is the last whose first number is at most v.
-        let (mut low, mut size) = (0, blocks);
+        let (mut low, mut size) = (0, self.blocks());
         while size > 1 {
             let half = size / 2;
-            low = if u64_at(self.heads, (low + half) * 16) <= v { low + half } else { low };
+            low = if self.first(low + half) <= v { low + half } else { low };
             size -= half;
         }
-        if blocks == 0 {
-            return 0;
+        self.lower_bound_in(low, v)
+    }
+
+    /// [`Increasing::lower_bound`] of two numbers, `a <= b`. The second is searched from where the first was found:
+    /// most ranges are short.
+    pub(crate) fn lower_bounds(&self, a: u64, b: u64) -> (usize, usize) {
+        let start = self.lower_bound(a);
+        let mut block = start / BLOCK;
+        let mut step = 1;
+        while block + step < self.blocks() && self.first(block + step) <= b {
+            block += step;
+            step *= 2;
         }
-        let (first, place) = (u64_at(self.heads, low * 16), u64_at(self.heads, low * 16 + 8));
-        if v <= first {
-            return low * BLOCK;
+        while step > 1 {
+            step /= 2;
+            if block + step < self.blocks() && self.first(block + step) <= b {
+                block += step;
+            }
         }
-        let in_block = BLOCK.min(self.len - low * BLOCK);
-        let (mut at, mut size) = (0, in_block);
+        (start, self.lower_bound_in(block, b).max(start))
+    }
+
+    fn blocks(&self) -> usize {
+        self.heads.len() / 16
+    }
+
+    fn first(&self, block: usize) -> u64 {
+        u64_at(self.heads, block * 16)
+    }
+
+    /// The lower bound of `v`, which is at or after the first number of `block` and not after the first number of
+    /// the block behind it.
+    fn lower_bound_in(&self, block: usize, v: u64) -> usize {
+        let (first, place) = (self.first(block), u64_at(self.heads, block * 16 + 8));
+        let start = block * BLOCK;
+        if v <= first || start >= self.len {
+            return start.min(self.len);
+        }
+        let (mut at, mut size) = (0, BLOCK.min(self.len - start));
         while size > 1 {
             let half = size / 2;
             at = if self.in_block(first, place, at + half) < v { at + half } else { at };
             size -= half;
         }
         // `at` is the last number below v: number 0 is, since v > first.
-        low * BLOCK + at + 1
+        start + at + 1
     }
 
     /// The index of `v` if it is in the sequence.
@@ -150,6 +178,12 @@ mod tests {
             assert_eq!(s.find(v), Some(i));
             for probe in [v.saturating_sub(1), v, v.saturating_add(1)] {
                 assert_eq!(s.lower_bound(probe), values.partition_point(|&x| x < probe));
+            }
+        }
+        for (i, &a) in values.iter().enumerate().step_by(7) {
+            for &b in values[i..].iter().step_by(11) {
+                let expected = (i, values.partition_point(|&x| x < b));
+                assert_eq!(s.lower_bounds(a, b), expected);
             }
         }
         assert_eq!(s.lower_bound(u64::MAX), values.partition_point(|&x| x < u64::MAX));

@@ -99,6 +99,19 @@ impl<'a> Packed<'a> {
         out.extend((at..end).map(|i| self.get(i)));
     }
 
+    /// Calls `each` with numbers `start..end`.
+    #[inline]
+    pub(crate) fn for_each(&self, start: usize, end: usize, mut each: impl FnMut(u32)) {
+        let head = end.min(start.next_multiple_of(GROUP));
+        (start..head).for_each(|i| each(self.get(i)));
+        let mut at = head;
+        while at + GROUP <= end {
+            self.group(at / GROUP).into_iter().for_each(&mut each);
+            at += GROUP;
+        }
+        (at..end).for_each(|i| each(self.get(i)));
+    }
+
     /// Numbers `8 g .. 8 g + 8`, which occupy whole bytes. Each width has code of its own, in which all shifts are
     /// constants.
     #[inline(always)]

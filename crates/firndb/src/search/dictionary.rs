@@ -130,6 +130,16 @@ impl<'a> Dictionary<'a> {
 
     /// The ordinals `start..end` of the keys between two bounds.
     pub(crate) fn range(&self, low: &Bound<Key>, high: &Bound<Key>) -> (u32, u32) {
+        if let (
+            Dictionary::Fixed(keys),
+            Bound::Included(Key::Fixed(low)),
+            Bound::Included(Key::Fixed(high)),
+        ) = (self, low, high)
+            && let (Some(end), true) = (high.checked_add(1), low <= high)
+        {
+            let (start, end) = keys.lower_bounds(*low, end);
+            return (start as u32, end as u32);
+        }
         let after = |key: &Key| {
             let ord = self.lower_bound(key);
             ord + u32::from((ord as usize) < self.len() && self.is(ord, key))

@@ -172,6 +172,21 @@ impl<'r> Executor<'r> {
         self.limits.check()
     }
 
+    /// Brings what the conditions touch first in a small partition into the cache: called some partitions ahead, so
+    /// that the misses of several partitions overlap.
+    pub(crate) fn prefetch(&self, p: usize) {
+        let Some(part) = self.set.partitions.get(p) else { return };
+        if part.documents > small::DOCUMENTS {
+            return;
+        }
+        for (leaf, known) in self.plan.leaves.iter().zip(&self.known) {
+            if let Some(field) = self.set.local(p, leaf.field) {
+                let keys = known.as_ref().is_none_or(|known| known.ordinals(p).is_none());
+                part.prefetch(field, keys);
+            }
+        }
+    }
+
     /// Forgets the clauses of a partition.
     pub(crate) fn reset(&mut self) {
         self.clauses.clear();

@@ -157,12 +157,7 @@ impl<'a> Postings<'a> {
         let (first, last) = pieces.documents;
         kernels::set_range(bits, first, last.min(self.documents));
         let (s, e) = pieces.slice;
-        let mut docs = Vec::with_capacity(BLOCK);
-        for at in (s..e.min(self.slices.len())).step_by(BLOCK) {
-            docs.clear();
-            self.slices.decode(at, e.min(self.slices.len()).min(at + BLOCK), &mut docs);
-            docs.iter().for_each(|&doc| set(bits, doc));
-        }
+        self.slices.for_each(s, e.min(self.slices.len()), |doc| set(bits, doc));
         for x in pieces.exceptions.0..pieces.exceptions.1 {
             let runs = self.runs_at(x);
             for at in (0..runs.len()).step_by(8) {

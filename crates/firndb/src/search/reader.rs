@@ -466,9 +466,13 @@ fn check_cursor(cursor: &Cursor, query: &Query) -> Result<()> {
     )))
 }
 
+/// Partitions between asking for memory and using it.
+pub(crate) const AHEAD: usize = 4;
+
 pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
     let mut total = 0;
     for p in 0..executor.set.partitions.len() {
+        executor.prefetch(p + AHEAD);
         if executor.pruned(p) {
             executor.stats.pruned += 1;
         } else {

@@ -37,44 +37,45 @@ impl<'r> Executor<'r> {
         let part = &*set.partitions[p];
         part.ready()?;
         let words = part.words();
-        let mut acc: Bits = [0; WORDS];
-        kernels::set_range(&mut acc[..words], 0, part.documents);
+        let mut bits: Bits = [0; WORDS];
+        let acc = &mut bits[..words];
+        kernels::set_range(acc, 0, part.documents);
         for clause in extra {
-            self.apply_clause(part, clause, &mut acc)?;
+            self.apply_clause(part, clause, acc)?;
         }
-        if any(&acc[..words]) {
-            self.apply(p, part, &plan.root, &mut acc)?;
+        if any(acc) {
+            self.apply(p, part, &plan.root, acc)?;
         }
         self.reset();
         self.stats.words += words as u64;
-        if any(&acc[..words]) { sink.words(0, &acc[..words]) } else { Ok(ControlFlow::Continue(())) }
+        if any(acc) { sink.words(0, acc) } else { Ok(ControlFlow::Continue(())) }
     }
 
     /// Takes the documents that do not satisfy a node out of `acc`.
-    fn apply(&mut self, p: usize, part: &'r Partition, node: &Node, acc: &mut Bits) -> Result<()> {
-        let words = part.words();
+    fn apply(&mut self, p: usize, part: &'r Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
         match node {
             Node::All => {}
-            Node::Nothing => acc[..words].fill(0),
+            Node::Nothing => acc.fill(0),
             Node::Leaf(leaf, negate) => self.apply_leaf(p, part, *leaf, *negate, acc)?,
             Node::And(nodes) => {
                 let root = std::ptr::eq(node, &self.plan.root);
                 for i in 0..nodes.len() {
                     let next = if root { self.order[i] } else { i };
                     self.apply(p, part, &nodes[next], acc)?;
-                    if !any(&acc[..words]) {
+                    if !any(acc) {
                         return Ok(());
                     }
                 }
             }
             Node::Or(nodes) => {
-                let mut union: Bits = [0; WORDS];
+                let (mut union, mut one): (Bits, Bits) = ([0; WORDS], [0; WORDS]);
+                let (union, one) = (&mut union[..acc.len()], &mut one[..acc.len()]);
                 for node in nodes {
-                    let mut one = *acc;
-                    self.apply(p, part, node, &mut one)?;
-                    kernels::or(&mut union[..words], &one[..words]);
+                    one.copy_from_slice(acc);
+                    self.apply(p, part, node, one)?;
+                    kernels::or(union, one);
                 }
-                *acc = union;
+                acc.copy_from_slice(union);
             }
         }
         Ok(())
@@ -86,7 +87,7 @@ impl<'r> Executor<'r> {
         part: &'r Partition,
         leaf: usize,
         negate: bool,
-        acc: &mut Bits,
+        acc: &mut [u64],
     ) -> Result<()> {
         let field = self.set.local(p, self.plan.leaves[leaf].field);
         let first = self.scratch.intervals.len();
@@ -96,7 +97,7 @@ impl<'r> Executor<'r> {
         let last = self.scratch.intervals.len();
         let Some(field) = field.filter(|_| last > first) else {
             if !negate {
-                acc[..part.words()].fill(0);
+                acc.fill(0);
             }
             return Ok(());
         };
@@ -105,12 +106,24 @@ impl<'r> Executor<'r> {
         self.apply_clause(part, &Clause { form, negate, count: 0 }, acc)
     }
 
-    fn apply_clause(&mut self, part: &'r Partition, clause: &Clause, acc: &mut Bits) -> Result<()> {
-        let words = part.words();
-        let acc = &mut acc[..words];
-        let mut found: Bits = [0; WORDS];
+    fn apply_clause(&mut self, part: &'r Partition, clause: &Clause, acc: &mut [u64]) -> Result<()> {
+        let mut found = std::mem::take(&mut self.scratch.words);
+        found.clear();
+        found.resize(acc.len(), 0);
+        let applied = self.combine(part, clause, acc, &mut found);
+        self.scratch.words = found;
+        applied
+    }
+
+    fn combine(
+        &self,
+        part: &Partition,
+        clause: &Clause,
+        acc: &mut [u64],
+        found: &mut [u64],
+    ) -> Result<()> {
         match clause.form {
-            Form::Documents(first, last) => kernels::set_range(&mut found[..words], first, last),
+            Form::Documents(first, last) => kernels::set_range(found, first, last),
             Form::Bits(_) => {}
             Form::Ordinals { field, first, last, multi } => {
                 let intervals = &self.scratch.intervals[first..last];
@@ -119,14 +132,14 @@ impl<'r> Executor<'r> {
                 }
                 let postings = part.postings(field)?;
                 for &(start, end) in intervals {
-                    postings.add_to(start, end, &mut found[..words]);
+                    postings.add_to(start, end, found);
                 }
             }
         }
         if clause.negate {
-            kernels::and_not(acc, &found[..words]);
+            kernels::and_not(acc, found);
         } else {
-            kernels::and(acc, &found[..words]);
+            kernels::and(acc, found);
         }
         Ok(())
     }

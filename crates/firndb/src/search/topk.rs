@@ -16,6 +16,7 @@ use super::partition::Partition;
 use super::postings::Cursor as PostingsCursor;
 use super::query::Cursor;
 use super::rank::{By, Packed, Ranks, Wide};
+use super::reader::AHEAD;
 use super::small;
 use super::value::Key;
 use crate::Result;
@@ -44,8 +45,12 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
     let mut count = 0;
     let zones = set.catalogues.zones(set, wanted.order[0].field)?;
     let descending = wanted.order[0].descending;
-    for &p in zones.best_first(descending) {
+    let visits = zones.best_first(descending);
+    for (i, &p) in visits.iter().enumerate() {
         let p = p as usize;
+        if let Some(&next) = visits.get(i + AHEAD) {
+            executor.prefetch(next as usize);
+        }
         if executor.pruned(p) {
             executor.stats.pruned += 1;
             continue;
