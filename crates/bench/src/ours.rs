@@ -1,7 +1,7 @@
 //! FirnDB as an engine: the schema it is given, how a data set is cut into partitions, and the
 //! queries in its terms.
 //!
-//! What can be tuned is here and nowhere else: [`cars_schema`], [`ADDED_MEMORY`] and the names in
+//! What can be tuned is here and nowhere else: `cars_schema`, `ADDED_MEMORY` and the names in
 //! [`Ours::parse`].
 
 use crate::columns::byte_sum;

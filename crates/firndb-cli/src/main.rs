@@ -1,4 +1,5 @@
 //! `firn`: the command line of FirnDB. One file a command under `cmd/`.
+#![allow(rustdoc::broken_intra_doc_links, reason = "comments are the help text: [x] is optional x")]
 
 mod cmd;
 mod failure;

@@ -70,8 +70,8 @@ pub struct VerifyReport {
     pub bytes: u64,
 }
 
-/// Checks every byte of a frozen file, or of the current set of a collection and all its partitions. `progress` is
-/// told of each file that was checked.
+/// Checks every byte of a frozen file, or of the current set of a collection and all its
+/// partitions. `progress` is told of each file that was checked.
 pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
     let mut check = |path: &Path| -> Result<()> {

@@ -1,4 +1,5 @@
-//! The envelope of frozen files: sections with checksums, found through a directory and a footer of fixed size.
+//! The envelope of frozen files: sections with checksums, found through a directory and a footer of
+//! fixed size.
 //!
 //! ```text
 //! HEADER     OFFSET  SIZE  FIELD
@@ -9,7 +10,7 @@
 //! SECTIONS   each begins at a multiple of 64; zeros between them
 //! DIRECTORY  at a multiple of 64, 32 bytes an entry, ids strictly ascending
 //!            0       4     section id, meaning given by the kind of file
-//!            4       4     flags: 1 = the reader checks this section block by block, not as a whole
+//!            4       4     flags: 1 = checked by the reader block by block, not as a whole
 //!            8       8     offset in the file
 //!            16      8     length in bytes
 //!            24      8     XXH3-64 of the section's bytes
@@ -25,8 +26,9 @@
 //!            56      8     magic "FIRNDB1\n"
 //! ```
 //!
-//! Opening reads the header, the footer and the directory, and nothing else. A section's checksum is checked when
-//! the section is first touched, and remembered: a damaged byte is an error of the query that meets it.
+//! Opening reads the header, the footer and the directory, and nothing else. A section's checksum
+//! is checked when the section is first touched, and remembered: a damaged byte is an error of the
+//! query that meets it.
 
 use super::int::{u32_at, u64_at};
 use crate::disk::{Append, Map};
@@ -225,7 +227,8 @@ impl Frozen {
         let end = (map.len() - EDGE) as u64;
         if directory.checked_add((entries * ENTRY) as u64) != Some(end) {
             return Err(Error::corrupt(format!(
-                "the directory of {entries} sections at byte {directory} does not end at the footer, byte {end}"
+                "the directory of {entries} sections at byte {directory} does not end at the \
+                 footer, byte {end}"
             ))
             .at(end));
         }
@@ -302,7 +305,8 @@ impl Frozen {
         None
     }
 
-    /// Section number `i` of the directory, its checksum checked once unless it is checked by blocks.
+    /// Section number `i` of the directory, its checksum checked once unless it is checked by
+    /// blocks.
     #[inline]
     pub(crate) fn section(&self, i: usize) -> Result<&[u8]> {
         let at = self.directory + i * ENTRY;

@@ -1,4 +1,5 @@
-//! Fixed-width little-endian integers: a writer into a vector, a checked reader over a slice, and point reads.
+//! Fixed-width little-endian integers: a writer into a vector, a checked reader over a slice, and
+//! point reads.
 
 use crate::{Error, Result};
 

@@ -1,7 +1,8 @@
 //! Pure functions over bytes that several stores use: no files, no unsafe code.
 //!
-//! Everything on disk is little-endian. Reading functions take what they are given for hostile: they check bounds
-//! and answer [`crate::ErrorKind::Corrupt`]; the hot accessors of checked structures answer 0 out of bounds.
+//! Everything on disk is little-endian. Reading functions take what they are given for hostile:
+//! they check bounds and answer [`crate::ErrorKind::Corrupt`]; the hot accessors of checked
+//! structures answer 0 out of bounds.
 
 pub(crate) mod int;
 pub(crate) mod packed;

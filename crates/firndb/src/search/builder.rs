@@ -1,11 +1,12 @@
 //! Documents -> one partition file.
 //!
-//! Build path: 1. `PartitionBuilder::add` checks a document whole and interns its keys. 2. `Interner::finish` sorts
-//! the distinct keys of each field and renumbers. 3. `sort_documents` applies the schema's order. 4.
-//! `write_partition` chooses structures and writes; `publish` makes the file appear whole or not at all.
+//! 1. `PartitionBuilder::add` checks a document whole and interns its keys.
+//! 2. `Interner::finish` sorts the distinct keys of each field and renumbers.
+//! 3. `sort_documents` applies the schema's order.
+//! 4. `write_partition` chooses structures and writes; the caller publishes the file whole.
 //!
-//! Memory: 4 bytes a value and about 40 bytes plus its length a distinct key of each field, and payloads up to a
-//! quarter of the limit; payloads beyond that wait in a temporary file beside the result.
+//! Memory: 4 bytes a value and about 40 bytes plus its length a distinct key of each field, and
+//! payloads up to a quarter of the limit; payloads beyond that wait in a temporary file.
 
 use super::column::{MISSING, Ordinals};
 use super::dictionary::Keys;
@@ -59,17 +60,17 @@ impl PartitionBuilder {
         }
     }
 
-    /// Bounds the memory that documents take until the partition is written (default 1 GiB); `add` refuses a
-    /// document beyond it. Writing needs up to 16 bytes a value of the largest field on top. Payloads beyond a
-    /// quarter of the limit are spilled to a temporary file in the folder of the partition.
+    /// Bounds the memory that documents take until the partition is written (default 1 GiB); `add`
+    /// refuses a document beyond it. Writing needs up to 16 bytes a value of the largest field on
+    /// top. Payloads beyond a quarter of the limit are spilled: see [`PartitionBuilder::spill_to`].
     pub fn memory_limit(mut self, bytes: usize) -> PartitionBuilder {
         self.memory_limit = bytes;
         self.payloads.set_budget(bytes / 4);
         self
     }
 
-    /// Spills payloads to temporary files in `folder` once they exceed a quarter of the memory limit. Without it they
-    /// stay in memory. `Change::put` and [`PartitionBuilder::write`] need no such folder to be set.
+    /// The folder of the temporary file that takes payloads once they exceed a quarter of the
+    /// memory limit. Default: that of the system, which may be small, or in memory.
     pub fn spill_to(mut self, folder: &Path) -> PartitionBuilder {
         self.payloads.set_folder(disk::os(), folder);
         self
@@ -80,8 +81,8 @@ impl PartitionBuilder {
         &self.schema
     }
 
-    /// Adds a document: it gets the next number, unless the schema orders documents. The document is checked whole
-    /// before anything of it is taken; after an error the builder is as before.
+    /// Adds a document: it gets the next number, unless the schema orders documents. The document
+    /// is checked whole before anything of it is taken; after an error the builder is as before.
     pub fn add(&mut self, document: &Document) -> Result<()> {
         if self.documents == MAX_DOCUMENTS {
             return Err(Error::invalid(format!(
@@ -194,8 +195,8 @@ impl PartitionBuilder {
         fields.sum::<usize>() + self.payloads.memory()
     }
 
-    /// Publishes the partition as a file of its own: afterwards the file is there, whole and durable, or it is not.
-    /// Replaces a file of this name.
+    /// Publishes the partition as a file of its own: afterwards the file is there, whole and
+    /// durable, or it is not. Replaces a file of this name.
     pub fn write(self, path: &Path) -> Result<()> {
         self.write_on(&disk::os(), path).map(|_| ())
     }

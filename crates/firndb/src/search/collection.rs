@@ -1,9 +1,13 @@
 //! A collection: a directory of partitions of which whole sets are published and swapped.
 //!
-//! Write path: 1. `Change::put` writes and syncs a partition file; its name holds its content id. 2.
-//! `Change::commit` syncs the directory, then publishes the next set file: from here on the change is there. 3. `Collection::clean` removes
-//! files that the current set does not name; readers that still have them mapped go on undisturbed.
-//! Read path: `Collection::load` reads the newest set, opens its partitions, those that are open already again used.
+//! A change:
+//! 1. `Change::put` writes and syncs a partition file; its name holds its content id.
+//! 2. `Change::commit` syncs the directory, then publishes the next set file: the change is made.
+//! 3. `Collection::clean` removes the files that the current set does not name; readers that still
+//!    have them mapped go on undisturbed.
+//!
+//! Opening: `load` reads the newest set and opens its partitions; those that the set before has
+//! open are used again.
 
 use super::builder::PartitionBuilder;
 use super::manifest::{self, Member};
@@ -20,7 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 const LOCK: &str = "lock";
 const EXTENSION: &str = ".part.firn";
 
-/// A directory of partitions that are queried together. One process changes it at a time; any number read it.
+/// A directory of partitions that are queried together. One process changes it at a time; any
+/// number read it.
 pub struct Collection {
     disk: DiskRef,
     dir: PathBuf,
@@ -111,7 +116,8 @@ impl Collection {
         }
     }
 
-    /// Starts a change. `Locked` if one is under way in another process; in this one it waits for its turn.
+    /// Starts a change. `Locked` if one is under way in another process; in this one it waits for
+    /// its turn.
     pub fn change(&self) -> Result<Change<'_>> {
         let turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = self.disk.lock(&self.dir.join(LOCK))?;
@@ -128,7 +134,8 @@ impl Collection {
         })
     }
 
-    /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes that were cut off.
+    /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes
+    /// that were cut off.
     fn clean(&self, current: &Current) -> Result<()> {
         for name in self.disk.list(&self.dir)? {
             let old_set = manifest::number(&name).is_some_and(|n| n < current.number);
@@ -166,7 +173,8 @@ fn load(disk: &DiskRef, dir: &Path, before: Option<&Current>) -> Result<Current>
     }
 }
 
-/// A file of another kind under the name of a set or a partition of it is damage, not a wrong argument.
+/// A file of another kind under the name of a set or a partition of it is damage, not a wrong
+/// argument.
 fn in_its_place(error: Error) -> Error {
     match (error.kind(), error.file()) {
         (ErrorKind::InvalidArgument, Some(file)) => Error::corrupt(error.message()).in_file(file),
@@ -246,8 +254,9 @@ pub struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Adds a partition, or replaces the one of this name: 1 to 100 characters of `A-Z a-z 0-9 . _ -`, not beginning
-    /// with a dot.
+    /// Adds a partition, or replaces the one of this name.
+    ///
+    /// A name has 1 to 100 characters of `A-Z a-z 0-9 . _ -` and does not begin with a dot.
     pub fn put(&mut self, name: &str, builder: PartitionBuilder) -> Result<()> {
         let built = builder.finish()?;
         self.put_with(name, |out| built.write(out))
@@ -263,8 +272,9 @@ impl Change<'_> {
         })
     }
 
-    /// Joins partitions into one called `into`, without the documents they were built from: the result is the
-    /// partition that a builder makes of their documents in the order of `names`. It takes the place of `names`.
+    /// Joins partitions into one called `into`, without the documents they were built from: the
+    /// result is the partition that a builder makes of their documents in the order of `names`. It
+    /// takes the place of `names`.
     pub fn merge(&mut self, names: &[&str], into: &str) -> Result<()> {
         let mut parts = Vec::with_capacity(names.len());
         for name in names {
@@ -324,9 +334,9 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Makes the change: when it returns, the new set is durable and is what readers get. After an error nothing is
-    /// changed. (If the error came from the last step, making the new set's name durable, the next opening finds
-    /// either the old set or the new one, whole.)
+    /// Makes the change: when it returns, the new set is durable and is what readers get. After an
+    /// error nothing is changed. (If the error came from the last step, making the new set's name
+    /// durable, the next opening finds either the old set or the new one, whole.)
     pub fn commit(self) -> Result<Reader> {
         let collection = self.collection;
         let members: Vec<Member> = self.members.values().cloned().collect();
@@ -351,7 +361,7 @@ impl Change<'_> {
         manifest::publish(&*collection.disk, &collection.dir, number, &members)?;
         let next = Current { number, members, reader: Reader::new(set) };
         let reader = next.reader.clone();
-        // What cannot be removed now is removed by the next change: the new set is published either way.
+        // The new set is published either way; what cannot be removed now goes with a later change.
         let _ = collection.clean(&next);
         collection.swap(next);
         Ok(reader)
@@ -364,6 +374,7 @@ fn check_name(name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "`{name}` cannot be a partition's name: use 1 to 100 characters of A-Z a-z 0-9 . _ -, not a dot first"
+        "`{name}` cannot be a partition's name: use 1 to 100 characters of \
+         A-Z a-z 0-9 . _ -, not a dot first"
     )))
 }

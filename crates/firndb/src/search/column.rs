@@ -1,8 +1,8 @@
 //! The way back from documents to keys: document -> ordinals.
 //!
-//! A field has a column if its values must be read back or sorted by, or if its ordinals have at most 8 bits (then
-//! it costs little and lets a condition be verified document by document). An ordered field does without: the sums
-//! say it.
+//! A field has a column if its values must be read back or sorted by, or if its ordinals have at
+//! most 8 bits (then it costs little and lets a condition be verified document by document). An
+//! ordered field does without: the sums say it.
 
 use super::format::Ordered;
 use crate::bytes::increasing::{self, Increasing};
@@ -64,12 +64,14 @@ impl Ordinals {
     }
 }
 
-/// Bits of the ordinals of `distinct` keys and, if some document is without, of the number `distinct`.
+/// Bits of the ordinals of `distinct` keys and, if some document is without, of the number
+/// `distinct`.
 pub(crate) fn column_bits(distinct: usize, missing: bool) -> u8 {
     width((distinct as u64 + u64::from(missing)).saturating_sub(1))
 }
 
-/// Document -> ordinal for a field of a partition. A document without a value has ordinal `distinct`.
+/// Document -> ordinal for a field of a partition. A document without a value has ordinal
+/// `distinct`.
 #[derive(Clone)]
 pub(crate) enum Column<'a> {
     Single(Packed<'a>),

@@ -7,10 +7,10 @@
 
 use super::clause::{Check, Clause, Form, Lead, LeadCursor, Scratch, materialise};
 use super::kernels;
-use super::small;
 use super::partition::Partition;
 use super::plan::{Node, Plan, Test};
 use super::set::{Limits, Set};
+use super::small;
 use crate::Result;
 use std::ops::ControlFlow;
 
@@ -468,7 +468,7 @@ impl<'r> Executor<'r> {
             let end = words.min(start + CHUNK);
             acc.clear();
             acc.resize(end - start, u64::MAX);
-            if end == words && part.documents % 64 != 0 {
+            if end == words && !part.documents.is_multiple_of(64) {
                 acc[end - start - 1] = (1 << (part.documents % 64)) - 1;
             }
             for (mask, negate) in masks {

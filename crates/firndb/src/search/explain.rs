@@ -24,7 +24,8 @@ pub struct Explain {
     pub partitions_pruned: u64,
     /// Documents that were looked at one by one.
     pub docs_touched: u64,
-    /// Bytes of structures that were touched, within a factor of two: 4 a document and condition, 8 a word of a bitset.
+    /// Bytes of structures that were touched, within a factor of two: 4 a document and condition, 8
+    /// a word of a bitset.
     pub bytes_touched: u64,
     /// Time of the query, planning included.
     pub time: Duration,

@@ -1,17 +1,116 @@
 //! Facets: how many matches have each value of a field.
 //!
-//! Each partition counts by ordinal; ordinals become keys once a partition is done, and partitions are joined by
-//! key. Few matches are counted one by one through the column, many through the postings, bitset by bitset where
-//! there are bitsets; if everything matches the prefix sums say it.
+//! Each partition counts by ordinal; ordinals become keys once a partition is done, and partitions
+//! are joined by key. Few matches are counted one by one through the column, many through the
+//! postings, bitset by bitset where there are bitsets; if everything matches the prefix sums say
+//! it.
 
 use super::execute::{Executor, Sink};
 use super::intern::KeyMap;
 use super::kernels;
 use super::partition::Partition;
+use super::plan::filterable;
 use super::postings::Cursor;
-use super::value::Key;
+use super::query::Filter;
+use super::reader::Reader;
+use super::value::{Key, Value};
 use crate::Result;
 use std::ops::ControlFlow;
+
+/// A facet to compute: the most frequent values of a field among the matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facet {
+    /// A filterable field.
+    pub field: String,
+    /// Values to return at most.
+    pub top: usize,
+    /// Ignore the filter's own conditions on this field (those that are parts of its outermost
+    /// `and`).
+    pub disjunctive: bool,
+}
+
+/// The most frequent values of a field among the matches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FacetCounts {
+    /// The field.
+    pub field: String,
+    /// Values with the number of matches that have them: most frequent first, equal ones by value.
+    pub values: Vec<(Value, u64)>,
+    /// Distinct values among the matches.
+    pub distinct: u64,
+    /// Matches without a value.
+    pub missing: u64,
+}
+
+impl Reader {
+    /// The most frequent values of fields among the documents that satisfy a filter.
+    pub fn facets(&self, filter: &Filter, facets: &[Facet]) -> Result<Vec<FacetCounts>> {
+        let mut found: Vec<Option<FacetCounts>> = facets.iter().map(|_| None).collect();
+        let mut plain = Vec::new();
+        for (i, facet) in facets.iter().enumerate() {
+            let field = filterable(&self.set.schema, &facet.field)?.0;
+            let own = facet.disjunctive.then(|| without(filter, &facet.field));
+            match own {
+                Some(filter) => {
+                    let (mut counts, _) = self.execute(&filter, |e| counts(e, &[field]))?;
+                    found[i] = Some(self.top(facet, field, counts.remove(0))?);
+                }
+                None => plain.push((i, field)),
+            }
+        }
+        if !plain.is_empty() {
+            let fields: Vec<usize> = plain.iter().map(|(_, field)| *field).collect();
+            let (all, _) = self.execute(filter, |executor| counts(executor, &fields))?;
+            for ((i, field), counts) in plain.into_iter().zip(all) {
+                found[i] = Some(self.top(&facets[i], field, counts)?);
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    fn top(&self, facet: &Facet, field: usize, counts: Counts) -> Result<FacetCounts> {
+        let distinct = counts.by_key.len() as u64;
+        let mut entries: Vec<(Key, u64)> = counts.by_key.into_iter().collect();
+        let better = |a: &(Key, u64), b: &(Key, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
+        if facet.top < entries.len() && facet.top > 0 {
+            entries.select_nth_unstable_by(facet.top - 1, better);
+        }
+        entries.truncate(facet.top);
+        entries.sort_unstable_by(better);
+        let values = entries.into_iter().map(|(key, n)| Ok((self.value_of(field, &key)?, n)));
+        Ok(FacetCounts {
+            field: facet.field.clone(),
+            values: values.collect::<Result<_>>()?,
+            distinct,
+            missing: counts.missing,
+        })
+    }
+}
+
+/// A filter without the conditions on one field that are parts of its outermost `and`.
+fn without(filter: &Filter, field: &str) -> Filter {
+    match filter {
+        Filter::And(parts) => Filter::And(parts.iter().map(|part| without(part, field)).collect()),
+        own if only_on(own, field) => Filter::All,
+        other => other.clone(),
+    }
+}
+
+/// Whether all conditions of a filter are on one field.
+fn only_on(filter: &Filter, field: &str) -> bool {
+    match filter {
+        Filter::All => false,
+        Filter::Compare(name, ..)
+        | Filter::In(name, _)
+        | Filter::Between(name, ..)
+        | Filter::Prefix(name, _)
+        | Filter::Exists(name) => name == field,
+        Filter::And(parts) | Filter::Or(parts) => {
+            !parts.is_empty() && parts.iter().all(|part| only_on(part, field))
+        }
+        Filter::Not(inner) => only_on(inner, field),
+    }
+}
 
 /// Counts by key over all partitions.
 pub(crate) struct Counts {
@@ -88,8 +187,8 @@ fn count_field(
     let (mut by_ord, mut with_value) = (vec![0u64; distinct as usize + 1], 0);
     if everything {
         let sums = part.sums(field)?;
-        for ord in 0..distinct as usize {
-            by_ord[ord] = sums.get(ord + 1).wrapping_sub(sums.get(ord));
+        for (ord, count) in by_ord.iter_mut().take(distinct as usize).enumerate() {
+            *count = sums.get(ord + 1).wrapping_sub(sums.get(ord));
         }
         with_value = u64::from(meta.present);
     } else if let Some(column) =

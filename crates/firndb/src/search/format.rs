@@ -1,20 +1,24 @@
 //! The bytes of a partition file: its sections, and the meta section that describes them.
 //!
-//! A partition is a frozen file (`bytes/frozen.rs`) of kind 1. A section's id is `(field + 1) << 8 | part` for a
-//! part of a field, numbered as in the schema, and `part` for what belongs to the partition.
+//! A partition is a frozen file (`bytes/frozen.rs`) of kind 1. A section's id is, for a part of a
+//! field, `(field + 1) << 8 | part`, fields numbered as in the schema; and `part` for what belongs
+//! to the partition.
 //!
-//! | part | of a field | holds | written by |
+//! | part | of a field | holds | made in |
 //! |---|---|---|---|
-//! | 1 | keys | the distinct keys ascending: u64 keys as an increasing sequence, or for strings and bytes the sequence `offset[i] + i` of `distinct + 1` offsets into part 2 | `dictionary.rs` |
-//! | 2 | key bytes | the keys of strings and bytes, one after the other | `dictionary.rs` |
-//! | 3 | sums | `distinct + 1` increasing: entry i = postings of all keys before key i | `postings.rs` |
-//! | 4 | slices | packed document numbers, key after key, of all keys that are not in part 5 | `postings.rs` |
-//! | 5 | exceptions | 24 bytes for each key kept as a bitset or as runs | `postings.rs` |
-//! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | `postings.rs` |
-//! | 7 | runs | pairs of u32: first document, number of documents | `postings.rs` |
-//! | 8 | column | packed: for each document its key's number, `distinct` if it has none | `column.rs` |
-//! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing; part 8 then has an entry a value | `column.rs` |
-//! | 10 | checkpoints | bitsets of the documents below chosen keys, for wide ranges | `postings.rs` |
+//! | 1 | keys | the distinct keys, ascending, as below | dictionary |
+//! | 2 | key bytes | the keys of strings and bytes, one after the other | dictionary |
+//! | 3 | sums | `distinct + 1` increasing: entry i = postings before key i | postings_build |
+//! | 4 | slices | packed document numbers, key after key, of keys not in part 5 | postings_build |
+//! | 5 | exceptions | 24 bytes for each key kept as a bitset or as runs | postings_build |
+//! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | postings_build |
+//! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
+//! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
+//! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
+//! | 10 | checkpoints | bitsets of the documents below chosen keys, for ranges | postings_build |
+//!
+//! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
+//! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value.
 //!
 //! | part | of the partition | holds |
 //! |---|---|---|
@@ -34,11 +38,11 @@
 //!          u32 fields; each: name, u8 type, u8 roles, u8 multi | nullable << 1
 //!          u32 order keys; each: name, u8 descending
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
-//!          u8 column bits (255 = no column), u8 slice bits, u8 ordered (1 ascending, 2 descending),
-//!          u8 checkpoints, u32 exceptions
+//!          u8 column bits (255 = no column), u8 slice bits,
+//!          u8 ordered (1 ascending, 2 descending), u8 checkpoints, u32 exceptions
 //! ```
-//! An *ordered* field has its documents in the order of its keys (those without a value last): the documents of a
-//! key are a range given by the sums, and parts 4 to 7 are absent.
+//! An *ordered* field has its documents in the order of its keys (those without a value last): the
+//! documents of a key are a range given by the sums, and parts 4 to 7 are absent.
 
 use super::query::OrderBy;
 use super::schema::{Field, Payload, Roles, Schema, Type};

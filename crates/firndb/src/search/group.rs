@@ -1,17 +1,41 @@
-//! Groups and aggregates: matches by the values of up to two fields, and count, minimum, maximum, sum and average of
-//! other fields in each group.
+//! Groups and aggregates: matches by the values of up to two fields, and count, minimum, maximum,
+//! sum and average of other fields in each group.
 //!
-//! Each partition groups by ordinals; they become keys once it is done. Sums are exact for integers; floats are
-//! added in document order, partition by partition, so that results do not depend on the plan.
+//! Each partition groups by ordinals; they become keys once it is done. Sums are exact for
+//! integers; floats are added in document order, partition by partition, so that results do not
+//! depend on the plan.
 
 use super::column::Column;
 use super::execute::{Executor, Sink};
 use super::intern::KeyMap;
 use super::partition::Partition;
+use super::query::Filter;
+use super::reader::Reader;
 use super::schema::Type;
 use super::value::{Key, Value, decode_bytes, decode_fixed, key_to_f64, key_to_i64};
-use crate::Result;
+use crate::{Error, Result};
 use std::ops::ControlFlow;
+
+/// Fields to group by (one or two; several values of a document put it into several groups) and
+/// fields to aggregate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupBy {
+    /// Fields whose values make the groups.
+    pub fields: Vec<String>,
+    /// Fields to aggregate in each group.
+    pub aggregates: Vec<String>,
+}
+
+/// A group of matches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// One value a field; `None` for documents without.
+    pub key: Vec<Option<Value>>,
+    /// Documents in the group.
+    pub count: u64,
+    /// One aggregate for each field asked for.
+    pub aggregates: Vec<Aggregate>,
+}
 
 /// A sum: exact for integers, in document order for floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +69,48 @@ pub struct Aggregate {
     pub sum: Option<Number>,
     /// The average, of numbers only; `None` without values.
     pub avg: Option<f64>,
+}
+
+impl Reader {
+    /// Count, minimum, maximum, sum and average of a field over the documents that satisfy a
+    /// filter.
+    pub fn aggregate(&self, filter: &Filter, field: &str) -> Result<Aggregate> {
+        let by = GroupBy { fields: Vec::new(), aggregates: vec![field.to_string()] };
+        let mut groups = self.group_by(filter, &by)?;
+        let first = groups.first_mut().and_then(|group| group.aggregates.pop());
+        first.ok_or_else(|| Error::invalid("no aggregate"))
+    }
+
+    /// Groups the documents that satisfy a filter, in the order of the groups' keys (missing ones
+    /// last). Without fields there is one group of all matches.
+    pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Result<Vec<Group>> {
+        if by.fields.len() > 2 {
+            return Err(Error::invalid("documents are grouped by at most two fields"));
+        }
+        let number = |name: &String| {
+            self.set.schema.field(name).map(|(i, _)| i).ok_or_else(|| self.set.schema.unknown(name))
+        };
+        let keys: Vec<usize> = by.fields.iter().map(number).collect::<Result<_>>()?;
+        let of: Vec<usize> = by.aggregates.iter().map(number).collect::<Result<_>>()?;
+        let (found, _) = self.execute(filter, |executor| groups(executor, &keys, &of))?;
+        let mut found: Vec<_> = found.into_iter().collect();
+        let missing_last = |key: &Vec<Option<Key>>| -> Vec<(bool, Option<Key>)> {
+            key.iter().map(|k| (k.is_none(), k.clone())).collect()
+        };
+        found.sort_by_cached_key(|(key, _)| missing_last(key));
+        let mut all = Vec::with_capacity(found.len());
+        for (key, tally) in found {
+            let values = key.iter().zip(&keys);
+            let values = values.map(|(k, &f)| k.as_ref().map(|k| self.value_of(f, k)).transpose());
+            let aggregates = tally.aggregates.into_iter().map(Running::finish);
+            all.push(Group {
+                key: values.collect::<Result<_>>()?,
+                count: tally.count,
+                aggregates: aggregates.collect::<Result<_>>()?,
+            });
+        }
+        Ok(all)
+    }
 }
 
 /// An aggregate over all partitions so far.
@@ -107,8 +173,8 @@ pub(crate) struct Tally {
 /// Groups by their keys; `None` for documents without a value.
 pub(crate) type Groups = KeyMap<Vec<Option<Key>>, Tally>;
 
-/// Groups the matches by up to two fields (none: one group of all) and aggregates the fields `of` in each.
-/// Fields are numbers of the reader's schema.
+/// Groups the matches by up to two fields (none: one group of all) and aggregates the fields `of`
+/// in each. Fields are numbers of the reader's schema.
 pub(crate) fn groups(executor: &mut Executor, keys: &[usize], of: &[usize]) -> Result<Groups> {
     let set = executor.set;
     let running = || of.iter().map(|&f| Running::new(set.schema.fields[f].ty)).collect();
@@ -171,7 +237,8 @@ impl<'p> Source<'p> {
 struct Grouping<'p> {
     keys: Vec<Source<'p>>,
     of: Vec<Source<'p>>,
-    /// Ordinals of the first field times the values of the second, plus its ordinal -> number of the group.
+    /// Ordinals of the first field times the values of the second, plus its ordinal -> number of
+    /// the group.
     numbers: Numbers,
     slots: Vec<Slot>,
 }

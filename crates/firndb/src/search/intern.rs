@@ -1,4 +1,5 @@
-//! Distinct keys of a field while documents come in: key -> number of first appearance, then sorted ordinals.
+//! Distinct keys of a field while documents come in: key -> number of first appearance, then sorted
+//! ordinals.
 
 use super::dictionary::Keys;
 use super::value::Key;
@@ -6,7 +7,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Hashes keys for a table in memory: a folded multiplication for numbers (as in wyhash), XXH3 for bytes.
+/// Hashes keys for a table in memory: a folded multiplication for numbers (as in wyhash), XXH3 for
+/// bytes.
 #[derive(Default)]
 pub(crate) struct KeyHasher(u64);
 

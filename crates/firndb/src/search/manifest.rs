@@ -1,7 +1,8 @@
 //! The set file of a collection: which partition files make it up at one moment.
 //!
-//! A set is a frozen file of kind 2 called `set-<20 digits>.firn`; the highest number is the current set. Sets are
-//! numbered by 1 and never changed; making the next one is what commits a change. Section 1 holds:
+//! A set is a frozen file of kind 2 called `set-<20 digits>.firn`; the highest number is the
+//! current set. Sets are numbered by 1 and never changed; making the next one is what commits a
+//! change. Section 1 holds:
 //! ```text
 //! u32 partitions; each: name, file name (u32 length and bytes each), u32 documents, u64 bytes,
 //!                       u64 + u64 content id of the partition file, low half first

@@ -1,7 +1,8 @@
 //! Joins partitions without the documents they were built from.
 //!
-//! Keys of a field are merged, ordinals renumbered, documents stand one partition after the other (or in the order
-//! of the schema); then the same writer as for built partitions chooses structures anew.
+//! Keys of a field are merged, ordinals renumbered, documents stand one partition after the other
+//! (or in the order of the schema); then the same writer as for built partitions chooses structures
+//! anew.
 
 use super::builder::empty_field;
 use super::column::{MISSING, Ordinals};
@@ -23,8 +24,8 @@ pub(crate) struct Merged {
     old: Option<Vec<u32>>,
 }
 
-/// Joins partitions in this order. They need the same fields with the same types and roles, document order and form
-/// of payload; only the fields of dynamic schemas may differ.
+/// Joins partitions in this order. They need the same fields with the same types and roles,
+/// document order and form of payload; only the fields of dynamic schemas may differ.
 pub(crate) fn merge(parts: &[Arc<Partition>]) -> Result<Merged> {
     let first = parts.first().ok_or_else(|| Error::invalid("there is nothing to merge"))?;
     let mut schema = (*first.schema).clone();

@@ -1,15 +1,15 @@
 //! Payloads: the bytes of each document, raw or in zstd blocks. Sections: `format.rs`.
 //!
-//! Raw payloads are borrowed from the file. Compressed ones come in blocks of about 16 KiB, each a zstd frame, with
-//! a dictionary trained on a sample of the partition's payloads if the schema asks for one. Either way a checksum
-//! guards the bytes that a read touches: of 64 KiB of raw bytes when they are first touched, of a compressed block
-//! each time it is read.
+//! Raw payloads are borrowed from the file. Compressed ones come in blocks of about 16 KiB, each a
+//! zstd frame, with a dictionary trained on a sample of the partition's payloads if the schema asks
+//! for one. Either way a checksum guards the bytes that a read touches: of 64 KiB of raw bytes when
+//! they are first touched, of a compressed block each time it is read.
 
 use super::format::global;
 use super::schema::Payload;
 use crate::bytes::frozen::{Frozen, FrozenWriter};
 use crate::bytes::increasing::{self, Increasing};
-use crate::bytes::int::u64_at;
+use crate::bytes::int::{Encoder, u64_at};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,7 +53,7 @@ fn write_raw(
     offsets: &mut Vec<u64>,
 ) -> Result<u64> {
     let (mut payload, mut pending, mut total) = (Vec::new(), Vec::with_capacity(2 * CHECKED), 0);
-    let mut checks = Vec::new();
+    let mut checks = Encoder::default();
     out.begin(global::PAYLOADS, true)?;
     for doc in 0..documents {
         payload.clear();
@@ -63,17 +63,17 @@ fn write_raw(
         pending.extend_from_slice(&payload);
         let whole = pending.len() / CHECKED * CHECKED;
         for block in pending[..whole].chunks(CHECKED) {
-            checks.extend_from_slice(&xxh3_64(block).to_le_bytes());
+            checks.u64(xxh3_64(block));
             out.write(block)?;
         }
         pending.drain(..whole);
     }
     if !pending.is_empty() {
-        checks.extend_from_slice(&xxh3_64(&pending).to_le_bytes());
+        checks.u64(xxh3_64(&pending));
         out.write(&pending)?;
     }
     out.end();
-    out.section(global::CHECKS, &checks)?;
+    out.section(global::CHECKS, &checks.0)?;
     Ok(total)
 }
 
@@ -88,7 +88,8 @@ fn write_blocks(
     let failed = |e: std::io::Error| Error::invalid(format!("zstd cannot compress payloads: {e}"));
     let mut zstd = zstd::bulk::Compressor::with_dictionary(level, &dictionary).map_err(failed)?;
     let (mut payload, mut pending, mut total) = (Vec::new(), Vec::new(), 0);
-    let (mut checks, mut first_docs, mut ends) = (Vec::new(), Vec::new(), vec![0u64]);
+    let (mut first_docs, mut ends) = (Vec::new(), vec![0u64]);
+    let mut checks = Encoder::default();
     out.begin(global::PAYLOADS, true)?;
     for doc in 0..documents {
         payload.clear();
@@ -101,7 +102,7 @@ fn write_blocks(
         pending.extend_from_slice(&payload);
         if pending.len() >= BLOCK || doc + 1 == documents {
             let block = zstd.compress(&pending).map_err(failed)?;
-            checks.extend_from_slice(&xxh3_64(&block).to_le_bytes());
+            checks.u64(xxh3_64(&block));
             out.write(&block)?;
             ends.push(ends[ends.len() - 1] + block.len() as u64);
             pending.clear();
@@ -109,14 +110,15 @@ fn write_blocks(
     }
     out.end();
     first_docs.push(u64::from(documents));
-    out.section(global::CHECKS, &checks)?;
+    out.section(global::CHECKS, &checks.0)?;
     out.section(global::BLOCK_DOCUMENTS, &increasing::encode(first_docs.into_iter()))?;
     out.section(global::BLOCK_OFFSETS, &increasing::encode(ends.into_iter()))?;
     out.section(global::DICTIONARY, &dictionary)?;
     Ok(total)
 }
 
-/// A dictionary from payloads spread over the partition; empty if there is too little to learn from.
+/// A dictionary from payloads spread over the partition; empty if there is too little to learn
+/// from.
 fn train(documents: u32, source: &mut Source) -> Result<Vec<u8>> {
     let (mut sample, mut sizes) = (Vec::new(), Vec::new());
     let step = (documents / 20_000).max(1);

@@ -1,15 +1,17 @@
-//! Builds the postings of a field: for each key the documents that have it, in the form that takes the least space.
+//! Builds the postings of a field: for each key the documents that have it, in the form that takes
+//! the least space.
 //!
 //! | form | bytes | chosen for a key if |
 //! |---|---|---|
 //! | slice of packed document numbers | documents x bits / 8 | nothing below is smaller |
-//! | bitset | ceil(documents of the partition / 64) x 8 | the key has more than about 1/20 of the documents |
-//! | runs | 8 a run | documents of equal keys stand together, so that runs take half the space at most |
+//! | bitset | ceil(documents of the partition / 64) x 8 | more than about 1/20 have the key |
+//! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | none | 0 | the field is ordered: the sums say it all |
 //!
-//! Wide ranges over many keys get checkpoints: bitsets of all documents below some key, 15 of them at equal shares
-//! of the postings, so that a range is two bitsets and at most 1/32 of the documents one by one at each end
-//! (a binned range-encoded index: O'Neil & Quass 1997, Chan & Ioannidis 1998).
+//! Wide ranges over many keys get checkpoints: bitsets of all documents below some key, 15 of them
+//! at equal shares of the postings, so that a range is two bitsets and at most 1/32 of the
+//! documents one by one at each end (a binned range-encoded index: O'Neil & Quass 1997, Chan &
+//! Ioannidis 1998).
 
 use super::column::Ordinals;
 use super::format::{FieldMeta, Ordered};
@@ -124,7 +126,8 @@ impl Inverted {
         out
     }
 
-    /// Boundaries as u64 ordinals, then for each the bitset of the documents with a smaller ordinal.
+    /// Boundaries as u64 ordinals, then for each the bitset of the documents with a smaller
+    /// ordinal.
     fn checkpoints(&self, documents: usize, meta: &mut FieldMeta, out: &mut Vec<u8>) {
         let total = self.docs.len() as u64;
         let share = |i: u64| self.sums.partition_point(|&sum| sum < total * i / SHARES);

@@ -1,5 +1,5 @@
-//! What can be asked: a tree of conditions, an order, a page. Data only; [`super::parse_query`] reads
-//! the text form.
+//! What can be asked: a tree of conditions, an order, a page. Data only; [`super::parse_query`]
+//! reads the text form.
 
 use super::lexer::{continues_word, starts_word};
 use super::parse::is_keyword;

@@ -5,8 +5,6 @@ use super::clause::Scratch;
 use super::collection::PartitionInfo;
 use super::condition::key_of;
 use super::execute::{Executor, Sink, Stats};
-use super::facet::{Counts, counts};
-use super::group::{Aggregate, groups};
 use super::partition::Partition;
 use super::plan::{Node, Plan, filterable};
 use super::query::{Cursor, Filter, Op, Query};
@@ -31,7 +29,8 @@ pub struct Reader {
     pub(crate) limits: Limits,
 }
 
-/// A document that was found: number of its partition in the reader, number of the document in the partition.
+/// A document that was found: number of its partition in the reader, number of the document in the
+/// partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hit {
     /// Number of the partition, in the order of [`Reader::partitions`].
@@ -49,50 +48,6 @@ pub struct Page {
     pub count: Option<u64>,
 }
 
-/// A facet to compute: the most frequent values of a field among the matches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facet {
-    /// A filterable field.
-    pub field: String,
-    /// Values to return at most.
-    pub top: usize,
-    /// Ignore the filter's own conditions on this field (those that are parts of its outermost `and`).
-    pub disjunctive: bool,
-}
-
-/// The most frequent values of a field among the matches.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FacetCounts {
-    /// The field.
-    pub field: String,
-    /// Values with the number of matches that have them: most frequent first, equal ones by value.
-    pub values: Vec<(Value, u64)>,
-    /// Distinct values among the matches.
-    pub distinct: u64,
-    /// Matches without a value.
-    pub missing: u64,
-}
-
-/// Fields to group by (one or two; several values of a document put it into several groups) and fields to aggregate.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GroupBy {
-    /// Fields whose values make the groups.
-    pub fields: Vec<String>,
-    /// Fields to aggregate in each group.
-    pub aggregates: Vec<String>,
-}
-
-/// A group of matches.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Group {
-    /// One value a field; `None` for documents without.
-    pub key: Vec<Option<Value>>,
-    /// Documents in the group.
-    pub count: u64,
-    /// One aggregate for each field asked for.
-    pub aggregates: Vec<Aggregate>,
-}
-
 /// Matches handed to [`Reader::for_each`] are found this many at a time.
 const BATCH: u64 = 1 << 16;
 
@@ -105,7 +60,8 @@ impl Reader {
         Reader { set: Arc::new(set), limits: Limits::default() }
     }
 
-    /// A reader over partition files that belong to no collection; partitions are named by their file names.
+    /// A reader over partition files that belong to no collection; partitions are named by their
+    /// file names.
     pub fn open_files(files: &[impl AsRef<Path>]) -> Result<Reader> {
         let disk = disk::os();
         let mut named: Vec<(String, Arc<Partition>)> = Vec::with_capacity(files.len());
@@ -158,7 +114,7 @@ impl Reader {
     }
 
     /// Runs `work` with an executor of the filter and the scratch memory of this thread.
-    fn execute<T>(
+    pub(crate) fn execute<T>(
         &self,
         filter: &Filter,
         work: impl FnOnce(&mut Executor) -> Result<T>,
@@ -197,7 +153,8 @@ impl Reader {
         self.execute_plan(&plan, count_all).map(|(count, _)| count)
     }
 
-    /// The count of `field = value` in few partitions: a look into their dictionaries, without a plan.
+    /// The count of `field = value` in few partitions: a look into their dictionaries, without a
+    /// plan.
     fn count_equal(&self, filter: &Filter) -> Result<Option<u64>> {
         let set = &*self.set;
         let Filter::Compare(name, Op::Eq, value) = filter else { return Ok(None) };
@@ -259,8 +216,8 @@ impl Reader {
         Ok((Page { hits, count: query.count.then_some(count) }, stats))
     }
 
-    /// Calls `callback` with all matches in order, from `skip` on and up to `limit`, until it breaks. Memory does not
-    /// grow with the number of matches.
+    /// Calls `callback` with all matches in order, from `skip` on and up to `limit`, until it
+    /// breaks. Memory does not grow with the number of matches.
     pub fn for_each(
         &self,
         query: &Query,
@@ -289,94 +246,13 @@ impl Reader {
         Ok(())
     }
 
-    /// The most frequent values of fields among the documents that satisfy a filter.
-    pub fn facets(&self, filter: &Filter, facets: &[Facet]) -> Result<Vec<FacetCounts>> {
-        let mut found: Vec<Option<FacetCounts>> = facets.iter().map(|_| None).collect();
-        let mut plain = Vec::new();
-        for (i, facet) in facets.iter().enumerate() {
-            let field = filterable(&self.set.schema, &facet.field)?.0;
-            let own = facet.disjunctive.then(|| without(filter, &facet.field));
-            match own {
-                Some(filter) => {
-                    let (mut counts, _) = self.execute(&filter, |e| counts(e, &[field]))?;
-                    found[i] = Some(self.top(facet, field, counts.remove(0))?);
-                }
-                None => plain.push((i, field)),
-            }
-        }
-        if !plain.is_empty() {
-            let fields: Vec<usize> = plain.iter().map(|(_, field)| *field).collect();
-            let (all, _) = self.execute(filter, |executor| counts(executor, &fields))?;
-            for ((i, field), counts) in plain.into_iter().zip(all) {
-                found[i] = Some(self.top(&facets[i], field, counts)?);
-            }
-        }
-        Ok(found.into_iter().flatten().collect())
-    }
-
-    fn top(&self, facet: &Facet, field: usize, counts: Counts) -> Result<FacetCounts> {
-        let distinct = counts.by_key.len() as u64;
-        let mut entries: Vec<(Key, u64)> = counts.by_key.into_iter().collect();
-        let better = |a: &(Key, u64), b: &(Key, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
-        if facet.top < entries.len() && facet.top > 0 {
-            entries.select_nth_unstable_by(facet.top - 1, better);
-        }
-        entries.truncate(facet.top);
-        entries.sort_unstable_by(better);
-        let values = entries.into_iter().map(|(key, n)| Ok((self.value_of(field, &key)?, n)));
-        Ok(FacetCounts {
-            field: facet.field.clone(),
-            values: values.collect::<Result<_>>()?,
-            distinct,
-            missing: counts.missing,
-        })
-    }
-
-    fn value_of(&self, field: usize, key: &Key) -> Result<Value> {
+    /// The value of a key of a field of the reader's schema.
+    pub(crate) fn value_of(&self, field: usize, key: &Key) -> Result<Value> {
         let ty = self.set.schema.fields[field].ty;
         match key {
             Key::Fixed(key) => Ok(decode_fixed(ty, *key)),
             Key::Bytes(key) => decode_bytes(ty, key),
         }
-    }
-
-    /// Count, minimum, maximum, sum and average of a field over the documents that satisfy a filter.
-    pub fn aggregate(&self, filter: &Filter, field: &str) -> Result<Aggregate> {
-        let by = GroupBy { fields: Vec::new(), aggregates: vec![field.to_string()] };
-        let mut groups = self.group_by(filter, &by)?;
-        let first = groups.first_mut().and_then(|group| group.aggregates.pop());
-        first.ok_or_else(|| Error::invalid("no aggregate"))
-    }
-
-    /// Groups the documents that satisfy a filter, in the order of the groups' keys (missing ones last). Without
-    /// fields there is one group of all matches.
-    pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Result<Vec<Group>> {
-        if by.fields.len() > 2 {
-            return Err(Error::invalid("documents are grouped by at most two fields"));
-        }
-        let number = |name: &String| {
-            self.set.schema.field(name).map(|(i, _)| i).ok_or_else(|| self.set.schema.unknown(name))
-        };
-        let keys: Vec<usize> = by.fields.iter().map(number).collect::<Result<_>>()?;
-        let of: Vec<usize> = by.aggregates.iter().map(number).collect::<Result<_>>()?;
-        let (found, _) = self.execute(filter, |executor| groups(executor, &keys, &of))?;
-        let mut found: Vec<_> = found.into_iter().collect();
-        let missing_last = |key: &Vec<Option<Key>>| -> Vec<(bool, Option<Key>)> {
-            key.iter().map(|k| (k.is_none(), k.clone())).collect()
-        };
-        found.sort_by_cached_key(|(key, _)| missing_last(key));
-        let mut all = Vec::with_capacity(found.len());
-        for (key, tally) in found {
-            let values = key.iter().zip(&keys);
-            let values = values.map(|(k, &f)| k.as_ref().map(|k| self.value_of(f, k)).transpose());
-            let aggregates = tally.aggregates.into_iter().map(super::group::Running::finish);
-            all.push(Group {
-                key: values.collect::<Result<_>>()?,
-                count: tally.count,
-                aggregates: aggregates.collect::<Result<_>>()?,
-            });
-        }
-        Ok(all)
     }
 
     fn partition(&self, hit: Hit) -> Result<&Partition> {
@@ -390,7 +266,8 @@ impl Reader {
         self.partition(hit)?.payload(hit.doc)
     }
 
-    /// The value of a stored or sortable field of a hit (the smallest of several); `None` if it has none.
+    /// The value of a stored or sortable field of a hit (the smallest of several); `None` if it has
+    /// none.
     pub fn value(&self, hit: Hit, field: &str) -> Result<Option<Value>> {
         match self.readable(hit, field)? {
             (part, Some(field)) => part.value(field, hit.doc),
@@ -433,8 +310,8 @@ impl Reader {
         Ok(Cursor { keys, partition, doc: hit.doc })
     }
 
-    /// Checks the checksums of everything queries touch and makes the value catalogue, so that no first query pays
-    /// for it.
+    /// Checks the checksums of everything queries touch and makes the value catalogue, so that no
+    /// first query pays for it.
     pub fn warm(&self) -> Result<()> {
         self.set.catalogues.warm(&self.set)?;
         for part in &self.set.partitions {
@@ -482,7 +359,8 @@ pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
     Ok(total)
 }
 
-/// The first `k` matches in the order of partitions and documents, and the count of all if asked for.
+/// The first `k` matches in the order of partitions and documents, and the count of all if asked
+/// for.
 fn unordered(
     executor: &mut Executor,
     k: usize,
@@ -536,30 +414,5 @@ impl Sink for Take<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
-    }
-}
-
-/// A filter without the conditions on one field that are parts of its outermost `and`.
-fn without(filter: &Filter, field: &str) -> Filter {
-    match filter {
-        Filter::And(parts) => Filter::And(parts.iter().map(|part| without(part, field)).collect()),
-        own if only_on(own, field) => Filter::All,
-        other => other.clone(),
-    }
-}
-
-/// Whether all conditions of a filter are on one field.
-fn only_on(filter: &Filter, field: &str) -> bool {
-    match filter {
-        Filter::All => false,
-        Filter::Compare(name, ..)
-        | Filter::In(name, _)
-        | Filter::Between(name, ..)
-        | Filter::Prefix(name, _)
-        | Filter::Exists(name) => name == field,
-        Filter::And(parts) | Filter::Or(parts) => {
-            !parts.is_empty() && parts.iter().all(|part| only_on(part, field))
-        }
-        Filter::Not(inner) => only_on(inner, field),
     }
 }

@@ -106,7 +106,12 @@ impl<'r> Executor<'r> {
         self.apply_clause(part, &Clause { form, negate, count: 0 }, acc)
     }
 
-    fn apply_clause(&mut self, part: &'r Partition, clause: &Clause, acc: &mut [u64]) -> Result<()> {
+    fn apply_clause(
+        &mut self,
+        part: &'r Partition,
+        clause: &Clause,
+        acc: &mut [u64],
+    ) -> Result<()> {
         let mut found = std::mem::take(&mut self.scratch.words);
         found.clear();
         found.resize(acc.len(), 0);

@@ -1,4 +1,5 @@
-//! Payloads while documents come in: in memory up to a budget, then in a temporary file that only grows.
+//! Payloads while documents come in: in memory up to a budget, then in a temporary file that only
+//! grows.
 
 use crate::disk::{Append, DiskRef, Map};
 use crate::{Error, Result};
@@ -21,7 +22,8 @@ struct TemporaryFile(DiskRef, PathBuf);
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        let _ = self.0.remove(&self.1); // nothing depends on it: at worst a temporary file is left over
+        // Nothing depends on it: at worst a temporary file is left over.
+        let _ = self.0.remove(&self.1);
     }
 }
 

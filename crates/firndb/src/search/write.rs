@@ -1,5 +1,5 @@
-//! Writes a partition: fields as sorted keys and ordinals, payloads from a source. Builder and merge both end here,
-//! so that a merged partition has the bytes of one built from the documents.
+//! Writes a partition: fields as sorted keys and ordinals, payloads from a source. Builder and
+//! merge both end here, so that a merged partition has the bytes of one built from the documents.
 
 use super::column::{MISSING, Ordinals};
 use super::dictionary::Keys;
@@ -17,10 +17,12 @@ pub(crate) struct FieldData {
     pub(crate) ordinals: Ordinals,
 }
 
-/// Columns of at most this many bits are kept for every field: a condition can then be verified by document.
+/// Columns of at most this many bits are kept for every field: a condition can then be verified by
+/// document.
 const SMALL_COLUMN: u8 = 8;
 
-/// Puts the documents of all fields into the schema's order. Gives for each new number the old one, if they moved.
+/// Puts the documents of all fields into the schema's order. Gives for each new number the old one,
+/// if they moved.
 pub(crate) fn sort_documents(
     schema: &Schema,
     documents: u32,
