@@ -67,7 +67,12 @@ impl<'a> Asker<'a> {
                 let count = *rng.pick(&[0, 1, 2, 3, 10, 40]);
                 Filter::In(name, (0..count).map(|_| literal(rng, source)).collect())
             }
-            8 | 9 => Filter::Between(name, literal(rng, source), literal(rng, source)),
+            8 => Filter::Between(name, literal(rng, source), literal(rng, source)),
+            9 => {
+                let first = rng.below(source.pool.len());
+                let last = (first + rng.below(6)).min(source.pool.len() - 1);
+                Filter::Between(name, source.pool[first].clone(), source.pool[last].clone())
+            }
             10 => Filter::Exists(name),
             _ if source.field.ty.is_fixed() => not(Filter::Exists(name)),
             _ => Filter::Prefix(name, prefix(rng, source)),

@@ -6,7 +6,7 @@
 use super::ask::Asker;
 use super::number_from_env;
 use super::world::World;
-use crate::search::query::Query;
+use crate::search::query::{Query, all, and, between, eq, not, or};
 use crate::search::testing::Rng;
 use crate::search::{Cursor, Filter, Hit, Reader, parse_query};
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use std::fmt::Debug;
 use std::ops::ControlFlow;
 
 const BASE_SEED: u64 = 0xF12D_0000;
+const WIDE_SEED: u64 = 0xF12D_FFFF_0000;
 const QUERIES: u64 = 5_000;
 const QUERIES_PER_WORLD: u64 = 50;
 
@@ -88,6 +89,32 @@ fn interrogate(seed: u64, counts: &mut Counts) {
     }
 }
 
+/// Ranges of a field that has checkpoints, alone and with another condition.
+#[test]
+fn wide_ranges_are_those_of_the_model() {
+    for seed in WIDE_SEED..WIDE_SEED + 3 {
+        let mut rng = Rng(seed);
+        let world = World::new(&mut rng, true);
+        let reader = world.store.collection.reader();
+        let pool = &world.plan.sources.last().unwrap().pool;
+        for _ in 0..100 {
+            let (low, high) = (rng.below(pool.len()), rng.below(pool.len()));
+            let (low, high) = (low.min(high), low.max(high));
+            let range = between("wide", pool[low].clone(), pool[high].clone());
+            let filter = match rng.below(3) {
+                0 => range,
+                1 => not(range),
+                _ => and([range, not(eq("wide", pool[low].clone()))]),
+            };
+            let query = Query::new(or([filter.clone(), not(all())])).with_count();
+            let _context = Context { seed, world: &world, query: &query, text: query.to_string() };
+            let expected = world.model.search(&query);
+            assert_same(&reader.search(&query).unwrap().hits, &expected, "hits");
+            assert_same(&reader.count(&filter).unwrap(), &(expected.len() as u64), "count");
+        }
+    }
+}
+
 /// What needs no question.
 fn check_whole(world: &World, reader: &Reader) {
     let model = &world.model;
@@ -148,7 +175,8 @@ impl Interview<'_> {
                 "search after"
             }
             5 => {
-                self.check_visit(rng.below(30));
+                let stop = if rng.below(2) == 0 { rng.below(30) } else { usize::MAX - 1 };
+                self.check_visit(stop);
                 "for each"
             }
             6 | 7 => self.check_facets(rng),

@@ -109,8 +109,12 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
 
 /// A partition with every form of postings that small partitions have.
 fn partition(schema: Schema, documents: u64) -> PartitionBuilder {
+    partition_from(0, schema, documents)
+}
+
+fn partition_from(first: u64, schema: Schema, documents: u64) -> PartitionBuilder {
     let mut builder = PartitionBuilder::new(schema.clone());
-    for n in 0..documents {
+    for n in first..first + documents {
         let mut document = Document::new();
         for (name, value) in values(n) {
             if schema.field(name).is_some() {
@@ -122,7 +126,7 @@ fn partition(schema: Schema, documents: u64) -> PartitionBuilder {
     builder
 }
 
-/// The files of a collection of five partitions.
+/// The files of a collection of six partitions.
 pub(crate) fn files() -> Files {
     let Store { disk, collection } = store();
     let zstd = Payload::Zstd { level: 3, dictionary: true };
@@ -133,7 +137,8 @@ pub(crate) fn files() -> Files {
     change.put("c", partition(ordered, 70)).unwrap();
     // From four partitions on a set has catalogues of values.
     change.put("d", partition(few(), 8)).unwrap();
-    change.put("e", partition(few(), 0)).unwrap();
+    change.put("e", partition_from(8, few(), 8)).unwrap();
+    change.put("f", partition(few(), 0)).unwrap();
     change.commit().unwrap();
     disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
 }

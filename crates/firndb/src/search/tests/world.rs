@@ -40,6 +40,8 @@ pub(crate) struct Source {
     habit: Habit,
     /// Documents without a value, in 100.
     missing: usize,
+    /// They stand together, so that fields have to do with each other.
+    together: bool,
     /// Values of a document at most.
     most: usize,
 }
@@ -83,7 +85,7 @@ impl World {
     pub fn describe(&self) -> String {
         let mut text = format!("partitions {:?} of {:?}\n", self.plan.sizes, self.model.names);
         for source in &self.plan.sources {
-            let Source { field, pool, habit, missing, most } = source;
+            let Source { field, pool, habit, missing, most, .. } = source;
             let (distinct, roles) = (pool.len(), field.roles);
             let _ = writeln!(
                 text,
@@ -153,7 +155,7 @@ impl Plan {
     }
 
     /// The schema of a partition with these documents.
-    fn known_schema(&self, docs: &[Doc]) -> Schema {
+    pub fn known_schema(&self, docs: &[Doc]) -> Schema {
         let mut schema = self.schema.clone();
         let brought = |name: &str| {
             let i = self.sources.iter().position(|s| s.field.name == name).unwrap();
@@ -237,7 +239,8 @@ impl Source {
         let missing = if field.nullable { *rng.pick(&[0, 0, 5, 50, 99, 100]) } else { 0 };
         let most = if multi { *rng.pick(&[1, 2, 5, 30]) } else { 1 };
         let habits = [Habit::Uniform, Habit::Skewed, Habit::Runs, Habit::Rare, Habit::Rising];
-        Source { field, pool: pool(rng, ty, count), habit: *rng.pick(&habits), missing, most }
+        let (habit, together) = (*rng.pick(&habits), rng.below(3) == 0);
+        Source { field, pool: pool(rng, ty, count), habit, missing, together, most }
     }
 
     /// A field of which every document has one of many fixed-width values: with more than 65,536
@@ -251,12 +254,13 @@ impl Source {
         let more = *rng.pick(&[10, 1_000, 100_000]);
         let count = 65 + rng.below(more);
         let habit = *rng.pick(&[Habit::Uniform, Habit::Skewed, Habit::Uniform]);
-        Source { field, pool: pool(rng, ty, count), habit, missing: 0, most: 1 }
+        Source { field, pool: pool(rng, ty, count), habit, missing: 0, together: false, most: 1 }
     }
 
     /// The values of document `n` of `size`: ascending, distinct.
     fn values(&self, rng: &mut Rng, n: usize, size: usize) -> Vec<Value> {
-        if rng.below(100) < self.missing {
+        let chance = if self.together { n * 100 / size } else { rng.below(100) };
+        if chance < self.missing {
             return Vec::new();
         }
         let count = if self.field.multi { rng.below(self.most + 1) } else { 1 };
