@@ -86,21 +86,15 @@ impl<'a> Increasing<'a> {
     /// Number `i`; out of bounds it is some number.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> u64 {
-        let head = i / BLOCK * 16;
-        self.in_block(u64_at(self.heads, head), u64_at(self.heads, head + 8), i % BLOCK)
+        self.block(i / BLOCK).get(i % BLOCK)
     }
 
     #[inline(always)]
-    fn in_block(&self, first: u64, place: u64, i: usize) -> u64 {
-        let bits = (place & 0xFF) as usize;
-        if bits == 0 {
-            return first.wrapping_add(i as u64);
-        }
-        let bit = i * bits;
-        let word = u64_at(self.area, ((place >> 8) as usize).wrapping_add(bit >> 3));
-        let mask = u64::MAX >> (64usize.saturating_sub(bits) & 63);
-        let residual = (word >> (bit & 7)) & mask;
-        first.wrapping_add(i as u64).wrapping_add(residual)
+    fn block(&self, block: usize) -> Block<'a> {
+        let (first, place) = (self.first(block), u64_at(self.heads, block * 16 + 8));
+        let bits = (place & 0xFF) as u32;
+        let area = self.area.get((place >> 8) as usize..).unwrap_or(&[]);
+        Block { first, bits, mask: u64::MAX >> (64u32.saturating_sub(bits) & 63), area }
     }
 
     /// How many numbers are below `v`: the index of the first that is at least `v`.
@@ -144,15 +138,15 @@ impl<'a> Increasing<'a> {
     /// The lower bound of `v`, which is at or after the first number of `block` and not after the first number of
     /// the block behind it.
     fn lower_bound_in(&self, block: usize, v: u64) -> usize {
-        let (first, place) = (self.first(block), u64_at(self.heads, block * 16 + 8));
         let start = block * BLOCK;
-        if v <= first || start >= self.len {
+        let numbers = self.block(block);
+        if v <= numbers.first || start >= self.len {
             return start.min(self.len);
         }
         let (mut at, mut size) = (0, BLOCK.min(self.len - start));
         while size > 1 {
             let half = size / 2;
-            at = if self.in_block(first, place, at + half) < v { at + half } else { at };
+            at = if numbers.get(at + half) < v { at + half } else { at };
             size -= half;
         }
         // `at` is the last number below v: number 0 is, since v > first.
@@ -163,6 +157,26 @@ impl<'a> Increasing<'a> {
     pub(crate) fn find(&self, v: u64) -> Option<usize> {
         let i = self.lower_bound(v);
         (i < self.len && self.get(i) == v).then_some(i)
+    }
+}
+
+/// One block: its first number and its residuals.
+struct Block<'a> {
+    first: u64,
+    bits: u32,
+    mask: u64,
+    area: &'a [u8],
+}
+
+impl Block<'_> {
+    #[inline(always)]
+    fn get(&self, i: usize) -> u64 {
+        let next = self.first.wrapping_add(i as u64);
+        if self.bits == 0 {
+            return next;
+        }
+        let bit = i * self.bits as usize;
+        next.wrapping_add((u64_at(self.area, bit >> 3) >> (bit & 7)) & self.mask)
     }
 }
 

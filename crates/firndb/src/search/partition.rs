@@ -44,6 +44,10 @@ struct FieldPart {
     parts: u16,
 }
 
+/// The parts of postings that most fields do without.
+const RARE_PARTS: u16 =
+    1 << part::EXCEPTIONS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::CHECKPOINTS;
+
 impl Partition {
     /// Opens a partition file. `like` is a partition whose schema is shared if it is the same.
     pub(crate) fn open(
@@ -96,7 +100,7 @@ impl Partition {
     }
 
     /// A part of a field; empty if it has none.
-    #[inline]
+    #[inline(always)]
     fn part(&self, field: &FieldPart, part: u32) -> Result<&[u8]> {
         if field.parts >> part & 1 == 0 {
             return Ok(&[]);
@@ -151,14 +155,17 @@ impl Partition {
     /// The postings of a filterable or sortable field.
     pub(crate) fn postings(&self, field: usize) -> Result<Postings<'_>> {
         let f = &self.fields[field];
-        let parts = Parts {
+        let mut parts = Parts {
             sums: self.part(f, part::SUMS)?,
             slices: self.part(f, part::SLICES)?,
-            exceptions: self.part(f, part::EXCEPTIONS)?,
-            bitsets: self.part(f, part::BITSETS)?,
-            runs: self.part(f, part::RUNS)?,
-            checkpoints: self.part(f, part::CHECKPOINTS)?,
+            ..Parts::default()
         };
+        if f.parts & RARE_PARTS != 0 {
+            parts.exceptions = self.part(f, part::EXCEPTIONS)?;
+            parts.bitsets = self.part(f, part::BITSETS)?;
+            parts.runs = self.part(f, part::RUNS)?;
+            parts.checkpoints = self.part(f, part::CHECKPOINTS)?;
+        }
         self.at_file(Postings::new(&f.meta, self.documents, parts))
     }
 

@@ -12,6 +12,7 @@ use crate::{Error, Result};
 pub(crate) const BLOCK: usize = 1024;
 
 /// The sections of a field's postings, as they are in the file.
+#[derive(Default)]
 pub(crate) struct Parts<'a> {
     pub(crate) sums: &'a [u8],
     pub(crate) slices: &'a [u8],
