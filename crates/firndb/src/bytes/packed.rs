@@ -71,6 +71,12 @@ impl<'a> Packed<'a> {
         Ok(Packed { bytes, bits: u32::from(bits), mask: (1 << bits) - 1, len })
     }
 
+    /// An array that [`Packed::new`] accepted before; of other bytes it gives some numbers.
+    #[inline(always)]
+    pub(crate) fn trusted(bytes: &'a [u8], bits: u8, len: usize) -> Packed<'a> {
+        Packed { bytes, bits: u32::from(bits), mask: (1 << (bits & 63)) - 1, len }
+    }
+
     /// Bytes of an array of `len` numbers; `None` if it does not fit in memory.
     pub(crate) fn size(bits: u8, len: usize) -> Option<usize> {
         Some(len.checked_mul(usize::from(bits))?.div_ceil(8) + 8)
@@ -89,6 +95,9 @@ impl<'a> Packed<'a> {
 
     /// Appends numbers `start..end` to `out`.
     pub(crate) fn decode(&self, start: usize, end: usize, out: &mut Vec<u32>) {
+        if start >= end {
+            return;
+        }
         let head = end.min(start.next_multiple_of(GROUP));
         out.extend((start..head).map(|i| self.get(i)));
         let mut at = head;
@@ -102,6 +111,9 @@ impl<'a> Packed<'a> {
     /// Calls `each` with numbers `start..end`.
     #[inline]
     pub(crate) fn for_each(&self, start: usize, end: usize, mut each: impl FnMut(u32)) {
+        if start >= end {
+            return;
+        }
         let head = end.min(start.next_multiple_of(GROUP));
         (start..head).for_each(|i| each(self.get(i)));
         let mut at = head;

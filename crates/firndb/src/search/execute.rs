@@ -11,8 +11,9 @@ use super::partition::Partition;
 use super::plan::{Node, Plan, Test};
 use super::set::{Limits, Set};
 use super::small;
+use super::value::Key;
 use crate::Result;
-use std::ops::ControlFlow;
+use std::ops::{Bound as Edge, ControlFlow};
 
 /// Words of a bitset that are combined at a time: 65,536 documents, 8 KiB.
 const CHUNK: usize = 1024;
@@ -81,7 +82,9 @@ pub(crate) struct Executor<'r> {
     pub(crate) stats: Stats,
     pub(crate) clauses: Vec<Clause>,
     /// For each leaf what the value catalogue knows of it.
-    known: Vec<Option<super::catalogue::Known>>,
+    pub(crate) known: Vec<Option<super::catalogue::Known>>,
+    /// For each leaf that is a range of fixed-width keys: the smallest and the largest.
+    pub(crate) ranges: Vec<Option<(u64, u64)>>,
     /// The parts of a root `and`, the rarest first as far as the catalogue knows.
     pub(crate) order: Vec<usize>,
 }
@@ -109,9 +112,12 @@ impl<'r> Executor<'r> {
             clauses: Vec::new(),
             known: Vec::new(),
             order: Vec::new(),
+            ranges: Vec::with_capacity(plan.leaves.len()),
         };
         for leaf in &plan.leaves {
             executor.known.push(set.catalogues.known(set, leaf)?);
+            let fixed = set.schema.fields[leaf.field].ty.is_fixed();
+            executor.ranges.push(if fixed { fixed_range(&leaf.test) } else { None });
         }
         if let Node::And(parts) = &plan.root {
             let mut order: Vec<usize> = (0..parts.len()).collect();
@@ -122,7 +128,7 @@ impl<'r> Executor<'r> {
     }
 
     /// What to apply first: conditions whose ordinals are known, by how many there are; then the others.
-    fn rarity(&self, node: &Node) -> u64 {
+    pub(crate) fn rarity(&self, node: &Node) -> u64 {
         match node {
             Node::Leaf(leaf, false) => {
                 let known = self.known[*leaf].as_ref().and_then(|known| known.total);
@@ -522,6 +528,21 @@ impl<'r> Executor<'r> {
         }
         self.scratch.docs = docs;
         Ok(flow)
+    }
+}
+
+/// A range of fixed-width keys by its ends, which belong to it.
+fn fixed_range(test: &Test) -> Option<(u64, u64)> {
+    let Test::Range(range) = test else { return None };
+    let low = match range.low {
+        Edge::Unbounded => 0,
+        Edge::Included(Key::Fixed(key)) => key,
+        _ => return None,
+    };
+    match range.high {
+        Edge::Unbounded => Some((low, u64::MAX)),
+        Edge::Included(Key::Fixed(key)) => Some((low, key)),
+        _ => None,
     }
 }
 

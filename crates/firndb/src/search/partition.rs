@@ -118,6 +118,12 @@ impl Partition {
     pub(crate) fn ready(&self) -> Result<()> {
         if !self.checked.load(Ordering::Acquire) {
             self.file.warm()?;
+            for (field, part) in self.fields.iter().enumerate() {
+                self.dictionary(field)?;
+                if part.parts >> part::SUMS & 1 == 1 {
+                    self.postings(field)?;
+                }
+            }
             self.checked.store(true, Ordering::Release);
         }
         Ok(())
@@ -127,18 +133,87 @@ impl Partition {
         result.map_err(|e| e.in_file(self.file.path()))
     }
 
+    /// Whether all structures were checked.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.checked.load(Ordering::Acquire)
+    }
+
+    /// A part of a field of a partition that is [`Partition::ready`].
+    #[inline(always)]
+    fn ready_part(&self, field: &FieldPart, part: u32) -> &[u8] {
+        let before = (field.parts & ((1 << part) - 1)).count_ones();
+        match self.places.get((field.first + before) as usize) {
+            Some(&(offset, len)) => self.file.bytes(offset, len),
+            None => &[],
+        }
+    }
+
+    /// The ordinals `start..end` of the fixed-width keys between two, in a partition that is ready.
+    #[inline(always)]
+    pub(crate) fn ready_range(&self, field: usize, low: u64, high: u64) -> (u32, u32) {
+        let f = &self.fields[field];
+        let distinct = f.meta.distinct;
+        let keys = Increasing::trusted(self.ready_part(f, part::KEYS), distinct as usize);
+        match high.checked_add(1) {
+            _ if low > high => (0, 0),
+            Some(end) => {
+                let (start, end) = keys.lower_bounds(low, end);
+                (start as u32, end as u32)
+            }
+            None => (keys.lower_bound(low) as u32, distinct),
+        }
+    }
+
+    /// Adds the documents of the ordinals `start..end` to a bitset, in a partition that is ready.
+    #[inline(always)]
+    pub(crate) fn ready_add(
+        &self,
+        field: usize,
+        start: u32,
+        end: u32,
+        bits: &mut [u64],
+    ) -> Result<()> {
+        let f = &self.fields[field];
+        if f.parts & RARE_PARTS != 0 || f.meta.ordered != Ordered::No {
+            self.postings(field)?.add_to(start, end, bits);
+            return Ok(());
+        }
+        let sums = self.ready_part(f, part::SUMS);
+        let sums = Increasing::trusted(sums, f.meta.distinct as usize + 1);
+        let all = f.meta.postings as usize;
+        let slices = Packed::trusted(self.ready_part(f, part::SLICES), f.meta.slice_bits, all);
+        let (first, last) = (sums.get(start as usize) as usize, sums.get(end as usize) as usize);
+        slices.for_each(first, last.min(all), |doc| {
+            if let Some(word) = bits.get_mut(doc as usize / 64) {
+                *word |= 1 << (doc % 64);
+            }
+        });
+        Ok(())
+    }
+
+    /// Adds the documents of some ordinals to a bitset, in a partition that is ready.
+    #[inline(always)]
+    pub(crate) fn ready_add_each(
+        &self,
+        field: usize,
+        ords: &[u32],
+        bits: &mut [u64],
+    ) -> Result<()> {
+        if ords.is_empty() || self.fields[field].parts & RARE_PARTS == 0 {
+            return ords.iter().try_for_each(|&ord| self.ready_add(field, ord, ord + 1, bits));
+        }
+        let postings = self.postings(field)?;
+        ords.iter().for_each(|&ord| postings.add_to(ord, ord + 1, bits));
+        Ok(())
+    }
+
     /// Brings what a look-up in a small field touches first into the cache: the heads of keys and sums.
     pub(crate) fn prefetch(&self, field: usize, keys: bool) {
         let f = &self.fields[field];
-        let place = |part: u32| {
-            let before = (f.parts & ((1 << part) - 1)).count_ones();
-            let place = self.places.get((f.first + before) as usize);
-            place.map_or(&[][..], |&(offset, len)| self.file.bytes(offset, len))
-        };
         if keys {
-            kernels::prefetch(place(part::KEYS), 5);
+            kernels::prefetch(self.ready_part(f, part::KEYS), 5);
         }
-        kernels::prefetch(place(part::SUMS), 2);
+        kernels::prefetch(self.ready_part(f, part::SUMS), 2);
     }
 
     /// The distinct keys of a field.

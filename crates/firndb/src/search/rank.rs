@@ -153,6 +153,12 @@ impl<'p> Ranks<'p> {
     pub(crate) fn up_to(&self, part: &Partition, key: &Key) -> Result<Option<(u32, u32)>> {
         let f = &self.fields[0];
         let Some(field) = f.field else { return Ok(None) };
+        if let (Key::Fixed(key), true) = (key, part.is_ready()) {
+            return Ok(Some(match f.descending {
+                true => part.ready_range(field, *key, u64::MAX),
+                false => part.ready_range(field, 0, *key),
+            }));
+        }
         let dictionary = part.dictionary(field)?;
         let range = match f.descending {
             true => dictionary.range(&Bound::Included(key.clone()), &Bound::Unbounded),

@@ -51,6 +51,31 @@ impl<'r> Executor<'r> {
         if any(acc) { sink.words(0, acc) } else { Ok(ControlFlow::Continue(())) }
     }
 
+    /// The matches of a small partition, which are expected to be few.
+    pub(crate) fn matches_small(&mut self, p: usize, docs: &mut Vec<u32>) -> Result<()> {
+        struct Docs<'d>(&'d mut Vec<u32>);
+        impl Sink for Docs<'_> {
+            fn ascending(&self) -> bool {
+                true
+            }
+            fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+                self.0.extend_from_slice(docs);
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+        docs.clear();
+        self.run(p, Vec::new(), &mut Docs(docs)).map(|_| ())
+    }
+
+    /// Whether a condition of the root leaves less than a few documents a partition on average.
+    pub(crate) fn is_rare(&self) -> bool {
+        let rarest = match &self.plan.root {
+            Node::And(parts) => self.order.first().map(|&i| self.rarity(&parts[i])),
+            root => Some(self.rarity(root)),
+        };
+        rarest.is_some_and(|total| total < 16 * self.set.partitions.len() as u64)
+    }
+
     /// Takes the documents that do not satisfy a node out of `acc`.
     fn apply(&mut self, p: usize, part: &'r Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
         match node {
@@ -89,44 +114,48 @@ impl<'r> Executor<'r> {
         negate: bool,
         acc: &mut [u64],
     ) -> Result<()> {
-        let field = self.set.local(p, self.plan.leaves[leaf].field);
-        let first = self.scratch.intervals.len();
-        if let Some(field) = field {
-            self.push_intervals(p, leaf, field)?;
-        }
-        let last = self.scratch.intervals.len();
-        let Some(field) = field.filter(|_| last > first) else {
+        let condition = &self.plan.leaves[leaf];
+        let multi = self.set.schema.fields[condition.field].multi;
+        let Some(field) = self.set.local(p, condition.field) else {
             if !negate {
                 acc.fill(0);
             }
             return Ok(());
         };
-        let multi = self.set.schema.fields[self.plan.leaves[leaf].field].multi;
+        let checkable = !multi && part.meta(field).column_bits.is_some();
+        if !(checkable && count(acc) <= FEW) {
+            let mut bits: Bits = [0; WORDS];
+            let found = &mut bits[..acc.len()];
+            if let Some((low, high)) = self.ranges[leaf] {
+                let (start, end) = part.ready_range(field, low, high);
+                let meta = part.meta(field);
+                let most = (end - start) > meta.distinct / 2 && meta.present == part.documents;
+                if most && !multi {
+                    // The documents outside are fewer, and every document has a value.
+                    part.ready_add(field, 0, start, found)?;
+                    part.ready_add(field, end, meta.distinct, found)?;
+                } else {
+                    part.ready_add(field, start, end, found)?;
+                }
+                narrow(acc, found, negate != (most && !multi));
+                return Ok(());
+            }
+            if let Some(ords) = self.known[leaf].as_ref().and_then(|known| known.ordinals(p)) {
+                part.ready_add_each(field, ords, found)?;
+                narrow(acc, found, negate);
+                return Ok(());
+            }
+        }
+        let first = self.scratch.intervals.len();
+        self.push_intervals(p, leaf, field)?;
+        let last = self.scratch.intervals.len();
         let form = Form::Ordinals { field, first, last, multi };
         self.apply_clause(part, &Clause { form, negate, count: 0 }, acc)
     }
 
-    fn apply_clause(
-        &mut self,
-        part: &'r Partition,
-        clause: &Clause,
-        acc: &mut [u64],
-    ) -> Result<()> {
-        let mut found = std::mem::take(&mut self.scratch.words);
-        found.clear();
-        found.resize(acc.len(), 0);
-        let applied = self.combine(part, clause, acc, &mut found);
-        self.scratch.words = found;
-        applied
-    }
-
-    fn combine(
-        &self,
-        part: &Partition,
-        clause: &Clause,
-        acc: &mut [u64],
-        found: &mut [u64],
-    ) -> Result<()> {
+    fn apply_clause(&self, part: &'r Partition, clause: &Clause, acc: &mut [u64]) -> Result<()> {
+        let mut bits: Bits = [0; WORDS];
+        let found = &mut bits[..acc.len()];
         match clause.form {
             Form::Documents(first, last) => kernels::set_range(found, first, last),
             Form::Bits(_) => {}
@@ -141,12 +170,17 @@ impl<'r> Executor<'r> {
                 }
             }
         }
-        if clause.negate {
-            kernels::and_not(acc, found);
-        } else {
-            kernels::and(acc, found);
-        }
+        narrow(acc, found, clause.negate);
         Ok(())
+    }
+}
+
+/// Takes out of `acc` what is not (or, negated, what is) in `found`. A small partition has few words: no kernel.
+#[inline(always)]
+fn narrow(acc: &mut [u64], found: &[u64], negate: bool) {
+    let flip = if negate { u64::MAX } else { 0 };
+    for (word, found) in acc.iter_mut().zip(found) {
+        *word &= found ^ flip;
     }
 }
 
@@ -159,13 +193,22 @@ fn check(
     acc: &mut [u64],
 ) -> Result<()> {
     let Some(column) = part.column(field)? else { return Ok(()) };
+    // Small dictionaries: one look-up instead of one comparison an interval.
+    let mut set = [0u64; 4];
+    let small = intervals.len() > 2 && part.meta(field).distinct <= 256;
+    if small {
+        intervals.iter().for_each(|&(start, end)| kernels::set_range(&mut set, start, end));
+    }
     for (i, word) in acc.iter_mut().enumerate() {
         let mut left = *word;
         while left != 0 {
             let bit = left.trailing_zeros();
             left &= left - 1;
             let ord = column.get(i as u32 * 64 + bit);
-            let inside = intervals.iter().any(|&(start, end)| start <= ord && ord < end);
+            let inside = match small {
+                true => ord < 256 && set[ord as usize / 64] >> (ord % 64) & 1 == 1,
+                false => intervals.iter().any(|&(start, end)| start <= ord && ord < end),
+            };
             if inside == negate {
                 *word &= !(1 << bit);
             }
@@ -181,5 +224,5 @@ fn any(bits: &[u64]) -> bool {
 
 #[inline(always)]
 fn count(bits: &[u64]) -> u32 {
-    kernels::count(bits) as u32
+    bits.iter().map(|word| word.count_ones()).sum()
 }

@@ -45,6 +45,8 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
     let mut count = 0;
     let zones = set.catalogues.zones(set, wanted.order[0].field)?;
     let descending = wanted.order[0].descending;
+    let few = !single && wanted.after.is_none() && executor.is_rare();
+    let mut matches = Vec::new();
     let visits = zones.best_first(descending);
     for (i, &p) in visits.iter().enumerate() {
         let p = p as usize;
@@ -66,6 +68,18 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
             continue;
         }
         let part = &*set.partitions[p];
+        if few && part.documents <= small::DOCUMENTS {
+            // Most partitions have no match: look at the order only of those that do.
+            executor.matches_small(p, &mut matches)?;
+            count += matches.len() as u64;
+            if !matches.is_empty() {
+                let ranks = Ranks::new(set, p, part, wanted.order)?;
+                for &doc in &matches {
+                    best.offer(ranks.keys(part, doc)?, p as u32, doc);
+                }
+            }
+            continue;
+        }
         let ranks = Ranks::new(set, p, part, wanted.order)?;
         let found = if ranks.bits() <= 128 {
             Search::<u128>::new(&ranks, wanted, p)?.run(executor, &best)?
