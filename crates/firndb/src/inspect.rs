@@ -71,20 +71,23 @@ pub struct VerifyReport {
 }
 
 /// Checks every byte of a frozen file, or of the current set of a collection and all its
-/// partitions. `progress` is told of each file that was checked.
+/// partitions, and what checksums cannot say: that the structures of each file, and the files of a
+/// set, agree. `progress` is told of each file that was checked.
 pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
     let mut check = |path: &Path| -> Result<()> {
-        let (file, _) = open(path)?;
-        file.verify()?;
-        internal::verify(&file, path)?;
+        let (file, kind) = open(path)?;
+        internal::verify(&file, kind, path)?;
         report.files += 1;
         report.bytes += file.len();
         progress(path, file.len());
         Ok(())
     };
     match internal::files_of_collection(path)? {
-        Some(files) => files.iter().try_for_each(|file| check(file))?,
+        Some(files) => {
+            files.iter().try_for_each(|file| check(file))?;
+            files.first().map_or(Ok(()), |set| internal::verify_set(path, set))?;
+        }
         None => check(path)?,
     }
     Ok(report)

@@ -166,6 +166,26 @@ impl<'a> Increasing<'a> {
         let i = self.lower_bound(v);
         (i < self.len && self.get(i) == v).then_some(i)
     }
+
+    /// Checks every number: above the one before it, and where a search looks for it.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let mut last = None;
+        for i in 0..self.len {
+            let (value, head) = (self.get(i), i / BLOCK * 16);
+            if i % BLOCK == 0 {
+                let bits = u64_at(self.heads, head + 8) & 0xFF;
+                if value != u64_at(self.heads, head) || (bits > 56 && bits != 64) {
+                    let message = format!("block {} of a sequence contradicts itself", i / BLOCK);
+                    return Err(Error::corrupt(message));
+                }
+            }
+            if last.is_some_and(|last| last >= value) {
+                return Err(Error::corrupt(format!("number {i} of a sequence does not increase")));
+            }
+            last = Some(value);
+        }
+        Ok(())
+    }
 }
 
 /// One block: its first number and its residuals.
@@ -210,6 +230,22 @@ mod tests {
         }
         assert_eq!(s.lower_bound(u64::MAX), values.partition_point(|&x| x < u64::MAX));
         assert_eq!(s.lower_bound(0), 0);
+        s.verify().unwrap();
+    }
+
+    #[test]
+    fn a_sequence_that_does_not_increase_is_found() {
+        let good = encode((0..200u32).map(|i| u64::from(i) * 7));
+        // Block 1: its first number, a residual in the middle, the first residual, the bits.
+        let area = 8 + 16 * 4;
+        let place = u64_at(&good, 8 + 16 + 8);
+        let block = area + (place >> 8) as usize;
+        for (at, xor) in [(8 + 16, 0xFF), (block + 20, 0xFF), (block, 1), (8 + 16 + 8, 0x3F)] {
+            let mut bad = good.clone();
+            bad[at] ^= xor;
+            let s = Increasing::new(&bad, 200).unwrap();
+            assert!(s.verify().is_err(), "byte {at}");
+        }
     }
 
     #[test]

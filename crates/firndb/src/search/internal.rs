@@ -4,6 +4,7 @@ use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use super::manifest;
 use super::partition::Partition;
 use super::schema::{Field, Payload, Roles};
+use super::verify;
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::disk;
 use crate::inspect::{InspectedItem, InspectedSection, Inspection};
@@ -117,16 +118,21 @@ fn roles(roles: Roles) -> String {
     names.join(" ")
 }
 
-/// Checks what checksums cannot say of a file that is whole byte by byte.
-pub(crate) fn verify(file: &Frozen, path: &Path) -> Result<()> {
-    if file.find(global::META).is_none() {
-        return Ok(());
+/// Checks a file: every byte, and what checksums cannot say.
+pub(crate) fn verify(file: &Frozen, kind: Kind, path: &Path) -> Result<()> {
+    match kind {
+        Kind::Partition => Partition::open(&*disk::os(), path, None)?.verify(),
+        Kind::PartitionSet => {
+            file.verify()?;
+            manifest::decode(file).map(|_| ()).map_err(|e| e.in_file(path))
+        }
     }
-    match Partition::open(&*disk::os(), path, None) {
-        Ok(part) => part.verify(),
-        Err(e) if e.kind() == ErrorKind::InvalidArgument => Ok(()), // a set: it has no meta section
-        Err(e) => Err(e),
-    }
+}
+
+/// Checks that the files of the collection's current set are those the set names.
+pub(crate) fn verify_set(dir: &Path, set: &Path) -> Result<()> {
+    let disk = disk::os();
+    verify::set(&*disk, dir, &manifest::read(&*disk, set)?)
 }
 
 /// The files of the current set of a collection; `None` if the path is not a directory.

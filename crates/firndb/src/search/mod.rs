@@ -37,6 +37,7 @@ mod reader;
 mod explain;
 mod manifest;
 mod collection;
+mod verify;
 pub(crate) mod internal;
 #[cfg(test)]
 mod testing;

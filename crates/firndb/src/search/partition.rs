@@ -10,6 +10,7 @@ use super::payload::Payloads;
 use super::postings::{Cursor, Parts, Postings};
 use super::schema::{Schema, Type};
 use super::value::Value;
+use super::verify;
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::packed::Packed;
@@ -378,8 +379,9 @@ impl Partition {
         self.ready()
     }
 
-    /// Checks every byte of the file.
+    /// Checks every byte of the file, and that its structures agree.
     pub(crate) fn verify(&self) -> Result<()> {
-        self.file.verify()
+        self.file.verify()?;
+        verify::partition(self)
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Raw bytes under one checksum.
-const CHECKED: usize = 1 << 16;
+pub(crate) const RAW_BLOCK: usize = 1 << 16;
 /// Uncompressed bytes that close a zstd block.
 const BLOCK: usize = 1 << 14;
 /// A dictionary, and the sample it is trained on.
@@ -52,7 +52,7 @@ fn write_raw(
     source: &mut Source,
     offsets: &mut Vec<u64>,
 ) -> Result<u64> {
-    let (mut payload, mut pending, mut total) = (Vec::new(), Vec::with_capacity(2 * CHECKED), 0);
+    let (mut payload, mut pending, mut total) = (Vec::new(), Vec::with_capacity(2 * RAW_BLOCK), 0);
     let mut checks = Encoder::default();
     out.begin(global::PAYLOADS, true)?;
     for doc in 0..documents {
@@ -61,8 +61,8 @@ fn write_raw(
         offsets.push(total);
         total += payload.len() as u64;
         pending.extend_from_slice(&payload);
-        let whole = pending.len() / CHECKED * CHECKED;
-        for block in pending[..whole].chunks(CHECKED) {
+        let whole = pending.len() / RAW_BLOCK * RAW_BLOCK;
+        for block in pending[..whole].chunks(RAW_BLOCK) {
             checks.u64(xxh3_64(block));
             out.write(block)?;
         }
@@ -86,6 +86,9 @@ fn write_blocks(
     offsets: &mut Vec<u64>,
 ) -> Result<u64> {
     let failed = |e: std::io::Error| Error::invalid(format!("zstd cannot compress payloads: {e}"));
+    if !(1..=19).contains(&level) {
+        return Err(Error::invalid(format!("the zstd level of payloads is {level}; use 1 to 19")));
+    }
     let mut zstd = zstd::bulk::Compressor::with_dictionary(level, &dictionary).map_err(failed)?;
     let (mut payload, mut pending, mut total) = (Vec::new(), Vec::new(), 0);
     let (mut first_docs, mut ends) = (Vec::new(), vec![0u64]);
@@ -159,7 +162,7 @@ impl Payloads {
             let missing = || Error::corrupt(format!("payload section {id} is missing"));
             *slot = file.find(id).ok_or_else(missing)?;
         }
-        let blocks = (file.entry(sections[0]).len as usize).div_ceil(CHECKED);
+        let blocks = (file.entry(sections[0]).len as usize).div_ceil(RAW_BLOCK);
         let checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Payloads { documents, form, sections, checked })
     }
@@ -186,11 +189,11 @@ impl Payloads {
         if start == end {
             return Ok(payload);
         }
-        for block in start / CHECKED..=(end - 1) / CHECKED {
+        for block in start / RAW_BLOCK..=(end - 1) / RAW_BLOCK {
             let word = self.checked.get(block / 64).map_or(0, |w| w.load(Ordering::Acquire));
             if word >> (block % 64) & 1 == 0 {
-                let bytes = &data[block * CHECKED..data.len().min((block + 1) * CHECKED)];
-                let at = file.entry(self.sections[0]).offset + (block * CHECKED) as u64;
+                let bytes = &data[block * RAW_BLOCK..data.len().min((block + 1) * RAW_BLOCK)];
+                let at = file.entry(self.sections[0]).offset + (block * RAW_BLOCK) as u64;
                 check(bytes, file.section(self.sections[2])?, block, at)?;
                 if let Some(word) = self.checked.get(block / 64) {
                     word.fetch_or(1 << (block % 64), Ordering::AcqRel);

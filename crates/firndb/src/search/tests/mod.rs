@@ -4,6 +4,7 @@
 //!   (`world.rs` makes the collections, `ask.rs` the questions);
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
+//! - `verify.rs`: files that contradict themselves with checksums that fit;
 //! - `refuse.rs`: what must be refused, and the empty collection;
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
 
@@ -16,6 +17,7 @@ mod model;
 mod naive;
 mod refuse;
 mod shelf;
+mod verify;
 mod world;
 
 use super::Collection;

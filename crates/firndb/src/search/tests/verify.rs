@@ -1,0 +1,351 @@
+//! What the writer makes passes `verify`; what contradicts itself does not, whatever its checksums.
+
+use super::shelf::{files, large_files};
+use super::world::World;
+use super::{DIR, store};
+use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
+use crate::bytes::increasing::{self, Increasing};
+use crate::bytes::int::u64_at;
+use crate::bytes::packed::{Packed, PackedWriter};
+use crate::disk::{Disk, Map, SimDisk, publish};
+use crate::search::format::{FieldMeta, Ordered, decode_meta, encode_meta, global, part, section};
+use crate::search::manifest::{self, Member};
+use crate::search::partition::Partition;
+use crate::search::query::asc;
+use crate::search::testing::Rng;
+use crate::search::{Document, Field, PartitionBuilder, Payload, Roles, Schema, Type, verify};
+use crate::{ErrorKind, Result};
+use std::path::Path;
+
+const SEED: u64 = 0x7E51_F1ED;
+
+/// The bytes of a partition, to be forged.
+struct Victim(Vec<u8>);
+
+impl Victim {
+    /// The partition of this name on the shelf.
+    fn of(name: &str) -> Victim {
+        let files = if name == "large" { large_files() } else { files() };
+        let is_it = |path: &Path| {
+            let file = path.file_name().unwrap().to_str().unwrap();
+            file.starts_with(&format!("{name}.")) && file.ends_with(".part.firn")
+        };
+        Victim(files.into_iter().find(|(path, _)| is_it(path)).unwrap().1)
+    }
+
+    /// A partition with a key of each form of postings, and a field without a column.
+    fn built() -> Victim {
+        let fields = [
+            Field::new("id", Type::U64, Roles::FILTERABLE),
+            Field::new("run", Type::String, Roles::FILTERABLE).multi(),
+        ];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for n in 0..600u64 {
+            let mut document = Document::new().set("id", n * 7 % 590);
+            for (word, on) in [("run", n % 300 < 140), ("odd", n % 2 == 1), ("rare", n % 97 == 3)] {
+                if on {
+                    document.push("run", word);
+                }
+            }
+            builder.add(&document).unwrap();
+        }
+        let disk = SimDisk::new();
+        disk.create_dir_all(Path::new(DIR)).unwrap();
+        let path = Path::new(DIR).join("built");
+        builder.write_on(&(disk.clone() as _), &path).unwrap();
+        Victim(disk.map(&path).unwrap().to_vec())
+    }
+
+    /// The file with its sections edited, and checksums that fit. Sections that are `None` go.
+    fn forge(&self, edit: impl Fn(u32, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
+        let file = Frozen::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
+        let file = file.unwrap();
+        let mut forged: Vec<u8> = Vec::new();
+        let mut w = FrozenWriter::new(&mut forged, Kind::Partition).unwrap();
+        for i in 0..file.entries() {
+            let id = file.entry(i).id;
+            let Some(bytes) = edit(id, file.section(i).unwrap().to_vec()) else { continue };
+            w.begin(id, id == global::PAYLOADS).unwrap();
+            w.write(&bytes).unwrap();
+            w.end();
+        }
+        w.finish().unwrap();
+        forged
+    }
+
+    /// One section edited.
+    fn section(&self, id: u32, edit: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        let found = std::cell::Cell::new(false);
+        let forged = self.forge(|other, mut bytes| {
+            if other == id {
+                found.set(true);
+                edit(&mut bytes);
+            }
+            Some(bytes)
+        });
+        assert!(found.get(), "there is no section {id:#x}");
+        forged
+    }
+
+    /// One section that is an increasing sequence edited.
+    fn sequence(&self, id: u32, edit: impl Fn(&mut Vec<u64>)) -> Vec<u8> {
+        self.section(id, |bytes| {
+            let sequence = Increasing::new(bytes, u64_at(bytes, 0) as usize).unwrap();
+            let mut values: Vec<u64> = (0..sequence.len()).map(|i| sequence.get(i)).collect();
+            edit(&mut values);
+            *bytes = increasing::encode(values.into_iter());
+        })
+    }
+
+    /// One section that is a packed array edited.
+    fn packed(&self, id: u32, bits: u8, len: usize, edit: impl Fn(&mut Vec<u32>)) -> Vec<u8> {
+        self.section(id, |bytes| {
+            let mut values = Vec::new();
+            Packed::new(bytes, bits, len).unwrap().decode(0, len, &mut values);
+            edit(&mut values);
+            let mut w = PackedWriter::new(bits);
+            values.into_iter().for_each(|v| w.push(v));
+            *bytes = w.finish();
+        })
+    }
+
+    /// The meta section edited.
+    fn meta(&self, edit: impl Fn(&mut Schema, &mut Vec<FieldMeta>)) -> Vec<u8> {
+        self.section(global::META, |bytes| {
+            let (documents, mut schema, mut metas) = decode_meta(bytes).unwrap();
+            edit(&mut schema, &mut metas);
+            *bytes = encode_meta(documents, &schema, &metas);
+        })
+    }
+
+    fn fields(&self) -> Vec<FieldMeta> {
+        let file = Frozen::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
+        let file = file.unwrap();
+        let meta = file.section(file.find(global::META).unwrap()).unwrap();
+        decode_meta(meta).unwrap().2
+    }
+}
+
+/// Opens a partition file of these bytes and verifies it.
+fn check(bytes: &[u8]) -> Result<()> {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    let path = Path::new(DIR).join("forged");
+    publish(&*disk, &path, |out| out.append(bytes)).unwrap();
+    Partition::open(&*disk, &path, None)?.verify()
+}
+
+/// The forged file is refused in a sentence with all of these words.
+#[track_caller]
+fn caught(forged: Vec<u8>, words: &[&str]) {
+    let error = check(&forged).expect_err("this forgery went through");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.file().is_some(), "{error}");
+    let lacks = words.iter().find(|word| !error.message().contains(**word));
+    assert!(lacks.is_none(), "no word of {:?}: {error}", lacks.unwrap());
+}
+
+/// Fields of the shelf's partitions `a` and `b`.
+const DAY: usize = 0;
+const N: usize = 1;
+const RATIO: usize = 2;
+const WORD: usize = 3;
+const KEY: usize = 4;
+const ON: usize = 5;
+const KEPT: usize = 6;
+
+fn swap_chunks(bytes: &mut [u8], a: usize, b: usize, size: usize) {
+    (0..size).for_each(|i| bytes.swap(a * size + i, b * size + i));
+}
+
+#[test]
+fn what_the_writer_makes_passes() {
+    let rounds = 60;
+    println!("seeds {SEED:#x}..{:#x}", SEED + rounds);
+    for seed in SEED..SEED + rounds {
+        let mut rng = Rng(seed);
+        let world = World::new(&mut rng, seed == SEED);
+        let verified = world.store.collection.reader().verify();
+        assert!(verified.is_ok(), "seed {seed:#x}: {verified:?}\n{}", world.describe());
+    }
+    for victim in ["a", "b", "c", "d", "e", "large"].map(Victim::of) {
+        check(&victim.0).unwrap();
+        check(&victim.forge(|_, bytes| Some(bytes))).unwrap();
+    }
+    check(&Victim::built().0).unwrap();
+}
+
+#[test]
+fn wrong_keys_are_caught() {
+    let a = Victim::of("a");
+    let keys = |field| section(field, part::KEYS);
+    caught(a.sequence(keys(RATIO), |v| *v.last_mut().unwrap() = u64::MAX), &["`ratio`", "f64"]);
+    caught(a.sequence(keys(ON), |v| *v = vec![1, 2]), &["`on`", "bool"]);
+    caught(a.section(keys(KEPT), |b| b[8 + 16] += 1), &["`kept`", "keys", "number 128"]);
+    caught(a.sequence(keys(WORD), |v| v.iter_mut().for_each(|o| *o += 1)), &["`word`", "keys"]);
+    let area = section(WORD, part::KEY_BYTES);
+    caught(a.section(area, |b| swap_chunks(b, 0, 1, 2)), &["`word`", "key 1", "ascending"]);
+    caught(a.section(area, |b| *b.last_mut().unwrap() = 0xFF), &["`word`", "UTF-8"]);
+    let area = section(KEY, part::KEY_BYTES);
+    caught(a.section(area, |b| b.copy_within(0..2, 2)), &["`key`", "key 1", "ascending"]);
+}
+
+#[test]
+fn wrong_sums_are_caught() {
+    let a = Victim::of("a");
+    let sums = |field| section(field, part::SUMS);
+    caught(a.sequence(sums(N), |v| *v.last_mut().unwrap() += 1), &["`n`", "sums go from 0"]);
+    caught(a.sequence(sums(DAY), |v| v[0] = 1), &["`day`", "sums go from 1"]);
+    caught(a.sequence(sums(KEY), |v| v[1] -= 1), &["`key`", "document 120", "column"]);
+    caught(a.sequence(sums(DAY), |v| v[1] -= 1), &["`day`", "document 19", "column"]);
+    caught(a.sequence(sums(ON), |v| v[1] += 1), &["`on`", "slice of key 0"]);
+    caught(a.section(sums(KEY), |b| b[8] = 1), &["`key`", "sums"]);
+}
+
+#[test]
+fn wrong_postings_are_caught() {
+    let a = Victim::of("a");
+    assert_eq!(a.fields()[KEY].slice_bits, 8, "a byte a document");
+    let slices = section(KEY, part::SLICES);
+    caught(a.section(slices, |b| b.swap(0, 1)), &["`key`", "key 0", "out of place"]);
+    caught(a.section(slices, |b| b[1] = b[0]), &["`key`", "key 0", "out of place"]);
+    caught(a.section(slices, |b| b[2] = 150), &["`key`", "document 150", "below 150"]);
+    caught(a.section(slices, |b| b.swap(1, 4)), &["`key`", "document 61", "column"]);
+    let slices = section(WORD, part::SLICES);
+    caught(a.section(slices, |b| b[0] -= 1), &["`word`", "column"]);
+
+    let built = Victim::built();
+    let (id, bits) = (section(0, part::SLICES), built.fields()[0].slice_bits);
+    assert_eq!(built.fields()[0].column_bits, None);
+    // Key 0 has documents 0 and 590, key 1 document 253.
+    caught(built.packed(id, bits, 600, |v| v[2] = 0), &["`id`", "document 0", "two values"]);
+    caught(built.meta(|_, m| m[1].present -= 1), &["`run`", "documents have a value"]);
+    let runs = section(1, part::RUNS);
+    caught(built.section(runs, |b| b[4] -= 1), &["`run`", "sums say"]);
+    caught(built.section(runs, |b| swap_chunks(b, 0, 1, 8)), &["`run`", "out of place"]);
+    caught(built.section(runs, |b| b[..4].fill(0xFF)), &["`run`", "out of place"]);
+    let bitset = section(1, part::BITSETS);
+    caught(built.section(bitset, |b| b[0] ^= 2), &["`run`", "key 0", "sums say 300"]);
+    caught(built.section(bitset, |b| b[75] |= 1), &["`run`", "document 600"]);
+}
+
+#[test]
+fn wrong_exceptions_are_caught() {
+    let built = Victim::built();
+    let list = section(1, part::EXCEPTIONS);
+    assert_eq!(built.fields()[1].exceptions, 2, "`odd` a bitset, `rare` a slice, `run` two runs");
+    caught(built.section(list, |b| b[0] = 1), &["`run`", "key 0"]);
+    caught(built.section(list, |b| b.swap(0, 24)), &["`run`", "key 0"]);
+    caught(built.section(list, |b| b[24] = 7), &["`run`", "key 2"]);
+    caught(built.section(list, |b| b[24 + 4] = 3), &["`run`", "key 2", "section"]);
+    caught(built.section(list, |b| b[24 + 9] = 1), &["`run`", "key 2", "section"]);
+    caught(built.section(list, |b| b[24 + 8] = 8), &["`run`", "key 2", "section"]);
+    caught(built.section(list, |b| b[24 + 16] += 1), &["`run`", "exceptions before key 2"]);
+    caught(built.section(list, |b| b[48] = 0), &["`run`", "of 2 exceptions 2"]);
+    caught(built.section(list, |b| b[48 + 16] -= 1), &["`run`"]);
+    caught(built.section(list, |b| b.truncate(48)), &["`run`", "exceptions"]);
+}
+
+#[test]
+fn wrong_columns_are_caught() {
+    let a = Victim::of("a");
+    let metas = a.fields();
+    let bits = |field: usize| metas[field].column_bits.unwrap();
+    let of = |field| section(field, part::COLUMN);
+    // Document 0 has no value of `on` and `n`, document 1 has.
+    caught(a.packed(of(ON), bits(ON), 150, |v| v[0] = 1), &["`on`", "document 0", "alone"]);
+    caught(a.packed(of(ON), bits(ON), 150, |v| v[1] = 2), &["`on`", "document 1", "column"]);
+    caught(a.packed(of(N), bits(N), 150, |v| v.swap(1, 2)), &["`n`", "column"]);
+    caught(a.packed(of(KEPT), bits(KEPT), 150, |v| v[5] = 6), &["`kept`", "1 of its keys"]);
+    caught(a.packed(of(KEPT), bits(KEPT), 150, |v| v[5] = 200), &["`kept`", "document 5"]);
+    let postings = metas[WORD].postings as usize;
+    caught(a.packed(of(WORD), bits(WORD), postings, |v| v.swap(1, 2)), &["`word`", "column"]);
+    let starts = section(WORD, part::STARTS);
+    caught(a.sequence(starts, |v| v[2] += 1), &["`word`", "column"]);
+    caught(a.sequence(starts, |v| *v.last_mut().unwrap() += 1), &["`word`", "starts go from"]);
+}
+
+#[test]
+fn wrong_checkpoints_are_caught() {
+    let large = Victim::of("large");
+    let count = usize::from(large.fields()[N].checkpoints);
+    let list = section(N, part::CHECKPOINTS);
+    assert!(count > 2);
+    caught(large.section(list, |b| b[count * 8 + 9] ^= 4), &["`n`", "checkpoint at key"]);
+    caught(large.section(list, |b| b[8] += 1), &["`n`", "checkpoint at key"]);
+    caught(large.section(list, |b| b[8..16].fill(0xFF)), &["`n`", "1 are in key order"]);
+    let shorter = |m: &mut Vec<FieldMeta>| m[N].checkpoints -= 1;
+    caught(large.meta(|_, m| shorter(m)), &["`n`", "checkpoints"]);
+}
+
+#[test]
+fn wrong_meta_data_are_caught() {
+    let a = Victim::of("a");
+    let ordered = |field: usize, ordered| a.meta(move |_, m| m[field].ordered = ordered);
+    caught(ordered(DAY, Ordered::Descending), &["`day`", "column"]);
+    caught(ordered(DAY, Ordered::No), &["section 0x104 is missing"]);
+    caught(ordered(RATIO, Ordered::Ascending), &["not called for"]);
+    caught(a.meta(|_, m| m[N].present -= 1), &["`n`", "documents have a value"]);
+    caught(a.meta(|_, m| m[KEPT].present -= 1), &["`kept`"]);
+    caught(a.meta(|s, _| s.fields[N].nullable = false), &["`n`", "nullable"]);
+    caught(a.meta(|s, _| s.fields[KEPT].ty = Type::Bool), &["`kept`", "bool"]);
+    caught(a.meta(|s, _| s.order = vec![asc("day"), asc("n")]), &["order"]);
+    caught(a.meta(|s, _| s.order = vec![asc("key")]), &["`key`"]);
+    caught(a.meta(|s, _| s.order = vec![asc("nope")]), &["`nope`"]);
+    let c = Victim::of("c");
+    caught(c.meta(|s, _| s.order.reverse()), &["order"]);
+    let column = section(KEPT, part::COLUMN);
+    caught(a.forge(|id, bytes| (id != column).then_some(bytes)), &["is missing"]);
+    let hidden = a.forge(|id, bytes| (id != column).then_some(bytes));
+    let hidden = Victim(hidden).meta(|_, m| m[KEPT].column_bits = None);
+    caught(hidden, &["`kept`", "column"]);
+}
+
+#[test]
+fn wrong_payloads_are_caught() {
+    let (a, b) = (Victim::of("a"), Victim::of("b"));
+    let offsets = global::OFFSETS;
+    caught(a.sequence(offsets, |v| *v.last_mut().unwrap() -= 1), &["payload offsets"]);
+    caught(a.section(offsets, |b| b[8 + 16..][..8].fill(0)), &["payload offsets"]);
+    caught(a.section(global::CHECKS, |b| b[0] ^= 1), &["payload block 0"]);
+    caught(a.section(global::CHECKS, |b| b.extend([0; 8])), &["payload checks"]);
+    caught(b.sequence(offsets, |v| *v.last_mut().unwrap() += 1), &["payload block"]);
+    caught(b.sequence(offsets, |v| *v.last_mut().unwrap() -= 1), &["payload block"]);
+    caught(b.sequence(global::BLOCK_DOCUMENTS, |v| v[1] -= 1), &["block documents"]);
+    caught(b.sequence(global::BLOCK_OFFSETS, |v| v[1] -= 1), &["block offsets"]);
+    caught(b.meta(|s, _| s.payload = Payload::Raw), &["not called for"]);
+    caught(a.forge(|id, b| (id != global::CHECKS).then_some(b)), &["missing"]);
+}
+
+#[test]
+fn a_set_that_does_not_fit_its_files_is_caught() {
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    for (name, ty) in [("a", Type::I64), ("b", Type::I64)] {
+        let field = Field::new("n", ty, Roles::FULL).nullable();
+        change.put(name, PartitionBuilder::new(Schema::new([field]).unwrap())).unwrap();
+    }
+    change.commit().unwrap();
+    let (disk, dir) = (&*store.disk, Path::new(DIR));
+    let members = manifest::read(disk, &dir.join(manifest::file_name(2))).unwrap();
+    verify::set(disk, dir, &members).unwrap();
+    let wrong = |edit: fn(&mut Vec<Member>), words: &[&str]| {
+        let mut members = members.clone();
+        edit(&mut members);
+        let error = verify::set(disk, dir, &members).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.file().is_some() && words.iter().all(|w| error.message().contains(w)));
+    };
+    wrong(|m| m[0].documents = 9, &["`a`", "9 documents"]);
+    wrong(|m| m[1].bytes += 1, &["`b`", "bytes"]);
+    wrong(|m| m[1].content ^= 1, &["`b`", "content"]);
+    let field = Field::new("n", Type::String, Roles::FULL);
+    let other = PartitionBuilder::new(Schema::new([field]).unwrap());
+    let content = other.write_on(&(store.disk.clone() as _), &dir.join("other")).unwrap();
+    let bytes = disk.map(&dir.join("other")).unwrap().len() as u64;
+    let mut members = members.clone();
+    members[1] = Member { file: "other".into(), content, bytes, ..members[1].clone() };
+    let error = verify::set(disk, dir, &members).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.message().contains("`n`"), "{error}");
+}

@@ -1,0 +1,238 @@
+//! The lists of a field as its sections have them: documents by key, values by document, documents
+//! below a key. Read here by other code than queries use, so that neither hides a mistake of the
+//! other.
+
+use super::field::FieldCheck;
+use super::{ensure, within};
+use crate::bytes::increasing::Increasing;
+use crate::bytes::int::{u32_at, u64_at};
+use crate::bytes::packed::Packed;
+use crate::search::column::Column;
+use crate::search::format::{Ordered, part};
+use crate::search::postings_build::EXCEPTION;
+use crate::{Error, Result};
+
+/// The documents of the keys, key after key.
+pub(super) struct Lists<'p> {
+    ordered: Ordered,
+    present: u64,
+    words: usize,
+    slices: Packed<'p>,
+    /// Entries of the slices that were read.
+    at: usize,
+    exceptions: &'p [u8],
+    count: usize,
+    /// Exceptions that were read, and their documents.
+    next: usize,
+    removed: u64,
+    bitsets: &'p [u8],
+    runs: &'p [u8],
+}
+
+impl<'p> Lists<'p> {
+    pub(super) fn new(check: &'p FieldCheck) -> Result<Lists<'p>> {
+        let (meta, count) = (check.meta, check.meta.exceptions as usize);
+        let exceptions = check.bytes(part::EXCEPTIONS)?;
+        let size = if count > 0 { (count + 1) * EXCEPTION } else { 0 };
+        ensure(exceptions.len() == size, || "its exceptions have a wrong size".into())?;
+        let removed = u64_at(exceptions, count * EXCEPTION + 16);
+        let slices = match meta.ordered {
+            Ordered::No => {
+                let too_many = || Error::corrupt("it has more exceptions than postings");
+                let len = meta.postings.checked_sub(removed).ok_or_else(too_many)?;
+                Packed::new(check.bytes(part::SLICES)?, meta.slice_bits, len as usize)
+            }
+            _ => Packed::new(&[0; 8], 0, 0),
+        };
+        Ok(Lists {
+            ordered: meta.ordered,
+            present: meta.present.into(),
+            words: check.part.words(),
+            slices: slices.map_err(|e| within("slices", e))?,
+            at: 0,
+            exceptions,
+            count,
+            next: 0,
+            removed: 0,
+            bitsets: check.bytes(part::BITSETS)?,
+            runs: check.bytes(part::RUNS)?,
+        })
+    }
+
+    /// Visits the documents of the next key, which the sums put at `low..high` of all postings.
+    pub(super) fn each(
+        &mut self,
+        ord: u32,
+        (low, high): (u64, u64),
+        mut visit: impl FnMut(u32) -> Result<()>,
+    ) -> Result<()> {
+        let all = self.present;
+        match self.ordered {
+            Ordered::Ascending => return (low..high).try_for_each(|doc| visit(doc as u32)),
+            Ordered::Descending => {
+                return (all - high..all - low).try_for_each(|doc| visit(doc as u32));
+            }
+            Ordered::No => {}
+        }
+        let entry = self.next * EXCEPTION;
+        if self.next == self.count || u32_at(self.exceptions, entry) != ord {
+            let start = self.at;
+            self.at += (high - low) as usize;
+            ensure(self.at <= self.slices.len(), || format!("the slice of key {ord} is cut"))?;
+            return (start..self.at).try_for_each(|i| visit(self.slices.get(i)));
+        }
+        let (removed, says) = (self.removed, u64_at(self.exceptions, entry + 16));
+        ensure(removed == says, || {
+            format!("exceptions before key {ord} have {removed} documents, not {says}")
+        })?;
+        self.removed += high - low;
+        self.next += 1;
+        let runs = u32_at(self.exceptions, entry + 4) as usize;
+        let offset = u64_at(self.exceptions, entry + 8) as usize;
+        let (area, size) = match runs {
+            0 => (self.bitsets, self.words * 8),
+            n => (self.runs, n * 8),
+        };
+        let bytes = offset.checked_add(size).and_then(|end| area.get(offset..end));
+        let bytes = bytes.ok_or_else(|| {
+            Error::corrupt(format!("the bitset or the runs of key {ord} are not in their section"))
+        })?;
+        match runs {
+            0 => each_bit(bytes, visit),
+            _ => bytes.chunks(8).try_for_each(|run| {
+                let (first, len) = (u64::from(u32_at(run, 0)), u64::from(u32_at(run, 4)));
+                (first..first + len).try_for_each(|doc| visit(doc.min(u32::MAX.into()) as u32))
+            }),
+        }
+    }
+
+    /// Everything was read.
+    pub(super) fn finish(self) -> Result<()> {
+        let (next, end) = (self.next, self.count * EXCEPTION);
+        let sentinel = self.count == 0
+            || (u32_at(self.exceptions, end), u64_at(self.exceptions, end + 16))
+                == (u32::MAX, self.removed);
+        ensure(next == self.count && sentinel, || {
+            format!("of {} exceptions {next} are in the order of the keys", self.count)
+        })?;
+        let (at, len) = (self.at, self.slices.len());
+        ensure(at == len, || format!("{at} of the {len} documents in its slices belong to a key"))
+    }
+}
+
+fn each_bit(bitset: &[u8], mut visit: impl FnMut(u32) -> Result<()>) -> Result<()> {
+    for (i, bytes) in bitset.chunks(8).enumerate() {
+        let mut word = u64_at(bytes, 0);
+        while word != 0 {
+            visit(i as u32 * 64 + word.trailing_zeros())?;
+            word &= word - 1;
+        }
+    }
+    Ok(())
+}
+
+/// The column of a field beside its postings, which come by key after key.
+pub(super) enum Back<'p> {
+    /// There is none.
+    None,
+    Single {
+        ords: Packed<'p>,
+        distinct: u32,
+    },
+    Multi {
+        starts: Increasing<'p>,
+        ords: Packed<'p>,
+        /// For each document the entry that comes next.
+        next: Vec<u32>,
+    },
+}
+
+impl<'p> Back<'p> {
+    pub(super) fn new(check: &'p FieldCheck) -> Result<Back<'p>> {
+        let meta = check.meta;
+        if meta.column_bits.is_none() {
+            return Ok(Back::None);
+        }
+        Ok(match check.part.column(check.i)? {
+            Some(Column::Single(ords)) => Back::Single { ords, distinct: meta.distinct },
+            Some(Column::Multi { starts, ords }) => {
+                check_starts(&starts, meta.postings)?;
+                let first = |doc: u32| (starts.get(doc as usize) - u64::from(doc)) as u32;
+                let next = (0..check.part.documents).map(first).collect();
+                Back::Multi { starts, ords, next }
+            }
+            _ => Back::None,
+        })
+    }
+
+    /// The next posting.
+    pub(super) fn take(&mut self, ord: u32, doc: u32) -> Result<()> {
+        let d = doc as usize;
+        let there = match self {
+            Back::None => true,
+            Back::Single { ords, .. } => ords.get(d) == ord,
+            Back::Multi { starts, ords, next } => {
+                let at = next[d];
+                next[d] += 1;
+                let end = starts.get(d + 1) - u64::from(doc) - 1;
+                u64::from(at) < end && ords.get(at as usize) == ord
+            }
+        };
+        ensure(there, || format!("document {doc} has key {ord}, but not in the column"))
+    }
+
+    /// A document without postings. (Several values need no look: there are as many entries as
+    /// postings, and each of these found its own.)
+    pub(super) fn nothing(&self, doc: u32) -> Result<()> {
+        let Back::Single { ords, distinct } = self else { return Ok(()) };
+        let ord = ords.get(doc as usize);
+        ensure(ord == *distinct, || format!("document {doc} has key {ord} in the column alone"))
+    }
+}
+
+/// The values of each document begin where those of the one before end.
+pub(super) fn check_starts(starts: &Increasing, postings: u64) -> Result<()> {
+    starts.verify().map_err(|e| within("starts", e))?;
+    let documents = starts.len() as u64 - 1;
+    let (first, last) = (starts.get(0), starts.get(documents as usize));
+    ensure(first == 0 && last.checked_sub(documents) == Some(postings), || {
+        format!("its starts go from {first} to {last}, not from 0 to {postings} + {documents}")
+    })
+}
+
+/// The checkpoints of a field.
+pub(super) struct Checkpoints<'p> {
+    heads: &'p [u8],
+    bits: &'p [u8],
+    /// Bytes of a bitset.
+    size: usize,
+    next: usize,
+}
+
+impl<'p> Checkpoints<'p> {
+    pub(super) fn new(check: &'p FieldCheck) -> Result<Checkpoints<'p>> {
+        let bytes = check.bytes(part::CHECKPOINTS)?;
+        let (count, size) = (usize::from(check.meta.checkpoints), check.part.words() * 8);
+        ensure(bytes.len() == count * (8 + size), || "its checkpoints have a wrong size".into())?;
+        Ok(Checkpoints { heads: &bytes[..count * 8], bits: &bytes[count * 8..], size, next: 0 })
+    }
+
+    /// The postings before key `ord` have been seen: a checkpoint here must hold just them.
+    pub(super) fn reach(&mut self, ord: u32, seen: &[u64]) -> Result<()> {
+        while let Some(head) = self.heads.get(self.next * 8..self.next * 8 + 8)
+            && u64_at(head, 0) == u64::from(ord)
+        {
+            let bits = &self.bits[self.next * self.size..][..self.size];
+            let same = bits.chunks(8).zip(seen).all(|(bits, seen)| u64_at(bits, 0) == *seen);
+            ensure(same, || format!("the checkpoint at key {ord} has other documents"))?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// All checkpoints were reached, so they ascend.
+    pub(super) fn finish(self) -> Result<()> {
+        let (next, count) = (self.next, self.heads.len() / 8);
+        ensure(next == count, || format!("of its {count} checkpoints {next} are in key order"))
+    }
+}
