@@ -22,6 +22,10 @@ const CHUNK: usize = 1024;
 pub(crate) trait Sink {
     /// Documents must come in ascending order.
     fn ascending(&self) -> bool;
+    /// Matches it takes at most before it breaks.
+    fn wanted(&self) -> u64 {
+        u64::MAX
+    }
     /// Takes some matches.
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>>;
     /// Takes the matches of 64 documents a word, from document `first` on.
@@ -388,8 +392,10 @@ impl<'r> Executor<'r> {
             words = words.saturating_add(bits.min(checked.saturating_mul(2)));
             estimate *= clause.at_most(documents) as f64 / f64::from(documents.max(1));
         }
+        // A walk ends when the page is full; bitsets are made whole.
+        let share = (sink.wanted() as f64 / estimate.max(1.0)).min(1.0);
         match lead {
-            Some(lead) if list <= words => self.by_list(part, lead, sink),
+            Some(lead) if list as f64 * share <= words as f64 => self.by_list(part, lead, sink),
             _ => self.by_words(part, base, sink),
         }
     }

@@ -406,6 +406,10 @@ impl Sink for Take<'_> {
         true
     }
 
+    fn wanted(&self) -> u64 {
+        (self.k - self.places.len()) as u64
+    }
+
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
         for &doc in docs.iter().filter(|&&doc| doc >= self.first) {
             self.places.push((self.partition, doc));

@@ -486,6 +486,10 @@ impl<K: Packed> Sink for InOrder<'_, '_, '_, K> {
         true
     }
 
+    fn wanted(&self) -> u64 {
+        self.0.wanted.k as u64
+    }
+
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
         let search = &mut *self.0;
         for &doc in docs {
