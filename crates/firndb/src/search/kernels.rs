@@ -1,9 +1,41 @@
 //! Loops over bitsets, compiled for the instruction sets that matter and chosen at run time.
 //!
-//! Each kernel is plain Rust that the compiler vectorises; `dispatch!` compiles it three times (portable, AVX2 with
-//! POPCNT, AVX-512 with VPOPCNTDQ) and picks by what the processor has. All three give the same answers: the tests
-//! run every version the machine has. Words of a mapped bitset are read as little-endian bytes, at any alignment.
+//! Each kernel is plain Rust that the compiler vectorises; `dispatch!` compiles it three times
+//! (portable, AVX2 with POPCNT, AVX-512 with VPOPCNTDQ) and picks by what the processor has. All
+//! three give the same answers: the tests run every version the machine has. Words of a mapped
+//! bitset are read as little-endian bytes, at any alignment.
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
+
+/// A version of the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "the others are for x86-64"))]
+enum Version {
+    Portable,
+    Avx2,
+    Avx512,
+}
+
+/// The best version that the processor can run.
+#[inline(always)]
+fn best() -> Version {
+    #[cfg(test)]
+    if let Some(version) = tests::CHOSEN.get() {
+        return version;
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+        {
+            return Version::Avx512;
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+            return Version::Avx2;
+        }
+    }
+    Version::Portable
+}
 
 macro_rules! dispatch {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $body:ident) => {
@@ -12,7 +44,8 @@ macro_rules! dispatch {
         pub(crate) fn $name($($arg: $ty),*) -> $out {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq")]
+                #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
                 fn wide($($arg: $ty),*) -> $out {
                     $body($($arg),*)
                 }
@@ -20,16 +53,12 @@ macro_rules! dispatch {
                 fn narrow($($arg: $ty),*) -> $out {
                     $body($($arg),*)
                 }
-                if is_x86_feature_detected!("avx512vpopcntdq")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512vl")
-                {
-                    // SAFETY: a processor with these has all features that `wide` names.
-                    return unsafe { wide($($arg),*) };
-                }
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
-                    // SAFETY: a processor with AVX2 and BMI2 has all features that `narrow` names.
-                    return unsafe { narrow($($arg),*) };
+                match best() {
+                    // SAFETY: a processor with what `best` asked for has all that `wide` names.
+                    Version::Avx512 => return unsafe { wide($($arg),*) },
+                    // SAFETY: a processor with AVX2 and BMI2 has all that `narrow` names.
+                    Version::Avx2 => return unsafe { narrow($($arg),*) },
+                    Version::Portable => {}
                 }
             }
             $body($($arg),*)
@@ -76,7 +105,8 @@ dispatch! {
     and_not(bits: &mut [u64], with: &[u64]) -> () = and_not_body
 }
 
-// The bodies are loops without closures: a closure would be compiled on its own, without the features.
+// The bodies are loops without closures: a closure would be compiled on its own, without the
+// features.
 
 #[inline(always)]
 fn count_body(bits: &[u64]) -> u64 {
@@ -178,5 +208,120 @@ pub(crate) fn push_word(mut word: u64, base: u32, out: &mut Vec<u32>) {
     while word != 0 {
         out.push(base + word.trailing_zeros());
         word &= word - 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::testing::Rng;
+    use std::cell::Cell;
+
+    thread_local! {
+        /// The version that this thread's calls must take; it is one the machine has.
+        pub(super) static CHOSEN: Cell<Option<Version>> = const { Cell::new(None) };
+    }
+
+    const SEED: u64 = 0x5E7_B175;
+    const ROUNDS: usize = 2_000;
+
+    /// Bits, empty and full words among them.
+    fn bits(rng: &mut Rng, len: usize) -> Vec<u64> {
+        (0..len)
+            .map(|_| match rng.below(4) {
+                0 => 0,
+                1 => u64::MAX,
+                _ => rng.next(),
+            })
+            .collect()
+    }
+
+    /// What all kernels give for some bits, words and mapped bytes.
+    fn answers(bits: &[u64], with: &[u64], bytes: &[u8]) -> (u64, u64, Vec<Vec<u64>>) {
+        let change = |kernel: &dyn Fn(&mut [u64])| {
+            let mut bits = bits.to_vec();
+            kernel(&mut bits);
+            bits
+        };
+        let changed = vec![
+            change(&|bits| or_bytes(bits, bytes)),
+            change(&|bits| and_bytes(bits, bytes)),
+            change(&|bits| and_not_bytes(bits, bytes)),
+            change(&|bits| or(bits, with)),
+            change(&|bits| and(bits, with)),
+            change(&|bits| and_not(bits, with)),
+        ];
+        (count(bits), count_and(bits, bytes), changed)
+    }
+
+    /// The same, bit by bit.
+    fn naive(bits: &[u64], with: &[u64], bytes: &[u8]) -> (u64, u64, Vec<Vec<u64>>) {
+        let has =
+            |words: &[u64], i: usize| words.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1);
+        let mapped = |i: usize| i < bytes.len() / 8 * 64 && bytes[i / 8] >> (i % 8) & 1 == 1;
+        let all = 0..bits.len() * 64;
+        let choose = |keep: &dyn Fn(usize) -> bool| {
+            let mut chosen = vec![0; bits.len()];
+            all.clone().filter(|&i| keep(i)).for_each(|i| chosen[i / 64] |= 1 << (i % 64));
+            chosen
+        };
+        // `and` and `and_not` of words leave what `with` does not reach.
+        let beyond = |i: usize| i / 64 >= with.len();
+        let changed = vec![
+            choose(&|i| has(bits, i) || mapped(i)),
+            choose(&|i| has(bits, i) && mapped(i)),
+            choose(&|i| has(bits, i) && !mapped(i)),
+            choose(&|i| has(bits, i) || has(with, i)),
+            choose(&|i| has(bits, i) && (has(with, i) || beyond(i))),
+            choose(&|i| has(bits, i) && !has(with, i)),
+        ];
+        let both = all.clone().filter(|&i| has(bits, i) && mapped(i)).count() as u64;
+        (all.clone().filter(|&i| has(bits, i)).count() as u64, both, changed)
+    }
+
+    #[test]
+    fn every_version_gives_the_same_answers() {
+        let versions: &[Version] = match best() {
+            Version::Portable => &[Version::Portable],
+            Version::Avx2 => &[Version::Portable, Version::Avx2],
+            Version::Avx512 => &[Version::Portable, Version::Avx2, Version::Avx512],
+        };
+        println!("seed {SEED:#x}, versions {versions:?}");
+        let mut rng = Rng(SEED);
+        for round in 0..ROUNDS {
+            let len = if round % 50 == 0 { rng.below(300) } else { rng.below(40) };
+            let (bits, with_len) = (bits(&mut rng, len), rng.below(len + 3));
+            let (with, skip) = (self::bits(&mut rng, with_len), rng.below(9));
+            // Mapped bytes begin at any address and may end inside a word.
+            let bytes: Vec<u8> = (0..rng.below(8 * len + 20)).map(|_| rng.next() as u8).collect();
+            let bytes = &bytes[skip.min(bytes.len())..];
+            let expected = naive(&bits, &with, bytes);
+            for &version in versions {
+                CHOSEN.set(Some(version));
+                let got = answers(&bits, &with, bytes);
+                CHOSEN.set(None);
+                assert!(got == expected, "{version:?}, round {round} of seed {SEED:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_and_words_are_those_bit_by_bit() {
+        let mut rng = Rng(SEED);
+        for _ in 0..ROUNDS {
+            let (len, base) = (rng.below(6), rng.below(1 << 20) as u32);
+            let (start, end) = (rng.below(400) as u32, rng.below(400) as u32);
+            let mut got = bits(&mut rng, len);
+            let mut expected = got.clone();
+            set_range(&mut got, start, end);
+            (start..end.min(len as u32 * 64))
+                .for_each(|i| expected[i as usize / 64] |= 1 << (i % 64));
+            assert_eq!(got, expected, "{start}..{end} of {len} words");
+            let word = got.first().copied().unwrap_or(0);
+            let mut docs = vec![7];
+            push_word(word, base, &mut docs);
+            let set = (0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| base + bit);
+            assert!(docs.into_iter().eq([7].into_iter().chain(set)), "{word:#x}");
+        }
     }
 }
