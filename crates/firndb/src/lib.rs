@@ -2,6 +2,105 @@
 //!
 //! This release holds the **Collection**: documents in immutable partitions that are filtered,
 //! sorted, counted, faceted and grouped, and of which one can be replaced while queries run.
+//!
+//! # Overview
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`search::Schema`], [`search::Field`] | named fields, their types and roles |
+//! | [`search::Document`] | values of fields, and a payload of any bytes |
+//! | [`search::PartitionBuilder`] | documents on their way into a partition, in bounded memory |
+//! | [`search::Collection`] | a directory of partitions: open it, refresh it, change it |
+//! | [`search::Change`] | put, remove and merge partitions; all of it is visible at `commit` |
+//! | [`search::Reader`] | one set of partitions: search, count, facets, groups, payloads, values |
+//! | [`search::Query`], [`search::Filter`] | what to ask: a text, or [`search::query`] |
+//! | [`Error`] | what went wrong: a kind to branch on, a sentence, a file or a place in a text |
+//!
+//! # Example
+//!
+//! ```
+//! use firndb::search::query::{and, asc, eq, lt};
+//! use firndb::search::{
+//!     Collection, Document, Facet, Field, PartitionBuilder, Query, Roles, Schema, Type, Value,
+//!     parse_query,
+//! };
+//! # fn main() -> firndb::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("firndb-guide-{}", std::process::id()));
+//! # let result = guide(&dir);
+//! # let _ = std::fs::remove_dir_all(&dir);
+//! # result }
+//! # fn guide(dir: &std::path::Path) -> firndb::Result<()> {
+//!
+//! // A schema says what each field is for: to filter by, to sort by, to read back.
+//! let city = Field::new("city", Type::String, Roles::FILTERABLE);
+//! let price = Field::new("price", Type::F64, Roles::FULL);
+//! let schema = Schema::new([city, price])?;
+//!
+//! // Documents go into a partition, partitions into a collection.
+//! let rooms = |offers: &[(&str, f64)]| -> firndb::Result<PartitionBuilder> {
+//!     let mut builder = PartitionBuilder::new(schema.clone());
+//!     for (city, price) in offers {
+//!         let document = Document::new().set("city", *city).set("price", *price);
+//!         builder.add(&document.payload(format!("a room in {city}")))?;
+//!     }
+//!     Ok(builder)
+//! };
+//! let collection = Collection::create(dir)?;
+//! let mut change = collection.change()?;
+//! change.put("monday", rooms(&[("Oslo", 12.5), ("Bergen", 9.0)])?)?;
+//! change.put("tuesday", rooms(&[("Oslo", 7.0)])?)?;
+//! let reader = change.commit()?; // durable, and visible as a whole
+//!
+//! // Queries come as text or from functions.
+//! let text = parse_query("city = 'Oslo' order by price limit 10", Some(reader.schema()))?;
+//! let page = reader.search(&text)?;
+//! assert_eq!(page.hits.len(), 2);
+//! assert_eq!(reader.value(page.hits[0], "price")?, Some(Value::F64(7.0)));
+//! assert_eq!(&*reader.payload(page.hits[0])?, b"a room in Oslo");
+//! let cheap = and([eq("city", "Oslo"), lt("price", 10)]);
+//! assert_eq!(reader.count(&cheap)?, 1);
+//! assert_eq!(reader.search(&Query::new(cheap).order_by(asc("price")))?.hits.len(), 1);
+//!
+//! // Counts by value, here of all documents.
+//! let by_city = Facet { field: "city".to_string(), top: 10, disjunctive: false };
+//! let facets = reader.facets(&firndb::search::query::all(), &[by_city])?;
+//! assert_eq!(facets[0].values[0], (Value::from("Oslo"), 2));
+//!
+//! // A replaced partition is seen by new readers; a reader keeps the set that it has.
+//! let mut change = collection.change()?;
+//! change.put("monday", rooms(&[("Bergen", 8.0)])?)?;
+//! change.commit()?;
+//! assert_eq!(reader.count(&eq("city", "Oslo"))?, 2);
+//! assert_eq!(collection.reader().count(&eq("city", "Oslo"))?, 1);
+//! # Ok(()) }
+//! ```
+//!
+//! # What to rely on
+//!
+//! - Answers are exact, and the same for the same files on every machine. What is damaged gives
+//!   [`ErrorKind::Corrupt`], never a wrong answer: [`search::Reader::verify`] looks for it.
+//! - `commit` is all or nothing, also across a power cut. Published files never change.
+//! - A [`search::Reader`] is a cheap clone and is used by any number of threads. It keeps its files
+//!   mapped until the last clone is dropped.
+//! - Nothing runs in the background, and no query waits for a change.
+//! - Published files are mapped: nobody may truncate or overwrite them in place.
+//!
+//! # Limits
+//!
+//! | of | limit |
+//! |---|---|
+//! | documents in a partition | 67,108,864 ([`search::MAX_DOCUMENTS`]); partitions are many |
+//! | fields of a schema | 4096 ([`search::MAX_FIELDS`]), names of 1 to 255 bytes |
+//! | values of a multi-valued field in a partition | 4,294,967,295 |
+//! | a payload | 4 GiB - 1 |
+//! | memory of a build | 1 GiB unless [`search::PartitionBuilder::memory_limit`] says otherwise |
+//! | name of a partition | 1 to 100 characters of `A-Z a-z 0-9 . _ -`, not a dot first |
+//! | fields of an order | 16 ([`search::MAX_ORDER`]) |
+//! | fields to group by | 2 |
+//! | nesting of a condition | 128 levels ([`search::MAX_DEPTH`]) |
+//! | values of an `in` in a text | 65,536 ([`search::MAX_IN`]) |
+//! | numbers | integers of 64 bits, `f64` without NaN; timestamps in microseconds |
+//! | systems | Unix, addresses of 64 bits |
 
 mod error;
 mod bytes;

@@ -98,6 +98,13 @@ impl PartitionBuilder {
                 self.documents, self.memory_limit
             )));
         }
+        let values = self.fields.iter().map(|v| v.multi.len()).max().unwrap_or(0);
+        if values + document.fields.len() > u32::MAX as usize {
+            return Err(Error::invalid(format!(
+                "a partition has at most {} values of a multi-valued field; build more partitions",
+                u32::MAX
+            )));
+        }
         let known = self.schema.fields.len();
         let result = self.check(document).and_then(|()| self.payloads.push(&document.payload));
         if let Err(error) = result {

@@ -75,6 +75,18 @@ fn merge_field(field: &Field, parts: &[Arc<Partition>]) -> Result<FieldData> {
             None => empty_field(field, part.documents as usize),
         });
     }
+    let values = |source: &FieldData| match &source.ordinals {
+        Ordinals::Single(_) => 0,
+        Ordinals::Multi { ords, .. } => ords.len(),
+    };
+    let values: usize = sources.iter().map(values).sum();
+    if values > u32::MAX as usize {
+        return Err(Error::invalid(format!(
+            "the partitions have {values} values of `{}` together; one has at most {}",
+            field.name,
+            u32::MAX
+        )));
+    }
     let (keys, maps) = merge_keys(&sources);
     let (mut single, mut starts, mut multi) = (Vec::new(), vec![0u32], Vec::new());
     for (source, map) in sources.iter().zip(&maps) {

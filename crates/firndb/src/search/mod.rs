@@ -1,4 +1,35 @@
 //! Collection: documents in immutable partitions, filtered, sorted, counted, faceted and grouped.
+//!
+//! A partition is built in memory and published as one file; a set file names the partitions that
+//! are the collection; a [`Reader`] is one such set, opened. [`Collection`] holds the directory and
+//! changes it, [`PartitionBuilder`] makes partitions, [`query`] says what can be asked. `format.rs`
+//! has the bytes, and `ARCHITECTURE.md` a table of the files.
+//!
+//! # Build path
+//! 1. `PartitionBuilder::add` checks a document whole; `Interner::intern` numbers each distinct key
+//!    of a field, and `Spill::push` keeps the payload.
+//! 2. `Interner::finish` sorts the keys of a field: from here on a value is its ordinal.
+//! 3. `sort_documents` brings the documents into the schema's order.
+//! 4. `write_partition` writes `payload::write` first, then by `write_field` each field:
+//!    `Keys::encode`, the postings from `invert` and `Inverted::encode`, the column from
+//!    `Ordinals::encode`; at last `encode_meta`.
+//! 5. `Change::put` does all this into a temporary file and names it by its content.
+//!    `Change::merge` makes the ordinals from partitions (`merge::merge`) and goes on with step 3.
+//! 6. `Change::commit` syncs the directory, then `manifest::publish` makes the next set, and
+//!    `Collection::clean` removes what it does not name.
+//!
+//! # Query path
+//! 1. `parse_query` reads the text, if it is text: a `Query` with a `Filter`.
+//! 2. `Plan::new` normalises the filter; `key_of` and `interval` turn literals into bounds of keys.
+//!    `Reader::count` of one condition often ends here, with the sums or the catalogue.
+//! 3. `Executor::new` asks `Catalogues::known` about each condition: `Executor::pruned` then rules
+//!    partitions out without touching them.
+//! 4. Small partitions: `Executor::run_small` applies all conditions to one bitset on the stack.
+//! 5. Others: `Executor::prepare` binds each condition to ordinals (`bind_leaf`) with their exact
+//!    count, and `Executor::conjunction` chooses from the counts between `by_list` and `by_words`.
+//! 6. Matches go to a `Sink`: `Count`, a page without order (`Take`), `topk::ordered` with one,
+//!    `facet::counts`, `group::groups`.
+//! 7. `Reader::payload` and `Reader::value` read back by document.
 
 mod value;
 mod schema;
