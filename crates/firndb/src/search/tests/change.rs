@@ -3,7 +3,7 @@
 
 use super::ask::Asker;
 use super::naive::{Doc, Model};
-use super::world::{Plan, World};
+use super::world::{Plan, Scale, World};
 use super::{DIR, Store, number_from_env, store};
 use crate::bytes::frozen::{Kind, kind_of};
 use crate::disk::SimDisk;
@@ -72,7 +72,7 @@ fn merged_partitions_are_those_built_from_the_documents() {
     for seed in seeds(SEED) {
         let mut rng = Rng(seed);
         // Only partitions of the same schema and order can be merged.
-        let mut plan = Plan { forgetful: false, ..Plan::new(&mut rng, false) };
+        let mut plan = Plan { forgetful: false, ..Plan::new(&mut rng, Scale::of(seed % 39)) };
         if plan.schema.is_dynamic() {
             plan.schema = plan.schema.order_by([]).unwrap();
         }
@@ -99,7 +99,7 @@ fn merged_partitions_are_those_built_from_the_documents() {
 fn equal_documents_give_equal_bytes() {
     for seed in seeds(SEED + 1_000) {
         let mut rng = Rng(seed);
-        let plan = Plan::new(&mut rng, false);
+        let plan = Plan::new(&mut rng, Scale::of(seed % 39));
         let size = 1 + rng.below(400);
         let (_, docs) = plan.partition(&mut rng, size);
         let mut file = || {
@@ -115,7 +115,7 @@ fn equal_documents_give_equal_bytes() {
 fn readers_keep_their_set_while_others_replace_it() {
     for seed in seeds(SEED + 2_000) {
         let mut rng = Rng(seed);
-        let world = World::new(&mut rng, false);
+        let world = World::new(&mut rng, Scale::of(seed % 39));
         let split = |model: &Model| -> Vec<(String, Vec<Doc>)> {
             let docs = |i| {
                 let hits = model.hits.iter().zip(&model.docs);

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 const SEED: u64 = 0xBAD_B17E;
 
-/// Damages of the large partition.
-const LARGE: usize = 100;
+/// Documents of larger partitions and how often each is damaged.
+const LARGE: [(u64, usize); 2] = [(5_000, 1_000), (66_000, 80)];
 
 /// What became of the questions to damaged collections.
 #[derive(Debug, Default)]
@@ -90,19 +90,21 @@ fn every_damaged_byte_is_an_error_or_no_matter() {
 }
 
 #[test]
-fn damage_in_a_large_partition_is_an_error_or_no_matter() {
-    let mut exam = Exam::new(large_files());
-    let mut rng = Rng(SEED);
-    let path = exam.paths().into_iter().max_by_key(|path| exam.files[path].len()).unwrap();
-    let mut damaged = exam.files.clone();
-    for _ in 0..LARGE {
-        let bytes = damaged.get_mut(&path).unwrap();
-        let at = rng.below(bytes.len());
-        let old = std::mem::replace(&mut bytes[at], rng.next() as u8);
-        exam.judge(&damaged, || format!("{path:?}, byte {at}, which was {old}"));
-        damaged.get_mut(&path).unwrap()[at] = old;
+fn damage_in_larger_partitions_is_an_error_or_no_matter() {
+    for (documents, damages) in LARGE {
+        let mut exam = Exam::new(large_files(documents));
+        let mut rng = Rng(SEED);
+        let path = exam.paths().into_iter().max_by_key(|path| exam.files[path].len()).unwrap();
+        let mut damaged = exam.files.clone();
+        for _ in 0..damages {
+            let bytes = damaged.get_mut(&path).unwrap();
+            let at = rng.below(bytes.len());
+            let old = std::mem::replace(&mut bytes[at], rng.next() as u8);
+            exam.judge(&damaged, || format!("{path:?}, byte {at}, which was {old}"));
+            damaged.get_mut(&path).unwrap()[at] = old;
+        }
+        exam.report(&format!("bytes of {documents} documents"));
     }
-    exam.report("bytes of a large partition");
 }
 
 #[test]

@@ -18,8 +18,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 const SEED: u64 = 0x0905_711E;
 const DAMAGES: u64 = 6_000;
-/// Of a large partition.
-const LARGE_DAMAGES: u64 = 100;
+/// Documents of larger partitions and how often each is forged.
+const LARGE: [(u64, u64); 2] = [(5_000, 1_500), (66_000, 60)];
 const MEMORY_KIB: u64 = 256 << 10;
 const TIME: Duration = Duration::from_secs(300);
 const EDGE: usize = 64;
@@ -201,15 +201,15 @@ fn read_forged_files() {
         longest: Duration::ZERO,
     };
     harm.read(&whole, DAMAGES);
-    harm.read(&large_files(), LARGE_DAMAGES);
+    for (documents, damages) in LARGE {
+        harm.read(&large_files(documents), damages);
+    }
     let Harm { before, answered, refused, longest, .. } = harm;
     let grown = memory("VmPeak:").zip(before).map(|(now, before)| now - before);
     let block = std::hint::black_box(vec![0u8; (MEMORY_KIB as usize) << 10]);
     let seen = memory("VmPeak:").zip(grown).is_none_or(|(now, _)| now > before.unwrap());
     assert!(seen, "an allocation of {} bytes was not noticed", block.len());
-    println!(
-        "{DAMAGES} and {LARGE_DAMAGES} damages, {answered} answers, {refused} errors, no panic"
-    );
+    println!("{DAMAGES} damages and {LARGE:?}, {answered} answers, {refused} errors, no panic");
     println!("longest {longest:?}, {grown:?} KiB of memory more than before");
     assert!(answered > 0 && refused > 0);
 }

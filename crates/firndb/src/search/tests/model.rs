@@ -5,7 +5,7 @@
 
 use super::ask::Asker;
 use super::number_from_env;
-use super::world::World;
+use super::world::{Scale, World};
 use crate::search::query::{Query, all, and, between, eq, not, or};
 use crate::search::testing::Rng;
 use crate::search::{Cursor, Filter, Hit, Reader, parse_query};
@@ -17,9 +17,6 @@ const BASE_SEED: u64 = 0xF12D_0000;
 const WIDE_SEED: u64 = 0xF12D_FFFF_0000;
 const QUERIES: u64 = 5_000;
 const QUERIES_PER_WORLD: u64 = 50;
-
-/// One collection in so many has a partition of several chunks.
-const BIG: u64 = 40;
 
 /// Tells what was asked when a test panics, in the engine or in a comparison.
 struct Context<'a> {
@@ -71,7 +68,7 @@ fn answers_are_those_of_the_model() {
 /// Asks about the collection of one seed.
 fn interrogate(seed: u64, counts: &mut Counts) {
     let mut rng = Rng(seed);
-    let world = World::new(&mut rng, seed % BIG == BIG - 1);
+    let world = World::new(&mut rng, Scale::of(seed));
     let reader = world.store.collection.reader();
     let whole = Query::new(Filter::All);
     {
@@ -94,7 +91,7 @@ fn interrogate(seed: u64, counts: &mut Counts) {
 fn wide_ranges_are_those_of_the_model() {
     for seed in WIDE_SEED..WIDE_SEED + 3 {
         let mut rng = Rng(seed);
-        let world = World::new(&mut rng, true);
+        let world = World::new(&mut rng, Scale::Large);
         let reader = world.store.collection.reader();
         let pool = &world.plan.sources.last().unwrap().pool;
         for _ in 0..100 {

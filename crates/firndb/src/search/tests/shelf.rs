@@ -143,12 +143,12 @@ pub(crate) fn files() -> Files {
     disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
 }
 
-/// The files of a collection of one partition with the structures that only large ones have:
-/// checkpoints, several chunks, payloads under several checksums.
-pub(crate) fn large_files() -> Files {
+/// The files of a collection of one partition. From 4,097 documents on queries choose among plans;
+/// from 65,536 on there are checkpoints, several chunks, payloads under several checksums.
+pub(crate) fn large_files(documents: u64) -> Files {
     let Store { disk, collection } = store();
     let mut change = collection.change().unwrap();
-    change.put("large", partition(schema(Payload::Raw), 66_000)).unwrap();
+    change.put("large", partition(schema(Payload::Raw), documents)).unwrap();
     change.commit().unwrap();
     disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
 }

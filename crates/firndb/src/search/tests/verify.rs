@@ -1,7 +1,7 @@
 //! What the writer makes passes `verify`; what contradicts itself does not, whatever its checksums.
 
 use super::shelf::{files, large_files};
-use super::world::World;
+use super::world::{Scale, World};
 use super::{DIR, store};
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::increasing::{self, Increasing};
@@ -25,7 +25,7 @@ struct Victim(Vec<u8>);
 impl Victim {
     /// The partition of this name on the shelf.
     fn of(name: &str) -> Victim {
-        let files = if name == "large" { large_files() } else { files() };
+        let files = if name == "large" { large_files(66_000) } else { files() };
         let is_it = |path: &Path| {
             let file = path.file_name().unwrap().to_str().unwrap();
             file.starts_with(&format!("{name}.")) && file.ends_with(".part.firn")
@@ -164,7 +164,7 @@ fn what_the_writer_makes_passes() {
     println!("seeds {SEED:#x}..{:#x}", SEED + rounds);
     for seed in SEED..SEED + rounds {
         let mut rng = Rng(seed);
-        let world = World::new(&mut rng, seed == SEED);
+        let world = World::new(&mut rng, if seed == SEED { Scale::Large } else { Scale::Small });
         let verified = world.store.collection.reader().verify();
         assert!(verified.is_ok(), "seed {seed:#x}: {verified:?}\n{}", world.describe());
     }

@@ -1,8 +1,8 @@
 //! Random collections: a schema, generators of values for each field, partitions of documents, and
 //! the model that must answer as the collection does.
 //!
-//! Most are small, so that many are seen. A few have one partition of more than 65,536 documents:
-//! only there are several chunks and the structures for large partitions reached.
+//! The engine has ways of its own for partitions of different sizes, so collections come in three:
+//! see [`Scale`].
 
 use super::naive::{Doc, Model, compare};
 use super::{Store, store};
@@ -12,6 +12,28 @@ use crate::search::testing::Rng;
 use crate::search::value::Value;
 use crate::search::{Document, PartitionBuilder};
 use std::fmt::Write;
+
+/// How large the partitions of a collection are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Up to 3,000 documents, in up to 9 partitions: cheap, so that many are seen.
+    Small,
+    /// Around 5,000 documents, where plans are chosen by their costs.
+    Medium,
+    /// One partition of more than 65,536 documents: several chunks, checkpoints.
+    Large,
+}
+
+impl Scale {
+    /// Of four collections one is medium, of forty one is large.
+    pub fn of(seed: u64) -> Scale {
+        match seed % 40 {
+            39 => Scale::Large,
+            n if n % 4 == 1 => Scale::Medium,
+            _ => Scale::Small,
+        }
+    }
+}
 
 /// A collection on a simulated disk, and its model.
 pub(crate) struct World {
@@ -61,8 +83,8 @@ enum Habit {
 }
 
 impl World {
-    pub fn new(rng: &mut Rng, big: bool) -> World {
-        let plan = Plan::new(rng, big);
+    pub fn new(rng: &mut Rng, scale: Scale) -> World {
+        let plan = Plan::new(rng, scale);
         World::of(plan, rng)
     }
 
@@ -101,21 +123,25 @@ impl World {
 }
 
 impl Plan {
-    pub fn new(rng: &mut Rng, big: bool) -> Plan {
+    pub fn new(rng: &mut Rng, scale: Scale) -> Plan {
         let dynamic = (rng.below(6) == 0).then(|| match rng.below(3) {
             0 => Roles::FULL,
             1 => Roles::FILTERABLE,
             _ => Roles::FILTERABLE.with(Roles::STORED),
         });
-        let most_values = if big { 100_000 } else { 2_000 };
-        let mut sources: Vec<Source> = (0..1 + rng.below(if big { 4 } else { 9 }))
+        let (most_fields, most_values, most_payload) = match scale {
+            Scale::Small => (9, 2_000, 2_000),
+            Scale::Medium => (7, 8_000, 100),
+            Scale::Large => (4, 100_000, 3),
+        };
+        let mut sources: Vec<Source> = (0..1 + rng.below(most_fields))
             .map(|i| Source::new(rng, format!("f{i}"), dynamic, most_values))
             .collect();
-        if big {
+        if scale == Scale::Large {
             sources.push(Source::wide(rng, dynamic));
         }
-        let sizes = sizes(rng, big);
-        let payload = if big { rng.below(3) } else { *rng.pick(&[0, 10, 100, 2_000]) };
+        let sizes = sizes(rng, scale);
+        let payload = (*rng.pick(&[0, 10, 100, 2_000])).min(most_payload);
         let form = match rng.below(4) {
             0 => {
                 let level = 1 + rng.below(3) as i32;
@@ -313,12 +339,13 @@ fn pool(rng: &mut Rng, ty: Type, count: usize) -> Vec<Value> {
     pool
 }
 
-fn sizes(rng: &mut Rng, big: bool) -> Vec<usize> {
-    if big {
-        return vec![66_000 + rng.below(75_000)];
-    }
+fn sizes(rng: &mut Rng, scale: Scale) -> Vec<usize> {
     let most = *rng.pick(&[1, 2, 65, 200, 700, 3_000]);
-    (0..1 + rng.below(9)).map(|_| rng.below(most + 1)).collect()
+    match scale {
+        Scale::Small => (0..1 + rng.below(9)).map(|_| rng.below(most + 1)).collect(),
+        Scale::Medium => (0..1 + rng.below(2)).map(|_| 4_000 + rng.below(2_500)).collect(),
+        Scale::Large => vec![66_000 + rng.below(75_000)],
+    }
 }
 
 fn document_order(rng: &mut Rng, sources: &[Source]) -> Vec<OrderBy> {
