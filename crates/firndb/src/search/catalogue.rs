@@ -4,8 +4,8 @@
 //! Both are made for a field when a query first needs them, and carried over when a partition is replaced: then only
 //! the keys of the old and the new partition are touched.
 
+use super::bind::push_interval;
 use super::condition::Interval;
-use super::execute::push_interval;
 use super::intern::KeyMap;
 use super::partition::Partition;
 use super::plan::{Leaf, Test};

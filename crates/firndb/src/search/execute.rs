@@ -5,64 +5,19 @@
 //! and checks the others document by document; `by_words` combines bitsets 64K documents at a time. 3. Either way
 //! each other clause is checked or turned into a bitset, whichever costs less. An `or` inside becomes a bitset first.
 
+use super::bind::fixed_range;
 use super::clause::{Check, Clause, Form, Lead, LeadCursor, Scratch, materialise};
 use super::kernels;
 use super::partition::Partition;
-use super::plan::{Node, Plan, Test};
+use super::plan::{Node, Plan};
 use super::set::{Limits, Set};
+use super::sink::Sink;
 use super::small;
-use super::value::Key;
 use crate::Result;
-use std::ops::{Bound as Edge, ControlFlow};
+use std::ops::ControlFlow;
 
 /// Words of a bitset that are combined at a time: 65,536 documents, 8 KiB.
 const CHUNK: usize = 1024;
-
-/// Where matches go.
-pub(crate) trait Sink {
-    /// Documents must come in ascending order.
-    fn ascending(&self) -> bool;
-    /// Matches it takes at most before it breaks.
-    fn wanted(&self) -> u64 {
-        u64::MAX
-    }
-    /// Takes some matches.
-    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>>;
-    /// Takes the matches of 64 documents a word, from document `first` on.
-    fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
-        let mut docs = Vec::new();
-        for (i, chunk) in words.chunks(16).enumerate() {
-            docs.clear();
-            for (j, &word) in chunk.iter().enumerate() {
-                kernels::push_word(word, first + (i * 16 + j) as u32 * 64, &mut docs);
-            }
-            if !docs.is_empty() && self.docs(&docs)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-}
-
-/// Counts matches.
-#[derive(Default)]
-pub(crate) struct Count(pub(crate) u64);
-
-impl Sink for Count {
-    fn ascending(&self) -> bool {
-        false
-    }
-
-    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
-        self.0 += docs.len() as u64;
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn words(&mut self, _: u32, words: &[u64]) -> Result<ControlFlow<()>> {
-        self.0 += kernels::count(words);
-        Ok(ControlFlow::Continue(()))
-    }
-}
 
 /// What a query touched, for `explain`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -91,13 +46,6 @@ pub(crate) struct Executor<'r> {
     pub(crate) ranges: Vec<Option<(u64, u64)>>,
     /// The parts of a root `and`, the rarest first as far as the catalogue knows.
     pub(crate) order: Vec<usize>,
-}
-
-/// What is left of a condition in one partition.
-enum Bound {
-    All,
-    Nothing,
-    Clause(Clause),
 }
 
 impl<'r> Executor<'r> {
@@ -215,146 +163,6 @@ impl<'r> Executor<'r> {
             self.reset();
         }
         bound
-    }
-
-    fn conditions(&mut self, p: usize, node: &Node) -> Result<Option<()>> {
-        let parts = match node {
-            Node::And(parts) => parts.as_slice(),
-            other => std::slice::from_ref(other),
-        };
-        for part in parts {
-            match self.bind(p, part)? {
-                Bound::All => {}
-                Bound::Nothing => return Ok(None),
-                Bound::Clause(clause) => self.clauses.push(clause),
-            }
-        }
-        Ok(Some(()))
-    }
-
-    /// The number of matches of partition `p` if no document must be looked at for it.
-    pub(crate) fn count_bound(&mut self, part: &Partition) -> Option<u64> {
-        match self.clauses.as_slice() {
-            [] => Some(u64::from(part.documents)),
-            [clause] if self.is_exact(clause) => Some(clause.at_most(part.documents)),
-            _ => None,
-        }
-    }
-
-    fn is_exact(&self, clause: &Clause) -> bool {
-        match clause.form {
-            Form::Ordinals { first, last, multi, .. } => {
-                let one_key = last == first + 1 && {
-                    let (start, end) = self.scratch.intervals[first];
-                    end == start + 1
-                };
-                !multi || one_key
-            }
-            Form::Documents(..) | Form::Bits(_) => true,
-        }
-    }
-
-    fn bind(&mut self, p: usize, node: &Node) -> Result<Bound> {
-        let set = self.set;
-        let part = &*set.partitions[p];
-        match node {
-            Node::All => Ok(Bound::All),
-            Node::Nothing => Ok(Bound::Nothing),
-            Node::Leaf(leaf, negate) => self.bind_leaf(p, *leaf, *negate),
-            Node::And(_) | Node::Or(_) => {
-                let bits = self.scratch.take_bits(part.words());
-                self.tree(p, node, bits)?;
-                let count = kernels::count(self.scratch.bits(bits));
-                Ok(match count {
-                    0 => Bound::Nothing,
-                    _ if count == u64::from(part.documents) => Bound::All,
-                    _ => Bound::Clause(Clause { form: Form::Bits(bits), negate: false, count }),
-                })
-            }
-        }
-    }
-
-    fn bind_leaf(&mut self, p: usize, leaf: usize, negate: bool) -> Result<Bound> {
-        let (set, plan) = (self.set, self.plan);
-        let (part, condition) = (&*set.partitions[p], &plan.leaves[leaf]);
-        let (none, all) = match negate {
-            false => (Bound::Nothing, Bound::All),
-            true => (Bound::All, Bound::Nothing),
-        };
-        let Some(field) = set.local(p, condition.field) else { return Ok(none) };
-        let first = self.scratch.intervals.len();
-        self.push_intervals(p, leaf, field)?;
-        let (meta, sums) = (part.meta(field), part.sums(field)?);
-        let last = self.scratch.intervals.len();
-        let multi = set.schema.fields[condition.field].multi;
-        let mut count = 0;
-        for &(start, end) in &self.scratch.intervals[first..last] {
-            let postings = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
-            count = meta.postings.min(postings.saturating_add(count));
-        }
-        if count == 0 {
-            return Ok(none);
-        }
-        let exact = !multi || matches!(condition.test, Test::Exists);
-        let count = if exact { count.min(u64::from(meta.present)) } else { count };
-        if exact && count == u64::from(part.documents) {
-            return Ok(all);
-        }
-        let mut form = Form::Ordinals { field, first, last, multi };
-        if last == first + 1 {
-            let (start, end) = self.scratch.intervals[first];
-            if let Some((from, to)) = part.ordered_range(field, start, end)? {
-                form = Form::Documents(from, to);
-            }
-        }
-        Ok(Bound::Clause(Clause { form, negate, count }))
-    }
-
-    /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document does.
-    pub(crate) fn push_intervals(&mut self, p: usize, leaf: usize, field: usize) -> Result<()> {
-        let (set, plan) = (self.set, self.plan);
-        let part = &*set.partitions[p];
-        let intervals = &mut self.scratch.intervals;
-        match (&self.known[leaf], &plan.leaves[leaf].test) {
-            (Some(known), _) if known.ordinals(p).is_some() => known.push_intervals(p, intervals),
-            (_, Test::Exists) => intervals.push((0, part.meta(field).distinct)),
-            (_, Test::Range(range)) => {
-                let (start, end) = part.dictionary(field)?.range(&range.low, &range.high);
-                if start < end {
-                    intervals.push((start, end));
-                }
-            }
-            (_, Test::Points(keys)) => {
-                let dictionary = part.dictionary(field)?;
-                let first = intervals.len();
-                for ord in keys.iter().filter_map(|key| dictionary.find(key)) {
-                    push_interval(intervals, first, ord);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the documents that satisfy a node to bitset number `out`, which is zero.
-    fn tree(&mut self, p: usize, node: &Node, out: usize) -> Result<()> {
-        self.limits.check()?;
-        let set = self.set;
-        let part = &*set.partitions[p];
-        let base = self.clauses.len();
-        if let Node::Or(nodes) = node {
-            for node in nodes {
-                self.tree(p, node, out)?;
-            }
-            return Ok(());
-        }
-        if self.conditions(p, node)?.is_some() {
-            let mut sink = Fill { bits: std::mem::take(self.scratch.bits_mut(out)) };
-            let done = self.conjunction(part, base, &mut sink);
-            *self.scratch.bits_mut(out) = sink.bits;
-            let _ = done?;
-        }
-        self.clauses.truncate(base);
-        Ok(())
     }
 
     /// Sends the documents that satisfy all of `self.clauses[base..]` to the sink.
@@ -537,55 +345,7 @@ impl<'r> Executor<'r> {
     }
 }
 
-/// A range of fixed-width keys by its ends, which belong to it.
-fn fixed_range(test: &Test) -> Option<(u64, u64)> {
-    let Test::Range(range) = test else { return None };
-    let low = match range.low {
-        Edge::Unbounded => 0,
-        Edge::Included(Key::Fixed(key)) => key,
-        _ => return None,
-    };
-    match range.high {
-        Edge::Unbounded => Some((low, u64::MAX)),
-        Edge::Included(Key::Fixed(key)) => Some((low, key)),
-        _ => None,
-    }
-}
-
 enum Mask<'p> {
     Mapped(&'p [u8]),
     Bits(usize),
-}
-
-/// Adds an ordinal to the intervals from `first` on; neighbours become one interval.
-pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: u32) {
-    match intervals[first..].last_mut() {
-        Some(last) if last.1 == ord => last.1 = ord + 1,
-        _ => intervals.push((ord, ord + 1)),
-    }
-}
-
-/// Collects matches in a bitset.
-struct Fill {
-    bits: Vec<u64>,
-}
-
-impl Sink for Fill {
-    fn ascending(&self) -> bool {
-        false
-    }
-
-    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
-        for &doc in docs {
-            if let Some(word) = self.bits.get_mut(doc as usize / 64) {
-                *word |= 1 << (doc % 64);
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
-        kernels::or(&mut self.bits[first as usize / 64..], words);
-        Ok(ControlFlow::Continue(()))
-    }
 }

@@ -5,7 +5,7 @@
 //! postings, bitset by bitset where there are bitsets; if everything matches the prefix sums say
 //! it.
 
-use super::execute::{Executor, Sink};
+use super::execute::Executor;
 use super::intern::KeyMap;
 use super::kernels;
 use super::partition::Partition;
@@ -13,6 +13,7 @@ use super::plan::filterable;
 use super::postings::Cursor;
 use super::query::Filter;
 use super::reader::Reader;
+use super::sink::Sink;
 use super::value::{Key, Value};
 use crate::Result;
 use std::ops::ControlFlow;

@@ -6,12 +6,13 @@
 //! depend on the plan.
 
 use super::column::Column;
-use super::execute::{Executor, Sink};
+use super::execute::Executor;
 use super::intern::KeyMap;
 use super::partition::Partition;
 use super::query::Filter;
 use super::reader::Reader;
 use super::schema::Type;
+use super::sink::Sink;
 use super::value::{Key, Value, decode_bytes, decode_fixed, key_to_f64, key_to_i64};
 use crate::{Error, Result};
 use std::ops::ControlFlow;

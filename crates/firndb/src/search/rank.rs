@@ -21,6 +21,8 @@ pub const MAX_ORDER: usize = 16;
 pub(crate) struct By {
     pub(crate) field: usize,
     pub(crate) descending: bool,
+    /// Keys are 64-bit numbers.
+    pub(crate) fixed: bool,
 }
 
 /// A number wide enough for the ranks of an order and a document.
@@ -182,17 +184,15 @@ impl<'p> Ranks<'p> {
         self.fields[0].descending
     }
 
-    /// The keys of a document, `None` where it has no value.
-    pub(crate) fn keys(&self, part: &Partition, doc: u32) -> Result<Vec<Option<Key>>> {
-        let mut keys = Vec::with_capacity(self.fields.len());
-        for f in &self.fields {
-            let ord = f.column.as_ref().map_or(f.distinct, |c| c.get(doc));
-            keys.push(match f.field {
-                Some(field) if ord < f.distinct => Some(part.dictionary(field)?.key(ord)),
-                _ => None,
-            });
+    /// The key of a document in field number `i` of the order; `None` if it has no value.
+    #[inline]
+    pub(crate) fn key(&self, part: &Partition, i: usize, doc: u32) -> Result<Option<Key>> {
+        let f = &self.fields[i];
+        let ord = f.column.as_ref().map_or(f.distinct, |c| c.get(doc));
+        match f.field {
+            Some(field) if ord < f.distinct => Ok(Some(part.dictionary(field)?.key(ord))),
+            _ => Ok(None),
         }
-        Ok(keys)
     }
 }
 
@@ -241,7 +241,8 @@ pub(crate) fn resolve(set: &Set, order: &[super::query::OrderBy]) -> Result<Vec<
             )));
         }
         if !resolved.iter().any(|by| by.field == field) {
-            resolved.push(By { field, descending: key.descending });
+            let fixed = described.ty.is_fixed();
+            resolved.push(By { field, descending: key.descending, fixed });
         }
     }
     if resolved.len() > MAX_ORDER {

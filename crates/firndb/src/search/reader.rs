@@ -4,13 +4,14 @@ use super::catalogue::MIN_PARTITIONS;
 use super::clause::Scratch;
 use super::collection::PartitionInfo;
 use super::condition::key_of;
-use super::execute::{Executor, Sink, Stats};
+use super::execute::{Executor, Stats};
 use super::partition::Partition;
 use super::plan::{Node, Plan, filterable};
 use super::query::{Cursor, Filter, Op, Query};
 use super::rank::{self, Ranks};
 use super::schema::Schema;
 use super::set::{Limits, Set};
+use super::sink::Sink;
 use super::topk::{self, Place, Wanted, count_partition};
 use super::value::{Key, Value, decode_bytes, decode_fixed};
 use crate::{Error, Result, disk};
@@ -303,7 +304,7 @@ impl Reader {
         let mut keys = Vec::with_capacity(query.order.len());
         for by in &rank::resolve(&self.set, &query.order)? {
             let ranks = Ranks::new(&self.set, hit.partition as usize, part, &[*by])?;
-            let key = ranks.keys(part, hit.doc)?.pop().flatten();
+            let key = ranks.key(part, 0, hit.doc)?;
             keys.push(key.map(|key| self.value_of(by.field, &key)).transpose()?);
         }
         let partition = self.set.names[hit.partition as usize].clone();

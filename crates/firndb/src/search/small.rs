@@ -6,10 +6,11 @@
 //! checking the documents that are left, if they are few and the field has a column, or by combining bitsets.
 
 use super::clause::{Clause, Form};
-use super::execute::{Executor, Sink};
+use super::execute::Executor;
 use super::kernels;
 use super::partition::Partition;
 use super::plan::Node;
+use super::sink::Sink;
 use crate::Result;
 use std::ops::ControlFlow;
 

@@ -9,18 +9,18 @@
 //! Over many partitions, those whose best key comes first go first; the worst match kept so far bounds what a
 //! partition still has to look at, and ends the search when no partition can do better.
 
+use super::best::Best;
 use super::clause::{Check, Clause, Form};
-use super::execute::{Count, Executor, Sink};
+use super::execute::Executor;
 use super::format::Ordered;
 use super::partition::Partition;
 use super::postings::Cursor as PostingsCursor;
 use super::query::Cursor;
 use super::rank::{By, Packed, Ranks, Wide};
 use super::reader::AHEAD;
+use super::sink::{Count, Sink};
 use super::small;
-use super::value::Key;
 use crate::Result;
-use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 /// A match: partition and document.
@@ -40,7 +40,7 @@ pub(crate) struct Wanted<'q> {
 pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<Place>, u64)> {
     let set = executor.set;
     let single = set.partitions.len() == 1;
-    let mut best = Best { k: wanted.k, order: wanted.order, heap: BinaryHeap::new() };
+    let mut best = Best::new(wanted.k, wanted.order);
     let mut hits = Vec::new();
     let mut count = 0;
     let zones = set.catalogues.zones(set, wanted.order[0].field)?;
@@ -57,7 +57,7 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
             executor.stats.pruned += 1;
             continue;
         }
-        if best.beaten_by_none(zones.bounds[p].as_ref(), descending) {
+        if best.beats(zones.bounds[p].as_ref(), descending) {
             if wanted.count {
                 let mut counter = Count::default();
                 let _ = executor.run(p, Vec::new(), &mut counter)?;
@@ -75,7 +75,7 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
             if !matches.is_empty() {
                 let ranks = Ranks::new(set, p, part, wanted.order)?;
                 for &doc in &matches {
-                    best.offer(ranks.keys(part, doc)?, p as u32, doc);
+                    best.offer(&ranks, part, (p as u32, doc))?;
                 }
             }
             continue;
@@ -92,86 +92,15 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
             break;
         }
         for doc in found.docs {
-            if !best.offer(ranks.keys(part, doc)?, p as u32, doc) {
+            if !best.offer(&ranks, part, (p as u32, doc))? {
                 break;
             }
         }
     }
     if !single {
-        hits = best.heap.into_sorted_vec().into_iter().map(|e| (e.partition, e.doc)).collect();
+        hits = best.into_places();
     }
     Ok((hits, count))
-}
-
-/// The best matches of all partitions so far.
-struct Best<'q> {
-    k: usize,
-    order: &'q [By],
-    heap: BinaryHeap<Entry>,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    keys: Vec<Ordered1>,
-    partition: u32,
-    doc: u32,
-}
-
-/// A key that compares in the direction of its field; absent keys come last.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Ordered1 {
-    Ascending(Key),
-    Descending(std::cmp::Reverse<Key>),
-    Missing,
-}
-
-impl Best<'_> {
-    /// Takes a match if it is good enough; false if it is not (then nothing worse is either).
-    fn offer(&mut self, keys: Vec<Option<Key>>, partition: u32, doc: u32) -> bool {
-        let keys = keys.into_iter().zip(self.order).map(|(key, by)| match key {
-            None => Ordered1::Missing,
-            Some(key) if by.descending => Ordered1::Descending(std::cmp::Reverse(key)),
-            Some(key) => Ordered1::Ascending(key),
-        });
-        let entry = Entry { keys: keys.collect(), partition, doc };
-        if self.heap.len() < self.k {
-            self.heap.push(entry);
-            return true;
-        }
-        match self.heap.peek_mut() {
-            Some(mut worst) if entry < *worst => {
-                *worst = entry;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// The first key of the worst match kept, once there are enough: worse keys need not be looked at.
-    fn threshold(&self) -> Option<&Key> {
-        if self.heap.len() < self.k {
-            return None;
-        }
-        match &self.heap.peek()?.keys[0] {
-            Ordered1::Ascending(key) | Ordered1::Descending(std::cmp::Reverse(key)) => Some(key),
-            Ordered1::Missing => None,
-        }
-    }
-
-    /// Whether a partition with these smallest and largest keys has nothing to offer.
-    fn beaten_by_none(&self, bounds: Option<&(Key, Key)>, descending: bool) -> bool {
-        match (self.threshold(), bounds) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(threshold), Some((low, high))) => {
-                if descending {
-                    high < threshold
-                } else {
-                    low > threshold
-                }
-            }
-        }
-    }
 }
 
 /// Best documents of a partition in order, and how many matches it has (0 if nobody asked).
@@ -262,7 +191,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             Ok(())
         };
         if let Some(key) = best.threshold() {
-            match self.ranks.up_to(part, key)? {
+            match self.ranks.up_to(part, &key)? {
                 Some((start, end)) if start < end => add((start, end), false)?,
                 _ => return Ok(None),
             }
