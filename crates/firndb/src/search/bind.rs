@@ -138,7 +138,7 @@ impl Executor<'_> {
 
     /// Adds the documents that satisfy a node to bitset number `out`, which is zero.
     fn tree(&mut self, p: usize, node: &Node, out: usize) -> Result<()> {
-        self.limits.check()?;
+        self.check_limits()?;
         let set = self.set;
         let part = &*set.partitions[p];
         let base = self.clauses.len();
