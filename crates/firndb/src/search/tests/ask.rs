@@ -35,8 +35,19 @@ impl<'a> Asker<'a> {
     }
 
     pub fn filter(&self, rng: &mut Rng) -> Filter {
+        if !self.filterable.is_empty() && rng.below(6) == 0 {
+            return Filter::And(vec![self.needle(rng), self.condition(rng), self.condition(rng)]);
+        }
         let depth = *rng.pick(&[0, 0, 1, 1, 2, 2, 3, 4]);
         self.filter_of(rng, depth)
+    }
+
+    /// A few values that stand near each other: a condition that a plan may start with.
+    fn needle(&self, rng: &mut Rng) -> Filter {
+        let source = *rng.pick(&self.filterable);
+        let (first, step) = (rng.below(source.pool.len()), 1 + rng.below(3));
+        let values = source.pool[first..].iter().step_by(step).take(1 + rng.below(5));
+        Filter::In(source.field.name.clone(), values.cloned().collect())
     }
 
     fn filter_of(&self, rng: &mut Rng, depth: usize) -> Filter {

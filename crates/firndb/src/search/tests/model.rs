@@ -6,7 +6,7 @@
 use super::ask::Asker;
 use super::number_from_env;
 use super::world::{Scale, World};
-use crate::search::query::{Query, all, and, between, eq, not, or};
+use crate::search::query::{Query, all, and, asc, between, eq, not, or};
 use crate::search::testing::Rng;
 use crate::search::{Cursor, Filter, Hit, Reader, parse_query};
 use std::collections::BTreeMap;
@@ -93,6 +93,14 @@ fn wide_ranges_are_those_of_the_model() {
         let mut rng = Rng(seed);
         let world = World::new(&mut rng, Scale::Large);
         let reader = world.store.collection.reader();
+        let whole = Query::new(all()).order_by(asc("wide")).skip(5);
+        let mut visited = Vec::new();
+        let visit = |hit| {
+            visited.push(hit);
+            ControlFlow::Continue(())
+        };
+        reader.for_each(&whole, visit).unwrap();
+        assert_same(&visited, &world.model.search(&whole), "a visit of all documents");
         let pool = &world.plan.sources.last().unwrap().pool;
         for _ in 0..100 {
             let (low, high) = (rng.below(pool.len()), rng.below(pool.len()));
