@@ -1,1 +1,59 @@
-//! Integration tests.
+//! Integration tests: the library as its users see it, through the public API and on a real disk.
+//!
+//! - `readme.rs`: the example of README.md;
+//! - `golden.rs`: files of every format version that was released open, and answer as they did;
+
+mod golden;
+mod readme;
+
+use firndb::search::{Collection, PartitionBuilder, Reader};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory of its own for a test, removed at the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Place {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("it-{}-{number}", std::process::id());
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&dir).unwrap();
+        Place(dir)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// A new collection with these partitions.
+    fn collection<'a>(
+        &self,
+        parts: impl IntoIterator<Item = (&'a str, PartitionBuilder)>,
+    ) -> (Collection, Reader) {
+        let collection = Collection::create(&self.path("collection")).unwrap();
+        let mut change = collection.change().unwrap();
+        for (name, builder) in parts {
+            change.put(name, builder).unwrap();
+        }
+        let reader = change.commit().unwrap();
+        (collection, reader)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The names in a directory, sorted.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut names: Vec<String> = entries.map(|entry| name(entry.unwrap())).collect();
+    names.sort();
+    names
+}
