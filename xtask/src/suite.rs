@@ -1,16 +1,21 @@
-//! All tests: cargo's output passes through as it comes, and one line sums it up at the end.
+//! All tests: cargo's output passes through as it comes, then the slowest test programs are named,
+//! and one line sums it up at the end.
 
 use crate::{Outcome, cargo, shown, tools};
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
-use std::process::Stdio;
 
-/// Tests of all test binaries together.
+/// Test programs to name: those that take longest.
+const SLOWEST: usize = 3;
+
+/// Tests of all test programs together.
 #[derive(Debug, Default, PartialEq)]
 pub struct Totals {
     passed: u64,
     failed: u64,
     skipped: u64,
+    /// Each program with its seconds, in the order they ran.
+    programs: Vec<(String, f64)>,
 }
 
 impl fmt::Display for Totals {
@@ -20,20 +25,46 @@ impl fmt::Display for Totals {
 }
 
 impl Totals {
-    /// Prints the sum on a line of its own; nothing if no test ran, say for an error of a compiler.
+    /// Prints the slowest programs and the sum, each on a line of its own; nothing if no test ran,
+    /// say for an error of a compiler.
     pub fn print(&self) {
-        if *self != Totals::default() {
-            println!("{self}");
+        if self.passed + self.failed + self.skipped > 0 {
+            println!("slowest: {}\n{self}", self.slowest());
         }
     }
 
-    /// Adds the counts of a line of the form
-    /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; ...`; other lines count
-    /// nothing.
+    fn slowest(&self) -> String {
+        let mut programs: Vec<_> = self.programs.iter().collect();
+        programs.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let named = programs.iter().take(SLOWEST);
+        named.map(|(name, time)| format!("{name} {time:.1} s")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Takes a line of cargo or of a test program, of one of these forms; others say nothing.
+    /// ```text
+    ///      Running unittests src/lib.rs (target/debug/deps/firndb-0123456789abcdef)
+    ///    Doc-tests firndb
+    /// test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.23s
+    /// ```
     fn add_line(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        match (line.starts_with(' ').then(|| words.next()).flatten(), words.next_back()) {
+            (Some("Running"), Some(path)) => {
+                let file = path.trim_end_matches(')').rsplit('/').next().unwrap_or_default();
+                let name = file.rsplit_once('-').map_or(file, |(name, _)| name);
+                self.programs.push((name.to_string(), 0.0));
+            }
+            (Some("Doc-tests"), Some(name)) => self.programs.push((format!("{name} (doc)"), 0.0)),
+            _ => {}
+        }
         let Some(counts) = line.strip_prefix("test result: ") else { return };
         for part in counts.split(';') {
             let mut words = part.split_whitespace().rev();
+            if let (Some(time), Some((_, total))) =
+                (part.trim().strip_prefix("finished in "), self.programs.last_mut())
+            {
+                *total += time.trim_end_matches('s').parse().unwrap_or(0.0);
+            }
             let (Some(what), Some(number)) = (words.next(), words.next()) else { continue };
             let number: u64 = number.parse().unwrap_or(0);
             match what {
@@ -57,15 +88,18 @@ pub fn run(args: &[&str]) -> Outcome {
 /// Runs all tests and adds them to `totals`, which is right also when this fails.
 pub fn run_and_count(args: &[&str], totals: &mut Totals) -> Outcome {
     tools::ensure()?;
+    // One pipe for both outputs: cargo names the programs on one, they print results on the other.
+    let (output, input) = io::pipe().map_err(|e| format!("cannot make a pipe: {e}"))?;
+    let other = input.try_clone().map_err(|e| format!("cannot share a pipe: {e}"))?;
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    command.args(args).stdout(Stdio::piped());
-    let mut child =
-        command.spawn().map_err(|e| format!("cannot start {}: {e}", shown(&command)))?;
-    let output = child.stdout.take().expect("standard output is piped");
+    command.args(args).stdout(input).stderr(other);
+    let child = command.spawn().map_err(|e| format!("cannot start {}: {e}", shown(&command)));
+    let (mut child, what) = (child?, shown(&command));
+    drop(command); // and with it our ends for writing, or the pipe would never end
     pass_through(output, totals).map_err(|e| format!("cannot read cargo's output: {e}"))?;
     let status = child.wait().map_err(|e| format!("cannot wait for cargo: {e}"))?;
     if !status.success() {
-        return Err(format!("{} ended with {status}", shown(&command)));
+        return Err(format!("{what} ended with {status}"));
     }
     if totals.passed == 0 { Err("no test ran".to_string()) } else { Ok(()) }
 }
@@ -89,16 +123,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_over_test_binaries() {
+    fn sums_over_test_programs() {
         let mut totals = Totals::default();
-        totals
-            .add_line("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 9 filtered out");
-        totals.add_line("test result: FAILED. 40 passed; 2 failed; 0 ignored; 0 measured");
-        totals.add_line("running 7 tests");
-        totals.add_line(
-            "    test result: ok. 5 passed; this line is indented and so some test's own",
-        );
-        assert_eq!(totals, Totals { passed: 43, failed: 2, skipped: 1 });
-        assert_eq!(totals.to_string(), "43 passed, 2 failed, 1 skipped");
+        let lines = "     Running unittests src/lib.rs (target/debug/deps/firndb-00ff)
+test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 9 filtered out; finished in 1.26s
+     Running tests/it/main.rs (target/debug/deps/it-00ff)
+running 7 tests
+test result: FAILED. 40 passed; 2 failed; 0 ignored; 0 measured; finished in 20.50s
+    test result: ok. 5 passed; this line is indented and so some test's own
+   Doc-tests firndb
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s";
+        lines.lines().for_each(|line| totals.add_line(line));
+        assert_eq!(totals.to_string(), "44 passed, 2 failed, 1 skipped");
+        assert_eq!(totals.slowest(), "it 20.5 s, firndb 1.3 s, firndb (doc) 0.1 s");
     }
 }

@@ -30,3 +30,8 @@ fn offers(dir: &std::path::Path) -> firndb::Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn the_example_runs() -> firndb::Result<()> {
+    main()
+}

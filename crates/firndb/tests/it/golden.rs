@@ -45,7 +45,7 @@ fn room(n: u64) -> Document {
         .set("floor", n as i64 % 9 - 2)
         .set("seen", format!("2013-01-{:02}T05:15:00Z", 1 + n * 11 % 28).as_str())
         .set("token", [(n * 7 % 251) as u8, 0xFF, 0].as_slice());
-    if n % 7 > 0 {
+    if !n.is_multiple_of(7) {
         room.push("price", (n * 37 % 101) as f64 / 4.0 - 3.0);
     }
     if n % 300 < 250 {
@@ -61,7 +61,7 @@ fn room(n: u64) -> Document {
         room.push("note", format!("door {} sticks", n % 50));
     }
     let text = format!("{{\"id\":{n},\"city\":\"{city}\",\"beds\":{},\"view\":\"fjord\"}}", n % 5);
-    room.payload(if n % 11 == 0 { String::new() } else { text })
+    room.payload(if n.is_multiple_of(11) { String::new() } else { text })
 }
 
 /// The partitions: small ones with raw and with compressed payloads, and one just large enough for

@@ -2,8 +2,10 @@
 //!
 //! - `readme.rs`: the example of README.md;
 //! - `golden.rs`: files of every format version that was released open, and answer as they did;
+//! - `handles.rs`: changes, readers, damage and deadlines.
 
 mod golden;
+mod handles;
 mod readme;
 
 use firndb::search::{Collection, PartitionBuilder, Reader};
