@@ -23,7 +23,7 @@ pub(crate) const DOCUMENTS: u32 = WORDS as u32 * 64;
 type Bits = [u64; WORDS];
 
 /// Documents that are worth checking one by one.
-const FEW: u32 = 24;
+const FEW: u32 = 16;
 
 impl<'r> Executor<'r> {
     /// Sends the matches of a small partition that also satisfy `extra` to the sink.
