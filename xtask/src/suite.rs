@@ -44,7 +44,7 @@ impl Totals {
     /// ```text
     ///      Running unittests src/lib.rs (target/debug/deps/firndb-0123456789abcdef)
     ///    Doc-tests firndb
-    /// test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.23s
+    /// test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; finished in 1.23s
     /// ```
     fn add_line(&mut self, line: &str) {
         let mut words = line.split_whitespace();

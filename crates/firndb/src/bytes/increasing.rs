@@ -1,14 +1,15 @@
-//! Strictly increasing sequences of u64 with O(1) access and binary search: dictionaries, offsets, prefix sums.
+//! Strictly increasing sequences of u64 with O(1) access and binary search: dictionaries, offsets,
+//! prefix sums.
 //!
-//! Blocks of 64 numbers keep their first number and, for each, the difference to it minus its index in the block,
-//! packed to the width the block needs ("frame of reference"). Since the numbers increase by at least 1, a run of
-//! consecutive numbers takes no bits at all.
+//! Blocks of 64 numbers keep their first number and, for each, the difference to it minus its index
+//! in the block, packed to the width the block needs ("frame of reference"). Since the numbers
+//! increase by at least 1, a run of consecutive numbers takes no bits at all.
 //!
 //! ```text
 //! OFFSET       SIZE  FIELD
 //! 0            8     n, how many numbers
 //! 8 + 16 b     8     block b: first number
-//! 16 + 16 b    8     block b: byte offset of its packed residuals in the area below << 8 | bits of each
+//! 16 + 16 b    8     block b: offset of its residuals in the area below << 8 | bits of each
 //! 8 + 16 B     ..    residuals of all blocks, each block at a byte border (B = ceil(n / 64))
 //! end - 8      8     zeros
 //! ```
@@ -116,8 +117,8 @@ impl<'a> Increasing<'a> {
         self.lower_bound_in(low, v)
     }
 
-    /// [`Increasing::lower_bound`] of two numbers, `a <= b`. The second is searched from where the first was found:
-    /// most ranges are short.
+    /// [`Increasing::lower_bound`] of two numbers, `a <= b`. The second is searched from where the
+    /// first was found: most ranges are short.
     pub(crate) fn lower_bounds(&self, a: u64, b: u64) -> (usize, usize) {
         let start = self.lower_bound(a);
         let mut block = start / BLOCK;
@@ -143,8 +144,8 @@ impl<'a> Increasing<'a> {
         u64_at(self.heads, block * 16)
     }
 
-    /// The lower bound of `v`, which is at or after the first number of `block` and not after the first number of
-    /// the block behind it.
+    /// The lower bound of `v`, which is at or after the first number of `block` and not after the
+    /// first number of the block behind it.
     fn lower_bound_in(&self, block: usize, v: u64) -> usize {
         let start = block * BLOCK;
         let numbers = self.block(block);

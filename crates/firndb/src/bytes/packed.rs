@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! OFFSET  SIZE                FIELD
-//! 0       ceil(n * bits / 8)  number i occupies bits i*bits .. (i+1)*bits, least significant bit first
+//! 0       ceil(n * bits / 8)  number i occupies bits i*bits .. (i+1)*bits, lowest bit first
 //! ..      8                   zeros, so that any number is inside one 8-byte read
 //! ```
 
@@ -124,8 +124,8 @@ impl<'a> Packed<'a> {
         (at..end).for_each(|i| each(self.get(i)));
     }
 
-    /// Numbers `8 g .. 8 g + 8`, which occupy whole bytes. Each width has code of its own, in which all shifts are
-    /// constants.
+    /// Numbers `8 g .. 8 g + 8`, which occupy whole bytes. Each width has code of its own, in which
+    /// all shifts are constants.
     #[inline(always)]
     fn group(&self, g: usize) -> [u32; GROUP] {
         macro_rules! widths {
@@ -136,7 +136,10 @@ impl<'a> Packed<'a> {
                 }
             };
         }
-        widths!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32)
+        widths!(
+            1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+            17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+        )
     }
 }
 

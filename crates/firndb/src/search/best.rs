@@ -1,4 +1,5 @@
-//! The best matches over all partitions, by their keys: what partitions with other ordinals have in common.
+//! The best matches over all partitions, by their keys: what partitions with other ordinals have in
+//! common.
 
 use super::partition::Partition;
 use super::rank::{By, Ranks};

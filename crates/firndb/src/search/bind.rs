@@ -111,7 +111,8 @@ impl Executor<'_> {
         Ok(Bound::Clause(Clause { form, negate, count }))
     }
 
-    /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document does.
+    /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document
+    /// does.
     pub(crate) fn push_intervals(&mut self, p: usize, leaf: usize, field: usize) -> Result<()> {
         let (set, plan) = (self.set, self.plan);
         let part = &*set.partitions[p];

@@ -1,8 +1,9 @@
-//! What a set of partitions knows of its values without touching a partition: the smallest and largest key of each
-//! field in each partition ("zones"), and for fields of few distinct values the partitions and ordinals of each.
+//! What a set of partitions knows of its values without touching a partition: the smallest and
+//! largest key of each field in each partition ("zones"), and for fields of few distinct values the
+//! partitions and ordinals of each.
 //!
-//! Both are made for a field when a query first needs them, and carried over when a partition is replaced: then only
-//! the keys of the old and the new partition are touched.
+//! Both are made for a field when a query first needs them, and carried over when a partition is
+//! replaced: then only the keys of the old and the new partition are touched.
 
 use super::bind::push_interval;
 use super::condition::Interval;
@@ -186,7 +187,8 @@ impl Zones {
         Zones { bounds, by_low: OnceLock::new(), by_high: OnceLock::new() }
     }
 
-    /// Partitions in the order of their best key: those that can hold the first documents of an order come first.
+    /// Partitions in the order of their best key: those that can hold the first documents of an
+    /// order come first.
     pub(crate) fn best_first(&self, descending: bool) -> &[u32] {
         let order = if descending { &self.by_high } else { &self.by_low };
         order.get_or_init(|| {

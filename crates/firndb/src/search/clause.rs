@@ -1,7 +1,9 @@
-//! A condition bound to one partition: how many documents it has at most, and the ways to apply it with their costs.
+//! A condition bound to one partition: how many documents it has at most, and the ways to apply it
+//! with their costs.
 //!
-//! Costs are in tenths of a nanosecond on one core of a 2020s server, measured with everything in the cache; only
-//! their ratios matter. The counts they are multiplied with are exact or upper bounds, never guesses.
+//! Costs are in tenths of a nanosecond on one core of a 2020s server, measured with everything in
+//! the cache; only their ratios matter. The counts they are multiplied with are exact or upper
+//! bounds, never guesses.
 
 use super::column::Column;
 use super::kernels;
@@ -180,7 +182,8 @@ impl Clause {
         Ok(Some(part.postings(field)?.pieces(start, end)))
     }
 
-    /// Whether a walk over the clause's postings meets each document once (`distinct`) and in ascending order.
+    /// Whether a walk over the clause's postings meets each document once (`distinct`) and in
+    /// ascending order.
     pub(crate) fn lead(&self, part: &Partition, scratch: &Scratch) -> Result<Lead> {
         if self.negate {
             return Ok(Lead::No);

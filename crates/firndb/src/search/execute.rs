@@ -1,9 +1,12 @@
 //! Runs a plan on one partition and hands the matches to a sink.
 //!
-//! Query path of a conjunction: 1. `Executor::bind` turns each condition into ordinals with their exact counts.
-//! 2. `Executor::conjunction` sorts the clauses by count and compares two ways: `by_list` walks the shortest clause
-//! and checks the others document by document; `by_words` combines bitsets 64K documents at a time. 3. Either way
-//! each other clause is checked or turned into a bitset, whichever costs less. An `or` inside becomes a bitset first.
+//! A conjunction:
+//! 1. `bind.rs` turns each condition into ordinals with their exact counts.
+//! 2. `Executor::conjunction` sorts the clauses by count and compares two ways: `by_list` walks the
+//!    shortest clause and checks the others document by document; `by_words` combines bitsets 64K
+//!    documents at a time.
+//! 3. Either way each other clause is checked or turned into a bitset, whichever costs less. An
+//!    `or` inside becomes a bitset first.
 
 use super::bind::fixed_range;
 use super::clause::{Check, Clause, Form, Lead, LeadCursor, Scratch, materialise};
@@ -79,7 +82,8 @@ impl<'r> Executor<'r> {
         Ok(executor)
     }
 
-    /// What to apply first: conditions whose ordinals are known, by how many there are; then the others.
+    /// What to apply first: conditions whose ordinals are known, by how many there are; then the
+    /// others.
     pub(crate) fn rarity(&self, node: &Node) -> u64 {
         match node {
             Node::Leaf(leaf, false) => {
@@ -130,8 +134,8 @@ impl<'r> Executor<'r> {
         self.limits.check()
     }
 
-    /// Brings what the conditions touch first in a small partition into the cache: called some partitions ahead, so
-    /// that the misses of several partitions overlap.
+    /// Brings what the conditions touch first in a small partition into the cache: called some
+    /// partitions ahead, so that the misses of several partitions overlap.
     pub(crate) fn prefetch(&self, p: usize) {
         let Some(part) = self.set.partitions.get(p) else { return };
         if part.documents > small::DOCUMENTS {
@@ -238,7 +242,8 @@ impl<'r> Executor<'r> {
         Ok(flow)
     }
 
-    /// Combines bitsets of the clauses from `base` on, a chunk at a time; clauses that are cheaper to check are.
+    /// Combines bitsets of the clauses from `base` on, a chunk at a time; clauses that are cheaper
+    /// to check are.
     fn by_words(
         &mut self,
         part: &'r Partition,

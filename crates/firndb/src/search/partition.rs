@@ -1,6 +1,7 @@
 //! An open partition: which structures each field has, and views of them over the mapped file.
 //!
-//! Opening reads the envelope's edges and the meta section; a structure's checksum is checked when it is first used.
+//! Opening reads the envelope's edges and the meta section; a structure's checksum is checked when
+//! it is first used.
 
 use super::column::Column;
 use super::dictionary::Dictionary;
@@ -34,8 +35,8 @@ pub(crate) struct Partition {
     payloads: Payloads,
 }
 
-/// A field of an open partition: its sections are `first..` in `places` and `section..` in the directory, one for each
-/// bit of `parts`.
+/// A field of an open partition: its sections are `first..` in `places` and `section..` in the
+/// directory, one for each bit of `parts`.
 struct FieldPart {
     meta: FieldMeta,
     ty: Type,
@@ -114,8 +115,8 @@ impl Partition {
         self.file.section((field.section + before) as usize)
     }
 
-    /// Checks the checksums of all structures at once, unless that was done: for small partitions, where it is
-    /// cheaper than to remember which were checked.
+    /// Checks the checksums of all structures at once, unless that was done: for small partitions,
+    /// where it is cheaper than to remember which were checked.
     pub(crate) fn ready(&self) -> Result<()> {
         if !self.checked.load(Ordering::Acquire) {
             self.file.warm()?;
@@ -208,7 +209,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Brings what a look-up in a small field touches first into the cache: the heads of keys and sums.
+    /// Brings what a look-up in a small field touches first into the cache: the heads of keys and
+    /// sums.
     pub(crate) fn prefetch(&self, field: usize, keys: bool) {
         let f = &self.fields[field];
         if keys {
@@ -252,7 +254,8 @@ impl Partition {
         self.at_file(Increasing::new(sums, f.meta.distinct as usize + 1))
     }
 
-    /// The documents of an ordered field's ordinals, as a range; `None` if the field is not ordered.
+    /// The documents of an ordered field's ordinals, as a range; `None` if the field is not
+    /// ordered.
     pub(crate) fn ordered_range(
         &self,
         field: usize,
@@ -296,8 +299,8 @@ impl Partition {
         Ok(Some(Column::Multi { starts: self.at_file(starts)?, ords }))
     }
 
-    /// The column of a field, made from its postings if the file has none: 4 bytes a document for the time of a
-    /// query.
+    /// The column of a field, made from its postings if the file has none: 4 bytes a document for
+    /// the time of a query.
     pub(crate) fn column_or_made(&self, field: usize) -> Result<Column<'_>> {
         if let Some(column) = self.column(field)? {
             return Ok(column);

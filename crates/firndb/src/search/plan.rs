@@ -1,8 +1,10 @@
-//! From a filter to a plan: names become field numbers, literals become key ranges, the tree is normalised.
+//! From a filter to a plan: names become field numbers, literals become key ranges, the tree is
+//! normalised.
 //!
-//! `not` is pushed down to single conditions, nested `and`s and `or`s are flattened, ranges on a single-valued field
-//! under one `and` become one range, points on a field under one `or` become one list. What can be decided without
-//! documents is decided here: a condition that no value can satisfy is `Nothing`.
+//! `not` is pushed down to single conditions, nested `and`s and `or`s are flattened, ranges on a
+//! single-valued field under one `and` become one range, points on a field under one `or` become
+//! one list. What can be decided without documents is decided here: a condition that no value can
+//! satisfy is `Nothing`.
 
 use super::condition::{Interval, between, interval, key_of, prefix_interval};
 use super::parse::MAX_DEPTH;

@@ -1,4 +1,5 @@
-//! Reads the postings of a field: the documents of a key or of a range of keys. See `postings_build.rs` for forms.
+//! Reads the postings of a field: the documents of a key or of a range of keys. See
+//! `postings_build.rs` for forms.
 
 use super::format::{FieldMeta, Ordered};
 use super::kernels;
@@ -38,7 +39,8 @@ pub(crate) struct Postings<'a> {
     checkpoint_count: usize,
 }
 
-/// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of an ordered field.
+/// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of
+/// an ordered field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pieces {
     slice: (usize, usize),
@@ -85,7 +87,8 @@ impl<'a> Postings<'a> {
         })
     }
 
-    /// Postings of the ordinals `start..end`: the number of documents for a single-valued field or a single key.
+    /// Postings of the ordinals `start..end`: the number of documents for a single-valued field or
+    /// a single key.
     #[inline]
     pub(crate) fn count(&self, start: u32, end: u32) -> u64 {
         self.sums.get(end as usize).wrapping_sub(self.sums.get(start as usize))
@@ -184,8 +187,8 @@ impl<'a> Postings<'a> {
         }
     }
 
-    /// The number of documents that [`Postings::fill`] would touch one by one between its checkpoints; `None` if
-    /// there are no checkpoints.
+    /// The number of documents that [`Postings::fill`] would touch one by one between its
+    /// checkpoints; `None` if there are no checkpoints.
     pub(crate) fn checkpoint_edges(&self, start: u32, end: u32) -> Option<u64> {
         if self.checkpoint_count == 0 {
             return None;
@@ -197,7 +200,8 @@ impl<'a> Postings<'a> {
         Some(edge(start) + edge(end))
     }
 
-    /// Checkpoint nearest to an ordinal: its bitset (`None` at ordinal 0, where it is empty) and its ordinal.
+    /// Checkpoint nearest to an ordinal: its bitset (`None` at ordinal 0, where it is empty) and
+    /// its ordinal.
     fn nearest(&self, ord: u32) -> (Option<&'a [u8]>, u32) {
         let at = self.sums.get(ord as usize);
         let mut best = (None, 0, at);
@@ -214,8 +218,8 @@ impl<'a> Postings<'a> {
         (best.0, best.1)
     }
 
-    /// Sets `bits`, which are zero, to the documents of the ordinals `start..end` of a single-valued field, using the
-    /// checkpoints.
+    /// Sets `bits`, which are zero, to the documents of the ordinals `start..end` of a
+    /// single-valued field, using the checkpoints.
     pub(crate) fn fill(&self, start: u32, end: u32, bits: &mut [u64]) {
         let (low, a) = self.nearest(start);
         let (high, b) = self.nearest(end);

@@ -1,8 +1,9 @@
-//! Orders documents of one partition by several fields: the ranks of their keys, packed into one number.
+//! Orders documents of one partition by several fields: the ranks of their keys, packed into one
+//! number.
 //!
-//! The rank of a document in a field is its key's place in the order asked for; documents without a value have the
-//! last rank in either direction. Ranks of all fields and then the document number are packed, most significant
-//! first, so that comparing two documents is comparing two numbers.
+//! The rank of a document in a field is its key's place in the order asked for; documents without a
+//! value have the last rank in either direction. Ranks of all fields and then the document number
+//! are packed, most significant first, so that comparing two documents is comparing two numbers.
 
 use super::column::Column;
 use super::partition::Partition;
@@ -151,7 +152,8 @@ impl<'p> Ranks<'p> {
         Ok((key.push(32, doc), first))
     }
 
-    /// The ordinals of the first field whose rank is at most that of `key`, a bound that other partitions give.
+    /// The ordinals of the first field whose rank is at most that of `key`, a bound that other
+    /// partitions give.
     pub(crate) fn up_to(&self, part: &Partition, key: &Key) -> Result<Option<(u32, u32)>> {
         let f = &self.fields[0];
         let Some(field) = f.field else { return Ok(None) };
@@ -209,7 +211,8 @@ impl Ranked<'_> {
         }
     }
 
-    /// The rank of a key, and whether a document can have it; without, the rank of the first that comes after.
+    /// The rank of a key, and whether a document can have it; without, the rank of the first that
+    /// comes after.
     fn place(&self, part: &Partition, key: Option<&Key>) -> Result<(u32, bool)> {
         let (Some(key), Some(field)) = (key, self.field) else {
             return Ok((self.distinct, key.is_none()));

@@ -1,13 +1,16 @@
 //! Finds the first matches of an order.
 //!
 //! In one partition there are three ways, chosen by their expected cost:
-//! 1. *document order*: the documents stand in the order asked for, so the first matches are the answer;
-//! 2. *walk*: go through the keys of the first field in order, check each document, stop when enough were found;
-//! 3. *gather*: look up the ranks of all matches and keep the best in a buffer of twice the page that is cut back to
-//!    a page whenever it is full.
+//! 1. *document order*: the documents stand in the order asked for, so the first matches are the
+//!    answer;
+//! 2. *walk*: go through the keys of the first field in order, check each document, stop when
+//!    enough were found;
+//! 3. *gather*: look up the ranks of all matches and keep the best in a buffer of twice the page
+//!    that is cut back to a page whenever it is full.
 //!
-//! Over many partitions, those whose best key comes first go first; the worst match kept so far bounds what a
-//! partition still has to look at, and ends the search when no partition can do better.
+//! Over many partitions, those whose best key comes first go first; the worst match kept so far
+//! bounds what a partition still has to look at, and ends the search when no partition can do
+//! better.
 
 use super::best::Best;
 use super::clause::{Check, Clause, Form};
@@ -165,8 +168,8 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         count_partition(executor, self.p)
     }
 
-    /// Conditions on the first field that follow from the matches found elsewhere and from the cursor; `None` if
-    /// nothing can satisfy them.
+    /// Conditions on the first field that follow from the matches found elsewhere and from the
+    /// cursor; `None` if nothing can satisfy them.
     fn bounds(
         &self,
         executor: &mut Executor,

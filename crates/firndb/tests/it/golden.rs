@@ -1,9 +1,10 @@
 //! Golden files: what was written in format version 1 opens and answers forever.
 //!
 //! `tests/golden/v1/` holds the files of a collection and, in `answers.txt`, questions with their
-//! answers. [`golden_files_answer_as_they_did`] asks them; [`the_same_documents_give_the_same_bytes`]
-//! builds the collection anew and compares, so that a change of the format cannot slip in. New
-//! golden files are written by `cargo test -p firndb --test it write_golden -- --ignored`.
+//! answers. [`golden_files_answer_as_they_did`] asks them;
+//! [`the_same_documents_give_the_same_bytes`] builds the collection anew and compares, so that a
+//! change of the format cannot slip in. New golden files are written by
+//! `cargo test -p firndb --test it write_golden -- --ignored`.
 
 use super::{Place, names};
 use firndb::search::query::{asc, desc};
@@ -93,7 +94,7 @@ fn partitions() -> [(&'static str, PartitionBuilder); 3] {
 /// | `page` | query | the hits, the number of all matches, the cursor of the last hit |
 /// | `payload` | query | the payloads of the hits |
 /// | `values` | field, query | the field's values of the hits |
-/// | `facet` | field, filter | its five most frequent values, how many there are, how many lack one |
+/// | `facet` | field, filter | its top five values, how many there are, how many lack one |
 /// | `group` | field, field, filter | number of documents, and the second field's aggregate |
 fn answer(reader: &Reader, question: &str) -> firndb::Result<String> {
     let word = |text: &str| {
