@@ -1,9 +1,10 @@
 //! Runs a plan on a small partition: all conditions at once, in a bitset on the stack.
 //!
-//! With a thousand documents a partition, choosing between plans costs more than any plan. So each condition is
-//! looked up and applied at once, in an order chosen for the whole query: the rarest first. The first condition that
-//! leaves no document ends the partition, and conditions after it are not even looked up. A condition is applied by
-//! checking the documents that are left, if they are few and the field has a column, or by combining bitsets.
+//! With a thousand documents a partition, choosing between plans costs more than any plan. So each
+//! condition is looked up and applied at once, in an order chosen for the whole query: the rarest
+//! first. The first condition that leaves no document ends the partition, and conditions after it
+//! are not even looked up. A condition is applied by checking the documents that are left, if they
+//! are few and the field has a column, or by combining bitsets.
 
 use super::clause::{Clause, Form};
 use super::execute::Executor;
@@ -176,7 +177,8 @@ impl<'r> Executor<'r> {
     }
 }
 
-/// Takes out of `acc` what is not (or, negated, what is) in `found`. A small partition has few words: no kernel.
+/// Takes out of `acc` what is not (or, negated, what is) in `found`. A small partition has few
+/// words: no kernel.
 #[inline(always)]
 fn narrow(acc: &mut [u64], found: &[u64], negate: bool) {
     let flip = if negate { u64::MAX } else { 0 };
