@@ -1,9 +1,8 @@
 //! Golden files: what was written in format version 1 opens and answers forever.
 //!
 //! `tests/golden/v1/` holds the files of a collection and, in `answers.txt`, questions with their
-//! answers. [`golden_files_answer_as_they_did`] asks them;
-//! [`the_same_documents_give_the_same_bytes`] builds the collection anew and compares, so that a
-//! change of the format cannot slip in. New golden files are written by
+//! answers. One test asks them; another builds the collection anew and compares byte by byte, so
+//! that a change of the format cannot slip in. New golden files are written by
 //! `cargo test -p firndb --test it write_golden -- --ignored`.
 
 use super::{Place, names};

@@ -2,13 +2,18 @@
 //!
 //! - `readme.rs`: the example of README.md;
 //! - `golden.rs`: files of every format version that was released open, and answer as they did;
-//! - `handles.rs`: changes, readers, damage and deadlines.
+//! - `queries.rs`: what can be asked, what is refused and how, when a query stops;
+//! - `changes.rs`: creating, changing, locking and refreshing collections; limits of a builder;
+//! - `borders.rs`: numbers of documents at which structures or ways of execution change.
 
+mod borders;
+mod changes;
 mod golden;
-mod handles;
+mod queries;
 mod readme;
 
 use firndb::search::{Collection, PartitionBuilder, Reader};
+use firndb::{Error, ErrorKind, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -58,4 +63,15 @@ fn names(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> = entries.map(|entry| name(entry.unwrap())).collect();
     names.sort();
     names
+}
+
+/// The error, if it is of this kind and its sentence has all these words.
+#[track_caller]
+fn refused<T>(result: Result<T>, kind: ErrorKind, words: &[&str]) -> Error {
+    let Err(error) = result else { panic!("this call should have failed: {kind:?}, {words:?}") };
+    assert_eq!(error.kind(), kind, "{error}");
+    for word in words {
+        assert!(error.message().contains(word), "no `{word}` in: {error}");
+    }
+    error
 }
