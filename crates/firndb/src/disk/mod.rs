@@ -6,8 +6,6 @@
 //! library is handed a [`DiskRef`], and tests hand it the simulated disk of `sim.rs`, which forgets
 //! what was not synced. `docs/durability.md` numbers every sync and says what each is for.
 
-#![allow(dead_code, reason = "the rest of the library is still moving in")]
-
 mod map;
 mod os;
 mod poison;
