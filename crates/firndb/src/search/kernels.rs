@@ -24,13 +24,16 @@ fn best() -> Version {
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if is_x86_feature_detected!("avx512vpopcntdq")
+        // Exactly the features that the versions below are compiled for.
+        if is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("popcnt")
         {
             return Version::Avx512;
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
             return Version::Avx2;
         }
     }
@@ -44,19 +47,18 @@ macro_rules! dispatch {
         pub(crate) fn $name($($arg: $ty),*) -> $out {
             #[cfg(target_arch = "x86_64")]
             {
-                #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq")]
-                #[target_feature(enable = "bmi1,bmi2,lzcnt,popcnt")]
+                #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt")]
                 fn wide($($arg: $ty),*) -> $out {
                     $body($($arg),*)
                 }
-                #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+                #[target_feature(enable = "avx2,popcnt")]
                 fn narrow($($arg: $ty),*) -> $out {
                     $body($($arg),*)
                 }
                 match best() {
                     // SAFETY: a processor with what `best` asked for has all that `wide` names.
                     Version::Avx512 => return unsafe { wide($($arg),*) },
-                    // SAFETY: a processor with AVX2 and BMI2 has all that `narrow` names.
+                    // SAFETY: a processor with what `best` asked for has all that `narrow` names.
                     Version::Avx2 => return unsafe { narrow($($arg),*) },
                     Version::Portable => {}
                 }

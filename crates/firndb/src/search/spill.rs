@@ -55,7 +55,8 @@ impl Spill {
             let (disk, folder) =
                 self.place.clone().unwrap_or_else(|| (crate::disk::os(), std::env::temp_dir()));
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(format!("firndb-payloads-{}-{number}.tmp", std::process::id()));
+            let path =
+                folder.join(format!("firndb-payloads-{}-{number}.spill", std::process::id()));
             let file = disk.create(&path)?;
             self.file = Some((file, TemporaryFile(disk, path)));
         }
