@@ -271,8 +271,9 @@ impl Session for Opened {
             Prepared::Page(page, _, payloads) => (page, *payloads),
         };
         self.hits = self.reader.search(page)?.hits;
+        let mut ids = self.reader.field("id")?;
         for &hit in &self.hits {
-            let id = self.reader.value(hit, "id")?;
+            let id = ids.value(hit)?;
             let Some(Value::U64(id)) = id else {
                 return Err(format!("the id of {hit:?} is {id:?}").into());
             };

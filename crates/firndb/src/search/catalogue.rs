@@ -42,7 +42,7 @@ struct Values {
 
 /// Smallest and largest key of a field in each partition; `None` where no document has a value.
 pub(crate) struct Zones {
-    pub(crate) bounds: Vec<Option<(Key, Key)>>,
+    pub(crate) bounds: Vec<Option<Arc<(Key, Key)>>>,
     by_low: OnceLock<Vec<u32>>,
     by_high: OnceLock<Vec<u32>>,
 }
@@ -131,7 +131,7 @@ impl Catalogues {
         let zones = self.zones(set, field)?;
         let mut absent = vec![0; set.partitions.len().div_ceil(64)];
         for (p, bounds) in zones.bounds.iter().enumerate() {
-            if !bounds.as_ref().is_some_and(|(low, high)| meets(low, high)) {
+            if !bounds.as_ref().is_some_and(|bounds| meets(&bounds.0, &bounds.1)) {
                 absent[p / 64] |= 1 << (p % 64);
             }
         }
@@ -183,7 +183,7 @@ static EMPTY: Zones =
     Zones { bounds: Vec::new(), by_low: OnceLock::new(), by_high: OnceLock::new() };
 
 impl Zones {
-    fn new(bounds: Vec<Option<(Key, Key)>>) -> Zones {
+    fn new(bounds: Vec<Option<Arc<(Key, Key)>>>) -> Zones {
         Zones { bounds, by_low: OnceLock::new(), by_high: OnceLock::new() }
     }
 
@@ -208,7 +208,7 @@ impl Zones {
     }
 }
 
-fn bounds_of(set: &Set, field: usize, p: usize) -> Result<Option<(Key, Key)>> {
+fn bounds_of(set: &Set, field: usize, p: usize) -> Result<Option<Arc<(Key, Key)>>> {
     let part = &set.partitions[p];
     let Some(field) = set.local(p, field) else { return Ok(None) };
     let distinct = part.meta(field).distinct;
@@ -216,7 +216,7 @@ fn bounds_of(set: &Set, field: usize, p: usize) -> Result<Option<(Key, Key)>> {
         return Ok(None);
     }
     let dictionary = part.dictionary(field)?;
-    Ok(Some((dictionary.key(0), dictionary.key(distinct - 1))))
+    Ok(Some(Arc::new((dictionary.key(0), dictionary.key(distinct - 1)))))
 }
 
 fn overlaps(range: &Interval, low: &Key, high: &Key) -> bool {

@@ -223,7 +223,11 @@ fn open_member(
 
 impl Current {
     fn open_partition(&self, member: &Member) -> Option<Arc<Partition>> {
-        let i = self.members.iter().position(|m| m == member)?;
+        // Members stand in the order of their names.
+        let i = self.members.binary_search_by(|m| m.name.cmp(&member.name)).ok()?;
+        if self.members[i] != *member {
+            return None;
+        }
         Some(self.reader.set.partitions[i].clone())
     }
 

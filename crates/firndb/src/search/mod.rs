@@ -89,6 +89,6 @@ pub use hint::point_at;
 pub use parse::{MAX_DEPTH, MAX_IN, parse_filter, parse_order, parse_query};
 pub use query::{Cursor, Filter, Op, OrderBy, Query};
 pub use rank::MAX_ORDER;
-pub use reader::{Hit, Page, Reader};
+pub use reader::{FieldReader, Hit, Page, Reader};
 pub use schema::{Field, MAX_FIELDS, Payload, Roles, Schema, Type};
 pub use value::{Value, timestamp_from_text, timestamp_to_text};

@@ -46,6 +46,27 @@ struct FieldPart {
     parts: u16,
 }
 
+/// A field of a partition, prepared for reading the values of documents.
+pub(crate) struct FieldView<'p> {
+    part: &'p Partition,
+    column: Option<Column<'p>>,
+    dictionary: Dictionary<'p>,
+    ty: Type,
+    distinct: u32,
+}
+
+impl FieldView<'_> {
+    #[inline]
+    pub(crate) fn value(&self, doc: u32) -> Result<Option<Value>> {
+        self.part.check(doc)?;
+        let Some(column) = &self.column else { return Ok(None) };
+        let mut first = None;
+        column.each(doc, self.distinct, |ord| first = first.or(Some(ord)));
+        let Some(ord) = first else { return Ok(None) };
+        self.part.at_file(self.dictionary.value(self.ty, ord)).map(Some)
+    }
+}
+
 /// The parts of postings that most fields do without.
 const RARE_PARTS: u16 =
     1 << part::EXCEPTIONS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::CHECKPOINTS;
@@ -358,12 +379,18 @@ impl Partition {
 
     /// The value of a single-valued field that is stored or sortable, or the smallest of several.
     pub(crate) fn value(&self, field: usize, doc: u32) -> Result<Option<Value>> {
-        self.check(doc)?;
-        let Some(column) = self.column(field)? else { return Ok(None) };
-        let mut first = None;
-        column.each(doc, self.meta(field).distinct, |ord| first = first.or(Some(ord)));
-        let Some(ord) = first else { return Ok(None) };
-        self.at_file(self.dictionary(field)?.value(self.fields[field].ty, ord)).map(Some)
+        self.view(field)?.value(doc)
+    }
+
+    /// What reading the values of a field needs.
+    pub(crate) fn view(&self, field: usize) -> Result<FieldView<'_>> {
+        Ok(FieldView {
+            part: self,
+            column: self.column(field)?,
+            dictionary: self.dictionary(field)?,
+            ty: self.fields[field].ty,
+            distinct: self.meta(field).distinct,
+        })
     }
 
     /// `InvalidArgument` for a document that the partition does not have.

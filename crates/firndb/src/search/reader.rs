@@ -5,14 +5,14 @@ use super::clause::Scratch;
 use super::collection::PartitionInfo;
 use super::condition::key_of;
 use super::execute::{Executor, Stats};
-use super::partition::Partition;
+use super::partition::{FieldView, Partition};
 use super::plan::{Node, Plan, filterable};
 use super::query::{Cursor, Filter, Op, Query};
-use super::rank::{self, Ranks};
+use super::rank::{self, By, Ranks};
 use super::schema::Schema;
 use super::set::{Limits, Set};
 use super::sink::Sink;
-use super::topk::{self, Place, Wanted, count_partition};
+use super::topk::{self, Place, Wanted, count_partition, in_document_order};
 use super::value::{Key, Value, decode_bytes, decode_fixed};
 use crate::{Error, Result, disk};
 use std::borrow::Cow;
@@ -47,6 +47,33 @@ pub struct Page {
     pub hits: Vec<Hit>,
     /// The number of all matches of the filter, if the query asked for it.
     pub count: Option<u64>,
+}
+
+/// Reads the values of one field of many hits: what a look-up needs is prepared once a partition,
+/// not once a hit as in [`Reader::value`].
+pub struct FieldReader<'r> {
+    set: &'r Set,
+    field: usize,
+    view: Option<(u32, FieldView<'r>)>,
+}
+
+impl FieldReader<'_> {
+    /// The value of a hit (the smallest of several); `None` if it has none.
+    #[inline]
+    pub fn value(&mut self, hit: Hit) -> Result<Option<Value>> {
+        if self.view.as_ref().is_none_or(|(partition, _)| *partition != hit.partition) {
+            let part = self.set.partitions.get(hit.partition as usize);
+            let part = part.ok_or_else(|| Error::invalid("there is no such partition"))?;
+            let Some(local) = self.set.local(hit.partition as usize, self.field) else {
+                return Ok(None);
+            };
+            self.view = Some((hit.partition, part.view(local)?));
+        }
+        match &self.view {
+            Some((_, view)) => view.value(hit.doc),
+            None => Ok(None),
+        }
+    }
 }
 
 /// Matches handed to [`Reader::for_each`] are found this many at a time.
@@ -202,6 +229,10 @@ impl Reader {
         let all = self.set.documents;
         let k = query.skip.saturating_add(query.limit.unwrap_or(u64::MAX)).min(all) as usize;
         let limit = query.limit.unwrap_or(u64::MAX);
+        self.limits.check()?;
+        if let Some(page) = self.everything(query, &order, k) {
+            return Ok((page, Stats::default()));
+        }
         let ((mut places, count), stats) = self.execute(&query.filter, |executor| {
             let (after, count) = (query.after.as_ref(), query.count);
             if limit == 0 {
@@ -215,6 +246,18 @@ impl Reader {
         places.drain(..places.len().min(query.skip as usize));
         let hits = places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect();
         Ok((Page { hits, count: query.count.then_some(count) }, stats))
+    }
+
+    /// The page of a query for all documents of one partition in their own order: a range.
+    fn everything(&self, query: &Query, order: &[By], k: usize) -> Option<Page> {
+        let [part] = self.set.partitions.as_slice() else { return None };
+        let whole = query.filter == Filter::All && query.after.is_none();
+        if !whole || !(order.is_empty() || in_document_order(&self.set, 0, part, order)) {
+            return None;
+        }
+        let docs = (query.skip.min(k as u64) as u32)..k as u32;
+        let hits = docs.map(|doc| Hit { partition: 0, doc }).collect();
+        Some(Page { hits, count: query.count.then_some(self.set.documents) })
     }
 
     /// Calls `callback` with all matches in order, from `skip` on and up to `limit`, until it
@@ -287,14 +330,24 @@ impl Reader {
     /// The partition of a hit, and the number there of a field whose values can be read back.
     fn readable(&self, hit: Hit, field: &str) -> Result<(&Partition, Option<usize>)> {
         let part = self.partition(hit)?;
+        let number = self.readable_field(field)?;
+        Ok((part, self.set.local(hit.partition as usize, number)))
+    }
+
+    fn readable_field(&self, field: &str) -> Result<usize> {
         let schema = &self.set.schema;
         let (number, described) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
-        if !described.roles.stored && !described.roles.sortable {
-            return Err(Error::invalid(format!(
-                "field `{field}` is neither stored nor sortable: its values cannot be read back"
-            )));
+        if described.roles.stored || described.roles.sortable {
+            return Ok(number);
         }
-        Ok((part, self.set.local(hit.partition as usize, number)))
+        Err(Error::invalid(format!(
+            "field `{field}` is neither stored nor sortable: its values cannot be read back"
+        )))
+    }
+
+    /// A stored or sortable field, for reading its values of many hits.
+    pub fn field(&self, field: &str) -> Result<FieldReader<'_>> {
+        Ok(FieldReader { set: &self.set, field: self.readable_field(field)?, view: None })
     }
 
     /// The place of a hit in the order of a query, for [`Query::after`].

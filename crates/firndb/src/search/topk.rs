@@ -21,6 +21,7 @@ use super::postings::Cursor as PostingsCursor;
 use super::query::Cursor;
 use super::rank::{By, Packed, Ranks, Wide};
 use super::reader::AHEAD;
+use super::set::Set;
 use super::sink::{Count, Sink};
 use super::small;
 use crate::Result;
@@ -60,7 +61,7 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
             executor.stats.pruned += 1;
             continue;
         }
-        if best.beats(zones.bounds[p].as_ref(), descending) {
+        if best.beats(zones.bounds[p].as_deref(), descending) {
             if wanted.count {
                 let mut counter = Count::default();
                 let _ = executor.run(p, Vec::new(), &mut counter)?;
@@ -240,21 +241,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
 
     /// Whether document numbers ascend in the order asked for.
     fn in_document_order(&self, executor: &Executor, part: &Partition) -> bool {
-        let set = executor.set;
-        let wanted = self.wanted.order;
-        let by_schema = || {
-            wanted.len() <= part.schema.order.len()
-                && wanted.iter().zip(&part.schema.order).all(|(by, key)| {
-                    set.schema.fields[by.field].name == key.field && by.descending == key.descending
-                })
-        };
-        let by_field = || {
-            let direction =
-                if wanted[0].descending { Ordered::Descending } else { Ordered::Ascending };
-            let field = set.local(self.p, wanted[0].field);
-            wanted.len() == 1 && field.is_some_and(|f| part.meta(f).ordered == direction)
-        };
-        by_schema() || by_field()
+        in_document_order(executor.set, self.p, part, self.wanted.order)
     }
 
     /// Compares the expected costs of walk and gather.
@@ -377,6 +364,22 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             self.buffer.push(key);
         }
     }
+}
+
+/// Whether the numbers of a partition's documents ascend in an order.
+pub(crate) fn in_document_order(set: &Set, p: usize, part: &Partition, wanted: &[By]) -> bool {
+    let by_schema = || {
+        wanted.len() <= part.schema.order.len()
+            && wanted.iter().zip(&part.schema.order).all(|(by, key)| {
+                set.schema.fields[by.field].name == key.field && by.descending == key.descending
+            })
+    };
+    let by_field = || {
+        let direction = if wanted[0].descending { Ordered::Descending } else { Ordered::Ascending };
+        let field = set.local(p, wanted[0].field);
+        wanted.len() == 1 && field.is_some_and(|f| part.meta(f).ordered == direction)
+    };
+    by_schema() || by_field()
 }
 
 /// Whether documents of one key of the first field stand in the order of the other fields.
