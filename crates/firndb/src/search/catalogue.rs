@@ -288,38 +288,56 @@ impl Values {
         Known { absent, ords: Some((starts, ords)), total }
     }
 
+    /// These values after partition `p` was replaced: a row changes only if the value's ordinal
+    /// there does.
     fn replaced(&self, old: &Set, new: &Set, field: usize, p: usize) -> Result<Values> {
         let mut next = self.clone();
-        let mut changed: KeyMap<u64, Vec<(u32, u32)>> = KeyMap::default();
-        each_key(old, field, p, |_, key, count| {
+        let mut before: KeyMap<u64, u32> = KeyMap::default();
+        each_key(old, field, p, |ord, key, count| {
             if let Some(&number) = next.numbers.get(&key) {
-                next.totals[number as usize] -= count;
-                let row = next.rows[number as usize].iter().filter(|(q, _)| *q as usize != p);
-                changed.insert(u64::from(number), row.copied().collect());
+                let total = &mut next.totals[number as usize];
+                *total = total.saturating_sub(count);
+                before.insert(u64::from(number), ord);
             }
         })?;
         each_key(new, field, p, |ord, key, count| {
-            let number = match next.numbers.get(&key) {
-                Some(&number) => number,
-                None => {
-                    let number = next.rows.len() as u32;
-                    Arc::make_mut(&mut next.numbers).insert(key, number);
-                    next.rows.push(Arc::from([]));
-                    next.totals.push(0);
-                    number
-                }
-            };
-            next.totals[number as usize] += count;
-            let row = changed.entry(u64::from(number));
-            let row = row.or_insert_with(|| next.rows[number as usize].to_vec());
-            let at = row.partition_point(|(q, _)| (*q as usize) < p);
-            row.insert(at, (p as u32, ord));
+            let known = next.numbers.get(&key).copied();
+            let number = known.unwrap_or_else(|| {
+                Arc::make_mut(&mut next.numbers).insert(key, next.rows.len() as u32);
+                next.rows.push(Arc::from([]));
+                next.totals.push(0);
+                next.rows.len() as u32 - 1
+            }) as usize;
+            let total = &mut next.totals[number];
+            *total = total.saturating_add(count);
+            let place = (p as u32, ord);
+            match before.remove(&(number as u64)) {
+                Some(same) if same == ord => {}
+                Some(_) => next.rows[number] = changed_row(&next.rows[number], p, Some(place), 1),
+                None => next.rows[number] = changed_row(&next.rows[number], p, Some(place), 0),
+            }
         })?;
-        for (number, row) in changed {
-            next.rows[number as usize] = Arc::from(row);
+        for number in before.into_keys() {
+            let row = &mut next.rows[number as usize];
+            *row = changed_row(row, p, None, 1);
         }
         Ok(next)
     }
+}
+
+/// A row in which the `gone` entries of partition `p` give way to `place`.
+fn changed_row(
+    row: &[(u32, u32)],
+    p: usize,
+    place: Option<(u32, u32)>,
+    gone: usize,
+) -> Arc<[(u32, u32)]> {
+    let at = row.partition_point(|&(q, _)| (q as usize) < p);
+    let mut changed = Vec::with_capacity(row.len() + 1);
+    changed.extend_from_slice(&row[..at]);
+    changed.extend(place);
+    changed.extend_from_slice(row.get(at + gone..).unwrap_or(&[]));
+    Arc::from(changed)
 }
 
 fn each_key(set: &Set, field: usize, p: usize, mut each: impl FnMut(u32, Key, u64)) -> Result<()> {

@@ -17,7 +17,7 @@ use super::reader::Reader;
 use super::set::Set;
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -78,7 +78,7 @@ impl Collection {
     }
 
     pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
-        let current = load(&disk, dir, None)?;
+        let current = load(&disk, dir, newest(&disk, dir)?, None)?;
         let (dir, current) = (dir.to_path_buf(), RwLock::new(Arc::new(current)));
         Ok(Collection { disk, dir, current, changing: Mutex::new(()) })
     }
@@ -104,7 +104,7 @@ impl Collection {
         if newest == current.number {
             return Ok(false);
         }
-        let next = load(&self.disk, &self.dir, Some(&current))?;
+        let next = load(&self.disk, &self.dir, newest, Some(&current))?;
         self.swap(next);
         Ok(true)
     }
@@ -137,10 +137,11 @@ impl Collection {
     /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes
     /// that were cut off.
     fn clean(&self, current: &Current) -> Result<()> {
+        let named: HashSet<&str> = current.members.iter().map(|m| m.file.as_str()).collect();
         for name in self.disk.list(&self.dir)? {
             let old_set = manifest::number(&name).is_some_and(|n| n < current.number);
             let partition = name.ends_with(EXTENSION) || name.ends_with(".tmp");
-            if old_set || (partition && !current.members.iter().any(|m| m.file == name)) {
+            if old_set || (partition && !named.contains(name.as_str())) {
                 self.disk.remove(&self.dir.join(&name))?;
             }
         }
@@ -154,15 +155,15 @@ fn newest(disk: &DiskRef, dir: &Path) -> Result<u64> {
     numbers.last().copied().ok_or_else(none)
 }
 
-/// Opens the newest set, using again what `before` has open.
-fn load(disk: &DiskRef, dir: &Path, before: Option<&Current>) -> Result<Current> {
-    let mut tried = None;
+/// Opens set `newest_seen`, or the newest if that is gone, using again what `before` has open.
+fn load(disk: &DiskRef, dir: &Path, newest_seen: u64, before: Option<&Current>) -> Result<Current> {
+    let (mut number, mut tried) = (newest_seen, None);
     loop {
-        let number = newest(disk, dir)?;
         match load_number(disk, dir, number, before).map_err(in_its_place) {
             // Another process may have published a newer set and cleaned this one up meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound && tried != Some(number) => {
-                tried = Some(number)
+                tried = Some(number);
+                number = newest(disk, dir)?;
             }
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let message = format!("a file of set {number} is missing: {}", e.message());

@@ -10,7 +10,7 @@ use super::kernels;
 use super::payload::Payloads;
 use super::postings::{Cursor, Parts, Postings};
 use super::schema::{Schema, Type};
-use super::value::Value;
+use super::value::{Value, decode_fixed};
 use super::verify;
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
@@ -61,8 +61,17 @@ impl FieldView<'_> {
         self.part.check(doc)?;
         let Some(column) = &self.column else { return Ok(None) };
         let mut first = None;
-        column.each(doc, self.distinct, |ord| first = first.or(Some(ord)));
+        match column {
+            Column::Single(ords) => {
+                let ord = ords.get(doc as usize);
+                first = (ord < self.distinct).then_some(ord);
+            }
+            _ => column.each(doc, self.distinct, |ord| first = first.or(Some(ord))),
+        }
         let Some(ord) = first else { return Ok(None) };
+        if let Dictionary::Fixed(keys) = &self.dictionary {
+            return Ok(Some(decode_fixed(self.ty, keys.get(ord as usize))));
+        }
         self.part.at_file(self.dictionary.value(self.ty, ord)).map(Some)
     }
 }
