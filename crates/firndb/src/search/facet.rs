@@ -13,10 +13,9 @@ use super::plan::filterable;
 use super::postings::Cursor;
 use super::query::Filter;
 use super::reader::Reader;
-use super::sink::Sink;
+use super::sink::Fill;
 use super::value::{Key, Value};
 use crate::Result;
-use std::ops::ControlFlow;
 
 /// A facet to compute: the most frequent values of a field among the matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +130,7 @@ pub(crate) fn counts(executor: &mut Executor, fields: &[usize]) -> Result<Vec<Co
             continue;
         }
         let part = &*set.partitions[p];
-        let mut matches = Matches { bits: vec![0; part.words()] };
+        let mut matches = Fill { bits: vec![0; part.words()] };
         let _ = executor.run(p, Vec::new(), &mut matches)?;
         let total = kernels::count(&matches.bits);
         if total == 0 {
@@ -145,32 +144,6 @@ pub(crate) fn counts(executor: &mut Executor, fields: &[usize]) -> Result<Vec<Co
         }
     }
     Ok(all)
-}
-
-/// The matches of a partition as a bitset.
-struct Matches {
-    bits: Vec<u64>,
-}
-
-impl Sink for Matches {
-    fn ascending(&self) -> bool {
-        false
-    }
-
-    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
-        for &doc in docs {
-            if let Some(word) = self.bits.get_mut(doc as usize / 64) {
-                *word |= 1 << (doc % 64);
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
-        let start = first as usize / 64;
-        self.bits[start..start + words.len()].copy_from_slice(words);
-        Ok(ControlFlow::Continue(()))
-    }
 }
 
 fn count_field(
