@@ -11,6 +11,7 @@ mod changes;
 mod golden;
 mod queries;
 mod readme;
+mod several;
 
 use firndb::search::{Collection, PartitionBuilder, Reader};
 use firndb::{Error, ErrorKind, Result};
