@@ -38,6 +38,8 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn create(&self, path: &Path) -> Result<Box<dyn Append>>;
     /// The bytes of a file that nobody appends to any more.
     fn map(&self, path: &Path) -> Result<Map>;
+    /// Opens a file for reads at any place; somebody may be appending to it.
+    fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>>;
     /// Renames a file within a directory, replacing what was there.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a file. Maps of it stay valid.
@@ -58,6 +60,14 @@ pub(crate) trait Append: Send {
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
     /// Makes everything appended so far durable; the name is another matter ([`Disk::sync_dir`]).
     fn sync(&mut self) -> Result<()>;
+}
+
+/// A file that is read at any place, by any number of threads.
+pub(crate) trait ReadAt: Send + Sync {
+    /// Fills `bytes` from byte `offset` on; `Corrupt` if the file ends before.
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()>;
+    /// Length of the file at this moment.
+    fn len(&self) -> Result<u64>;
 }
 
 /// The disk of the operating system.
@@ -132,6 +142,12 @@ fn parent(path: &Path) -> &Path {
         Some(dir) if dir != Path::new("") => dir,
         _ => Path::new("."),
     }
+}
+
+/// The error of a read that goes past the end of a file.
+fn cut(path: &Path, offset: u64, bytes: usize) -> Error {
+    let message = format!("the file ends before the {bytes} bytes that should be here");
+    Error::corrupt(message).at(offset).in_file(path)
 }
 
 /// The error of a lock that somebody else holds.

@@ -4,11 +4,11 @@
 //! asks the drive itself to flush where the system makes a difference (macOS).
 
 use super::poison::Poison;
-use super::{Append, Disk, Map, locked, parent};
+use super::{Append, Disk, Map, ReadAt, cut, locked, parent};
 use crate::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// See [`Disk`].
@@ -68,12 +68,11 @@ impl Disk for OsDisk {
     }
 
     fn map(&self, path: &Path) -> Result<Map> {
-        let failed = |e| Error::io("open", path, e);
-        // Looked at before it is opened: to open a pipe would wait for its writer.
-        if !fs::metadata(path).map_err(failed)?.is_file() {
-            return Err(failed(io::Error::other("it is not a regular file")));
-        }
-        Map::of_file(&File::open(path).map_err(failed)?, path)
+        Map::of_file(&open(path)?, path)
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
+        Ok(Box::new(OsFile { file: open(path)?, path: path.into() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -101,6 +100,34 @@ impl Disk for OsDisk {
             Ok(()) | Err(TryLockError::WouldBlock) => Err(locked(path)),
             Err(TryLockError::Error(e)) => Err(Error::io("lock", path, e)),
         }
+    }
+}
+
+/// Opens a regular file to read it.
+fn open(path: &Path) -> Result<File> {
+    let failed = |e| Error::io("open", path, e);
+    // Looked at before it is opened: to open a pipe would wait for its writer.
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(failed(io::Error::other("it is not a regular file")));
+    }
+    File::open(path).map_err(failed)
+}
+
+struct OsFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl ReadAt for OsFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(bytes, offset).map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => cut(&self.path, offset, bytes.len()),
+            _ => Error::io("read", &self.path, e),
+        })
+    }
+
+    fn len(&self) -> Result<u64> {
+        self.file.metadata().map(|m| m.len()).map_err(|e| Error::io("look at", &self.path, e))
     }
 }
 

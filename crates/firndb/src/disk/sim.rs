@@ -178,7 +178,7 @@ impl State {
         let Some(Faults { fault, .. }) = self.faults.as_ref().filter(hit) else { return Ok(None) };
         let error = match fault {
             Fault::Io => io::Error::other("simulated EIO"),
-            _ if matches!(verb, "list" | "map" | "remove") => return Ok(None),
+            _ if matches!(verb, "list" | "map" | "open" | "read" | "remove") => return Ok(None),
             _ => io::Error::from(io::ErrorKind::StorageFull),
         };
         Ok(Some(Error::io(verb, path, error)))

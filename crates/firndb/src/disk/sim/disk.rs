@@ -1,7 +1,7 @@
 //! The calls of [`Disk`] on the simulated disk: the same steps and errors as in `os.rs`.
 
 use super::super::poison::Poison;
-use super::super::{Append, Disk, Map, locked, parent};
+use super::super::{Append, Disk, Map, ReadAt, cut, locked, parent};
 use super::{Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
 use std::io;
@@ -61,6 +61,13 @@ impl Disk for SimDisk {
         Ok(Map::from_vec(state.files[id].bytes.clone()))
     }
 
+    fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
+        let mut state = self.state();
+        state.step("open", path)?;
+        let id = state.file("open", path)?;
+        Ok(Box::new(SimFile { state: Arc::clone(&self.state), id, path: path.into() }))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let mut state = self.state();
         state.step("rename", from)?;
@@ -93,6 +100,27 @@ impl Disk for SimDisk {
             Some(_) => state.file("lock", path)?,
         };
         Ok(Box::new(Lock::take(&self.state, &mut state, id, path)?))
+    }
+}
+
+struct SimFile {
+    state: Arc<Mutex<State>>,
+    id: usize,
+    path: PathBuf,
+}
+
+impl ReadAt for SimFile {
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let mut state = self.state.lock().unwrap();
+        state.step("read", &self.path)?;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let there = state.files[self.id].bytes.get(start..start.saturating_add(bytes.len()));
+        bytes.copy_from_slice(there.ok_or_else(|| cut(&self.path, offset, bytes.len()))?);
+        Ok(())
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self.state.lock().unwrap().files[self.id].bytes.len() as u64)
     }
 }
 

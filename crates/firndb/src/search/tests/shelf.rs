@@ -2,7 +2,7 @@
 //! collection with a battery of questions that touch every structure in it.
 
 use super::{DIR, Store, store};
-use crate::disk::{Append, Disk, DiskRef, Map};
+use crate::disk::{Append, Disk, DiskRef, Map, ReadAt};
 use crate::search::query::{
     all, and, asc, between, desc, eq, exists, gt, is_in, lt, lte, not, or, prefix,
 };
@@ -44,6 +44,10 @@ impl Disk for Shelf {
     fn map(&self, path: &Path) -> Result<Map> {
         let missing = || Error::io("map", path, io::ErrorKind::NotFound.into());
         Ok(Map::from_vec(self.0.get(path).ok_or_else(missing)?.clone()))
+    }
+
+    fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
+        Err(Error::invalid("a collection maps its files").in_file(path))
     }
 
     fn rename(&self, from: &Path, _: &Path) -> Result<()> {
