@@ -2,11 +2,14 @@
 //! largest key of each field in each partition ("zones"), and for fields of few distinct values the
 //! partitions and ordinals of each.
 //!
-//! Both are made for a field when a query first needs them, and carried over when a partition is
-//! replaced: then only the keys of the old and the new partition are touched.
+//! Both are made for a field when a query first needs them, and carried over when partitions are
+//! replaced: then only keys in which the old and the new partition differ are looked up, and what
+//! does not change is shared by the sets.
 
 use super::bind::push_interval;
+use super::chunks::Chunks;
 use super::condition::Interval;
+use super::dictionary::Dictionary;
 use super::intern::KeyMap;
 use super::partition::Partition;
 use super::plan::{Leaf, Test};
@@ -14,6 +17,7 @@ use super::set::Set;
 use super::value::Key;
 use crate::Result;
 use crate::bytes::increasing::Increasing;
+use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -21,6 +25,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) const MIN_PARTITIONS: usize = 4;
 /// Distinct values of a field over all partitions, beyond which its values are not catalogued.
 const MAX_VALUES: usize = 1 << 16;
+/// Values that replaced partitions brought, beyond which the table of all values is copied.
+const MAX_ADDED: usize = 1 << 10;
 const ABSENT: u32 = u32::MAX;
 
 /// The catalogues of a set, one of each kind a field.
@@ -34,15 +40,17 @@ pub(crate) struct Catalogues {
 #[derive(Clone)]
 struct Values {
     numbers: Arc<KeyMap<Key, u32>>,
+    /// Numbers of the values that came since `numbers` was made.
+    added: KeyMap<Key, u32>,
     /// For each value the partitions that have it, ascending, with its ordinal there.
-    rows: Vec<Arc<[(u32, u32)]>>,
+    rows: Chunks<Arc<[(u32, u32)]>>,
     /// For each value its documents in all partitions.
     totals: Vec<u64>,
 }
 
 /// Smallest and largest key of a field in each partition; `None` where no document has a value.
 pub(crate) struct Zones {
-    pub(crate) bounds: Vec<Option<Arc<(Key, Key)>>>,
+    bounds: Chunks<Option<(Key, Key)>>,
     by_low: OnceLock<Vec<u32>>,
     by_high: OnceLock<Vec<u32>>,
 }
@@ -84,19 +92,31 @@ impl Catalogues {
         }
     }
 
-    /// The catalogues of a set in which partition `p` was replaced, from those of the set before.
-    pub(crate) fn replaced(&self, old: &Set, new: &Set, p: usize) -> Result<Catalogues> {
+    /// The catalogues of a set in which partitions were replaced, from those of the set before.
+    pub(crate) fn replaced(&self, old: &Set, new: &Set, changed: &[usize]) -> Result<Catalogues> {
         let next = Catalogues::new(new.schema.fields.len());
         for field in 0..self.values.len() {
-            if let Some(Some(values)) = self.values[field].get() {
-                let values = values.replaced(old, new, field, p)?;
-                let _ = next.values[field].set(Some(Arc::new(values)));
-            } else if let Some(None) = self.values[field].get() {
-                let _ = next.values[field].set(None);
+            if let Some(values) = self.values[field].get() {
+                let Some(values) = values else {
+                    let _ = next.values[field].set(None);
+                    continue;
+                };
+                let mut values = Values::clone(values);
+                for &p in changed {
+                    values.replace(old, new, field, p)?;
+                }
+                // With too many values that are gone it is made anew when a query needs it.
+                if values.rows.len() <= MAX_VALUES {
+                    let _ = next.values[field].set(Some(Arc::new(values)));
+                }
             }
             if let Some(zones) = self.zones[field].get() {
                 let mut bounds = zones.bounds.clone();
-                bounds[p] = bounds_of(new, field, p)?;
+                for &p in changed {
+                    if let Some(place) = bounds.get_mut(p) {
+                        *place = bounds_of(new, field, p)?;
+                    }
+                }
                 let _ = next.zones[field].set(Arc::new(Zones::new(bounds)));
             }
         }
@@ -175,16 +195,21 @@ impl Catalogues {
             return Ok(None);
         }
         let values = self.values(set, leaf.field)?;
-        Ok(values.map(|v| v.numbers.get(&keys[0]).map_or(0, |&n| v.totals[n as usize])))
+        Ok(values.map(|v| v.number(&keys[0]).map_or(0, |n| v.totals[n])))
     }
 }
 
 static EMPTY: Zones =
-    Zones { bounds: Vec::new(), by_low: OnceLock::new(), by_high: OnceLock::new() };
+    Zones { bounds: Chunks::new(), by_low: OnceLock::new(), by_high: OnceLock::new() };
 
 impl Zones {
-    fn new(bounds: Vec<Option<Arc<(Key, Key)>>>) -> Zones {
+    fn new(bounds: Chunks<Option<(Key, Key)>>) -> Zones {
         Zones { bounds, by_low: OnceLock::new(), by_high: OnceLock::new() }
+    }
+
+    /// The smallest and the largest key in partition `p`.
+    pub(crate) fn bounds(&self, p: usize) -> Option<&(Key, Key)> {
+        self.bounds.get(p)?.as_ref()
     }
 
     /// Partitions in the order of their best key: those that can hold the first documents of an
@@ -193,22 +218,19 @@ impl Zones {
         let order = if descending { &self.by_high } else { &self.by_low };
         order.get_or_init(|| {
             let mut order: Vec<u32> = (0..self.bounds.len() as u32).collect();
-            order.sort_by(|&a, &b| {
-                let (a, b) = (&self.bounds[a as usize], &self.bounds[b as usize]);
-                match (a, b) {
-                    (None, None) => std::cmp::Ordering::Equal,
-                    (None, _) => std::cmp::Ordering::Greater,
-                    (_, None) => std::cmp::Ordering::Less,
-                    (Some(a), Some(b)) if descending => b.1.cmp(&a.1),
-                    (Some(a), Some(b)) => a.0.cmp(&b.0),
-                }
+            order.sort_by(|&a, &b| match (self.bounds(a as usize), self.bounds(b as usize)) {
+                (None, None) => Ordering::Equal,
+                (None, _) => Ordering::Greater,
+                (_, None) => Ordering::Less,
+                (Some(a), Some(b)) if descending => b.1.cmp(&a.1),
+                (Some(a), Some(b)) => a.0.cmp(&b.0),
             });
             order
         })
     }
 }
 
-fn bounds_of(set: &Set, field: usize, p: usize) -> Result<Option<Arc<(Key, Key)>>> {
+fn bounds_of(set: &Set, field: usize, p: usize) -> Result<Option<(Key, Key)>> {
     let part = &set.partitions[p];
     let Some(field) = set.local(p, field) else { return Ok(None) };
     let distinct = part.meta(field).distinct;
@@ -216,7 +238,7 @@ fn bounds_of(set: &Set, field: usize, p: usize) -> Result<Option<Arc<(Key, Key)>
         return Ok(None);
     }
     let dictionary = part.dictionary(field)?;
-    Ok(Some(Arc::new((dictionary.key(0), dictionary.key(distinct - 1)))))
+    Ok(Some((dictionary.key(0), dictionary.key(distinct - 1))))
 }
 
 fn overlaps(range: &Interval, low: &Key, high: &Key) -> bool {
@@ -260,14 +282,23 @@ impl Values {
             }
         }
         let rows = rows.into_iter().map(Arc::from).collect();
-        Ok(Some(Values { numbers: Arc::new(numbers), rows, totals }))
+        Ok(Some(Values { numbers: Arc::new(numbers), added: KeyMap::default(), rows, totals }))
+    }
+
+    fn number(&self, key: &Key) -> Option<usize> {
+        let number = self.numbers.get(key).or_else(|| self.added.get(key));
+        number.map(|&number| number as usize)
+    }
+
+    fn row(&self, number: usize) -> &[(u32, u32)] {
+        self.rows.get(number).map_or(&[], |row| row)
     }
 
     fn find(&self, keys: &[Key], partitions: usize) -> Known {
-        let numbers = keys.iter().filter_map(|key| self.numbers.get(key).map(|&n| n as usize));
+        let numbers = keys.iter().filter_map(|key| self.number(key));
         let mut starts = vec![0u32; partitions + 1];
         for number in numbers.clone() {
-            self.rows[number].iter().for_each(|&(p, _)| starts[p as usize + 1] += 1);
+            self.row(number).iter().for_each(|&(p, _)| starts[p as usize + 1] += 1);
         }
         let mut absent = vec![0u64; partitions.div_ceil(64)];
         for p in 0..partitions {
@@ -279,7 +310,7 @@ impl Values {
         let mut next = starts.clone();
         let mut ords = vec![ABSENT; starts[partitions] as usize];
         for number in numbers.clone() {
-            for &(p, ord) in &*self.rows[number] {
+            for &(p, ord) in self.row(number) {
                 ords[next[p as usize] as usize] = ord;
                 next[p as usize] += 1;
             }
@@ -288,70 +319,138 @@ impl Values {
         Known { absent, ords: Some((starts, ords)), total }
     }
 
-    /// These values after partition `p` was replaced: a row changes only if the value's ordinal
-    /// there does.
-    fn replaced(&self, old: &Set, new: &Set, field: usize, p: usize) -> Result<Values> {
-        let mut next = self.clone();
-        let mut before: KeyMap<u64, u32> = KeyMap::default();
-        each_key(old, field, p, |ord, key, count| {
-            if let Some(&number) = next.numbers.get(&key) {
-                let total = &mut next.totals[number as usize];
-                *total = total.saturating_sub(count);
-                before.insert(u64::from(number), ord);
+    /// Takes the values of the new partition `p` for those of the old one. Both have their keys in
+    /// order; a row changes only if the value's ordinal in the partition does.
+    fn replace(&mut self, old: &Set, new: &Set, field: usize, p: usize) -> Result<()> {
+        let (gone, come) = (Keyed::of(old, field, p)?, Keyed::of(new, field, p)?);
+        let (mut i, mut j) = (0, 0);
+        while i < gone.len() || j < come.len() {
+            match gone.compare(i, &come, j) {
+                Ordering::Less => {
+                    if let Some(number) = self.number(&gone.key(i)) {
+                        self.put(number, p, None, gone.documents(i), 0);
+                    }
+                    i += 1;
+                }
+                Ordering::Greater => {
+                    let number = self.number_or_add(come.key(j));
+                    self.put(number, p, Some(j), 0, come.documents(j));
+                    j += 1;
+                }
+                Ordering::Equal => {
+                    let (before, after) = (gone.documents(i), come.documents(j));
+                    if i != j || before != after {
+                        let number = self.number_or_add(come.key(j));
+                        self.put(number, p, Some(j), before, after);
+                    }
+                    (i, j) = (i + 1, j + 1);
+                }
             }
-        })?;
-        each_key(new, field, p, |ord, key, count| {
-            let known = next.numbers.get(&key).copied();
-            let number = known.unwrap_or_else(|| {
-                Arc::make_mut(&mut next.numbers).insert(key, next.rows.len() as u32);
-                next.rows.push(Arc::from([]));
-                next.totals.push(0);
-                next.rows.len() as u32 - 1
-            }) as usize;
-            let total = &mut next.totals[number];
-            *total = total.saturating_add(count);
-            let place = (p as u32, ord);
-            match before.remove(&(number as u64)) {
-                Some(same) if same == ord => {}
-                Some(_) => next.rows[number] = changed_row(&next.rows[number], p, Some(place), 1),
-                None => next.rows[number] = changed_row(&next.rows[number], p, Some(place), 0),
-            }
-        })?;
-        for number in before.into_keys() {
-            let row = &mut next.rows[number as usize];
-            *row = changed_row(row, p, None, 1);
         }
-        Ok(next)
+        Ok(())
+    }
+
+    fn number_or_add(&mut self, key: Key) -> usize {
+        if let Some(number) = self.number(&key) {
+            return number;
+        }
+        if self.added.len() >= MAX_ADDED {
+            Arc::make_mut(&mut self.numbers).extend(self.added.drain());
+        }
+        let number = self.rows.len();
+        self.added.insert(key, number as u32);
+        self.rows.push(Arc::from([]));
+        self.totals.push(0);
+        number
+    }
+
+    /// Sets the ordinal of a value in partition `p`, and the number of its documents there.
+    fn put(&mut self, number: usize, p: usize, ord: Option<u32>, before: u64, after: u64) {
+        let total = &mut self.totals[number];
+        *total = total.saturating_sub(before).saturating_add(after);
+        let row = self.row(number);
+        let at = row.partition_point(|&(q, _)| (q as usize) < p);
+        let here = row.get(at).is_some_and(|&(q, _)| q as usize == p);
+        if here && ord == Some(row[at].1) {
+            return;
+        }
+        let place = ord.map(|ord| (p as u32, ord));
+        let rest = &row[at + usize::from(here)..];
+        let row = row[..at].iter().copied().chain(place).chain(rest.iter().copied()).collect();
+        if let Some(old) = self.rows.get_mut(number) {
+            *old = row;
+        }
     }
 }
 
-/// A row in which the `gone` entries of partition `p` give way to `place`.
-fn changed_row(
-    row: &[(u32, u32)],
-    p: usize,
-    place: Option<(u32, u32)>,
-    gone: usize,
-) -> Arc<[(u32, u32)]> {
-    let at = row.partition_point(|&(q, _)| (q as usize) < p);
-    let mut changed = Vec::with_capacity(row.len() + 1);
-    changed.extend_from_slice(&row[..at]);
-    changed.extend(place);
-    changed.extend_from_slice(row.get(at + gone..).unwrap_or(&[]));
-    Arc::from(changed)
+/// The keys of a field in a partition with the numbers of their documents; none if the partition
+/// does not have the field.
+struct Keyed<'p> {
+    part: &'p Partition,
+    keys: Option<(Dictionary<'p>, Increasing<'p>)>,
 }
 
-fn each_key(set: &Set, field: usize, p: usize, mut each: impl FnMut(u32, Key, u64)) -> Result<()> {
-    let part: &Partition = &set.partitions[p];
-    let Some(field) = set.local(p, field) else { return Ok(()) };
-    let (dictionary, sums) = (part.dictionary(field)?, part.sums(field)?);
-    for ord in 0..dictionary.len() as u32 {
-        each(ord, dictionary.key(ord), documents_of(part, &sums, ord));
+impl<'p> Keyed<'p> {
+    fn of(set: &'p Set, field: usize, p: usize) -> Result<Keyed<'p>> {
+        let part: &Partition = &set.partitions[p];
+        let keys = match set.local(p, field) {
+            Some(field) => Some((part.dictionary(field)?, part.sums(field)?)),
+            None => None,
+        };
+        Ok(Keyed { part, keys })
     }
-    Ok(())
+
+    fn len(&self) -> u32 {
+        self.keys.as_ref().map_or(0, |(dictionary, _)| dictionary.len() as u32)
+    }
+
+    fn key(&self, ord: u32) -> Key {
+        self.keys.as_ref().map_or(Key::Fixed(0), |(dictionary, _)| dictionary.key(ord))
+    }
+
+    fn documents(&self, ord: u32) -> u64 {
+        self.keys.as_ref().map_or(0, |(_, sums)| documents_of(self.part, sums, ord))
+    }
+
+    /// Compares key `i` with key `j` of another partition; a key that is not there comes last.
+    fn compare(&self, i: u32, other: &Keyed, j: u32) -> Ordering {
+        match (&self.keys, &other.keys) {
+            (Some((a, _)), Some((b, _))) if i < self.len() && j < other.len() => {
+                let bytes = || a.bytes_key(i).cmp(b.bytes_key(j));
+                a.fixed_key(i).cmp(&b.fixed_key(j)).then_with(bytes)
+            }
+            _ => (i >= self.len()).cmp(&(j >= other.len())),
+        }
+    }
 }
 
 /// Documents of a partition that have a value: no more than there are, whatever the file says.
 fn documents_of(part: &Partition, sums: &Increasing, ord: u32) -> u64 {
     let count = sums.get(ord as usize + 1).wrapping_sub(sums.get(ord as usize));
     count.min(u64::from(part.documents))
+}
+
+#[cfg(test)]
+impl Catalogues {
+    /// What is catalogued of a field: each value that is somewhere with its documents and places,
+    /// and the bounds of all partitions.
+    pub(crate) fn dump(&self, set: &Set, field: usize) -> Result<String> {
+        let mut text = format!("{:?}", self.zones(set, field)?.bounds.iter().collect::<Vec<_>>());
+        if let Some(values) = self.values(set, field)? {
+            let numbers = values.numbers.iter().chain(&values.added);
+            let mut lines: Vec<String> = numbers
+                .filter(|&(_, &n)| !values.row(n as usize).is_empty())
+                .map(|(key, &n)| (key, values.totals[n as usize], values.row(n as usize)))
+                .map(|line| format!("{line:?}"))
+                .collect();
+            lines.sort();
+            text += &lines.join("\n");
+        }
+        Ok(text)
+    }
+
+    /// Whether the values of a field were catalogued already.
+    pub(crate) fn is_made(&self, field: usize) -> bool {
+        self.values[field].get().is_some() && self.zones[field].get().is_some()
+    }
 }

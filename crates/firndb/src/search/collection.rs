@@ -3,11 +3,13 @@
 //! A change:
 //! 1. `Change::put` writes and syncs a partition file; its name holds its content id.
 //! 2. `Change::commit` syncs the directory, then publishes the next set file: the change is made.
-//! 3. `Collection::clean` removes the files that the current set does not name; readers that still
-//!    have them mapped go on undisturbed.
+//! 3. `Change::clean` removes what the change made superfluous; when something else may be left
+//!    over, everything that the current set does not name. Readers that still have these files
+//!    mapped go on undisturbed.
 //!
-//! Opening: `load` reads the newest set and opens its partitions; those that the set before has
-//! open are used again.
+//! Opening: `load` reads the newest set and opens its partitions; what the set before has open is
+//! used again, and what the two have in common is shared. Its cost is that of what changed and of
+//! reading the set file, some nanoseconds a partition.
 
 use super::builder::PartitionBuilder;
 use super::manifest::{self, Member};
@@ -30,14 +32,16 @@ pub struct Collection {
     disk: DiskRef,
     dir: PathBuf,
     current: RwLock<Arc<Current>>,
-    /// Held while a change is under way in this process.
-    changing: Mutex<()>,
+    /// Held while a change is under way in this process. The number of the last set that was made
+    /// here, if it left nothing in the directory that is not of it.
+    changing: Mutex<Option<u64>>,
 }
 
 /// A set that was opened.
 struct Current {
     number: u64,
-    members: Vec<Member>,
+    /// In the order of their names, as the partitions of the reader.
+    members: Vec<Arc<Member>>,
     reader: Reader,
 }
 
@@ -80,7 +84,7 @@ impl Collection {
     pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
         let current = load(&disk, dir, newest(&disk, dir)?, None)?;
         let (dir, current) = (dir.to_path_buf(), RwLock::new(Arc::new(current)));
-        Ok(Collection { disk, dir, current, changing: Mutex::new(()) })
+        Ok(Collection { disk, dir, current, changing: Mutex::new(None) })
     }
 
     fn current(&self) -> Arc<Current> {
@@ -100,38 +104,80 @@ impl Collection {
     /// Looks for a newer set, which another process may have published; true if there was one.
     pub fn refresh(&self) -> Result<bool> {
         let current = self.current();
-        let newest = newest(&self.disk, &self.dir)?;
+        let newest = match self.next_sets(current.number)? {
+            Some(number) => number,
+            // Whoever copies a collection may leave numbers out.
+            None => newest(&self.disk, &self.dir)?,
+        };
+        self.load(&current, newest)
+    }
+
+    fn load(&self, current: &Current, newest: u64) -> Result<bool> {
         if newest == current.number {
             return Ok(false);
         }
-        let next = load(&self.disk, &self.dir, newest, Some(&current))?;
+        let next = load(&self.disk, &self.dir, newest, Some(current))?;
         self.swap(next);
         Ok(true)
     }
 
+    /// The last of the sets that follow set `number` without a gap: asking for a file is cheaper
+    /// than listing a directory of many.
+    fn next_sets(&self, number: u64) -> Result<Option<u64>> {
+        let mut last = None;
+        for next in number + 1.. {
+            match self.disk.map(&self.dir.join(manifest::file_name(next))) {
+                Ok(_) => last = Some(next),
+                Err(e) if e.kind() == ErrorKind::NotFound => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(last)
+    }
+
     fn swap(&self, next: Current) {
+        let mut next = Arc::new(next);
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if next.number >= current.number {
-            *current = Arc::new(next);
+            std::mem::swap(&mut *current, &mut next);
         }
+        drop(current); // Nobody waits for the old set to be freed.
     }
 
     /// Starts a change. `Locked` if one is under way in another process; in this one it waits for
     /// its turn.
     pub fn change(&self) -> Result<Change<'_>> {
-        let turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = self.disk.lock(&self.dir.join(LOCK))?;
-        self.refresh()?;
+        self.catch_up()?;
         let current = self.current();
-        let members = current.members.iter().map(|m| (m.name.clone(), m.clone())).collect();
+        // Forgotten until `commit` knows better: a change that is cut short leaves files.
+        let tidy = turn.take() == Some(current.number);
         Ok(Change {
             collection: self,
-            members,
+            members: current.members.clone(),
             opened: BTreeMap::new(),
+            staged: Vec::new(),
+            tidy,
             current,
             _lock: lock,
-            _turn: turn,
+            turn,
         })
+    }
+
+    /// Opens the newest set. The caller has the lock, so nobody publishes or removes a set: sets
+    /// are removed in ascending order, so the newest is the one at which a row of numbers ends that
+    /// begins with one that is there.
+    fn catch_up(&self) -> Result<()> {
+        let current = self.current();
+        let newest = match self.next_sets(current.number)? {
+            Some(number) => number,
+            None => match self.disk.map(&self.dir.join(manifest::file_name(current.number))) {
+                Ok(_) => return Ok(()),
+                Err(_) => newest(&self.disk, &self.dir)?,
+            },
+        };
+        self.load(&current, newest).map(|_| ())
     }
 
     /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes
@@ -189,21 +235,62 @@ fn load_number(
     number: u64,
     before: Option<&Current>,
 ) -> Result<Current> {
-    let members = manifest::read(&**disk, &dir.join(manifest::file_name(number)))?;
-    let mut named: Vec<(String, Arc<Partition>)> = Vec::with_capacity(members.len());
-    for member in &members {
-        let like = named.last().map(|(_, part)| part.clone());
-        let part = match before.and_then(|before| before.open_partition(member)) {
-            Some(part) => part,
-            None => open_member(disk, dir, member, like.as_deref())?,
-        };
-        named.push((member.name.clone(), part));
-    }
-    let set = match before {
-        Some(before) => before.changed_into(named)?,
-        None => Set::new(named)?,
-    };
+    let known = before.map_or(&[][..], |before| &before.members);
+    let members = manifest::read(&**disk, &dir.join(manifest::file_name(number)), known)?;
+    let partitions = open_all(disk, dir, &members, before, &BTreeMap::new())?;
+    let set = set_of(&members, partitions, before)?;
     Ok(Current { number, members, reader: Reader::new(set) })
+}
+
+/// Opens the partitions of a set, but for those that `before` or `opened` has.
+fn open_all(
+    disk: &DiskRef,
+    dir: &Path,
+    members: &[Arc<Member>],
+    before: Option<&Current>,
+    opened: &BTreeMap<String, Arc<Partition>>,
+) -> Result<Vec<Arc<Partition>>> {
+    let known = before.map_or(&[][..], |before| &before.members);
+    let mut partitions: Vec<Arc<Partition>> = Vec::with_capacity(members.len());
+    let mut at = 0;
+    for member in members {
+        while known.get(at).is_some_and(|m| !Arc::ptr_eq(m, member) && m.name < member.name) {
+            at += 1;
+        }
+        let old = before.filter(|_| known.get(at).is_some_and(|m| m.name == member.name));
+        let old = old.map(|before| &before.reader.set.partitions[at]);
+        let part = match (old, opened.get(&member.name)) {
+            (Some(old), _) if known[at] == *member => old.clone(),
+            (_, Some(new)) => new.clone(),
+            (old, None) => {
+                let like = old.or(partitions.last()).map(|part| &**part);
+                open_member(disk, dir, member, like)?
+            }
+        };
+        partitions.push(part);
+    }
+    Ok(partitions)
+}
+
+/// The set of these partitions. If it has those of the set before but for a few that were replaced,
+/// the catalogues are carried over.
+fn set_of(
+    members: &[Arc<Member>],
+    partitions: Vec<Arc<Partition>>,
+    before: Option<&Current>,
+) -> Result<Set> {
+    if let Some(before) = before
+        && members.len() == before.members.len()
+    {
+        let pairs = || members.iter().zip(&before.members).enumerate();
+        let other = pairs().filter(|(_, (new, old))| !Arc::ptr_eq(new, old));
+        let changed: Vec<usize> = other.map(|(p, _)| p).collect();
+        let same_names = changed.iter().all(|&p| members[p].name == before.members[p].name);
+        if same_names && changed.len() <= members.len().div_ceil(8) {
+            return before.reader.set.replace(partitions, &changed);
+        }
+    }
+    Set::new(members.iter().map(|m| m.name.clone()).zip(partitions).collect())
 }
 
 fn open_member(
@@ -222,40 +309,24 @@ fn open_member(
     Ok(Arc::new(part))
 }
 
-impl Current {
-    fn open_partition(&self, member: &Member) -> Option<Arc<Partition>> {
-        // Members stand in the order of their names.
-        let i = self.members.binary_search_by(|m| m.name.cmp(&member.name)).ok()?;
-        if self.members[i] != *member {
-            return None;
-        }
-        Some(self.reader.set.partitions[i].clone())
-    }
-
-    /// The set of these partitions; if one was replaced the catalogues are carried over.
-    fn changed_into(&self, named: Vec<(String, Arc<Partition>)>) -> Result<Set> {
-        let set = &self.reader.set;
-        let same_names = named.iter().map(|(name, _)| name).eq(&set.names);
-        let mut changed = named
-            .iter()
-            .zip(&set.partitions)
-            .enumerate()
-            .filter(|(_, ((_, new), old))| !Arc::ptr_eq(new, old));
-        match (same_names, changed.next(), changed.next()) {
-            (true, Some((p, ((_, part), _))), None) => set.replace(p, part.clone()),
-            _ => Set::new(named),
-        }
-    }
-}
-
 /// A change of a collection: all of it becomes visible at `commit`, or nothing.
 pub struct Change<'a> {
     collection: &'a Collection,
-    members: BTreeMap<String, Member>,
+    /// In the order of their names.
+    members: Vec<Arc<Member>>,
     opened: BTreeMap<String, Arc<Partition>>,
+    /// Partition files that this change published.
+    staged: Vec<String>,
+    /// The directory has nothing but what the current set names and what was staged.
+    tidy: bool,
     current: Arc<Current>,
     _lock: Box<dyn Send + Sync>,
-    _turn: MutexGuard<'a, ()>,
+    turn: MutexGuard<'a, Option<u64>>,
+}
+
+/// The place of a name among members, or where it belongs.
+fn place(members: &[Arc<Member>], name: &str) -> std::result::Result<usize, usize> {
+    members.binary_search_by(|m| m.name.as_str().cmp(name))
 }
 
 impl Change<'_> {
@@ -288,14 +359,18 @@ impl Change<'_> {
         let merged = merge::merge(&parts)?;
         self.put_with(into, |out| merged.write(out))?;
         for name in names.iter().filter(|name| **name != into) {
-            self.members.remove(*name);
+            if let Ok(at) = place(&self.members, name) {
+                self.members.remove(at);
+            }
         }
         Ok(())
     }
 
     /// Removes a partition.
     pub fn remove(&mut self, name: &str) -> Result<()> {
-        self.members.remove(name).map(|_| ()).ok_or_else(|| self.no_partition(name))
+        let place = place(&self.members, name).map_err(|_| self.no_partition(name))?;
+        self.members.remove(place);
+        Ok(())
     }
 
     fn no_partition(&self, name: &str) -> Error {
@@ -304,13 +379,17 @@ impl Change<'_> {
     }
 
     fn open(&mut self, name: &str) -> Result<Arc<Partition>> {
-        let member = self.members.get(name).ok_or_else(|| self.no_partition(name))?;
+        let at = place(&self.members, name).map_err(|_| self.no_partition(name))?;
         if let Some(part) = self.opened.get(name) {
             return Ok(part.clone());
         }
-        match self.current.open_partition(member) {
-            Some(part) => Ok(part),
-            None => open_member(&self.collection.disk, &self.collection.dir, member, None),
+        // What this change did not publish is of the current set.
+        match place(&self.current.members, name) {
+            Ok(old) => Ok(self.current.reader.set.partitions[old].clone()),
+            Err(_) => {
+                let (disk, dir) = (&self.collection.disk, &self.collection.dir);
+                open_member(disk, dir, &self.members[at], None)
+            }
         }
     }
 
@@ -326,50 +405,64 @@ impl Change<'_> {
         let content =
             disk::stage(&**disk, &dir.join(name), write, |content| dir.join(file_of(content)))?;
         let file = file_of(&content);
-        let part = Partition::open(&**disk, &dir.join(&file), None)?;
-        let member = Member {
-            name: name.to_string(),
-            file,
-            documents: part.documents,
-            bytes: part.file.len(),
-            content,
-        };
+        self.staged.push(file.clone());
+        let like = place(&self.current.members, name).map_or(0, |at| at);
+        let like = self.current.reader.set.partitions.get(like).map(|part| &**part);
+        let part = Partition::open(&**disk, &dir.join(&file), like)?;
+        let (documents, bytes) = (part.documents, part.file.len());
+        let member = Arc::new(Member { name: name.to_string(), file, documents, bytes, content });
         self.opened.insert(name.to_string(), Arc::new(part));
-        self.members.insert(name.to_string(), member);
+        match place(&self.members, name) {
+            Ok(at) => self.members[at] = member,
+            Err(at) => self.members.insert(at, member),
+        }
         Ok(())
     }
 
     /// Makes the change: when it returns, the new set is durable and is what readers get. After an
     /// error nothing is changed. (If the error came from the last step, making the new set's name
     /// durable, the next opening finds either the old set or the new one, whole.)
-    pub fn commit(self) -> Result<Reader> {
+    pub fn commit(mut self) -> Result<Reader> {
         let collection = self.collection;
-        let members: Vec<Member> = self.members.values().cloned().collect();
+        let (disk, dir) = (&collection.disk, &collection.dir);
+        let members = std::mem::take(&mut self.members);
         if members == self.current.members {
             return Ok(self.current.reader.clone());
         }
-        let mut named = Vec::with_capacity(members.len());
-        for member in &members {
-            let open = self.opened.get(&member.name).cloned();
-            let open = open.or_else(|| self.current.open_partition(member));
-            let part = match open {
-                Some(part) => part,
-                None => open_member(&collection.disk, &collection.dir, member, None)?,
-            };
-            named.push((member.name.clone(), part));
-        }
+        let before = Some(&*self.current);
+        let partitions = open_all(disk, dir, &members, before, &self.opened)?;
         // Contradicting schemas are found here, before anything is published.
-        let set = self.current.changed_into(named)?;
+        let set = set_of(&members, partitions, before)?;
         let number = self.current.number + 1;
         // The names of the new partitions must be durable before the set that names them.
-        collection.disk.sync_dir(&collection.dir)?;
-        manifest::publish(&*collection.disk, &collection.dir, number, &members)?;
+        disk.sync_dir(dir)?;
+        manifest::publish(&**disk, dir, number, &members)?;
         let next = Current { number, members, reader: Reader::new(set) };
         let reader = next.reader.clone();
         // The new set is published either way; what cannot be removed now goes with a later change.
-        let _ = collection.clean(&next);
+        *self.turn = self.clean(&next).ok().map(|()| number);
         collection.swap(next);
         Ok(reader)
+    }
+
+    /// Removes what this change made superfluous; everything that `next` does not name if there may
+    /// be more of it.
+    fn clean(&self, next: &Current) -> Result<()> {
+        if !self.tidy {
+            return self.collection.clean(next);
+        }
+        let named: HashSet<&str> = next.members.iter().map(|m| m.file.as_str()).collect();
+        let same = |(i, old): &(usize, &Arc<Member>)| {
+            next.members.get(*i).is_some_and(|new| Arc::ptr_eq(old, new))
+        };
+        let old = self.current.members.iter().enumerate().filter(|pair| !same(pair));
+        let files = old.map(|(_, old)| &old.file).chain(&self.staged);
+        let gone: HashSet<&String> = files.filter(|file| !named.contains(file.as_str())).collect();
+        let set = manifest::file_name(self.current.number);
+        for file in gone.into_iter().chain([&set]) {
+            self.collection.disk.remove(&self.collection.dir.join(file))?;
+        }
+        Ok(())
     }
 }
 

@@ -16,12 +16,16 @@ pub(crate) fn describe(file: &Frozen, kind: Kind, seen: &mut Inspection) -> Resu
     match kind {
         Kind::Partition => describe_partition(file, seen),
         Kind::PartitionSet => {
-            for member in manifest::decode(file)? {
+            for member in manifest::decode(file, &[])? {
                 let facts = vec![
-                    ("file".to_string(), member.file),
+                    ("file".to_string(), member.file.clone()),
                     ("documents".to_string(), member.documents.to_string()),
                 ];
-                seen.items.push(InspectedItem { name: member.name, bytes: member.bytes, facts });
+                seen.items.push(InspectedItem {
+                    name: member.name.clone(),
+                    bytes: member.bytes,
+                    facts,
+                });
             }
             let partitions = seen.items.len().to_string();
             seen.facts.push(("partitions".to_string(), partitions));
@@ -124,7 +128,7 @@ pub(crate) fn verify(file: &Frozen, kind: Kind, path: &Path) -> Result<()> {
         Kind::Partition => Partition::open(&*disk::os(), path, None)?.verify(),
         Kind::PartitionSet => {
             file.verify()?;
-            manifest::decode(file).map(|_| ()).map_err(|e| e.in_file(path))
+            manifest::decode(file, &[]).map(|_| ()).map_err(|e| e.in_file(path))
         }
     }
 }
@@ -132,7 +136,8 @@ pub(crate) fn verify(file: &Frozen, kind: Kind, path: &Path) -> Result<()> {
 /// Checks that the files of the collection's current set are those the set names.
 pub(crate) fn verify_set(dir: &Path, set: &Path) -> Result<()> {
     let disk = disk::os();
-    verify::set(&*disk, dir, &manifest::read(&*disk, set)?)
+    let members = manifest::read(&*disk, set, &[])?;
+    verify::set(&*disk, dir, members.iter().map(|member| &**member))
 }
 
 /// The files of the current set of a collection; `None` if the path is not a directory.
@@ -141,7 +146,7 @@ pub(crate) fn files_of_collection(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let Ok(numbers) = manifest::numbers(&*disk, path) else { return Ok(None) };
     let none = || Error::new(ErrorKind::NotFound, "there is no collection here").in_file(path);
     let set = path.join(manifest::file_name(*numbers.last().ok_or_else(none)?));
-    let members = manifest::read(&*disk, &set)?;
+    let members = manifest::read(&*disk, &set, &[])?;
     let mut files = vec![set];
     files.extend(members.iter().map(|member| manifest::path(path, member)));
     Ok(Some(files))

@@ -13,6 +13,7 @@ use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::{self, Disk};
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A partition of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(crate) fn number(name: &str) -> Option<u64> {
 }
 
 /// Publishes set number `n`.
-pub(crate) fn publish(disk: &dyn Disk, dir: &Path, n: u64, members: &[Member]) -> Result<()> {
+pub(crate) fn publish(disk: &dyn Disk, dir: &Path, n: u64, members: &[Arc<Member>]) -> Result<()> {
     let mut out = Encoder::default();
     out.u32(members.len() as u32);
     for m in members {
@@ -58,24 +59,35 @@ pub(crate) fn publish(disk: &dyn Disk, dir: &Path, n: u64, members: &[Member]) -
     })
 }
 
-/// Reads a set file.
-pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<Vec<Member>> {
+/// Reads a set file, in the order of the members' names. Members that `before` has too, ascending,
+/// are shared with it.
+pub(crate) fn read(
+    disk: &dyn Disk,
+    path: &Path,
+    before: &[Arc<Member>],
+) -> Result<Vec<Arc<Member>>> {
     let file = Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?;
     file.verify()?;
-    decode(&file).map_err(|e| e.in_file(path))
+    decode(&file, before).map_err(|e| e.in_file(path))
 }
 
-pub(crate) fn decode(file: &Frozen) -> Result<Vec<Member>> {
+pub(crate) fn decode(file: &Frozen, mut before: &[Arc<Member>]) -> Result<Vec<Arc<Member>>> {
     let section = file.find(SECTION).ok_or_else(|| Error::corrupt("the set has no members"))?;
     let mut from = Decoder::new(file.section(section)?);
-    let mut members: Vec<Member> = Vec::new();
+    let mut members: Vec<Arc<Member>> = Vec::with_capacity(before.len());
     for _ in 0..from.u32()? {
-        let member = Member {
-            name: from.string()?,
-            file: from.string()?,
-            documents: from.u32()?,
-            bytes: from.u64()?,
-            content: u128::from(from.u64()?) | u128::from(from.u64()?) << 64,
+        let (name, file) = (from.bytes()?, from.bytes()?);
+        let (documents, bytes) = (from.u32()?, from.u64()?);
+        let content = u128::from(from.u64()?) | u128::from(from.u64()?) << 64;
+        while before.first().is_some_and(|old| old.name.as_bytes() < name) {
+            before = &before[1..];
+        }
+        let member = match before.first() {
+            Some(old) if old.is(name, file, documents, bytes, content) => old.clone(),
+            _ => {
+                let (name, file) = (text(name)?, text(file)?);
+                Arc::new(Member { name, file, documents, bytes, content })
+            }
         };
         // A name that leaves the directory must not be followed.
         let plain =
@@ -90,6 +102,18 @@ pub(crate) fn decode(file: &Frozen) -> Result<Vec<Member>> {
     }
     from.finish()?;
     Ok(members)
+}
+
+fn text(bytes: &[u8]) -> Result<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| Error::corrupt("a name is not valid UTF-8"))
+}
+
+impl Member {
+    fn is(&self, name: &[u8], file: &[u8], documents: u32, bytes: u64, content: u128) -> bool {
+        (self.documents, self.bytes, self.content) == (documents, bytes, content)
+            && self.name.as_bytes() == name
+            && self.file.as_bytes() == file
+    }
 }
 
 /// The numbers of all sets in a directory, ascending.

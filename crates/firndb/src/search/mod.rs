@@ -55,6 +55,7 @@ mod merge;
 mod partition;
 mod set;
 mod catalogue;
+mod chunks;
 mod kernels;
 mod plan;
 mod clause;

@@ -11,7 +11,7 @@ use std::time::Instant;
 /// An immutable set of partitions in the order of their names.
 pub(crate) struct Set {
     pub(crate) partitions: Vec<Arc<Partition>>,
-    pub(crate) names: Vec<String>,
+    pub(crate) names: Arc<[String]>,
     /// The fields of all partitions.
     pub(crate) schema: Arc<Schema>,
     /// For each partition the number of each field in it; `None` if the numbers are the schema's.
@@ -33,20 +33,36 @@ impl Set {
             let same = i > 0 && Arc::ptr_eq(&part.schema, &partitions[i - 1].schema);
             maps.push(if same { maps[i - 1].clone() } else { map(&schema, &part.schema) });
         }
-        let documents = partitions.iter().map(|p| u64::from(p.documents)).sum();
+        let documents = documents(&partitions);
         let catalogues = Catalogues::new(schema.fields.len());
+        let names = names.into();
         Ok(Set { partitions, names, schema, maps, catalogues, documents })
     }
 
-    /// This set with one partition replaced; the catalogues are carried over.
-    pub(crate) fn replace(&self, p: usize, part: Arc<Partition>) -> Result<Set> {
-        let mut named: Vec<_> =
-            self.names.iter().cloned().zip(self.partitions.iter().cloned()).collect();
-        named[p].1 = part;
-        let mut set = Set::new(named)?;
-        if set.schema.fields == self.schema.fields {
-            set.catalogues = self.catalogues.replaced(self, &set, p)?;
-        }
+    /// A set of partitions of the same names, of which those numbered `changed` are others: what
+    /// the two have in common is shared.
+    pub(crate) fn replace(
+        &self,
+        partitions: Vec<Arc<Partition>>,
+        changed: &[usize],
+    ) -> Result<Set> {
+        let like = |&p: &usize| Arc::ptr_eq(&partitions[p].schema, &self.partitions[p].schema);
+        let mut set = if changed.iter().all(like) {
+            Set {
+                documents: documents(&partitions),
+                partitions,
+                names: self.names.clone(),
+                schema: self.schema.clone(),
+                maps: self.maps.clone(),
+                catalogues: Catalogues::default(),
+            }
+        } else {
+            Set::new(self.names.iter().cloned().zip(partitions).collect())?
+        };
+        set.catalogues = match set.schema.fields == self.schema.fields {
+            true => self.catalogues.replaced(self, &set, changed)?,
+            false => Catalogues::new(set.schema.fields.len()),
+        };
         Ok(set)
     }
 
@@ -58,6 +74,10 @@ impl Set {
             Some(map) => Some(map[field]).filter(|&f| f != ABSENT).map(|f| f as usize),
         }
     }
+}
+
+fn documents(partitions: &[Arc<Partition>]) -> u64 {
+    partitions.iter().map(|part| u64::from(part.documents)).sum()
 }
 
 fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<Schema>> {

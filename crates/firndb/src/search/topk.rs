@@ -61,7 +61,7 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
             executor.stats.pruned += 1;
             continue;
         }
-        if best.beats(zones.bounds[p].as_deref(), descending) {
+        if best.beats(zones.bounds(p), descending) {
             if wanted.count {
                 let mut counter = Count::default();
                 let _ = executor.run(p, Vec::new(), &mut counter)?;

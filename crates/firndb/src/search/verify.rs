@@ -35,8 +35,12 @@ fn within(what: &str, error: Error) -> Error {
 }
 
 /// Checks that the partitions of a set are the ones it names, and that their fields agree.
-pub(crate) fn set(disk: &dyn Disk, dir: &Path, members: &[Member]) -> Result<()> {
-    let mut named: Vec<(String, Arc<Partition>)> = Vec::with_capacity(members.len());
+pub(crate) fn set<'m>(
+    disk: &dyn Disk,
+    dir: &Path,
+    members: impl IntoIterator<Item = &'m Member>,
+) -> Result<()> {
+    let mut named: Vec<(String, Arc<Partition>)> = Vec::new();
     for member in members {
         let path = manifest::path(dir, member);
         let like = named.last().map(|(_, part)| part.clone());

@@ -3,6 +3,7 @@
 //! - `model.rs`: random questions about random collections, answered as `naive.rs` answers them
 //!   (`world.rs` makes the collections, `ask.rs` the questions);
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
+//! - `keep.rs`: what changes carry over, and what they leave in the directory;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
 //! - `verify.rs`: files that contradict themselves with checksums that fit;
 //! - `refuse.rs`: what must be refused, and the empty collection;
@@ -13,6 +14,7 @@ mod change;
 mod corrupt;
 mod crash;
 mod hostile;
+mod keep;
 mod model;
 mod naive;
 mod refuse;

@@ -1,0 +1,93 @@
+//! A vector that shares what did not change with the vector it was cloned from.
+//!
+//! Elements stand in chunks of 16 behind `Arc`s (one level of what is called a persistent vector):
+//! a clone copies the pointers to the chunks, and a changed element copies its chunk.
+
+use std::sync::Arc;
+
+/// Few enough that a change copies little, many enough that a clone does.
+const CHUNK: usize = 16;
+
+/// See the head of the file.
+#[derive(Clone)]
+pub(crate) struct Chunks<T> {
+    chunks: Vec<Arc<Vec<T>>>,
+    len: usize,
+}
+
+impl<T> Chunks<T> {
+    pub(crate) const fn new() -> Chunks<T> {
+        Chunks { chunks: Vec::new(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, i: usize) -> Option<&T> {
+        self.chunks.get(i / CHUNK)?.get(i % CHUNK)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+}
+
+impl<T: Clone> Chunks<T> {
+    /// Element `i`, in a chunk that no other vector shares any more.
+    pub(crate) fn get_mut(&mut self, i: usize) -> Option<&mut T> {
+        Arc::make_mut(self.chunks.get_mut(i / CHUNK)?).get_mut(i % CHUNK)
+    }
+
+    pub(crate) fn push(&mut self, value: T) {
+        match self.chunks.last_mut() {
+            Some(last) if !self.len.is_multiple_of(CHUNK) => Arc::make_mut(last).push(value),
+            _ => self.chunks.push(Arc::new(vec![value])),
+        }
+        self.len += 1;
+    }
+}
+
+impl<T> FromIterator<T> for Chunks<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Chunks<T> {
+        let mut all = Chunks::new();
+        let mut values = values.into_iter();
+        loop {
+            let chunk: Vec<T> = values.by_ref().take(CHUNK).collect();
+            if chunk.is_empty() {
+                return all;
+            }
+            all.len += chunk.len();
+            all.chunks.push(Arc::new(chunk));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_shares_what_does_not_change() {
+        for n in [0, 1, 15, 16, 17, 100] {
+            let first: Chunks<usize> = (0..n).collect();
+            let mut second = first.clone();
+            for i in n..n + 20 {
+                assert!(second.get_mut(i).is_none());
+                second.push(i);
+            }
+            if let Some(element) = second.get_mut(n / 2) {
+                *element += 1000;
+            }
+            assert_eq!(first.iter().copied().collect::<Vec<_>>(), (0..n).collect::<Vec<_>>());
+            assert_eq!((first.len(), second.len()), (n, n + 20));
+            for i in 0..n + 20 {
+                assert_eq!(second.get(i), Some(&(i + if i == n / 2 { 1000 } else { 0 })));
+            }
+            let pairs = first.chunks.iter().zip(&second.chunks);
+            let copied = pairs.filter(|(a, b)| !Arc::ptr_eq(a, b)).count();
+            assert!(copied <= 2, "{copied} chunks of {n} elements were copied");
+        }
+    }
+}

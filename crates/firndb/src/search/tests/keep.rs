@@ -1,0 +1,205 @@
+//! What a change keeps and what it leaves: catalogues carried over are those that would be made
+//! anew, nothing superfluous stays in the directory, and a small change costs few calls.
+
+use super::{DIR, Store, open, store};
+use crate::disk::{Disk, SimDisk};
+use crate::search::catalogue::Catalogues;
+use crate::search::testing::Rng;
+use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type, manifest};
+use std::path::PathBuf;
+
+const SEED: u64 = 0x5EED_0007;
+
+/// Fields of few and of many values; the last only if `wide`.
+fn builder(wide: bool, rng: &mut Rng, documents: usize) -> PartitionBuilder {
+    let number = Field::new("number", Type::U64, Roles::FULL).nullable();
+    let word = Field::new("word", Type::String, Roles::FILTERABLE).multi();
+    let extra = Field::new("extra", Type::I64, Roles::FULL).nullable();
+    let fields: Vec<Field> = [number, word].into_iter().chain(wide.then_some(extra)).collect();
+    let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+    for _ in 0..documents {
+        let mut document = Document::new();
+        if rng.below(8) > 0 {
+            document.push("number", rng.below(60) as u64);
+        }
+        for _ in 0..rng.below(3) {
+            document.push("word", format!("w{}", rng.below(30)));
+        }
+        if wide && rng.below(2) > 0 {
+            document.push("extra", rng.next() as i64);
+        }
+        builder.add(&document).unwrap();
+    }
+    builder
+}
+
+/// What is catalogued is what would be if it were made now.
+fn check(reader: &Reader, carried: bool, what: &str) {
+    let set = &reader.set;
+    let anew = Catalogues::new(set.schema.fields.len());
+    for field in 0..set.schema.fields.len() {
+        assert_eq!(set.catalogues.is_made(field), carried, "{what}, field {field}");
+        let (kept, made) = (set.catalogues.dump(set, field), anew.dump(set, field));
+        assert_eq!(kept.unwrap(), made.unwrap(), "{what}, field {field}");
+    }
+}
+
+#[test]
+fn carried_catalogues_are_those_made_anew() {
+    let mut rng = Rng(SEED);
+    println!("seed {SEED:#x}");
+    let Store { collection, disk } = store();
+    let other = open(&disk).unwrap();
+    let mut change = collection.change().unwrap();
+    for p in 0..40 {
+        let size = rng.below(50);
+        change.put(&format!("p{p:02}"), builder(p % 2 == 0, &mut rng, size)).unwrap();
+    }
+    change.commit().unwrap();
+    other.refresh().unwrap();
+    other.reader().warm().unwrap();
+    for round in 0..60 {
+        let mut change = collection.change().unwrap();
+        // The last rounds replace more than is worth carrying over.
+        let count = if round < 50 { 1 + rng.below(5) } else { 6 + rng.below(20) };
+        let first = rng.below(40);
+        for p in first..first + count {
+            let (size, wide) = (rng.below(50), rng.below(4) > 0);
+            change.put(&format!("p{:02}", p % 40), builder(wide, &mut rng, size)).unwrap();
+        }
+        change.commit().unwrap();
+        assert!(other.refresh().unwrap());
+        check(&other.reader(), count <= 5, &format!("round {round}"));
+        other.reader().verify().unwrap();
+    }
+}
+
+#[test]
+fn values_that_are_gone_do_not_fill_the_catalogue_for_ever() {
+    let Store { collection, .. } = store();
+    let fill = |from: u64, documents: u64| {
+        let fields = [Field::new("id", Type::U64, Roles::FILTERABLE)];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for id in from..from + documents {
+            builder.add(&Document::new().set("id", id)).unwrap();
+        }
+        builder
+    };
+    let mut change = collection.change().unwrap();
+    for p in 0..4 {
+        change.put(&format!("p{p}"), fill(p * 10, 10)).unwrap();
+    }
+    let reader = change.commit().unwrap();
+    reader.warm().unwrap();
+    let mut made_anew = 0;
+    for round in 1..10 {
+        let mut change = collection.change().unwrap();
+        change.put("p1", fill(round * 20_000, 20_000)).unwrap();
+        let reader = change.commit().unwrap();
+        made_anew += usize::from(!reader.set.catalogues.is_made(0));
+        for id in [5, 15, round * 20_000 - 1, round * 20_000, round * 20_000 + 19_999] {
+            let there = id < 10 || id >= round * 20_000;
+            let count = reader.count(&crate::search::query::eq("id", id)).unwrap();
+            assert_eq!(count, u64::from(there), "round {round}, id {id}");
+        }
+    }
+    assert!((1..5).contains(&made_anew), "made anew {made_anew} times");
+}
+
+/// Names in the collection's directory.
+fn names(disk: &SimDisk) -> Vec<String> {
+    let inside = disk.files().into_keys().filter(|path| path.starts_with(DIR));
+    inside.map(|path| path.file_name().unwrap().to_str().unwrap().to_string()).collect()
+}
+
+/// The directory has the set, its partitions and the lock.
+fn assert_tidy(disk: &SimDisk, partitions: usize, what: &str) {
+    let names = names(disk);
+    assert_eq!(names.len(), 2 + partitions, "{what}: {names:?}");
+}
+
+#[test]
+fn leftovers_go_with_the_next_change() {
+    let mut rng = Rng(SEED);
+    let Store { collection, disk } = store();
+    let mut put = |collection: &crate::search::Collection, names: &[&str], commit: bool| {
+        let mut change = collection.change().unwrap();
+        for name in names {
+            change.put(name, builder(false, &mut rng, 9)).unwrap();
+        }
+        if commit {
+            change.commit().unwrap();
+        }
+    };
+    put(&collection, &["a", "b"], true);
+    put(&collection, &["a"], true);
+    assert_tidy(&disk, 2, "a change that knows what it replaced");
+    put(&collection, &["a", "a", "c"], true);
+    assert_tidy(&disk, 3, "a partition that was put twice");
+    put(&collection, &["x"], false);
+    put(&collection, &["b"], true);
+    assert_tidy(&disk, 3, "a change that was dropped");
+    let other = open(&disk).unwrap();
+    put(&other, &["y"], false);
+    put(&other, &["b"], true);
+    assert_tidy(&disk, 3, "a change by another handle");
+    put(&other, &["z"], false);
+    put(&other, &["z"], false);
+    put(&collection, &["b"], true);
+    assert_tidy(&disk, 3, "leftovers of another handle");
+    let mut change = collection.change().unwrap();
+    change.put("d", builder(false, &mut Rng(1), 3)).unwrap();
+    change.merge(&["a", "d"], "ad").unwrap();
+    change.commit().unwrap();
+    assert_tidy(&disk, 3, "a merge of a new partition");
+    let mut change = collection.change().unwrap();
+    change.remove("b").unwrap();
+    change.commit().unwrap();
+    assert_tidy(&disk, 2, "a removal");
+}
+
+/// The calls of a piece of work.
+fn calls(disk: &SimDisk, work: impl FnOnce()) -> Vec<String> {
+    let before = disk.log().len();
+    work();
+    disk.log().split_off(before)
+}
+
+#[test]
+fn a_small_change_syncs_four_times_and_lists_nothing() {
+    let mut rng = Rng(SEED);
+    let Store { collection, disk } = store();
+    let other = open(&disk).unwrap();
+    let mut replace = || {
+        let mut change = collection.change().unwrap();
+        change.put("a", builder(false, &mut rng, 9)).unwrap();
+        change.commit().unwrap();
+    };
+    replace();
+    assert!(other.refresh().unwrap());
+    let changing = calls(&disk, &mut replace);
+    let count = |calls: &[String], name: &str| calls.iter().filter(|c| c.contains(name)).count();
+    assert_eq!(count(&changing, "sync"), 4, "{changing:?}");
+    assert_eq!(count(&changing, "list"), 0, "{changing:?}");
+    let switching = calls(&disk, || assert!(other.refresh().unwrap()));
+    assert_eq!(count(&switching, "list"), 0, "{switching:?}");
+    assert!(!other.refresh().unwrap());
+}
+
+#[test]
+fn a_set_is_found_whose_number_does_not_follow() {
+    let Store { collection, disk } = store();
+    let other = open(&disk).unwrap();
+    let set = |n| PathBuf::from(DIR).join(manifest::file_name(n));
+    // As in a copy to which only some of the sets were carried.
+    let bytes = disk.files()[&set(1)].clone();
+    disk.create(&set(57)).unwrap().append(&bytes).unwrap();
+    assert!(other.refresh().unwrap());
+    assert_eq!(other.version(), 57);
+    disk.remove(&set(1)).unwrap();
+    let mut change = collection.change().unwrap();
+    change.put("a", builder(false, &mut Rng(1), 3)).unwrap();
+    change.commit().unwrap();
+    assert_eq!((collection.version(), open(&disk).unwrap().version()), (58, 58));
+    assert_tidy(&disk, 1, "after the change");
+}
