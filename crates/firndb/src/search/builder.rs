@@ -61,8 +61,10 @@ impl PartitionBuilder {
     }
 
     /// Bounds the memory that documents take until the partition is written (default 1 GiB); `add`
-    /// refuses a document beyond it. Writing needs up to 16 bytes a value of the largest field on
-    /// top. Payloads beyond a quarter of the limit are spilled: see [`PartitionBuilder::spill_to`].
+    /// refuses a document beyond it, and one for which a table of keys would have to grow beyond it
+    /// (while a table grows it takes three times its size). Writing needs up to 8 bytes a value and
+    /// 24 bytes plus its length a distinct key of the largest field on top. Payloads beyond a
+    /// quarter of the limit are spilled: see [`PartitionBuilder::spill_to`].
     pub fn memory_limit(mut self, bytes: usize) -> PartitionBuilder {
         self.memory_limit = bytes;
         self.payloads.set_budget(bytes / 4);
@@ -92,7 +94,8 @@ impl PartitionBuilder {
         if document.payload.len() > u32::MAX as usize {
             return Err(Error::invalid("a payload has at most 4 GiB - 1"));
         }
-        if self.memory() > self.memory_limit {
+        let growth = self.fields.iter().map(|v| v.interner.growth(document.fields.len()));
+        if self.memory() + growth.sum::<usize>() > self.memory_limit {
             return Err(Error::invalid(format!(
                 "{} documents fill the memory limit of {} bytes; raise it or build more partitions",
                 self.documents, self.memory_limit
@@ -194,11 +197,13 @@ impl PartitionBuilder {
         self.documents == 0
     }
 
-    /// Bytes of memory that the documents take now, within a few percent.
+    /// Bytes of memory that the documents take now, within a few percent. (A vector that grows may
+    /// ask for more; what it has not used is not the system's memory yet.)
     pub fn memory(&self) -> usize {
-        let fields = self.fields.iter().map(|v| {
-            v.interner.memory() + 4 * (v.single.capacity() + v.multi.capacity() + v.ends.capacity())
-        });
+        let fields = self
+            .fields
+            .iter()
+            .map(|v| v.interner.memory() + 4 * (v.single.len() + v.multi.len() + v.ends.len()));
         fields.sum::<usize>() + self.payloads.memory()
     }
 

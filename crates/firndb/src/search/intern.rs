@@ -51,7 +51,7 @@ impl Interner {
                 let next = self.bytes.len() as u32;
                 let len = key.len();
                 let number = *self.bytes.entry(key).or_insert(next);
-                self.key_bytes += if number == next { len } else { 0 };
+                self.key_bytes += if number == next { allocated(len) } else { 0 };
                 number
             }
         }
@@ -59,7 +59,20 @@ impl Interner {
 
     /// Bytes of memory in use: entries with their share of a table that is at least 7/16 full.
     pub(crate) fn memory(&self) -> usize {
-        self.fixed.capacity() * 17 * 8 / 7 + self.bytes.capacity() * 33 * 8 / 7 + self.key_bytes
+        self.tables() + self.key_bytes
+    }
+
+    fn tables(&self) -> usize {
+        self.fixed.capacity() * 17 * 8 / 7 + self.bytes.capacity() * 33 * 8 / 7
+    }
+
+    /// Bytes that `more` keys may take beyond their own: a full table makes way for one of twice
+    /// its size, and both are there while keys move.
+    pub(crate) fn growth(&self, more: usize) -> usize {
+        let full = |len: usize, capacity: usize| len > 0 && len + more > capacity;
+        let grows = full(self.fixed.len(), self.fixed.capacity())
+            || full(self.bytes.len(), self.bytes.capacity());
+        if grows { 2 * self.tables() } else { 0 }
     }
 
     /// The keys ascending, and for each number its ordinal.
@@ -72,6 +85,11 @@ impl Interner {
             (Keys::Bytes(keys), ordinals)
         }
     }
+}
+
+/// Bytes that an allocation takes, as common allocators round it.
+fn allocated(len: usize) -> usize {
+    if len == 0 { 0 } else { (len + 8).next_multiple_of(16).max(32) }
 }
 
 fn sort<K: Ord>(map: KeyMap<K, u32>) -> (Vec<K>, Vec<u32>) {

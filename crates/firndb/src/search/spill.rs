@@ -70,7 +70,7 @@ impl Spill {
 
     /// Bytes of memory in use.
     pub(crate) fn memory(&self) -> usize {
-        self.memory.capacity() + 8 * self.offsets.capacity()
+        self.memory.len() + 8 * self.offsets.len()
     }
 
     /// Ends collecting.
