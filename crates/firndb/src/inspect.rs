@@ -3,13 +3,14 @@
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk;
 use crate::search::internal;
+use crate::table::{self, Access, Table};
 use crate::{Error, Result};
 use std::path::Path;
 
 /// What a frozen file is and what is in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inspection {
-    /// Kind of the file: `partition`, `partition set`.
+    /// Kind of the file: `partition`, `partition set`, `table`.
     pub kind: String,
     /// Format version of the kind.
     pub version: u32,
@@ -57,7 +58,12 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         content: format!("{:032x}", file.content()),
         ..Inspection::default()
     };
-    internal::describe(&file, kind, &mut seen).map_err(|e| e.in_file(path))?;
+    let described = match kind {
+        Kind::Partition => internal::describe_partition(&file, &mut seen),
+        Kind::PartitionSet => internal::describe_set(&file, &mut seen),
+        Kind::Table => table::internal::describe(path, &mut seen),
+    };
+    described.map_err(|e| e.in_file(path))?;
     Ok(seen)
 }
 
@@ -70,14 +76,18 @@ pub struct VerifyReport {
     pub bytes: u64,
 }
 
-/// Checks every byte of a frozen file, or of the current set of a collection and all its
-/// partitions, and what checksums cannot say: that the structures of each file, and the files of a
-/// set, agree. `progress` is told of each file that was checked.
+/// Checks every byte of a partition, a set, or a table, or of the current set of a collection and
+/// all its partitions, and what checksums cannot say: that the structures of each file, and the
+/// files of a set, agree. `progress` is told of each file that was checked.
 pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<VerifyReport> {
     let mut report = VerifyReport::default();
     let mut check = |path: &Path| -> Result<()> {
         let (file, kind) = open(path)?;
-        internal::verify(&file, kind, path)?;
+        match kind {
+            Kind::Partition => internal::verify_partition(path)?,
+            Kind::PartitionSet => internal::verify_members(&file, path)?,
+            Kind::Table => Table::open(path, Access::Map)?.verify()?,
+        }
         report.files += 1;
         report.bytes += file.len();
         progress(path, file.len());

@@ -104,10 +104,10 @@
 
 mod error;
 mod bytes;
-#[allow(dead_code)] // until the stores that read at places land
 mod disk;
 mod inspect;
 pub mod search;
+pub mod table;
 
 pub use error::{Error, ErrorKind, Result};
 pub use inspect::{InspectedItem, InspectedSection, Inspection, VerifyReport, inspect, verify};

@@ -7,7 +7,7 @@
 //!            8       4     kind of file (see `Kind`)
 //!            12      4     format version of that kind
 //!            16      48    zeros
-//! SECTIONS   each begins at a multiple of 64; zeros between them
+//! SECTIONS   each begins at a multiple of 64 or of more; zeros between them
 //! DIRECTORY  at a multiple of 64, 32 bytes an entry, ids strictly ascending
 //!            0       4     section id, meaning given by the kind of file
 //!            4       4     flags: 1 = checked by the reader block by block, not as a whole
@@ -50,6 +50,8 @@ pub(crate) enum Kind {
     Partition = 1,
     /// The set of partitions of a collection at one moment.
     PartitionSet = 2,
+    /// A static key-value table.
+    Table = 3,
 }
 
 impl Kind {
@@ -57,11 +59,12 @@ impl Kind {
         match self {
             Kind::Partition => "partition",
             Kind::PartitionSet => "partition set",
+            Kind::Table => "table",
         }
     }
 
     pub(crate) fn from_code(code: u32) -> Option<Kind> {
-        [Kind::Partition, Kind::PartitionSet].into_iter().find(|k| *k as u32 == code)
+        [Kind::Partition, Kind::PartitionSet, Kind::Table].into_iter().find(|k| *k as u32 == code)
     }
 
     /// The newest format version of this kind that this release reads and the one it writes.
@@ -107,15 +110,20 @@ impl<'a> FrozenWriter<'a> {
         Ok(())
     }
 
-    fn align(&mut self) -> Result<()> {
-        let pad = (ALIGN - (self.at as usize % ALIGN)) % ALIGN;
-        self.emit(&[0; ALIGN][..pad])
+    fn align(&mut self, to: usize) -> Result<()> {
+        let pad = (self.at as usize).next_multiple_of(to) - self.at as usize;
+        self.emit(&vec![0; pad])
     }
 
     /// Begins a section that is written piece by piece.
     pub(crate) fn begin(&mut self, id: u32, by_blocks: bool) -> Result<()> {
-        debug_assert!(self.open.is_none());
-        self.align()?;
+        self.begin_at(id, by_blocks, ALIGN)
+    }
+
+    /// Begins a section at a multiple of `align` bytes, itself a multiple of 64.
+    pub(crate) fn begin_at(&mut self, id: u32, by_blocks: bool, align: usize) -> Result<()> {
+        debug_assert!(self.open.is_none() && align.is_multiple_of(ALIGN));
+        self.align(align)?;
         let flags = if by_blocks { BY_BLOCKS } else { 0 };
         self.open = Some((id, flags, self.at, Box::new(Xxh3::new())));
         Ok(())
@@ -145,7 +153,7 @@ impl<'a> FrozenWriter<'a> {
 
     /// Writes directory and footer; gives the content id.
     pub(crate) fn finish(mut self) -> Result<u128> {
-        self.align()?;
+        self.align(ALIGN)?;
         let directory_at = self.at;
         self.entries.sort_by_key(|e| e.id);
         let mut directory = Vec::with_capacity(self.entries.len() * ENTRY);

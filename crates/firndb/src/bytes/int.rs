@@ -21,6 +21,20 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     }
 }
 
+/// The u16 at byte `at`; 0 if the slice ends before.
+#[inline(always)]
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    match bytes.get(at..at + 2) {
+        Some(b) => u16::from_le_bytes([b[0], b[1]]),
+        None => 0,
+    }
+}
+
+/// Writes a u32 over the bytes from `at` on, which must be there.
+pub(crate) fn put_u32(bytes: &mut [u8], at: usize, v: u32) {
+    bytes[at..at + 4].copy_from_slice(&v.to_le_bytes());
+}
+
 /// Appends integers and length-prefixed bytes to a vector.
 #[derive(Default)]
 pub(crate) struct Encoder(pub(crate) Vec<u8>);
@@ -28,6 +42,10 @@ pub(crate) struct Encoder(pub(crate) Vec<u8>);
 impl Encoder {
     pub(crate) fn u8(&mut self, v: u8) {
         self.0.push(v);
+    }
+
+    pub(crate) fn u16(&mut self, v: u16) {
+        self.0.extend_from_slice(&v.to_le_bytes());
     }
 
     pub(crate) fn u32(&mut self, v: u32) {

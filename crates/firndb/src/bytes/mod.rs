@@ -1,4 +1,5 @@
-//! Pure functions over bytes that several stores use: no files, no unsafe code.
+//! Pure functions over bytes that several stores use: no files, and no unsafe code but
+//! one instruction in `prefetch.rs`.
 //!
 //! Everything on disk is little-endian. Reading functions take what they are given for hostile:
 //! they check bounds and answer [`crate::ErrorKind::Corrupt`]; the hot accessors of checked
@@ -8,3 +9,4 @@ pub(crate) mod int;
 pub(crate) mod packed;
 pub(crate) mod increasing;
 pub(crate) mod frozen;
+pub(crate) mod prefetch;

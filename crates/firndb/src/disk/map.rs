@@ -7,8 +7,9 @@
 
 #![expect(unsafe_code, reason = "mapping a file is unsafe: see the SAFETY note of `Map::of_file`")]
 
+use super::ReadAt;
 use crate::{Error, ErrorKind, Result};
-use memmap2::Mmap;
+use memmap2::{Advice, Mmap, MmapMut};
 use std::fs::File;
 use std::ops::Deref;
 use std::path::Path;
@@ -27,6 +28,28 @@ impl Map {
     /// Bytes that are in memory already.
     pub(crate) fn from_vec(bytes: Vec<u8>) -> Map {
         Map(Arc::new(Bytes::Memory(bytes)))
+    }
+
+    /// Copies a part of a file into memory, in huge pages where the system has them: random reads
+    /// of it then rarely wait for a page table.
+    pub(crate) fn resident(file: &dyn ReadAt, offset: u64, len: u64) -> Result<Map> {
+        if len == 0 {
+            return Ok(Map::from_vec(Vec::new()));
+        }
+        // Before the memory is asked for: a length that is not in the file may be any number.
+        if offset.checked_add(len).is_none_or(|end| file.len().is_ok_and(|there| end > there)) {
+            return Err(Error::corrupt(format!(
+                "{len} bytes from {offset} on are not in the file"
+            )));
+        }
+        let failed = |e| Error::io("get memory for", Path::new("a resident copy"), e);
+        let mut copy = MmapMut::map_anon(len as usize).map_err(failed)?;
+        // Advice: without huge pages the copy is as good, only slower.
+        let _ = copy.advise(Advice::HugePage);
+        for (i, piece) in copy.chunks_mut(1 << 23).enumerate() {
+            file.read_at(offset + (i << 23) as u64, piece)?;
+        }
+        Ok(Map(Arc::new(Bytes::Mapped(copy.make_read_only().map_err(failed)?))))
     }
 
     /// Maps the whole of `file`, which stays valid when the file is closed, renamed or removed.

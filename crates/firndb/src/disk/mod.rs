@@ -6,6 +6,7 @@
 //! library is handed a [`DiskRef`], and tests hand it the simulated disk of `sim.rs`, which forgets
 //! what was not synced. `docs/durability.md` numbers every sync and says what each is for.
 
+mod direct;
 mod map;
 mod os;
 mod poison;
@@ -14,6 +15,7 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use direct::Direct;
 pub(crate) use map::Map;
 #[cfg(test)]
 pub(crate) use sim::{Fault, SimDisk};
@@ -137,7 +139,7 @@ fn create_anew(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Append>> {
 }
 
 /// The directory that holds the name of `path`.
-fn parent(path: &Path) -> &Path {
+pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(dir) if dir != Path::new("") => dir,
         _ => Path::new("."),

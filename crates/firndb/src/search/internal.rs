@@ -5,39 +5,31 @@ use super::manifest;
 use super::partition::Partition;
 use super::schema::{Field, Payload, Roles};
 use super::verify;
-use crate::bytes::frozen::{Frozen, Kind};
+use crate::bytes::frozen::Frozen;
 use crate::disk;
 use crate::inspect::{InspectedItem, InspectedSection, Inspection};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
-/// Fills in what is special to the kind of file.
-pub(crate) fn describe(file: &Frozen, kind: Kind, seen: &mut Inspection) -> Result<()> {
-    match kind {
-        Kind::Partition => describe_partition(file, seen),
-        Kind::PartitionSet => {
-            for member in manifest::decode(file, &[])? {
-                let facts = vec![
-                    ("file".to_string(), member.file.clone()),
-                    ("documents".to_string(), member.documents.to_string()),
-                ];
-                seen.items.push(InspectedItem {
-                    name: member.name.clone(),
-                    bytes: member.bytes,
-                    facts,
-                });
-            }
-            let partitions = seen.items.len().to_string();
-            seen.facts.push(("partitions".to_string(), partitions));
-            let entry = file.entry(0);
-            let name = "members".to_string();
-            seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
-            Ok(())
-        }
+/// Fills in what is special to a partition set.
+pub(crate) fn describe_set(file: &Frozen, seen: &mut Inspection) -> Result<()> {
+    for member in manifest::decode(file, &[])? {
+        let facts = vec![
+            ("file".to_string(), member.file.clone()),
+            ("documents".to_string(), member.documents.to_string()),
+        ];
+        seen.items.push(InspectedItem { name: member.name.clone(), bytes: member.bytes, facts });
     }
+    let partitions = seen.items.len().to_string();
+    seen.facts.push(("partitions".to_string(), partitions));
+    let entry = file.entry(0);
+    let name = "members".to_string();
+    seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+    Ok(())
 }
 
-fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result<()> {
+/// Fills in what is special to a partition.
+pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result<()> {
     let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
     let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
     let payload = match schema.payload {
@@ -122,15 +114,15 @@ fn roles(roles: Roles) -> String {
     names.join(" ")
 }
 
-/// Checks a file: every byte, and what checksums cannot say.
-pub(crate) fn verify(file: &Frozen, kind: Kind, path: &Path) -> Result<()> {
-    match kind {
-        Kind::Partition => Partition::open(&*disk::os(), path, None)?.verify(),
-        Kind::PartitionSet => {
-            file.verify()?;
-            manifest::decode(file, &[]).map(|_| ()).map_err(|e| e.in_file(path))
-        }
-    }
+/// Checks a partition: every byte, and what checksums cannot say.
+pub(crate) fn verify_partition(path: &Path) -> Result<()> {
+    Partition::open(&*disk::os(), path, None)?.verify()
+}
+
+/// Checks a partition set: every byte, and what checksums cannot say.
+pub(crate) fn verify_members(file: &Frozen, path: &Path) -> Result<()> {
+    file.verify()?;
+    manifest::decode(file, &[]).map(|_| ()).map_err(|e| e.in_file(path))
 }
 
 /// Checks that the files of the collection's current set are those the set names.

@@ -1,0 +1,269 @@
+//! Reads past the page cache (`O_DIRECT`): one at a time, or many at the same time through
+//! io_uring.
+//!
+//! The kernel wants such reads to begin and end at pages and to go to memory that begins at a page;
+//! callers ask for any bytes. Each thread keeps one ring and its buffers for all files. Where the
+//! kernel refuses io_uring (containers often do), many reads are one read after the other.
+
+#![expect(unsafe_code, reason = "io_uring is given addresses: see the SAFETY note of `submit`")]
+
+use super::cut;
+use crate::{Error, Result};
+use io_uring::{IoUring, opcode, types};
+use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const PAGE: usize = 4096;
+/// Most reads under way in one ring.
+const ENTRIES: u32 = 64;
+
+/// A file that is read past the page cache.
+pub(crate) struct Direct {
+    file: File,
+    path: PathBuf,
+}
+
+thread_local! {
+    static ROOM: RefCell<Buffer> = const { RefCell::new(Buffer { bytes: Vec::new() }) };
+    /// `None` before the first use, and while in use; `Some(None)` where the kernel refuses.
+    static RING: RefCell<Option<Option<Ring>>> = const { RefCell::new(None) };
+}
+
+impl Direct {
+    /// Opens a file; `InvalidArgument` if its file system has no such reads.
+    pub(crate) fn open(path: &Path) -> Result<Direct> {
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
+        let file = opened.map_err(|e| match e.raw_os_error() {
+            Some(libc::EINVAL) => Error::invalid(
+                "the file system of this file cannot read past the page cache: open it buffered",
+            )
+            .in_file(path),
+            _ => Error::io("open", path, e),
+        })?;
+        Ok(Direct { file, path: path.into() })
+    }
+
+    /// The `len` bytes from `offset` on.
+    pub(crate) fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        ROOM.with_borrow_mut(|room| self.read_into(Span::of(offset, len), room).map(<[u8]>::to_vec))
+    }
+
+    fn read_into<'a>(&self, span: Span, room: &'a mut Buffer) -> Result<&'a [u8]> {
+        let pages = room.pages(span.pages);
+        let mut filled = 0;
+        while filled < span.skip + span.len {
+            match self.file.read_at(&mut pages[filled..], span.start + filled as u64) {
+                Ok(0) => return Err(cut(&self.path, span.start + span.skip as u64, span.len)),
+                Ok(n) if n % PAGE == 0 => filled += n,
+                // Only the end of the file ends a read in the middle of a page.
+                Ok(n) if filled + n >= span.skip + span.len => filled += n,
+                Ok(_) => return Err(cut(&self.path, span.start + span.skip as u64, span.len)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io("read", &self.path, e)),
+            }
+        }
+        Ok(&pages[span.skip..span.skip + span.len])
+    }
+
+    /// Reads pieces, given by offset and length, up to `depth` at the same time, and hands over
+    /// each with its number as it comes, in any order.
+    pub(crate) fn read_many(
+        &self,
+        pieces: &[(u64, usize)],
+        depth: usize,
+        visit: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let ring = RING.with_borrow_mut(Option::take).unwrap_or_else(Ring::open);
+        let Some(mut ring) = ring else {
+            RING.with_borrow_mut(|place| *place = Some(None));
+            return self.read_each(pieces, visit);
+        };
+        let done = ring.read_many(self, pieces, depth, visit);
+        RING.with_borrow_mut(|place| *place = Some(Some(ring)));
+        done
+    }
+
+    fn read_each(
+        &self,
+        pieces: &[(u64, usize)],
+        visit: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut room = Buffer { bytes: Vec::new() };
+        for (number, &(offset, len)) in pieces.iter().enumerate() {
+            visit(number, self.read_into(Span::of(offset, len), &mut room)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The pages that hold some bytes.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    start: u64,
+    /// Bytes of pages.
+    pages: usize,
+    /// Bytes of the first page that were not asked for.
+    skip: usize,
+    len: usize,
+}
+
+impl Span {
+    fn of(offset: u64, len: usize) -> Span {
+        let skip = (offset % PAGE as u64) as usize;
+        let pages = (skip + len).next_multiple_of(PAGE);
+        Span { start: offset - skip as u64, pages, skip, len }
+    }
+}
+
+/// Memory that begins at a page.
+struct Buffer {
+    bytes: Vec<u8>,
+}
+
+impl Buffer {
+    fn pages(&mut self, len: usize) -> &mut [u8] {
+        if self.bytes.len() < len + PAGE {
+            self.bytes = vec![0; len + PAGE];
+        }
+        let at = self.bytes.as_ptr().align_offset(PAGE);
+        &mut self.bytes[at..at + len]
+    }
+}
+
+struct Ring {
+    ring: IoUring,
+    buffers: Vec<Buffer>,
+    /// Reads that the kernel has and has not answered.
+    under_way: usize,
+}
+
+impl Ring {
+    fn open() -> Option<Ring> {
+        let ring = IoUring::new(ENTRIES).ok()?;
+        let buffers = (0..ENTRIES).map(|_| Buffer { bytes: Vec::new() }).collect();
+        Some(Ring { ring, buffers, under_way: 0 })
+    }
+
+    fn read_many(
+        &mut self,
+        file: &Direct,
+        pieces: &[(u64, usize)],
+        depth: usize,
+        visit: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut free: Vec<usize> = (0..depth.clamp(1, self.buffers.len())).collect();
+        let mut held = vec![(0, Span::default()); free.len()];
+        let (mut next, mut result) = (0, Ok(()));
+        while (next < pieces.len() && result.is_ok()) || self.under_way > 0 {
+            while next < pieces.len() && result.is_ok() {
+                let Some(slot) = free.pop() else { break };
+                let span = Span::of(pieces[next].0, pieces[next].1);
+                held[slot] = (next, span);
+                self.submit(file, span, slot);
+                next += 1;
+            }
+            self.wait().map_err(|e| Error::io("read", &file.path, e))?;
+            while let Some(answer) = self.ring.completion().next() {
+                self.under_way -= 1;
+                let slot = answer.user_data() as usize;
+                free.push(slot);
+                let (number, span) = held[slot];
+                let whole = answer.result() >= (span.skip + span.len) as i32;
+                let room = &mut self.buffers[slot];
+                // A read that was cut short or refused is repeated alone, which tells why.
+                let bytes = if whole {
+                    Ok(&room.pages(span.pages)[span.skip..span.skip + span.len])
+                } else {
+                    file.read_into(span, room)
+                };
+                if result.is_ok() {
+                    result = bytes.and_then(|bytes| visit(number, bytes));
+                }
+            }
+        }
+        result
+    }
+
+    fn submit(&mut self, file: &Direct, span: Span, slot: usize) {
+        let pages = self.buffers[slot].pages(span.pages);
+        let (address, len) = (pages.as_mut_ptr(), pages.len() as u32);
+        let read = opcode::Read::new(types::Fd(file.file.as_raw_fd()), address, len);
+        let read = read.offset(span.start).build().user_data(slot as u64);
+        // SAFETY: the memory belongs to the buffer of this slot, which nobody touches until the
+        // read is answered; and all reads are answered before the ring is given back or dropped
+        // (the loop of `read_many`, and `drop`), as long as `file` and the buffers live.
+        let pushed = unsafe { self.ring.submission().push(&read) };
+        // There are as many entries as slots.
+        debug_assert!(pushed.is_ok());
+        self.under_way += usize::from(pushed.is_ok());
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        loop {
+            match self.ring.submit_and_wait(1) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                done => return done.map(|_| ()),
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // After a panic or a failed wait: the kernel must not write to memory that is freed.
+        while self.under_way > 0 {
+            if self.wait().is_err() {
+                std::mem::take(&mut self.buffers).into_iter().for_each(std::mem::forget);
+                return;
+            }
+            self.under_way -= self.ring.completion().count();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_any_bytes_at_once_and_one_by_one() {
+        let path = std::env::temp_dir().join(format!("firndb-direct-{}", std::process::id()));
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = match Direct::open(&path) {
+            Ok(file) => file,
+            Err(e) => {
+                println!("skipped: {e}");
+                return;
+            }
+        };
+        let pieces: Vec<(u64, usize)> =
+            (0..500).map(|i| (i * 199, [0, 1, 200, 4096, 4097, 243][i as usize % 6])).collect();
+        let expected = |n: usize| &bytes[pieces[n].0 as usize..][..pieces[n].1];
+        for depth in [1, 7, 32, 1000] {
+            let mut seen = vec![false; pieces.len()];
+            let mut visit = |n: usize, read: &[u8]| {
+                assert_eq!(read, expected(n));
+                assert!(!std::mem::replace(&mut seen[n], true));
+                Ok(())
+            };
+            file.read_many(&pieces, depth, &mut visit).unwrap();
+            assert!(seen.iter().all(|&seen| seen));
+        }
+        let mut number = 0;
+        let mut visit = |n: usize, read: &[u8]| {
+            number += usize::from(read == expected(n));
+            Ok(())
+        };
+        file.read_each(&pieces, &mut visit).unwrap();
+        assert_eq!(number, pieces.len());
+        assert_eq!(file.read(99_999, 1).unwrap(), bytes[99_999..]);
+        assert!(file.read(99_999, 2).is_err());
+        assert!(file.read_many(&[(0, 10), (99_999, 2)], 4, &mut |_, _| Ok(())).is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,375 @@
+//! Blocks: a few records whose places follow each other, and how one of them is found.
+//!
+//! ```text
+//! BLOCK    OFFSET  SIZE     FIELD
+//!          0       4        checksum: the low half of the XXH3-64 of all that follows, zeros at
+//!                           the end included, exclusive-or the low half of the block's number
+//!          4       ..       body; zeros to the next block
+//!
+//! BODY     0       4        n records | key width << 24 | value width << 28
+//!          4       4        length of each key, if the key width is 0
+//!          8       4        length of each value, if the value width is 0
+//!          12      n        tags: bits 5..13 of the step of each record's place
+//!          ..      n kw     lengths of keys, key width (0, 1, 2 or 4) bytes each
+//!          ..      n vw     lengths of values, value width bytes each
+//!          ..               key and value of record 0, of record 1, ...
+//!
+//! With a frame a block the body is replaced by
+//!          0       4        bytes of the frame
+//!          4       4        bytes of the body
+//!          8       ..       a zstd frame, without its magic number: the body
+//! ```
+//!
+//! A tag tells records of one block apart: a step is 1/65536 of a slot of about 512 records, so
+//! tags repeat after about 64 records and a search meets a wrong record once in three blocks of 86.
+
+use super::directory::Place;
+use crate::bytes::int::{Encoder, u16_at, u32_at, u64_at};
+use crate::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes before the body.
+pub(crate) const CHECKSUM: usize = 4;
+const HEAD: usize = 12;
+const MAX_RECORDS: usize = (1 << 24) - 1;
+
+/// The tag of a record.
+#[inline(always)]
+pub(crate) fn tag(place: Place) -> u8 {
+    (place.step >> 5) as u8
+}
+
+/// The checksum of a block: of its bytes, and of where it belongs.
+#[inline]
+pub(crate) fn checksum(block: &[u8], number: u64) -> u32 {
+    (xxh3_64(block.get(CHECKSUM..).unwrap_or(&[])) ^ number) as u32
+}
+
+/// `Corrupt` unless the checksum of a block is right.
+#[inline]
+pub(crate) fn check(block: &[u8], number: u64) -> Result<()> {
+    let (expected, got) = (u32_at(block, 0), checksum(block, number));
+    if expected == got && block.len() > CHECKSUM {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "checksum of block {number} ({} bytes) is {got:08x}, expected {expected:08x}",
+        block.len()
+    )))
+}
+
+/// The shape of a body that is being filled: how large it is, and would be with one record more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shape {
+    records: usize,
+    bytes: usize,
+    keys: Lengths,
+    values: Lengths,
+}
+
+/// The shortest and the longest of some strings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lengths {
+    shortest: usize,
+    longest: usize,
+}
+
+impl Lengths {
+    fn with(self, first: bool, len: usize) -> Lengths {
+        let shortest = if first { len } else { self.shortest.min(len) };
+        Lengths { shortest, longest: self.longest.max(len) }
+    }
+
+    /// Bytes that each length takes: none if all are equal.
+    fn width(self) -> usize {
+        match self.longest {
+            len if len == self.shortest => 0,
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            _ => 4,
+        }
+    }
+}
+
+impl Shape {
+    /// The shape of these records.
+    pub(crate) fn of(records: &[Item]) -> Shape {
+        let with = |shape: Shape, item: &Item| shape.with(item.key as usize, item.value as usize);
+        records.iter().fold(Shape::default(), with)
+    }
+
+    /// Bytes of all keys and values.
+    pub(crate) fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// This shape with one record more.
+    #[inline]
+    pub(crate) fn with(self, key: usize, value: usize) -> Shape {
+        let first = self.records == 0;
+        Shape {
+            records: self.records + 1,
+            bytes: self.bytes + key + value,
+            keys: self.keys.with(first, key),
+            values: self.values.with(first, value),
+        }
+    }
+
+    /// Bytes of the whole block.
+    #[inline]
+    pub(crate) fn block_len(self) -> usize {
+        let arrays = self.records * (1 + self.keys.width() + self.values.width());
+        CHECKSUM + HEAD + arrays + self.bytes
+    }
+
+    /// `InvalidArgument` if a block cannot hold so many records.
+    pub(crate) fn check(self) -> Result<()> {
+        if self.records <= MAX_RECORDS {
+            return Ok(());
+        }
+        Err(Error::invalid("more than 16,777,215 keys share one place: these keys are not data"))
+    }
+}
+
+/// A record on its way into a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    pub(crate) place: Place,
+    /// Length of the key.
+    pub(crate) key: u32,
+    /// Length of the value.
+    pub(crate) value: u32,
+}
+
+/// Appends the body of records of this shape; `bytes` are their keys and values.
+pub(crate) fn encode_body(shape: Shape, records: &[Item], bytes: &[u8], out: &mut Vec<u8>) {
+    let (kw, vw) = (shape.keys.width(), shape.values.width());
+    let mut body = Encoder(std::mem::take(out));
+    body.u32((shape.records | kw << 24 | vw << 28) as u32);
+    body.u32(if kw == 0 { shape.keys.longest as u32 } else { 0 });
+    body.u32(if vw == 0 { shape.values.longest as u32 } else { 0 });
+    body.0.extend(records.iter().map(|record| tag(record.place)));
+    lengths(&mut body, kw, records.iter().map(|record| record.key));
+    lengths(&mut body, vw, records.iter().map(|record| record.value));
+    body.0.extend_from_slice(bytes);
+    *out = body.0;
+}
+
+fn lengths(body: &mut Encoder, width: usize, lengths: impl Iterator<Item = u32>) {
+    match width {
+        0 => {}
+        1 => body.0.extend(lengths.map(|len| len as u8)),
+        2 => lengths.for_each(|len| body.u16(len as u16)),
+        _ => lengths.for_each(|len| body.u32(len)),
+    }
+}
+
+/// A body, its shape checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Body<'a> {
+    bytes: &'a [u8],
+    records: usize,
+    keys: Column,
+    values: Column,
+    /// Where the first record begins.
+    first: usize,
+}
+
+/// Lengths of keys or of values.
+#[derive(Clone, Copy)]
+struct Column {
+    width: usize,
+    /// The one length, if the width is 0; else where the lengths begin.
+    at: usize,
+}
+
+impl Column {
+    #[inline(always)]
+    fn get(self, bytes: &[u8], i: usize) -> usize {
+        match self.width {
+            0 => self.at,
+            1 => usize::from(bytes.get(self.at + i).copied().unwrap_or(0)),
+            2 => usize::from(u16_at(bytes, self.at + 2 * i)),
+            _ => u32_at(bytes, self.at + 4 * i) as usize,
+        }
+    }
+
+    /// Sum of the first `n`.
+    #[inline(always)]
+    fn sum(self, bytes: &[u8], n: usize) -> usize {
+        match self.width {
+            0 => self.at.saturating_mul(n),
+            1 => {
+                let lengths = bytes.get(self.at..self.at + n).unwrap_or(&[]);
+                lengths.iter().map(|&len| u32::from(len)).sum::<u32>() as usize
+            }
+            _ => (0..n).map(|i| self.get(bytes, i)).sum(),
+        }
+    }
+}
+
+impl<'a> Body<'a> {
+    #[inline]
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Body<'a>> {
+        let head = u32_at(bytes, 0) as usize;
+        let (records, kw, vw) = (head & MAX_RECORDS, head >> 24 & 15, head >> 28);
+        let known = |width: usize| width < 5 && width != 3;
+        let first = HEAD + records * (1 + kw + vw);
+        if !known(kw) || !known(vw) || first > bytes.len() {
+            return Err(Error::corrupt(format!(
+                "a block of {} bytes with {records} records and lengths of {kw} and {vw} bytes",
+                bytes.len()
+            )));
+        }
+        let keys = HEAD + records;
+        let column = |width: usize, head: usize, at: usize| Column {
+            width,
+            at: if width == 0 { u32_at(bytes, head) as usize } else { at },
+        };
+        let (keys, values) = (column(kw, 4, keys), column(vw, 8, keys + records * kw));
+        Ok(Body { bytes, records, keys, values, first })
+    }
+
+    /// Number of records.
+    pub(crate) fn len(&self) -> usize {
+        self.records
+    }
+
+    /// The stored value of a key.
+    #[inline]
+    pub(crate) fn find(&self, place: Place, key: &[u8]) -> Result<Option<&'a [u8]>> {
+        let pattern = u64::from(tag(place)) * LOW;
+        let mut at = 0;
+        while at < self.records {
+            let word = self.tags(at);
+            // The highest bit of each byte that is equal to the tag, and of some above such a one:
+            // candidates, all of which are compared.
+            let differs = word ^ pattern;
+            let mut equal = differs.wrapping_sub(LOW) & !differs & HIGH;
+            while equal != 0 {
+                let i = at + (equal.trailing_zeros() / 8) as usize;
+                if i < self.records && self.keys.get(self.bytes, i) == key.len() {
+                    let (found, value) = self.record(i)?;
+                    if found == key {
+                        return Ok(Some(value));
+                    }
+                }
+                equal &= equal - 1;
+            }
+            at += 8;
+        }
+        Ok(None)
+    }
+
+    /// Where in the body the first record begins that may be the one of a key of this length.
+    #[inline]
+    pub(crate) fn candidate(&self, place: Place, key: usize) -> Option<usize> {
+        let tags = self.bytes.get(HEAD..HEAD + self.records)?;
+        let tag = tag(place);
+        let i = tags.iter().position(|&other| other == tag)?;
+        let i = if self.keys.get(self.bytes, i) == key { i } else { return None };
+        let before = self.keys.sum(self.bytes, i).saturating_add(self.values.sum(self.bytes, i));
+        Some(self.first.saturating_add(before))
+    }
+
+    /// Eight tags; what is behind the last byte of the body reads as zeros.
+    #[inline(always)]
+    fn tags(&self, at: usize) -> u64 {
+        if HEAD + at + 8 <= self.bytes.len() {
+            return u64_at(self.bytes, HEAD + at);
+        }
+        let rest = self.bytes.get(HEAD + at..).unwrap_or(&[]);
+        rest.iter().rev().fold(0, |word, &tag| word << 8 | u64::from(tag))
+    }
+
+    /// Key and stored value of record `i`.
+    #[inline]
+    pub(crate) fn record(&self, i: usize) -> Result<(&'a [u8], &'a [u8])> {
+        let before = self.keys.sum(self.bytes, i).saturating_add(self.values.sum(self.bytes, i));
+        self.record_at(i, self.first.saturating_add(before)).map(|(key, value, _)| (key, value))
+    }
+
+    #[inline]
+    fn record_at(&self, i: usize, at: usize) -> Result<(&'a [u8], &'a [u8], usize)> {
+        let middle = at.saturating_add(self.keys.get(self.bytes, i));
+        let end = middle.saturating_add(self.values.get(self.bytes, i));
+        match (self.bytes.get(at..middle), self.bytes.get(middle..end)) {
+            (Some(key), Some(value)) => Ok((key, value, end)),
+            _ => Err(Error::corrupt(format!("record {i} of a block ends after the block"))),
+        }
+    }
+
+    /// Every record in order, then where the last one ends.
+    pub(crate) fn each(
+        &self,
+        mut visit: impl FnMut(&'a [u8], &'a [u8]) -> Result<()>,
+    ) -> Result<usize> {
+        let mut at = self.first;
+        for i in 0..self.records {
+            let (key, value, end) = self.record_at(i, at)?;
+            visit(key, value)?;
+            at = end;
+        }
+        Ok(at)
+    }
+
+    /// The tag that is stored for record `i`.
+    pub(crate) fn tag(&self, i: usize) -> u8 {
+        self.bytes.get(HEAD + i).copied().unwrap_or(0)
+    }
+}
+
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(records: &[(u16, &[u8], &[u8])]) -> Vec<u8> {
+        let (mut items, mut bytes, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        for &(step, key, value) in records {
+            let (place, key_len) = (Place { slot: 0, step }, key.len() as u32);
+            items.push(Item { place, key: key_len, value: value.len() as u32 });
+            bytes.extend_from_slice(&[key, value].concat());
+        }
+        let shape = Shape::of(&items);
+        encode_body(shape, &items, &bytes, &mut out);
+        assert_eq!(out.len() + CHECKSUM, shape.block_len());
+        out
+    }
+
+    #[test]
+    fn the_bytes_of_a_body() {
+        let bytes = body(&[(0x20, b"ab", b"x"), (0x45, b"cd", b"")]);
+        #[rustfmt::skip]
+        assert_eq!(bytes, [
+            2, 0, 0, 0x10,  // two records; keys of one length; values with lengths of a byte
+            2, 0, 0, 0,     // keys have two bytes
+            0, 0, 0, 0,
+            1, 2,           // tags
+            1, 0,           // lengths of values
+            b'a', b'b', b'x', b'c', b'd',
+        ]);
+    }
+
+    #[test]
+    fn finds_every_record_and_no_other() {
+        for widths in [[3, 3], [3, 200], [300, 3], [3, 70_000]] {
+            let values: Vec<Vec<u8>> =
+                (0..40).map(|i| vec![i as u8; widths[i % 2] + i % 3]).collect();
+            let keys: Vec<Vec<u8>> = (0..40).map(|i| format!("key {i}").into_bytes()).collect();
+            let records: Vec<(u16, &[u8], &[u8])> =
+                (0..40).map(|i| (i as u16 * 29, &keys[i][..], &values[i][..])).collect();
+            let bytes = body(&records);
+            let body = Body::parse(&bytes).unwrap();
+            for (i, &(step, key, value)) in records.iter().enumerate() {
+                let place = Place { slot: 0, step };
+                assert_eq!(body.find(place, key).unwrap(), Some(value));
+                assert_eq!(body.find(place, b"key").unwrap(), None);
+                assert_eq!(body.record(i).unwrap(), (key, value));
+            }
+            assert_eq!(body.each(|_, _| Ok(())).unwrap(), bytes.len());
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The directory: from the hash of a key to the one block that can hold it.
+//!
+//! Hashes are spread evenly, so the hash, scaled to the number of *slots* (one for about 512
+//! records), says nearly where a record stands; the directory corrects it. It keeps for each slot
+//! how many blocks begin before it, and for each block the next 16 bits of the scaled hash of its
+//! first record, its *step*. Slot and step together are a record's *place*; a block never begins in
+//! the middle of the records of one place, so the last block that begins at the place of a key or
+//! before is the only one that can hold it. This is the idea of PaCHash (Kurpicz, Lehmann, Sanders,
+//! ESA 2023: blocks found through their first bins, kept in a few bits a block) with bins so fine
+//! that a key never has two candidates.
+//!
+//! ```text
+//! OFFSET         SIZE  FIELD
+//! 0              8     before slot 0: blocks that begin before it (0)
+//! 8 s            8     before slot s
+//! 8 slots        8     number of blocks
+//! 8 (slots + 1)  2     step of block 0, then of block 1 ...
+//! ```
+//! That is 16 bits a block and 1/8 bit a record: about 27 bits a block of 4 KiB of 45-byte records.
+
+use crate::bytes::int::{Encoder, u16_at, u64_at};
+use crate::{Error, Result};
+
+/// Records to a slot, on average.
+const RECORDS_PER_SLOT: u64 = 512;
+
+/// Where a hash falls: the slot, and the step within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) slot: u64,
+    pub(crate) step: u16,
+}
+
+/// Slots for a table of about this many records.
+pub(crate) fn slots_for(records: u64) -> u64 {
+    records.div_ceil(RECORDS_PER_SLOT).max(1)
+}
+
+/// The place of a hash.
+#[inline(always)]
+pub(crate) fn place(hash: u64, slots: u64) -> Place {
+    let scaled = u128::from(hash) * u128::from(slots);
+    Place { slot: (scaled >> 64) as u64, step: (scaled >> 48) as u16 }
+}
+
+/// Collects the first places of blocks, in order.
+pub(crate) struct DirectoryWriter {
+    slots: u64,
+    before: Vec<u64>,
+    steps: Vec<u16>,
+}
+
+impl DirectoryWriter {
+    pub(crate) fn new(slots: u64) -> DirectoryWriter {
+        DirectoryWriter { slots, before: Vec::new(), steps: Vec::new() }
+    }
+
+    /// The next block begins with a record of this place.
+    pub(crate) fn push(&mut self, first: Place) {
+        let blocks = self.steps.len() as u64;
+        self.before.resize(first.slot as usize + 1, blocks);
+        self.steps.push(first.step);
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let blocks = self.steps.len() as u64;
+        self.before.resize(self.slots as usize + 1, blocks);
+        let mut out = Encoder(Vec::with_capacity(8 * self.before.len() + 2 * self.steps.len()));
+        self.before.iter().for_each(|&n| out.u64(n));
+        self.steps.iter().for_each(|&step| out.u16(step));
+        out.0
+    }
+}
+
+/// A directory in memory.
+pub(crate) struct Directory {
+    bytes: Box<[u8]>,
+    slots: u64,
+    steps: usize,
+}
+
+/// The block that can hold a key, and about where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) block: u64,
+    /// Position within the block in 1/256ths, if it can be told from the steps around.
+    pub(crate) about: u8,
+}
+
+impl Directory {
+    pub(crate) fn new(bytes: &[u8], slots: u64, blocks: u64) -> Result<Directory> {
+        let steps = slots.checked_add(1).and_then(|n| n.checked_mul(8));
+        let len = steps.and_then(|at| at.checked_add(blocks.checked_mul(2)?));
+        if len != Some(bytes.len() as u64) {
+            return Err(Error::corrupt(format!(
+                "a directory of {slots} slots and {blocks} blocks does not have {} bytes",
+                bytes.len()
+            )));
+        }
+        let steps = steps.unwrap_or(0) as usize;
+        let directory = Directory { bytes: bytes.into(), slots, steps };
+        let mut last = 0;
+        for slot in 0..=slots {
+            let before = directory.before(slot);
+            if before < last || before > blocks {
+                return Err(Error::corrupt(format!("slot {slot} of the directory is impossible")));
+            }
+            last = before;
+        }
+        if directory.before(0) != 0 || last != blocks {
+            return Err(Error::corrupt("the ends of the directory are impossible"));
+        }
+        Ok(directory)
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline(always)]
+    fn before(&self, slot: u64) -> u64 {
+        u64_at(&self.bytes, 8 * slot as usize)
+    }
+
+    #[inline(always)]
+    fn step(&self, block: u64) -> u16 {
+        u16_at(&self.bytes, self.steps + 2 * block as usize)
+    }
+
+    /// The block that can hold a key of this place: the last that begins there or before. `None` if
+    /// all begin after it.
+    #[inline(always)]
+    pub(crate) fn find(&self, place: Place) -> Option<Found> {
+        let first = self.before(place.slot);
+        let end = self.before(place.slot + 1);
+        let begun = self.begun(first, end, place.step);
+        let block = begun.checked_sub(1)?;
+        // Without a neighbour in the slot the share of the block is unknown: the middle.
+        if block < first || begun >= end {
+            return Some(Found { block, about: 128 });
+        }
+        let (from, to) = (u32::from(self.step(block)), u32::from(self.step(begun)));
+        let share =
+            (u32::from(place.step).saturating_sub(from) << 8) / to.saturating_sub(from).max(1);
+        Some(Found { block, about: share.min(255) as u8 })
+    }
+
+    /// The first of the blocks `first..end` of a slot that begins after `step`.
+    #[inline(always)]
+    fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
+        let (mut low, mut high) = (first, end);
+        while high - low > 8 {
+            let middle = (low + high) / 2;
+            if self.step(middle) <= step { low = middle } else { high = middle }
+        }
+        while low < high && self.step(low) <= step {
+            low += 1;
+        }
+        low
+    }
+
+    /// `Corrupt` unless every block begins after the one before it.
+    pub(crate) fn verify(&self) -> Result<()> {
+        for slot in 0..self.slots {
+            let blocks = self.before(slot)..self.before(slot + 1);
+            if let Some(bad) = blocks.clone().skip(1).find(|&b| self.step(b) <= self.step(b - 1)) {
+                return Err(Error::corrupt(format!("step {bad} of the directory is out of order")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The place at which a block begins.
+    pub(crate) fn first(&self, block: u64) -> Place {
+        let (mut low, mut high) = (0, self.slots);
+        while low + 1 < high {
+            let middle = (low + high) / 2;
+            if self.before(middle) <= block { low = middle } else { high = middle }
+        }
+        Place { slot: low, step: self.step(block) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_scaled_hash() {
+        assert_eq!(place(0, 7), Place { slot: 0, step: 0 });
+        assert_eq!(place(u64::MAX, 7), Place { slot: 6, step: u16::MAX });
+        assert_eq!(place(1 << 63, 3), Place { slot: 1, step: 0x8000 });
+    }
+
+    #[test]
+    fn finds_the_last_block_that_begins_before() {
+        let firsts = [(0, 5), (0, 9), (2, 1), (2, 2), (2, 700), (3, 0), (9, 9)];
+        let firsts = firsts.map(|(slot, step)| Place { slot, step });
+        let mut writer = DirectoryWriter::new(12);
+        firsts.iter().for_each(|&first| writer.push(first));
+        let bytes = writer.finish();
+        let directory = Directory::new(&bytes, 12, firsts.len() as u64).unwrap();
+        directory.verify().unwrap();
+        for slot in 0..12 {
+            for step in (0..1000).chain([65535]) {
+                let place = Place { slot, step };
+                let expected = firsts.iter().rposition(|&first| first <= place);
+                let found = directory.find(place).map(|found| found.block as usize);
+                assert_eq!(found, expected, "{place:?}");
+            }
+        }
+        for (block, &first) in firsts.iter().enumerate() {
+            assert_eq!(directory.first(block as u64), first);
+        }
+        assert!(Directory::new(&bytes, 11, 7).is_err());
+        assert!(Directory::new(&bytes[1..], 12, 7).is_err());
+    }
+}

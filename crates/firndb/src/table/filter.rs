@@ -1,0 +1,200 @@
+//! A filter over the hashes of the keys: binary fuse filters (Graf and Lemire, "Binary Fuse
+//! Filters", 2022), one for each equal part of the range of hashes, so that building one needs
+//! little memory.
+//!
+//! ```text
+//! OFFSET  SIZE  FIELD
+//! 0       8     parts, a power of two: a hash belongs to the part that its first bits number
+//! 8       8     bytes of the fingerprints of all parts
+//! 16      ..    fingerprints of part 0, of part 1, ...: 8 or 16 bits each
+//! end     32    for each part
+//!               0   8  seed
+//!               8   8  where its fingerprints begin, counted from byte 16
+//!               16  8  number of its fingerprints; 0: the part has no keys
+//!               24  4  segment length L, a power of two
+//!               28  4  length of all first segments C
+//! ```
+//!
+//! A key with hash h may be there if, with x = murmur3_mix64(h + seed) and f = x ^ x >> 32, the low
+//! bits of f are the exclusive-or of three fingerprints: number a = x C / 2^64,
+//! a + L ^ (x >> 18 & L - 1), and a + 2 L ^ (x & L - 1).
+
+use super::format::filter_bits;
+use super::options::Filter;
+use super::partitions::Spool;
+use crate::bytes::frozen::FrozenWriter;
+use crate::bytes::int::{Encoder, u16_at, u32_at, u64_at};
+use crate::{Error, Result};
+use xorf::{BinaryFuse8, BinaryFuse16};
+
+const HEAD: usize = 16;
+const ENTRY: usize = 32;
+/// Most keys of a part, on average.
+const PART: u64 = 1 << 21;
+
+/// Parts for a table of this many records.
+fn parts_for(records: u64) -> u64 {
+    records.div_ceil(PART).max(1).next_power_of_two()
+}
+
+#[inline(always)]
+fn part_of(hash: u64, parts: u64) -> u64 {
+    ((u128::from(hash) * u128::from(parts)) >> 64) as u64
+}
+
+/// Collects hashes in ascending order and makes the filters of the parts as they are complete.
+pub(crate) struct FilterWriter {
+    filter: Filter,
+    parts: u64,
+    part: u64,
+    hashes: Vec<u64>,
+    entries: Encoder,
+    fingerprints: Spool,
+}
+
+impl FilterWriter {
+    pub(crate) fn new(filter: Filter, records: u64, fingerprints: Spool) -> FilterWriter {
+        let parts = parts_for(records);
+        let (hashes, entries) = (Vec::new(), Encoder::default());
+        FilterWriter { filter, parts, part: 0, hashes, entries, fingerprints }
+    }
+
+    pub(crate) fn push(&mut self, hash: u64) -> Result<()> {
+        if self.filter == Filter::None || self.hashes.last() == Some(&hash) {
+            return Ok(());
+        }
+        while part_of(hash, self.parts) != self.part {
+            self.end_part()?;
+        }
+        self.hashes.push(hash);
+        Ok(())
+    }
+
+    fn end_part(&mut self) -> Result<()> {
+        let hashes = std::mem::take(&mut self.hashes);
+        let at = self.fingerprints.len();
+        let (descriptor, number) = if hashes.is_empty() {
+            (None, 0)
+        } else if self.filter == Filter::Bits8 {
+            let made = BinaryFuse8::try_from(&hashes).map_err(failed)?;
+            self.fingerprints.push(&made.fingerprints)?;
+            (Some(made.descriptor), made.fingerprints.len())
+        } else {
+            let made = BinaryFuse16::try_from(&hashes).map_err(failed)?;
+            let mut bytes = Encoder(Vec::with_capacity(2 * made.fingerprints.len()));
+            made.fingerprints.iter().for_each(|&f| bytes.u16(f));
+            self.fingerprints.push(&bytes.0)?;
+            (Some(made.descriptor), made.fingerprints.len())
+        };
+        self.entries.u64(descriptor.as_ref().map_or(0, |d| d.seed));
+        self.entries.u64(at);
+        self.entries.u64(number as u64);
+        self.entries.u32(descriptor.as_ref().map_or(0, |d| d.segment_length));
+        self.entries.u32(descriptor.as_ref().map_or(0, |d| d.segment_count_length));
+        self.part += 1;
+        self.hashes = hashes;
+        self.hashes.clear();
+        Ok(())
+    }
+
+    /// Writes the section, if there is a filter.
+    pub(crate) fn finish(mut self, out: &mut FrozenWriter, id: u32) -> Result<()> {
+        if self.filter == Filter::None {
+            return Ok(());
+        }
+        while self.part < self.parts {
+            self.end_part()?;
+        }
+        let mut head = Encoder::default();
+        head.u64(self.parts);
+        head.u64(self.fingerprints.len());
+        out.begin(id, false)?;
+        out.write(&head.0)?;
+        self.fingerprints.each(|bytes| out.write(bytes))?;
+        out.write(&self.entries.0)?;
+        out.end();
+        Ok(())
+    }
+}
+
+fn failed(why: &str) -> Error {
+    Error::invalid(format!("a filter cannot be made of these keys: {why}"))
+}
+
+/// A filter, its shape checked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilterShape {
+    parts: u64,
+    fingerprints: usize,
+    bits: u8,
+}
+
+impl FilterShape {
+    pub(crate) fn parse(bytes: &[u8], filter: Filter) -> Result<FilterShape> {
+        let bits = filter_bits(filter);
+        let (parts, fingerprints) = (u64_at(bytes, 0), u64_at(bytes, 8));
+        let len = parts.checked_mul(ENTRY as u64).and_then(|n| n.checked_add(fingerprints));
+        let len = len.and_then(|n| n.checked_add(HEAD as u64));
+        if !parts.is_power_of_two() || len != Some(bytes.len() as u64) {
+            return Err(Error::corrupt(format!(
+                "a filter of {parts} parts and {fingerprints} bytes does not have {} bytes",
+                bytes.len()
+            )));
+        }
+        let shape = FilterShape { parts, fingerprints: fingerprints as usize, bits };
+        (0..parts as usize).try_for_each(|part| shape.check_part(bytes, part))?;
+        Ok(shape)
+    }
+
+    fn check_part(&self, bytes: &[u8], part: usize) -> Result<()> {
+        let at = self.entry(part);
+        let (start, number) = (u64_at(bytes, at + 8), u64_at(bytes, at + 16));
+        let (segment, count) = (u32_at(bytes, at + 24), u32_at(bytes, at + 28));
+        let width = u64::from(self.bits / 8);
+        let end = number.checked_mul(width).and_then(|n| n.checked_add(start));
+        let inside = end.is_some_and(|end| end <= self.fingerprints as u64);
+        let whole = u64::from(count) + 2 * u64::from(segment) == number;
+        if !inside || (number > 0 && (!segment.is_power_of_two() || !whole)) {
+            return Err(Error::corrupt(format!("part {part} of the filter is impossible")));
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn entry(&self, part: usize) -> usize {
+        HEAD + self.fingerprints + ENTRY * part
+    }
+
+    /// Whether a key of this hash may be there.
+    #[inline(always)]
+    pub(crate) fn contains(&self, bytes: &[u8], hash: u64) -> bool {
+        let at = self.entry(part_of(hash, self.parts) as usize);
+        let (segment, count) = (u32_at(bytes, at + 24), u32_at(bytes, at + 28));
+        if segment == 0 {
+            return false;
+        }
+        let mixed = murmur3_mix64(hash.wrapping_add(u64_at(bytes, at)));
+        let first = ((u128::from(mixed) * u128::from(count)) >> 64) as u32;
+        let mask = segment - 1;
+        let second = first.wrapping_add(segment) ^ ((mixed >> 18) as u32 & mask);
+        let third = first.wrapping_add(segment).wrapping_add(segment) ^ (mixed as u32 & mask);
+        let base = HEAD + u64_at(bytes, at + 8) as usize;
+        let print = mixed ^ mixed >> 32;
+        if self.bits == 8 {
+            let get = |i: u32| bytes.get(base + i as usize).copied().unwrap_or(0);
+            return print as u8 == get(first) ^ get(second) ^ get(third);
+        }
+        let get = |i: u32| u16_at(bytes, base + 2 * i as usize);
+        print as u16 == get(first) ^ get(second) ^ get(third)
+    }
+}
+
+/// The finaliser of MurmurHash3 (Appleby, public domain).
+#[inline(always)]
+fn murmur3_mix64(mut x: u64) -> u64 {
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ x >> 33
+}

@@ -1,0 +1,66 @@
+//! What `inspect` shows of a table.
+
+use super::format::section;
+use super::options::{Access, Compression, Filter};
+use super::reader::Table;
+use crate::Result;
+use crate::inspect::{InspectedSection, Inspection};
+use std::path::Path;
+
+/// Fills in what is special to a table.
+pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
+    let table = Table::open(path, Access::Map)?;
+    let stats = table.stats();
+    let mut fact = |name: &str, value: String| seen.facts.push((name.to_string(), value));
+    fact("records", stats.records.to_string());
+    fact("blocks", stats.blocks.to_string());
+    fact("block size", stats.block_size.to_string());
+    fact(
+        "blocks begin at",
+        if stats.paged { "pages" } else { "multiples of 16 bytes" }.to_string(),
+    );
+    fact("longest block", stats.longest_block.to_string());
+    fact("bytes of keys", stats.key_bytes.to_string());
+    fact("bytes of values", stats.value_bytes.to_string());
+    fact("longest key", stats.longest_key.to_string());
+    fact("longest value", stats.longest_value.to_string());
+    fact(
+        "compression",
+        match stats.compression {
+            Compression::None => "none".to_string(),
+            Compression::Records { level } => format!("zstd level {level}, a frame a record"),
+            Compression::Blocks { level } => format!("zstd level {level}, a frame a block"),
+        },
+    );
+    fact(
+        "filter",
+        match stats.filter {
+            Filter::None => "none".to_string(),
+            Filter::Bits8 => "8 bits a key".to_string(),
+            Filter::Bits16 => "16 bits a key".to_string(),
+        },
+    );
+    fact("memory when open", stats.memory.to_string());
+    fact("bytes of metadata", table.metadata()?.len().to_string());
+    fact("value schema", table.value_schema()?.to_string());
+    for i in 0..table.file.entries() {
+        let entry = table.file.entry(i);
+        let name = name_of(entry.id).to_string();
+        seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+    }
+    Ok(())
+}
+
+fn name_of(id: u32) -> &'static str {
+    match id {
+        section::META => "meta",
+        section::BLOCKS => "blocks",
+        section::DIRECTORY => "directory",
+        section::STARTS => "starts",
+        section::FILTER => "filter",
+        section::DICTIONARY => "dictionary",
+        section::METADATA => "metadata",
+        section::VALUE_SCHEMA => "value schema",
+        _ => "unknown",
+    }
+}

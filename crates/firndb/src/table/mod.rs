@@ -1,0 +1,48 @@
+//! Table: a static key-value store. Built once from records in any order, then served with one read
+//! a get; a newer table takes its place by taking its name.
+//!
+//! Records stand in the order of the hashes of their keys, in blocks of about 4 KiB. A directory of
+//! a few bits a block, always in memory, says which one block can hold a key; a few tags in the
+//! block say which record. No index of keys is kept anywhere.
+//!
+//! # Build path
+//! 1. `TableBuilder::add` hashes the key and appends the record to one of 1,024 partitions
+//!    (`Partitions::push`); when memory is full, all of them go to a temporary file.
+//! 2. `TableBuilder::finish` trains the dictionary, if values are compressed (`train`).
+//! 3. `sort_every`, in a few threads: a partition is gathered, sorted, freed of duplicates (`sort`)
+//!    and its values are packed (`Sorted::pack`).
+//! 4. `BlockWriter::push` fills blocks in order; `encode_body` makes their bytes,
+//!    `DirectoryWriter::push` notes where each begins, `FilterWriter::push` collects hashes.
+//! 5. `write_rest` adds the small sections, and `disk::publish` gives the file its name.
+//!
+//! # Read path
+//! 1. `Table::locate`: hash -> filter, if there is one -> `directory::place` -> `Directory::find`:
+//!    the block, without touching it.
+//! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
+//! 3. `Body::find`: tags, then keys -> the stored value.
+//! 4. `Unpacker::unpack`, if values are compressed.
+//! 5. `Table::get_many` does each step for many keys before the next.
+
+mod options;
+mod format;
+mod directory;
+mod block;
+mod compress;
+mod partitions;
+mod sort;
+mod filter;
+mod pack;
+mod builder;
+mod reader;
+mod many;
+mod iter;
+mod verify;
+pub(crate) mod internal;
+#[cfg(test)]
+mod tests;
+
+pub use builder::{BuildReport, TableBuilder};
+pub use format::{MAX_KEY, MAX_VALUE};
+pub use iter::Iter;
+pub use options::{Access, BuildOptions, Compression, Duplicates, Filter, Progress};
+pub use reader::{Table, TableStats};

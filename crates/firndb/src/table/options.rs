@@ -1,0 +1,112 @@
+//! What a caller can choose when a table is built and when it is opened.
+
+use std::path::PathBuf;
+
+/// How values are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are.
+    #[default]
+    None,
+    /// Each value is a zstd frame of its own, under a dictionary trained on a sample of the values:
+    /// a get decompresses one value.
+    Records {
+        /// zstd level, 1 to 19.
+        level: i32,
+    },
+    /// The records of a block are one zstd frame, under a dictionary: smaller, but a get
+    /// decompresses a whole block.
+    Blocks {
+        /// zstd level, 1 to 19.
+        level: i32,
+    },
+}
+
+/// What happens when a key is added twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The build fails and names the key and both places.
+    #[default]
+    Error,
+    /// The record of the lowest place stays.
+    First,
+    /// The record of the highest place stays.
+    Last,
+}
+
+/// A filter that answers for most absent keys without reading a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Filter {
+    /// None: an absent key costs one block.
+    #[default]
+    None,
+    /// About 9.1 bits a key; 1 absent key in 256 passes.
+    Bits8,
+    /// About 18.2 bits a key; 1 absent key in 65,536 passes.
+    Bits16,
+}
+
+/// Choices of a build.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// Bytes of a block: a multiple of 4096, up to 1 MiB. With [`Compression::Blocks`] the bytes
+    /// before compression.
+    pub block_size: usize,
+    /// How values are stored.
+    pub compression: Compression,
+    /// Whether a filter is added.
+    pub filter: Filter,
+    /// What happens when a key is added twice.
+    pub duplicates: Duplicates,
+    /// Bytes of memory for records on their way; what is more goes to a temporary file. At least
+    /// 16 MiB. The process takes up to 1.2 times as much, plus 100 MiB.
+    pub memory: usize,
+    /// Where that temporary file is made; beside the table if `None`.
+    pub temporary: Option<PathBuf>,
+    /// Threads that sort and compress.
+    pub threads: usize,
+    /// Bytes of the user, kept in the file.
+    pub metadata: Vec<u8>,
+    /// How values are to be read (the text of an Avro schema, say), kept in the file.
+    pub value_schema: String,
+}
+
+impl Default for BuildOptions {
+    fn default() -> BuildOptions {
+        BuildOptions {
+            block_size: 4096,
+            compression: Compression::None,
+            filter: Filter::None,
+            duplicates: Duplicates::Error,
+            memory: 1 << 30,
+            temporary: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            metadata: Vec::new(),
+            value_schema: String::new(),
+        }
+    }
+}
+
+/// How far the end of a build has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Records written.
+    pub done: u64,
+    /// Records to write.
+    pub total: u64,
+}
+
+/// How blocks are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// From a map of the file; the page cache is the cache. A block's checksum is checked when it
+    /// is first touched.
+    #[default]
+    Map,
+    /// By reads through the page cache, each checked.
+    Buffered,
+    /// By reads past the page cache (`O_DIRECT`), each checked.
+    Direct,
+    /// From a copy in memory, in huge pages where the system has them; checked when opened.
+    Resident,
+}

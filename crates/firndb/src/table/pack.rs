@@ -1,0 +1,143 @@
+//! Fills blocks with records in order and writes them, with the directory that finds them.
+
+use super::block::{CHECKSUM, Item, Shape, checksum, encode_body};
+use super::compress::Packer;
+use super::directory::{DirectoryWriter, place};
+use super::format::{GRAIN, PAGE};
+use super::sort::Ready;
+use crate::Result;
+use crate::bytes::frozen::FrozenWriter;
+use crate::bytes::int::{Encoder, put_u32};
+
+/// How blocks are made.
+pub(crate) struct Form {
+    pub(crate) block_size: usize,
+    pub(crate) slots: u64,
+    /// Blocks begin at pages.
+    pub(crate) paged: bool,
+    /// Makes a frame of each block.
+    pub(crate) packer: Option<Packer>,
+}
+
+/// Takes records in order and writes blocks.
+pub(crate) struct BlockWriter {
+    form: Form,
+    shape: Shape,
+    items: Vec<Item>,
+    /// Keys and values of the items.
+    bytes: Vec<u8>,
+    block: Vec<u8>,
+    directory: DirectoryWriter,
+    blocks: u64,
+    written: u64,
+    longest: u64,
+    /// Where each block begins, in grains; empty as long as all blocks have the block size.
+    starts: Vec<u64>,
+}
+
+/// What the blocks turned out to be.
+pub(crate) struct Blocks {
+    pub(crate) blocks: u64,
+    pub(crate) longest: u64,
+    pub(crate) directory: Vec<u8>,
+    /// Where each block begins and the last one ends, in grains, if their lengths differ.
+    pub(crate) starts: Option<Vec<u64>>,
+}
+
+impl BlockWriter {
+    pub(crate) fn new(form: Form) -> BlockWriter {
+        let directory = DirectoryWriter::new(form.slots);
+        BlockWriter {
+            form,
+            shape: Shape::default(),
+            items: Vec::new(),
+            bytes: Vec::new(),
+            block: Vec::new(),
+            directory,
+            blocks: 0,
+            written: 0,
+            longest: 0,
+            starts: Vec::new(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, out: &mut FrozenWriter, record: Ready) -> Result<()> {
+        let place = place(record.hash, self.form.slots);
+        let item = Item { place, key: record.key.len() as u32, value: record.value.len() as u32 };
+        let mut next = self.shape.with(record.key.len(), record.value.len());
+        if next.block_len() > self.form.block_size && !self.items.is_empty() {
+            // Records of one place stay together: then the place names the block.
+            let first = self.items.iter().rposition(|other| other.place != place);
+            if let Some(last) = first {
+                self.write(out, last + 1)?;
+                next = self.shape.with(record.key.len(), record.value.len());
+            }
+        }
+        next.check()?;
+        self.shape = next;
+        self.items.push(item);
+        self.bytes.extend_from_slice(record.key);
+        self.bytes.extend_from_slice(record.value);
+        Ok(())
+    }
+
+    /// Writes the first `n` of the records that wait as a block.
+    fn write(&mut self, out: &mut FrozenWriter, n: usize) -> Result<()> {
+        let rest = self.items.split_off(n);
+        let shape = Shape::of(&self.items);
+        let mut block = std::mem::take(&mut self.block);
+        block.clear();
+        block.resize(CHECKSUM, 0);
+        encode_body(shape, &self.items, &self.bytes[..shape.bytes()], &mut block);
+        self.directory.push(self.items[0].place);
+        if let Some(packer) = &mut self.form.packer {
+            let mut frame = Vec::with_capacity(block.len() / 2);
+            packer.pack(&block[CHECKSUM..], &mut frame)?;
+            let mut framed = Encoder(vec![0; CHECKSUM]);
+            framed.u32(frame.len() as u32);
+            framed.u32((block.len() - CHECKSUM) as u32);
+            framed.0.extend_from_slice(&frame);
+            block = framed.0;
+        }
+        let unit = match (self.form.paged, block.len() > self.form.block_size) {
+            (true, false) => self.form.block_size,
+            (true, true) => PAGE,
+            (false, _) => GRAIN,
+        };
+        block.resize(block.len().next_multiple_of(unit), 0);
+        let sum = checksum(&block, self.blocks);
+        put_u32(&mut block, 0, sum);
+        out.write(&block)?;
+        self.count(block.len());
+        self.block = block;
+        self.bytes.drain(..shape.bytes());
+        self.shape = Shape::of(&rest);
+        self.items = rest;
+        Ok(())
+    }
+
+    fn count(&mut self, len: usize) {
+        if self.starts.is_empty() && len != self.form.block_size {
+            let grains = (self.form.block_size / GRAIN) as u64;
+            self.starts.extend((0..=self.blocks).map(|block| block * grains));
+        }
+        self.blocks += 1;
+        self.written += len as u64;
+        self.longest = self.longest.max(len as u64);
+        if !self.starts.is_empty() {
+            self.starts.push(self.written / GRAIN as u64);
+        }
+    }
+
+    pub(crate) fn finish(mut self, out: &mut FrozenWriter) -> Result<Blocks> {
+        if !self.items.is_empty() {
+            self.write(out, self.items.len())?;
+        }
+        Ok(Blocks {
+            blocks: self.blocks,
+            longest: self.longest,
+            directory: self.directory.finish(),
+            starts: (!self.starts.is_empty()).then_some(self.starts),
+        })
+    }
+}

@@ -1,0 +1,432 @@
+//! An open table: gets, and what is known about it.
+
+use super::block::{Body, CHECKSUM, check};
+use super::compress::Unpacker;
+use super::directory::{Directory, Found, Place, place};
+use super::filter::FilterShape;
+use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
+use super::options::{Access, Compression, Filter};
+use crate::bytes::frozen::{Frozen, Kind};
+use crate::bytes::increasing::Increasing;
+use crate::bytes::int::u32_at;
+use crate::bytes::prefetch::prefetch;
+use crate::disk::{self, DiskRef, Map, ReadAt};
+use crate::{Error, Result};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// An open table, to be shared by any number of threads. Nothing in it is locked.
+///
+/// It keeps the directory in memory (about 0.04 bytes a record) and reads blocks as [`Access`]
+/// says. The file stays usable as long as the table is open, also when its name is removed or given
+/// to another file.
+pub struct Table {
+    pub(crate) file: Frozen,
+    pub(crate) meta: Meta,
+    pub(crate) directory: Directory,
+    /// Where blocks begin, in grains, if their lengths differ.
+    starts: Option<Box<[u8]>>,
+    filter: Option<(FilterShape, Bytes)>,
+    unpacker: Unpacker,
+    source: Source,
+    /// Where the blocks begin in the file, and their bytes.
+    blocks: (u64, u64),
+    path: PathBuf,
+}
+
+/// Bytes of a section: where they are in the map, or a copy.
+enum Bytes {
+    Mapped(u64, u64),
+    Copied(Box<[u8]>),
+}
+
+/// Where blocks are read from.
+enum Source {
+    /// The map of the file; a bit a block says that its checksum was found right.
+    Map(Box<[AtomicU64]>),
+    /// A copy of the blocks, checked when it was made.
+    Resident(Map),
+    Buffered(Box<dyn ReadAt>),
+    Direct(disk::Direct),
+}
+
+/// What a table is: sizes in bytes unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableStats {
+    /// Number of records.
+    pub records: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Size at which a block is full, before compression.
+    pub block_size: u64,
+    /// All blocks.
+    pub block_bytes: u64,
+    /// The longest block.
+    pub longest_block: u64,
+    /// All keys.
+    pub key_bytes: u64,
+    /// All values, before compression.
+    pub value_bytes: u64,
+    /// The longest key.
+    pub longest_key: u64,
+    /// The longest value, before compression.
+    pub longest_value: u64,
+    /// The file.
+    pub file_bytes: u64,
+    /// The filter.
+    pub filter_bytes: u64,
+    /// Memory that the open table holds, mapped pages not counted.
+    pub memory: u64,
+    /// Whether blocks begin at pages, so that a get touches one page.
+    pub paged: bool,
+    /// How values are stored.
+    pub compression: Compression,
+    /// Whether there is a filter.
+    pub filter: Filter,
+}
+
+impl Table {
+    /// Opens a table. Reads its small sections only, unless `access` is [`Access::Resident`].
+    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Table> {
+        Table::open_on(&disk::os(), path.as_ref(), access)
+    }
+
+    pub(crate) fn open_on(disk: &DiskRef, path: &Path, access: Access) -> Result<Table> {
+        let file = Frozen::open(disk.map(path)?, path, Kind::Table)?;
+        Table::parse(disk, file, path, access).map_err(|e| e.in_file(path))
+    }
+
+    fn parse(disk: &DiskRef, file: Frozen, path: &Path, access: Access) -> Result<Table> {
+        let meta = Meta::decode(needed(&file, section::META)?)?;
+        let directory =
+            Directory::new(needed(&file, section::DIRECTORY)?, meta.slots, meta.blocks)?;
+        let entry = file
+            .find(section::BLOCKS)
+            .map(|i| file.entry(i))
+            .ok_or_else(|| Error::corrupt("the table has no blocks"))?;
+        let blocks = (entry.offset, entry.len);
+        let starts = optional(&file, section::STARTS)?.map(Box::from);
+        let dictionary = optional(&file, section::DICTIONARY)?.unwrap_or(&[]);
+        let unpacker = Unpacker::new(dictionary);
+        let filter = match meta.filter {
+            Filter::None => None,
+            kind => {
+                let bytes = needed(&file, section::FILTER)?;
+                let shape = FilterShape::parse(bytes, kind)?;
+                let place = file.find(section::FILTER).map(|i| file.entry(i));
+                let place = place.map_or((0, 0), |e| (e.offset, e.len));
+                Some((
+                    shape,
+                    match access {
+                        Access::Map => Bytes::Mapped(place.0, place.1),
+                        _ => Bytes::Copied(bytes.into()),
+                    },
+                ))
+            }
+        };
+        let source = match access {
+            Access::Map => {
+                let words = meta.blocks.div_ceil(64);
+                Source::Map((0..words).map(|_| AtomicU64::new(0)).collect())
+            }
+            Access::Resident => {
+                Source::Resident(Map::resident(&*disk.open(path)?, entry.offset, entry.len)?)
+            }
+            Access::Buffered => Source::Buffered(disk.open(path)?),
+            Access::Direct => Source::Direct(disk::Direct::open(path)?),
+        };
+        let path = path.to_path_buf();
+        let table = Table { file, meta, directory, starts, filter, unpacker, source, blocks, path };
+        table.check_shape()?;
+        if let Source::Resident(_) = table.source {
+            (0..table.meta.blocks).try_for_each(|block| {
+                check(table.memory(block)?, block).map_err(|e| e.at(table.offset(block)))
+            })?;
+        }
+        Ok(table)
+    }
+
+    /// Lengths that other facts depend on.
+    fn check_shape(&self) -> Result<()> {
+        let end = match &self.starts {
+            None => self.meta.blocks.checked_mul(u64::from(self.meta.block_size)),
+            Some(bytes) => {
+                let starts = Increasing::new(bytes, self.meta.blocks as usize + 1)?;
+                if starts.get(0) != 0 {
+                    return Err(Error::corrupt("the starts of the blocks are impossible"));
+                }
+                starts.get(starts.len() - 1).checked_mul(GRAIN as u64)
+            }
+        };
+        if end != Some(self.blocks.1) {
+            return Err(Error::corrupt(format!(
+                "{} blocks do not have {} bytes",
+                self.meta.blocks, self.blocks.1
+            )));
+        }
+        Ok(())
+    }
+
+    /// The value of a key, if it is there: borrowed from the table where it is in memory as it is,
+    /// else a copy. `Corrupt` if the block that should hold it is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let hash = xxh3_64(key);
+        match self.locate(hash) {
+            Some((place, found)) => self.get_at(place, found, key),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a key is there.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        let Some((place, found)) = self.locate(xxh3_64(key)) else { return Ok(false) };
+        let block = self.block(found)?;
+        let body = self.body(&block).map_err(|e| self.here(e, found.block))?;
+        let there = Body::parse(&body).and_then(|body| body.find(place, key));
+        there.map(|value| value.is_some()).map_err(|e| self.here(e, found.block))
+    }
+
+    /// Place of a hash and the block that can hold it; `None` if no block can.
+    #[inline(always)]
+    pub(crate) fn locate(&self, hash: u64) -> Option<(Place, Found)> {
+        if let Some((shape, bytes)) = &self.filter
+            && !shape.contains(self.bytes_of(bytes), hash)
+        {
+            return None;
+        }
+        let place = place(hash, self.meta.slots);
+        self.directory.find(place).map(|found| (place, found))
+    }
+
+    #[inline]
+    pub(crate) fn get_at(
+        &self,
+        place: Place,
+        found: Found,
+        key: &[u8],
+    ) -> Result<Option<Cow<'_, [u8]>>> {
+        let block = self.block(found)?;
+        self.value_in(block, place, key).map_err(|e| self.here(e, found.block))
+    }
+
+    /// The value of a key in a block that was checked.
+    #[inline]
+    pub(crate) fn value_in<'a>(
+        &self,
+        block: Cow<'a, [u8]>,
+        place: Place,
+        key: &[u8],
+    ) -> Result<Option<Cow<'a, [u8]>>> {
+        match (block, self.meta.compression) {
+            (Cow::Borrowed(block), Compression::None) => {
+                Ok(Body::parse(&block[CHECKSUM..])?.find(place, key)?.map(Cow::Borrowed))
+            }
+            (block, Compression::Records { .. }) => {
+                let value = Body::parse(&block[CHECKSUM..])?.find(place, key)?;
+                value.map(|frame| self.unpack_value(frame).map(Cow::Owned)).transpose()
+            }
+            (block, _) => {
+                let body = self.body(&block)?;
+                let value = Body::parse(&body)?.find(place, key)?;
+                Ok(value.map(|value| Cow::Owned(value.to_vec())))
+            }
+        }
+    }
+
+    pub(crate) fn unpack_value(&self, frame: &[u8]) -> Result<Vec<u8>> {
+        self.unpacker.unpack(frame, self.meta.longest_value as usize)
+    }
+
+    /// The body of a block that was checked.
+    pub(crate) fn body<'a>(&self, block: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let rest = block.get(CHECKSUM..).unwrap_or(&[]);
+        if !matches!(self.meta.compression, Compression::Blocks { .. }) {
+            return Ok(Cow::Borrowed(rest));
+        }
+        let (frame, body) = (u32_at(rest, 0) as usize, u32_at(rest, 4) as usize);
+        // A body is longer than a block size only if one record or one place is.
+        let longest = (self.meta.key_bytes + self.meta.value_bytes)
+            .saturating_mul(2)
+            .saturating_add(MAX_BLOCK_SIZE as u64);
+        let bytes = rest.get(8..frame.saturating_add(8)).filter(|_| body as u64 <= longest);
+        let bytes = bytes.ok_or_else(|| Error::corrupt("the frame of a block is cut"))?;
+        self.unpacker.unpack(bytes, body).map(Cow::Owned)
+    }
+
+    /// A block, checked.
+    #[inline]
+    pub(crate) fn block(&self, found: Found) -> Result<Cow<'_, [u8]>> {
+        let number = found.block;
+        match &self.source {
+            Source::Map(checked) => {
+                let block = self.memory(number)?;
+                prefetch(block, 3);
+                let about = block.len() * usize::from(found.about) / 256;
+                prefetch(&block[about / 64 * 64..], 2);
+                let bit = 1 << (number % 64);
+                let word = &checked[(number / 64) as usize];
+                if word.load(Ordering::Relaxed) & bit == 0 {
+                    check(block, number).map_err(|e| self.here(e, number))?;
+                    word.fetch_or(bit, Ordering::Relaxed);
+                }
+                Ok(Cow::Borrowed(block))
+            }
+            Source::Resident(_) => {
+                let block = self.memory(number)?;
+                prefetch(block, 3);
+                Ok(Cow::Borrowed(block))
+            }
+            Source::Buffered(file) => {
+                let (offset, len) = self.extent(number)?;
+                let mut block = vec![0; len];
+                file.read_at(offset, &mut block)?;
+                check(&block, number).map_err(|e| self.here(e, number))?;
+                Ok(Cow::Owned(block))
+            }
+            Source::Direct(file) => {
+                let (offset, len) = self.extent(number)?;
+                let block = file.read(offset, len)?;
+                check(&block, number).map_err(|e| self.here(e, number))?;
+                Ok(Cow::Owned(block))
+            }
+        }
+    }
+
+    /// The bytes of a block that is in memory, unchecked.
+    #[inline(always)]
+    pub(crate) fn memory(&self, number: u64) -> Result<&[u8]> {
+        let (offset, len) = self.extent(number)?;
+        let bytes = match &self.source {
+            Source::Resident(copy) => {
+                let at = (offset - self.blocks.0) as usize;
+                copy.get(at..at + len).unwrap_or(&[])
+            }
+            _ => self.file.bytes(offset, len as u64),
+        };
+        if bytes.len() < CHECKSUM {
+            return Err(self.here(Error::corrupt("a block is cut"), number));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether blocks are in memory.
+    pub(crate) fn in_memory(&self) -> bool {
+        matches!(self.source, Source::Map(_) | Source::Resident(_))
+    }
+
+    /// The file that is read past the page cache.
+    pub(crate) fn direct(&self) -> Option<&disk::Direct> {
+        match &self.source {
+            Source::Direct(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Where a block begins in the file, and its length.
+    #[inline(always)]
+    pub(crate) fn extent(&self, number: u64) -> Result<(u64, usize)> {
+        let Some(bytes) = &self.starts else {
+            let size = u64::from(self.meta.block_size);
+            return Ok((self.blocks.0 + number * size, size as usize));
+        };
+        let starts = Increasing::trusted(bytes, self.meta.blocks as usize + 1);
+        let start = starts.get(number as usize).saturating_mul(GRAIN as u64);
+        let end = starts.get(number as usize + 1).saturating_mul(GRAIN as u64);
+        if start > end || end > self.blocks.1 || end - start > self.meta.longest_block {
+            return Err(Error::corrupt(format!("block {number} has an impossible place")));
+        }
+        Ok((self.blocks.0 + start, (end - start) as usize))
+    }
+
+    fn offset(&self, number: u64) -> u64 {
+        self.extent(number).map_or(0, |(offset, _)| offset)
+    }
+
+    /// Says in which file and where in it an error of a block was found.
+    #[cold]
+    pub(crate) fn here(&self, error: Error, number: u64) -> Error {
+        error.at(self.offset(number)).in_file(&self.path)
+    }
+
+    #[inline(always)]
+    fn bytes_of<'a>(&'a self, bytes: &'a Bytes) -> &'a [u8] {
+        match bytes {
+            Bytes::Mapped(offset, len) => self.file.bytes(*offset, *len),
+            Bytes::Copied(bytes) => bytes,
+        }
+    }
+
+    /// Whether the filter lets a key pass; true without a filter.
+    pub(crate) fn passes(&self, hash: u64) -> bool {
+        self.filter.as_ref().is_none_or(|(shape, bytes)| shape.contains(self.bytes_of(bytes), hash))
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> u64 {
+        self.meta.records
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.meta.records == 0
+    }
+
+    /// What the table is.
+    pub fn stats(&self) -> TableStats {
+        let (filter_bytes, filter_memory) = match &self.filter {
+            None => (0, 0),
+            Some((_, Bytes::Mapped(_, len))) => (*len, 0),
+            Some((_, Bytes::Copied(bytes))) => (bytes.len() as u64, bytes.len()),
+        };
+        let starts = self.starts.as_ref().map_or(0, |bytes| bytes.len());
+        let blocks = match &self.source {
+            Source::Map(checked) => 8 * checked.len(),
+            Source::Resident(copy) => copy.len(),
+            Source::Buffered(_) | Source::Direct(_) => 0,
+        };
+        TableStats {
+            records: self.meta.records,
+            blocks: self.meta.blocks,
+            block_size: u64::from(self.meta.block_size),
+            block_bytes: self.blocks.1,
+            longest_block: self.meta.longest_block,
+            key_bytes: self.meta.key_bytes,
+            value_bytes: self.meta.value_bytes,
+            longest_key: u64::from(self.meta.longest_key),
+            longest_value: u64::from(self.meta.longest_value),
+            file_bytes: self.file.len(),
+            filter_bytes,
+            memory: (self.directory.memory() + starts + filter_memory + blocks) as u64,
+            paged: self.meta.paged,
+            compression: self.meta.compression,
+            filter: self.meta.filter,
+        }
+    }
+
+    /// The bytes that the builder was given to keep.
+    pub fn metadata(&self) -> Result<&[u8]> {
+        Ok(optional(&self.file, section::METADATA)?.unwrap_or(&[]))
+    }
+
+    /// How values are to be read, as the builder was told; empty if it was not.
+    pub fn value_schema(&self) -> Result<&str> {
+        let bytes = optional(&self.file, section::VALUE_SCHEMA)?.unwrap_or(&[]);
+        str::from_utf8(bytes)
+            .map_err(|_| Error::corrupt("the value schema is not valid UTF-8").in_file(&self.path))
+    }
+
+    /// The file that was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn optional(file: &Frozen, id: u32) -> Result<Option<&[u8]>> {
+    file.find(id).map(|i| file.section(i)).transpose()
+}
+
+fn needed(file: &Frozen, id: u32) -> Result<&[u8]> {
+    optional(file, id)?.ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))
+}

@@ -1,0 +1,107 @@
+//! Checks of a whole table: every byte, and what checksums cannot say.
+
+use super::block::{Body, CHECKSUM, check, tag};
+use super::directory::{Found, place};
+use super::options::Compression;
+use super::reader::Table;
+use crate::bytes::int::u32_at;
+use crate::{Error, Result};
+use std::cmp::Ordering::Less;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// What was counted, to be compared with the meta section.
+#[derive(Default)]
+struct Counted {
+    records: u64,
+    key_bytes: u64,
+    value_bytes: u64,
+    longest_key: usize,
+    longest_value: usize,
+    last: Option<(u64, Vec<u8>)>,
+}
+
+impl Table {
+    /// Checks every byte of the file, and that each record is where a get looks for it.
+    pub fn verify(&self) -> Result<()> {
+        self.file.verify()?;
+        let mut counted = Counted::default();
+        self.directory.verify().map_err(|e| e.in_file(self.path()))?;
+        for number in 0..self.meta.blocks {
+            self.verify_block(number, &mut counted).map_err(|e| self.here(e, number))?;
+        }
+        let meta = &self.meta;
+        let equal = counted.records == meta.records
+            && counted.key_bytes == meta.key_bytes
+            && counted.value_bytes == meta.value_bytes
+            && counted.longest_key == meta.longest_key as usize
+            && counted.longest_value == meta.longest_value as usize;
+        if !equal {
+            let message = "the records do not have the numbers and sizes that the table states";
+            return Err(Error::corrupt(message).in_file(self.path()));
+        }
+        Ok(())
+    }
+
+    fn verify_block(&self, number: u64, counted: &mut Counted) -> Result<()> {
+        let block = self.block(Found { block: number, about: 0 })?;
+        check(&block, number)?;
+        let bytes = self.body(&block)?;
+        let body = Body::parse(&bytes)?;
+        if body.len() == 0 {
+            return Err(Error::corrupt(format!("block {number} is empty")));
+        }
+        let mut i = 0;
+        let end = body.each(|key, stored| {
+            let hash = xxh3_64(key);
+            let at = place(hash, self.meta.slots);
+            if i == 0 && at != self.directory.first(number) {
+                return Err(Error::corrupt(format!("block {number} begins at another place")));
+            }
+            self.verify_record(number, hash, key)?;
+            if body.tag(i) != tag(at) {
+                return Err(Error::corrupt(format!("record {i} of block {number}: wrong tag")));
+            }
+            i += 1;
+            self.count(counted, hash, key, stored)
+        })?;
+        let used = match self.meta.compression {
+            Compression::Blocks { .. } => 12 + u32_at(&block, CHECKSUM) as usize,
+            _ => CHECKSUM + end,
+        };
+        match block.get(used..).map(|rest| rest.iter().all(|&b| b == 0)) {
+            Some(true) => Ok(()),
+            _ => Err(Error::corrupt(format!("block {number} ends in something else than zeros"))),
+        }
+    }
+
+    /// A get of this key comes to this block.
+    fn verify_record(&self, number: u64, hash: u64, key: &[u8]) -> Result<()> {
+        let found = self.locate(hash).map(|(_, found)| found.block);
+        if found != Some(number) || !self.passes(hash) {
+            let shown = key[..key.len().min(80)].escape_ascii();
+            return Err(Error::corrupt(format!("the key '{shown}' would not be found")));
+        }
+        Ok(())
+    }
+
+    fn count(&self, counted: &mut Counted, hash: u64, key: &[u8], stored: &[u8]) -> Result<()> {
+        let value = match self.meta.compression {
+            Compression::Records { .. } => self.unpack_value(stored)?.len(),
+            _ => stored.len(),
+        };
+        counted.records += 1;
+        counted.key_bytes += key.len() as u64;
+        counted.value_bytes += value as u64;
+        counted.longest_key = counted.longest_key.max(key.len());
+        counted.longest_value = counted.longest_value.max(value);
+        let last = counted.last.as_ref();
+        if last.is_some_and(|(h, k)| (*h, &k[..]).cmp(&(hash, key)) != Less) {
+            return Err(Error::corrupt("two records are out of order"));
+        }
+        let (_, room) = counted.last.get_or_insert_default();
+        room.clear();
+        room.extend_from_slice(key);
+        counted.last = counted.last.take().map(|(_, room)| (hash, room));
+        Ok(())
+    }
+}
