@@ -42,16 +42,17 @@ pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<
         heads.extend_from_slice(&block[0].to_le_bytes());
         heads.extend_from_slice(&((area.len() as u64) << 8 | u64::from(bits)).to_le_bytes());
         let start = area.len();
-        area.resize(start + (block.len() * usize::from(bits)).div_ceil(8), 0);
+        let end = start + (block.len() * usize::from(bits)).div_ceil(8);
+        area.resize(end + 8, 0); // eight bytes more, so that any residual is inside one of u64
         for (i, v) in block.iter().enumerate() {
-            let residual = u128::from(v - block[0] - i as u64);
+            let residual = v - block[0] - i as u64;
+            // 56 bits and less fit beside up to 7 others; 64 bits begin at a byte.
             let bit = i * usize::from(bits);
-            let shifted = (residual << (bit & 7)).to_le_bytes();
             let at = start + (bit >> 3);
-            for (byte, s) in area[at..].iter_mut().zip(shifted) {
-                *byte |= s;
-            }
+            let word = u64_at(&area, at) | residual << (bit & 7);
+            area[at..at + 8].copy_from_slice(&word.to_le_bytes());
         }
+        area.truncate(end);
     }
     heads.extend_from_slice(&area);
     heads.extend_from_slice(&[0; 8]);

@@ -282,10 +282,14 @@ impl Built {
 
 /// A field of a partition in which no document has a value for it.
 pub(crate) fn empty_field(field: &Field, documents: usize) -> FieldData {
-    let keys = if field.ty.is_fixed() { Keys::Fixed(Vec::new()) } else { Keys::Bytes(Vec::new()) };
+    let keys = empty_keys(field);
     let ordinals = match field.multi {
         false => Ordinals::Single(vec![MISSING; documents]),
         true => Ordinals::Multi { starts: vec![0; documents + 1], ords: Vec::new() },
     };
     FieldData { keys, ordinals }
+}
+
+pub(crate) fn empty_keys(field: &Field) -> Keys {
+    if field.ty.is_fixed() { Keys::Fixed(Vec::new()) } else { Keys::Bytes(Vec::new()) }
 }

@@ -290,7 +290,11 @@ fn set_of(
             return before.reader.set.replace(partitions, &changed);
         }
     }
-    Set::new(members.iter().map(|m| m.name.clone()).zip(partitions).collect())
+    let set = Set::new(members.iter().map(|m| m.name.clone()).zip(partitions).collect())?;
+    Ok(match before {
+        Some(before) => set.with_bundles_of(&before.reader.set),
+        None => set,
+    })
 }
 
 fn open_member(

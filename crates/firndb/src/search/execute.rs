@@ -33,6 +33,8 @@ pub(crate) struct Stats {
     pub(crate) walks: u64,
     pub(crate) docs: u64,
     pub(crate) words: u64,
+    /// Partitions that were asked as bundles, and the number of these.
+    pub(crate) bundled: (u64, u64),
 }
 
 /// Runs a plan, partition after partition.

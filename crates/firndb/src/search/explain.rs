@@ -68,6 +68,9 @@ impl Reader {
             (stats.by_words, "combined bitsets"),
             (stats.walks, "walked the first key of the order"),
         ];
+        if let (members, bundles @ 1..) = stats.bundled {
+            lines.push(format!("{members} small partitions asked as {bundles} bundles in memory"));
+        }
         for (times, what) in ways.into_iter().filter(|(times, _)| *times > 0) {
             lines.push(format!("{what} in {times} partitions"));
         }
@@ -81,7 +84,7 @@ impl Reader {
     /// Documents that satisfy one condition, at most, over all partitions.
     fn at_most(&self, plan: &Plan, leaf: &Node) -> Result<u64> {
         let single = Plan { root: leaf.clone(), leaves: plan.leaves.clone() };
-        let (total, _) = self.execute_plan(&single, |executor| {
+        let (total, _) = self.execute_on(&self.set, &single, |executor| {
             let mut total = 0;
             for p in 0..self.set.partitions.len() {
                 let documents = self.set.partitions[p].documents;

@@ -52,7 +52,8 @@ impl Reader {
             let own = facet.disjunctive.then(|| without(filter, &facet.field));
             match own {
                 Some(filter) => {
-                    let (mut counts, _) = self.execute(&filter, |e| counts(e, &[field]))?;
+                    let (mut counts, _) =
+                        self.execute(&filter, &[field], |e| counts(e, &[field]))?;
                     found[i] = Some(self.top(facet, field, counts.remove(0))?);
                 }
                 None => plain.push((i, field)),
@@ -60,7 +61,7 @@ impl Reader {
         }
         if !plain.is_empty() {
             let fields: Vec<usize> = plain.iter().map(|(_, field)| *field).collect();
-            let (all, _) = self.execute(filter, |executor| counts(executor, &fields))?;
+            let (all, _) = self.execute(filter, &fields, |e| counts(e, &fields))?;
             for ((i, field), counts) in plain.into_iter().zip(all) {
                 found[i] = Some(self.top(&facets[i], field, counts)?);
             }

@@ -9,6 +9,7 @@ use super::column::Column;
 use super::execute::Executor;
 use super::intern::KeyMap;
 use super::partition::Partition;
+use super::plan::Plan;
 use super::query::Filter;
 use super::reader::Reader;
 use super::schema::Type;
@@ -93,7 +94,13 @@ impl Reader {
         };
         let keys: Vec<usize> = by.fields.iter().map(number).collect::<Result<_>>()?;
         let of: Vec<usize> = by.aggregates.iter().map(number).collect::<Result<_>>()?;
-        let (found, _) = self.execute(filter, |executor| groups(executor, &keys, &of))?;
+        let plan = Plan::new(filter, &self.set.schema)?;
+        let fields: Vec<usize> = keys.iter().chain(&of).copied().collect();
+        // A sum of floats depends on what is added first, so partitions are added up one by one.
+        let floats = of.iter().any(|&field| self.set.schema.fields[field].ty == Type::F64);
+        let view = if floats { None } else { self.view(&plan, &fields) };
+        let set = view.as_ref().map_or(&*self.set, |view| &view.set);
+        let (found, _) = self.execute_on(set, &plan, |executor| groups(executor, &keys, &of))?;
         let mut found: Vec<_> = found.into_iter().collect();
         let missing_last = |key: &Vec<Option<Key>>| -> Vec<(bool, Option<Key>)> {
             key.iter().map(|k| (k.is_none(), k.clone())).collect()

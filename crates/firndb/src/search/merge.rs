@@ -67,7 +67,8 @@ fn join(schema: &mut Schema, other: &Schema) -> Result<()> {
     Ok(())
 }
 
-fn merge_field(field: &Field, parts: &[Arc<Partition>]) -> Result<FieldData> {
+/// A field of partitions, one after the other.
+pub(crate) fn merge_field(field: &Field, parts: &[Arc<Partition>]) -> Result<FieldData> {
     let mut sources = Vec::with_capacity(parts.len());
     for part in parts {
         sources.push(match part.schema.field(&field.name) {
@@ -140,38 +141,51 @@ fn decode_field(part: &Partition, field: usize) -> Result<FieldData> {
         };
         Ordinals::Single((0..part.documents).map(ord).collect())
     };
+    let mut unused = vec![true; distinct as usize];
+    let all = match &ordinals {
+        Ordinals::Single(ords) | Ordinals::Multi { ords, .. } => ords,
+    };
+    all.iter().filter(|&&ord| ord != MISSING).for_each(|&ord| unused[ord as usize] = false);
+    if unused.contains(&true) {
+        // Postings of no documents cannot be written.
+        let message = "no document has one of the values of a field";
+        return Err(Error::corrupt(message).in_file(part.file.path()));
+    }
     Ok(FieldData { keys, ordinals })
 }
 
 /// All keys ascending, and for each source the new ordinal of each of its keys.
 fn merge_keys(sources: &[FieldData]) -> (Keys, Vec<Vec<u32>>) {
-    let fixed = matches!(sources[0].keys, Keys::Fixed(_));
-    if fixed {
-        let lists =
-            sources.iter().map(|s| if let Keys::Fixed(k) = &s.keys { k.as_slice() } else { &[] });
+    if matches!(sources[0].keys, Keys::Fixed(_)) {
+        let lists = sources.iter().map(|s| match &s.keys {
+            Keys::Fixed(keys) => keys.clone(),
+            Keys::Bytes(_) => Vec::new(),
+        });
         let (keys, maps) = merge_lists(lists.collect());
         (Keys::Fixed(keys), maps)
     } else {
-        let lists =
-            sources.iter().map(|s| if let Keys::Bytes(k) = &s.keys { k.as_slice() } else { &[] });
-        let (keys, maps) = merge_lists(lists.collect());
-        (Keys::Bytes(keys), maps)
+        let lists = sources.iter().map(|s| match &s.keys {
+            Keys::Fixed(_) => Vec::new(),
+            Keys::Bytes(keys) => keys.iter().map(Vec::as_slice).collect(),
+        });
+        let (keys, maps) = merge_lists::<&[u8]>(lists.collect());
+        (Keys::Bytes(keys.into_iter().map(<[u8]>::to_vec).collect()), maps)
     }
 }
 
-fn merge_lists<K: Ord + Clone>(lists: Vec<&[K]>) -> (Vec<K>, Vec<Vec<u32>>) {
-    let mut all: Vec<(&K, usize, usize)> = Vec::new();
-    for (source, list) in lists.iter().enumerate() {
-        all.extend(list.iter().enumerate().map(|(ord, key)| (key, source, ord)));
-    }
-    all.sort(); // a merge of sorted runs: the stable sort finds them
-    let mut keys: Vec<K> = Vec::new();
+fn merge_lists<K: Ord + Copy>(lists: Vec<Vec<K>>) -> (Vec<K>, Vec<Vec<u32>>) {
     let mut maps: Vec<Vec<u32>> = lists.iter().map(|list| vec![0; list.len()]).collect();
+    let mut all: Vec<(K, u32, u32)> = Vec::with_capacity(maps.iter().map(Vec::len).sum());
+    for (source, list) in (0..).zip(lists) {
+        all.extend((0..).zip(list).map(|(ord, key)| (key, source, ord)));
+    }
+    all.sort_by_key(|&(key, ..)| key); // a merge of sorted runs: the stable sort finds them
+    let mut keys: Vec<K> = Vec::new();
     for (key, source, ord) in all {
-        if keys.last() != Some(key) {
-            keys.push(key.clone());
+        if keys.last() != Some(&key) {
+            keys.push(key);
         }
-        maps[source][ord] = keys.len() as u32 - 1;
+        maps[source as usize][ord as usize] = keys.len() as u32 - 1;
     }
     (keys, maps)
 }

@@ -22,14 +22,16 @@
 //! 1. `parse_query` reads the text, if it is text: a `Query` with a `Filter`.
 //! 2. `Plan::new` normalises the filter; `key_of` and `interval` turn literals into bounds of keys.
 //!    `Reader::count` of one condition often ends here, with the sums or the catalogue.
-//! 3. `Executor::new` asks `Catalogues::known` about each condition: `Executor::pruned` then rules
+//! 3. `Bundles::view` gives the set to run on: bundles made of small partitions, if queries have
+//!    paid for them, and else the partitions. Places found there become hits by `View::place`.
+//! 4. `Executor::new` asks `Catalogues::known` about each condition: `Executor::pruned` then rules
 //!    partitions out without touching them.
-//! 4. Small partitions: `Executor::run_small` applies all conditions to one bitset on the stack.
-//! 5. Others: `Executor::prepare` binds each condition to ordinals (`bind_leaf`) with their exact
+//! 5. Small partitions: `Executor::run_small` applies all conditions to one bitset on the stack.
+//! 6. Others: `Executor::prepare` binds each condition to ordinals (`bind_leaf`) with their exact
 //!    count, and `Executor::conjunction` chooses from the counts between `by_list` and `by_words`.
-//! 6. Matches go to a `Sink`: `Count`, a page without order (`Take`), `topk::ordered` with one,
+//! 7. Matches go to a `Sink`: `Count`, a page without order (`Take`), `topk::ordered` with one,
 //!    `facet::counts`, `group::groups`.
-//! 7. `Reader::payload` and `Reader::value` read back by document.
+//! 8. `Reader::payload` and `Reader::value` read back by document.
 
 mod value;
 mod schema;
@@ -56,6 +58,8 @@ mod partition;
 mod set;
 mod catalogue;
 mod chunks;
+mod bundle;
+mod view;
 mod kernels;
 mod plan;
 mod clause;

@@ -91,7 +91,8 @@ impl Partition {
         Self::parse(file, like).map_err(|e| e.in_file(path))
     }
 
-    fn parse(file: Frozen, like: Option<&Partition>) -> Result<Partition> {
+    /// The partition in a file that is open.
+    pub(crate) fn parse(file: Frozen, like: Option<&Partition>) -> Result<Partition> {
         let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
         let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
         let schema = match like {
@@ -352,7 +353,22 @@ impl Partition {
         };
         if !f.multi {
             let mut ords = vec![distinct; n];
-            each(&mut |ord, doc| ords[doc as usize] = ord);
+            if f.meta.exceptions > 0 {
+                each(&mut |ord, doc| ords[doc as usize] = ord);
+            } else {
+                let mut docs = Vec::new();
+                postings.slices.decode(0, postings.slices.len(), &mut docs);
+                let mut start = 0;
+                for ord in 0..distinct {
+                    let end = postings.sums.get(ord as usize + 1) as usize;
+                    for &doc in docs.get(start..end).unwrap_or(&[]) {
+                        if let Some(slot) = ords.get_mut(doc as usize) {
+                            *slot = ord;
+                        }
+                    }
+                    start = end;
+                }
+            }
             return Ok(Column::Made(ords));
         }
         let mut starts = vec![0u32; n + 1];

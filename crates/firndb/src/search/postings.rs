@@ -30,7 +30,7 @@ pub(crate) struct Postings<'a> {
     present: u32,
     ordered: Ordered,
     pub(crate) sums: Increasing<'a>,
-    slices: Packed<'a>,
+    pub(crate) slices: Packed<'a>,
     exceptions: &'a [u8],
     exception_count: usize,
     bitsets: &'a [u8],

@@ -141,24 +141,28 @@ impl Reader {
         Reader { set: self.set.clone(), limits }
     }
 
-    /// Runs `work` with an executor of the filter and the scratch memory of this thread.
+    /// Runs `work` with an executor of the filter and the scratch memory of this thread, on a view
+    /// of the set that has the fields `more`. Partitions are not those of the reader.
     pub(crate) fn execute<T>(
         &self,
         filter: &Filter,
+        more: &[usize],
         work: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<(T, Stats)> {
         self.limits.check()?;
         let plan = Plan::new(filter, &self.set.schema)?;
-        self.execute_plan(&plan, work)
+        let view = self.view(&plan, more);
+        self.execute_on(view.as_ref().map_or(&self.set, |view| &view.set), &plan, work)
     }
 
-    pub(crate) fn execute_plan<T>(
+    pub(crate) fn execute_on<T>(
         &self,
+        set: &Set,
         plan: &Plan,
         work: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<(T, Stats)> {
         let scratch = SCRATCH.take().unwrap_or_default();
-        let mut executor = Executor::new(&self.set, plan, &self.limits, scratch)?;
+        let mut executor = Executor::new(set, plan, &self.limits, scratch)?;
         let result = work(&mut executor);
         executor.reset();
         let stats = executor.stats;
@@ -178,7 +182,9 @@ impl Reader {
         if let Some(total) = self.count_known(&plan)? {
             return Ok(total);
         }
-        self.execute_plan(&plan, count_all).map(|(count, _)| count)
+        let view = self.view(&plan, &[]);
+        let set = view.as_ref().map_or(&*self.set, |view| &view.set);
+        self.execute_on(set, &plan, count_all).map(|(count, _)| count)
     }
 
     /// The count of `field = value` in few partitions: a look into their dictionaries, without a
@@ -233,8 +239,15 @@ impl Reader {
         if let Some(page) = self.everything(query, &order, k) {
             return Ok((page, Stats::default()));
         }
-        let ((mut places, count), stats) = self.execute(&query.filter, |executor| {
-            let (after, count) = (query.after.as_ref(), query.count);
+        let plan = Plan::new(&query.filter, &self.set.schema)?;
+        let view = self.view(&plan, &order.iter().map(|by| by.field).collect::<Vec<_>>());
+        let set = view.as_ref().map_or(&*self.set, |view| &view.set);
+        let after = query.after.as_ref().map(|cursor| match &view {
+            Some(view) => Cow::Owned(view.cursor(&self.set, cursor)),
+            None => Cow::Borrowed(cursor),
+        });
+        let ((mut places, count), mut stats) = self.execute_on(set, &plan, |executor| {
+            let (after, count) = (after.as_deref(), query.count);
             if limit == 0 {
                 return Ok((Vec::new(), if count { count_all(executor)? } else { 0 }));
             }
@@ -244,6 +257,10 @@ impl Reader {
             topk::ordered(executor, &Wanted { order: &order, k, after, count })
         })?;
         places.drain(..places.len().min(query.skip as usize));
+        if let Some(view) = &view {
+            places.iter_mut().for_each(|place| *place = view.place(*place));
+            stats.bundled = view.bundled();
+        }
         let hits = places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect();
         Ok((Page { hits, count: query.count.then_some(count) }, stats))
     }
@@ -364,14 +381,16 @@ impl Reader {
         Ok(Cursor { keys, partition, doc: hit.doc })
     }
 
-    /// Checks the checksums of everything queries touch and makes the value catalogue, so that no
-    /// first query pays for it.
+    /// Checks the checksums of everything queries touch, makes the value catalogue and bundles
+    /// small partitions, so that no query pays for it.
     pub fn warm(&self) -> Result<()> {
         self.set.catalogues.warm(&self.set)?;
         for part in &self.set.partitions {
             part.warm()?;
         }
-        Ok(())
+        let fields = self.set.schema.fields.iter().enumerate();
+        let indexed = fields.filter(|(_, field)| field.roles.filterable || field.roles.sortable);
+        self.set.bundles.make(&self.set, indexed.map(|(i, _)| i), &self.limits)
     }
 
     /// Checks every byte of every partition.

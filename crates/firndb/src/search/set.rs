@@ -1,5 +1,6 @@
 //! The partitions that a reader queries together, their common schema, and the limits of a query.
 
+use super::bundle::Bundles;
 use super::catalogue::Catalogues;
 use super::partition::Partition;
 use super::schema::Schema;
@@ -17,6 +18,7 @@ pub(crate) struct Set {
     /// For each partition the number of each field in it; `None` if the numbers are the schema's.
     maps: Vec<Option<Arc<[u32]>>>,
     pub(crate) catalogues: Catalogues,
+    pub(crate) bundles: Bundles,
     pub(crate) documents: u64,
 }
 
@@ -36,7 +38,29 @@ impl Set {
         let documents = documents(&partitions);
         let catalogues = Catalogues::new(schema.fields.len());
         let names = names.into();
-        Ok(Set { partitions, names, schema, maps, catalogues, documents })
+        let bundles = Bundles::new(&partitions);
+        Ok(Set { partitions, names, schema, maps, catalogues, bundles, documents })
+    }
+
+    /// A set of some partitions of this one, by number, or of others in their places that have
+    /// all fields of this one.
+    pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> Set {
+        let (mut partitions, mut names) = (Vec::new(), Vec::new());
+        let mut maps = Vec::with_capacity(lanes.len());
+        for (p, other) in lanes {
+            maps.push(if other.is_some() { None } else { self.maps[p].clone() });
+            partitions.push(other.unwrap_or_else(|| self.partitions[p].clone()));
+            names.push(self.names[p].clone());
+        }
+        Set {
+            partitions,
+            names: names.into(),
+            schema: self.schema.clone(),
+            maps,
+            catalogues: Catalogues::new(self.schema.fields.len()),
+            bundles: Bundles::new(&[]),
+            documents: self.documents,
+        }
     }
 
     /// A set of partitions of the same names, of which those numbered `changed` are others: what
@@ -55,6 +79,7 @@ impl Set {
                 schema: self.schema.clone(),
                 maps: self.maps.clone(),
                 catalogues: Catalogues::default(),
+                bundles: Bundles::new(&[]),
             }
         } else {
             Set::new(self.names.iter().cloned().zip(partitions).collect())?
@@ -63,7 +88,16 @@ impl Set {
             true => self.catalogues.replaced(self, &set, changed)?,
             false => Catalogues::new(set.schema.fields.len()),
         };
-        Ok(set)
+        Ok(set.with_bundles_of(self))
+    }
+
+    /// This set with what another has merged of the same partitions.
+    pub(crate) fn with_bundles_of(mut self, other: &Set) -> Set {
+        self.bundles = match self.schema.fields == other.schema.fields {
+            true => other.bundles.carried(&self),
+            false => Bundles::new(&self.partitions),
+        };
+        self
     }
 
     /// The number of a field in partition `p`.

@@ -97,7 +97,7 @@ pub(crate) fn write_partition(
     w.finish()
 }
 
-fn write_field(
+pub(crate) fn write_field(
     w: &mut FrozenWriter,
     i: usize,
     field: &Field,
@@ -111,11 +111,7 @@ fn write_field(
     let indexed = field.roles.filterable || field.roles.sortable;
     meta.ordered = if indexed { ordinals.ordered() } else { Ordered::No };
 
-    let (key_offsets, key_bytes) = keys.encode();
-    w.section(section(i, part::KEYS), &key_offsets)?;
-    if let Some(bytes) = key_bytes {
-        w.section(section(i, part::KEY_BYTES), &bytes)?;
-    }
+    write_keys(w, i, &keys)?;
     let inverted = postings_build::invert(&ordinals, n, distinct);
     meta.postings = inverted.docs.len() as u64;
     if indexed {
@@ -135,6 +131,15 @@ fn write_field(
         }
     }
     Ok(meta)
+}
+
+pub(crate) fn write_keys(w: &mut FrozenWriter, field: usize, keys: &Keys) -> Result<()> {
+    let (offsets, bytes) = keys.encode();
+    w.section(section(field, part::KEYS), &offsets)?;
+    match bytes {
+        Some(bytes) => w.section(section(field, part::KEY_BYTES), &bytes),
+        None => Ok(()),
+    }
 }
 
 fn write_postings(w: &mut FrozenWriter, field: usize, encoded: &Encoded) -> Result<()> {

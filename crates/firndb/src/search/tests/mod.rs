@@ -2,6 +2,7 @@
 //!
 //! - `model.rs`: random questions about random collections, answered as `naive.rs` answers them
 //!   (`world.rs` makes the collections, `ask.rs` the questions);
+//! - `bundle.rs`: partitions merged in memory answer as they do one by one;
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
@@ -10,6 +11,7 @@
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
 
 mod ask;
+mod bundle;
 mod change;
 mod corrupt;
 mod crash;

@@ -75,6 +75,11 @@ fn interrogate(seed: u64, counts: &mut Counts) {
         let _context = Context { seed, world: &world, query: &whole, text: String::new() };
         check_whole(&world, &reader);
     }
+    match rng.below(3) {
+        0 => reader.warm().unwrap(),
+        1 => reader.limit_bundles(0),
+        _ => {} // bundles are made while questions are asked
+    }
     let asker = Asker::new(&world, reader.schema());
     for _ in 0..QUERIES_PER_WORLD {
         let query = asker.query(&mut rng);
@@ -141,7 +146,6 @@ fn check_whole(world: &World, reader: &Reader) {
         }
     }
     reader.verify().unwrap();
-    reader.warm().unwrap();
 }
 
 /// Equal, or not a number in the same places.

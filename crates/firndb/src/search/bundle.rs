@@ -1,0 +1,302 @@
+//! Bundles: runs of consecutive small partitions of a reader's set, merged in memory.
+//!
+//! A query has fixed costs in each partition: look-ups in dictionaries, a dozen lines of memory
+//! that are in no cache. In a thousand partitions of a thousand documents they are all of its time.
+//! A bundle is a partition in memory that holds the index structures of about a hundred of them,
+//! written by the writer of merged partitions and read by the same code as a file; payloads, and
+//! values that are read back, stay where they are. Its documents stand in the order of partitions
+//! and documents, so that answers, ties included, are those of the partitions.
+//!
+//! Nothing is made when a set is opened. Queries in many small partitions pay a toll, and once they
+//! have paid what merging the fields they need costs, it is done: whoever asks once never waits for
+//! it, and whoever asks often waits no more than twice the time that could not be avoided. When a
+//! partition is replaced its bundle is dropped, the others are carried over.
+
+use super::partition::Partition;
+use super::plan::Plan;
+use super::reader::Reader;
+use super::set::{Limits, Set};
+use super::view::{Bundle, View};
+use crate::Result;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Documents of the largest partition that is bundled.
+const MOST: u32 = 1 << 15;
+/// Documents of a bundle, about.
+const SIZE: u64 = 1 << 17;
+/// What a query pays for a partition beyond the first of what could be a bundle, nanoseconds.
+const TOLL: u64 = 1000;
+/// What a document costs to merge, for each field, nanoseconds.
+const COST: u64 = 40;
+/// Memory that the bundles of a set may take unless somebody says otherwise, bytes.
+const LIMIT: u64 = 256 << 20;
+
+/// What is known of the bundles of a set.
+pub(crate) struct Bundles {
+    /// The partitions that can become bundles.
+    cuts: Vec<Range<usize>>,
+    view: RwLock<Option<Arc<View>>>,
+    /// Tolls that bought nothing yet.
+    paid: AtomicU64,
+    work: Mutex<Work>,
+    limit: AtomicU64,
+}
+
+/// Bundles on their way into the next view.
+#[derive(Default)]
+struct Work {
+    /// For each field whether the next bundles are to have it.
+    wanted: Vec<bool>,
+    /// For each cut; with some of the fields or with all.
+    made: Vec<Option<Arc<Bundle>>>,
+    /// Nothing more can be made: memory is at its limit, or a partition is damaged.
+    stuck: bool,
+}
+
+impl Bundles {
+    /// None yet, for these partitions.
+    pub(crate) fn new(partitions: &[Arc<Partition>]) -> Bundles {
+        Self::cut(partitions, &[])
+    }
+
+    /// Cuts runs of small partitions into equal shares. `kept` are bundles that stay what they are,
+    /// by the number of their first partition.
+    fn cut(partitions: &[Arc<Partition>], kept: &[(usize, Arc<Bundle>)]) -> Bundles {
+        let mut cuts = Vec::new();
+        let mut start = 0;
+        let mut next = kept.iter().peekable();
+        let mut p = 0;
+        while p < partitions.len() {
+            if let Some((_, bundle)) = next.next_if(|(first, _)| *first == p) {
+                cut_run(partitions, start..p, &mut cuts);
+                cuts.push(p..p + bundle.members.len());
+                p += bundle.members.len();
+                start = p;
+            } else if partitions[p].documents > MOST {
+                cut_run(partitions, start..p, &mut cuts);
+                p += 1;
+                start = p;
+            } else {
+                p += 1;
+            }
+        }
+        cut_run(partitions, start..p, &mut cuts);
+        let made = vec![None; cuts.len()];
+        Bundles {
+            cuts,
+            view: RwLock::new(None),
+            paid: AtomicU64::new(0),
+            work: Mutex::new(Work { made, ..Work::default() }),
+            limit: AtomicU64::new(LIMIT),
+        }
+    }
+
+    /// The bundles of set `new` that are made of the same partitions as those of another set.
+    pub(crate) fn carried(&self, new: &Set) -> Bundles {
+        let (mut kept, mut from) = (Vec::new(), 0);
+        let view = self.current();
+        let lanes = view.iter().flat_map(|view| &view.lanes);
+        for bundle in lanes.filter_map(|lane| lane.bundle.as_ref()) {
+            let same = |p: &usize| Arc::ptr_eq(&new.partitions[*p], &bundle.members[0]);
+            let Some(first) = (from..new.partitions.len()).find(same) else { continue };
+            let here = new.partitions.get(first..first + bundle.members.len());
+            let members = bundle.members.iter();
+            if here.is_some_and(|here| here.iter().zip(members).all(|(a, b)| Arc::ptr_eq(a, b))) {
+                kept.push((first, bundle.clone()));
+                from = first + bundle.members.len();
+            }
+        }
+        let bundles = Self::cut(&new.partitions, &kept);
+        bundles.limit.store(self.limit.load(Ordering::Relaxed), Ordering::Relaxed);
+        if let Some(view) = view {
+            let mut work = bundles.work();
+            work.wanted = view.fields.clone();
+            for (cut, made) in bundles.cuts.iter().zip(&mut work.made) {
+                let found = kept.binary_search_by_key(&cut.start, |(first, _)| *first);
+                *made = found.ok().map(|i| kept[i].1.clone());
+            }
+            bundles.show(new, &work);
+        }
+        bundles
+    }
+
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self) -> Option<Arc<View>> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Shows queries the bundles that have all that is wanted, if there are any.
+    fn show(&self, set: &Set, work: &Work) {
+        let whole = |bundle: &Option<Arc<Bundle>>| {
+            bundle.clone().filter(|bundle| bundle.fields == work.wanted)
+        };
+        let made: Vec<_> = work.made.iter().map(whole).collect();
+        if made.iter().any(Option::is_some) {
+            let view = View::new(set, work.wanted.clone(), &self.cuts, made);
+            *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(view));
+        }
+    }
+
+    /// Memory that the bundles take, bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        self.work().memory()
+    }
+
+    /// Sets the memory that the bundles may take; what is there already stays.
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, Ordering::Relaxed);
+        self.work().stuck = false;
+    }
+
+    /// The view for a query that needs these fields. Makes a bundle if queries have paid for it.
+    pub(crate) fn view(
+        &self,
+        set: &Set,
+        fields: impl Iterator<Item = usize> + Clone,
+    ) -> Option<Arc<View>> {
+        if self.cuts.is_empty() {
+            return None;
+        }
+        let view = self.current().filter(|view| view.has(fields.clone()));
+        let whole = || self.cuts.iter().map(toll).sum();
+        let toll = view.as_ref().map_or_else(whole, |view| view.toll);
+        if toll == 0 {
+            return view;
+        }
+        let paid = self.paid.fetch_add(toll, Ordering::Relaxed).saturating_add(toll);
+        // If another thread is at it, this one goes on with what there is.
+        let Ok(mut work) = self.work.try_lock() else { return view };
+        work.want(set, fields.clone());
+        match self.next(set, &work) {
+            Some((_, cost)) if cost > paid => view,
+            Some((cut, cost)) => {
+                self.paid.fetch_sub(cost, Ordering::Relaxed);
+                self.step(set, &mut work, cut);
+                self.current().filter(|view| view.has(fields))
+            }
+            None => view,
+        }
+    }
+
+    /// Makes all bundles, with these fields.
+    pub(crate) fn make(
+        &self,
+        set: &Set,
+        fields: impl Iterator<Item = usize>,
+        limits: &Limits,
+    ) -> Result<()> {
+        let mut work = self.work();
+        work.want(set, fields);
+        while let Some((cut, _)) = self.next(set, &work) {
+            limits.check()?;
+            self.step(set, &mut work, cut);
+        }
+        Ok(())
+    }
+
+    /// The next bundle to be made, and what it costs.
+    fn next(&self, set: &Set, work: &Work) -> Option<(usize, u64)> {
+        if work.stuck {
+            return None;
+        }
+        let lacking = |made: &Option<Arc<Bundle>>| match made {
+            None => work.wanted.iter().filter(|wanted| **wanted).count(),
+            Some(made) => {
+                work.wanted.iter().zip(&made.fields).filter(|(wanted, has)| wanted != has).count()
+            }
+        };
+        let (cut, lacking) = work.made.iter().map(lacking).enumerate().find(|(_, n)| *n > 0)?;
+        let members = &set.partitions[self.cuts[cut].clone()];
+        let documents: u64 = members.iter().map(|part| u64::from(part.documents)).sum();
+        Some((cut, documents * lacking as u64 * COST))
+    }
+
+    /// Makes a bundle, and shows all of them if it was the last.
+    fn step(&self, set: &Set, work: &mut Work, cut: usize) {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let before = work.made[cut].take();
+        // A damaged partition is an error of the queries that need it, not of this one.
+        let bundle = match work.memory() < limit {
+            true => Bundle::new(set, self.cuts[cut].clone(), &work.wanted, before.as_deref()).ok(),
+            false => None,
+        };
+        work.stuck = bundle.is_none();
+        work.made[cut] = bundle.map(Arc::new).or(before);
+        if work.stuck
+            && let Some(view) = self.current()
+        {
+            // Rather fewer fields everywhere than more of them here and there.
+            work.wanted.clone_from(&view.fields);
+            for (cut, made) in self.cuts.iter().zip(&mut work.made) {
+                *made = view.bundle(cut).cloned();
+            }
+            return;
+        }
+        if self.next(set, work).is_none() {
+            self.show(set, work);
+        }
+    }
+}
+
+impl Work {
+    fn want(&mut self, set: &Set, fields: impl Iterator<Item = usize>) {
+        if !self.stuck {
+            self.wanted.resize(set.schema.fields.len(), false);
+            fields.for_each(|field| self.wanted[field] = true);
+        }
+    }
+
+    fn memory(&self) -> u64 {
+        self.made.iter().flatten().map(|bundle| bundle.part.file.len()).sum()
+    }
+}
+
+impl Reader {
+    /// The bundles that a plan and a use of more fields can be run on, if there are.
+    pub(crate) fn view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<View>> {
+        let fields = plan.leaves.iter().map(|leaf| leaf.field).chain(more.iter().copied());
+        self.set.bundles.view(&self.set, fields)
+    }
+
+    /// Memory, in bytes, of the bundles of small partitions that queries have made so far (see
+    /// [`Reader::limit_bundles`]).
+    pub fn bundle_memory(&self) -> u64 {
+        self.set.bundles.memory()
+    }
+
+    /// Sets how much memory the bundles of small partitions may take, for all readers of this set
+    /// and of those that follow it; 256 MiB unless this is called. 0 means that none are made.
+    ///
+    /// Queries in many partitions of at most 32,768 documents merge the index structures of the
+    /// fields they use in memory, about 130,000 documents at a time, once as much time was lost by
+    /// doing without. [`Reader::warm`] does it beforehand.
+    pub fn limit_bundles(&self, bytes: u64) {
+        self.set.bundles.set_limit(bytes);
+    }
+}
+
+/// Cuts a run of small partitions into shares of about [`SIZE`] documents.
+fn cut_run(partitions: &[Arc<Partition>], run: Range<usize>, cuts: &mut Vec<Range<usize>>) {
+    let documents = |part: &Arc<Partition>| u64::from(part.documents);
+    let all: u64 = partitions[run.clone()].iter().map(documents).sum();
+    let shares = ((all + SIZE / 2) / SIZE).max(1);
+    let (mut start, mut seen, mut share) = (run.start, 0, 1);
+    for p in run.clone() {
+        seen += documents(&partitions[p]);
+        if p + 1 == run.end || (seen >= all * share / shares && share < shares) {
+            if p > start {
+                cuts.push(start..p + 1);
+            }
+            (start, share) = (p + 1, share + 1);
+        }
+    }
+}
+
+pub(crate) fn toll(cut: &Range<usize>) -> u64 {
+    (cut.len() as u64 - 1) * TOLL
+}

@@ -1,0 +1,175 @@
+//! Bundles: they come when queries have paid for them, answer as their partitions do, and are
+//! carried over when other partitions change.
+
+use super::{Store, open, store};
+use crate::search::query::{all, and, asc, between, desc, eq, exists, gte, is_in, not};
+use crate::search::testing::Rng;
+use crate::search::{
+    Collection, Document, Facet, Field, Filter, GroupBy, PartitionBuilder, Query, Reader, Roles,
+    Schema, Type,
+};
+
+const SEED: u64 = 0xB0_0D1E;
+/// Too many documents for a bundle: what is on either side is bundled apart.
+const LARGE: usize = 32_800;
+
+fn builder(rng: &mut Rng, documents: usize) -> PartitionBuilder {
+    let fields = [
+        Field::new("number", Type::U64, Roles::FULL).nullable(),
+        Field::new("rank", Type::I64, Roles::FULL),
+        Field::new("share", Type::F64, Roles::FULL),
+        Field::new("word", Type::String, Roles::FILTERABLE).multi(),
+    ];
+    let schema = Schema::new(fields).unwrap().order_by([desc("rank")]).unwrap();
+    let mut builder = PartitionBuilder::new(schema);
+    for _ in 0..documents {
+        let mut document = Document::new()
+            .set("rank", rng.below(300) as i64 - 100)
+            .set("share", rng.below(1000) as f64 / 7.0)
+            .payload(rng.next().to_string());
+        if rng.below(8) > 0 {
+            document.push("number", rng.below(60) as u64);
+        }
+        if documents < LARGE {
+            (0..rng.below(3)).for_each(|_| document.push("word", format!("w{}", rng.below(30))));
+        }
+        builder.add(&document).unwrap();
+    }
+    builder
+}
+
+/// Twelve small partitions before a large one, twelve behind it, some of them empty.
+fn collection(rng: &mut Rng) -> Store {
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    for p in 0..12 {
+        let (before, behind) = (rng.below(60), if p % 5 == 0 { 0 } else { rng.below(60) });
+        change.put(&format!("a{p:02}"), builder(rng, before)).unwrap();
+        change.put(&format!("c{p:02}"), builder(rng, behind)).unwrap();
+    }
+    change.put("b", builder(rng, LARGE)).unwrap();
+    change.commit().unwrap();
+    store
+}
+
+fn some_filter(rng: &mut Rng) -> Filter {
+    let low = rng.below(60) as u64;
+    let number = between("number", low, low + rng.below(20) as u64);
+    match rng.below(6) {
+        0 => all(),
+        1 => and([number, exists("word")]),
+        2 => not(eq("word", format!("w{}", rng.below(30)))),
+        3 => is_in("word", [format!("w{}", rng.below(30)), "w3".to_string()]),
+        4 => and([gte("rank", rng.below(300) as i64), not(number)]),
+        _ => number,
+    }
+}
+
+/// Asks both readers the same and compares; pages go on by cursor.
+fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
+    let filter = some_filter(rng);
+    assert_eq!(bundled.count(&filter).unwrap(), plain.count(&filter).unwrap(), "{filter:?}");
+    let mut query = Query::new(filter.clone()).limit(1 + rng.below(40) as u64).with_count();
+    query = match rng.below(4) {
+        0 => query,
+        1 => query.order_by(asc("number")),
+        2 => query.order_by(desc("number")).order_by(asc("rank")),
+        _ => query.order_by(desc("rank")),
+    };
+    for _ in 0..4 {
+        let page = bundled.search(&query).unwrap();
+        assert_eq!(page, plain.search(&query).unwrap(), "{query}");
+        let Some(&last) = page.hits.last() else { break };
+        query.after = Some(bundled.cursor(&query, last).unwrap());
+    }
+    let facet = Facet { field: "word".into(), top: 5, disjunctive: rng.below(2) == 0 };
+    let facets = [facet];
+    assert_eq!(
+        bundled.facets(&filter, &facets).unwrap(),
+        plain.facets(&filter, &facets).unwrap(),
+        "{filter:?}"
+    );
+    let by = GroupBy { fields: vec!["word".into()], aggregates: vec!["rank".into()] };
+    let groups = bundled.group_by(&filter, &by).unwrap();
+    assert_eq!(groups, plain.group_by(&filter, &by).unwrap(), "{filter:?}");
+    let share = bundled.aggregate(&filter, "share").unwrap();
+    assert_eq!(share, plain.aggregate(&filter, "share").unwrap(), "{filter:?}");
+}
+
+/// A reader of the newest set that makes no bundles.
+fn plain(disk: &std::sync::Arc<crate::disk::SimDisk>) -> Reader {
+    let reader = open(disk).unwrap().reader();
+    reader.limit_bundles(0);
+    reader
+}
+
+#[test]
+fn bundles_come_when_queries_have_paid() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED);
+    let Store { collection, disk } = collection(&mut rng);
+    let (reader, plain) = (collection.reader(), plain(&disk));
+    let query = Query::new(between("number", 10u64, 20u64)).order_by(asc("rank"));
+    let told = |reader: &Reader| reader.explain(&query).unwrap().to_string();
+    let pages = |reader: &Reader| reader.search(&query).unwrap();
+    let before = pages(&reader);
+    assert_eq!(reader.bundle_memory(), 0, "one query pays for nothing");
+    assert!(!told(&reader).contains("bundles"));
+    (0..200).for_each(|_| assert_eq!(pages(&reader), before));
+    let two_fields = reader.bundle_memory();
+    assert!(two_fields > 0);
+    assert!(told(&reader).contains("24 small partitions asked as 2 bundles"), "{}", told(&reader));
+    (0..50).for_each(|_| compare(&mut rng, &reader, &plain));
+    reader.warm().unwrap();
+    assert!(reader.bundle_memory() > two_fields, "the other fields came later");
+    (0..200).for_each(|_| compare(&mut rng, &reader, &plain));
+    assert_eq!(plain.bundle_memory(), 0);
+    assert!(!told(&plain).contains("bundles"));
+}
+
+#[test]
+fn bundles_of_other_partitions_are_carried_over() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED + 1);
+    let Store { collection, disk } = collection(&mut rng);
+    let reading: Collection = open(&disk).unwrap();
+    reading.reader().warm().unwrap();
+    for round in 0..30 {
+        let whole = reading.reader().bundle_memory();
+        let mut change = collection.change().unwrap();
+        let small = rng.below(60);
+        let name = format!("a{:02}", rng.below(12));
+        match round % 3 {
+            0 => change.put(&name, builder(&mut rng, small)).unwrap(),
+            1 => change.put(&format!("{name}-x"), builder(&mut rng, small)).unwrap(),
+            _ => change.remove(&name).unwrap_or(()), // it may be gone already
+        }
+        change.commit().unwrap();
+        let changed = reading.refresh().unwrap();
+        let (reader, plain) = (reading.reader(), plain(&disk));
+        let kept = reader.bundle_memory();
+        assert!(kept > 0 && (kept < whole || !changed), "round {round}: {kept} of {whole} bytes");
+        (0..8).for_each(|_| compare(&mut rng, &reader, &plain));
+        reader.warm().unwrap();
+        assert!(reader.bundle_memory() > kept || !changed);
+        (0..8).for_each(|_| compare(&mut rng, &reader, &plain));
+    }
+}
+
+#[test]
+fn bundles_keep_to_their_limit() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED + 2);
+    let Store { collection, disk } = collection(&mut rng);
+    let (reader, plain) = (collection.reader(), plain(&disk));
+    reader.limit_bundles(1);
+    reader.warm().unwrap();
+    let first = reader.bundle_memory();
+    assert!(first > 0, "a bundle that begins below the limit is finished");
+    (0..100).for_each(|_| compare(&mut rng, &reader, &plain));
+    assert_eq!(reader.bundle_memory(), first);
+    reader.limit_bundles(1 << 30);
+    reader.warm().unwrap();
+    assert!(reader.bundle_memory() > first);
+    (0..100).for_each(|_| compare(&mut rng, &reader, &plain));
+}

@@ -1,0 +1,191 @@
+//! A set as queries see it: bundles in the places of the partitions they are made of.
+//!
+//! Here a bundle is merged, and places in a view become places in the set below, and back.
+
+use super::builder::empty_keys;
+use super::bundle::toll;
+use super::format::{FieldMeta, encode_meta, global, section};
+use super::merge::merge_field;
+use super::partition::Partition;
+use super::payload;
+use super::query::Cursor;
+use super::schema::{Payload, Schema};
+use super::set::Set;
+use super::topk::Place;
+use super::write::{write_field, write_keys};
+use crate::Result;
+use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
+use crate::disk::{Append, Map};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A set as queries see it: bundles in the places of their partitions.
+pub(crate) struct View {
+    pub(crate) set: Set,
+    /// For each field of the schema whether all bundles have it.
+    pub(crate) fields: Vec<bool>,
+    /// For each partition of `set`.
+    pub(crate) lanes: Vec<Lane>,
+    /// What queries pay because of cuts that are no bundles.
+    pub(crate) toll: u64,
+}
+
+/// A partition of a view: a bundle, or a partition of the set below.
+pub(crate) struct Lane {
+    /// The number of the partition below, or of the first of several.
+    first: usize,
+    pub(crate) bundle: Option<Arc<Bundle>>,
+}
+
+/// Partitions merged in memory.
+pub(crate) struct Bundle {
+    pub(crate) members: Vec<Arc<Partition>>,
+    /// Member i has the documents `starts[i]..starts[i + 1]`.
+    starts: Vec<u32>,
+    pub(crate) part: Arc<Partition>,
+    pub(crate) fields: Vec<bool>,
+}
+
+impl View {
+    pub(crate) fn new(
+        set: &Set,
+        fields: Vec<bool>,
+        cuts: &[Range<usize>],
+        made: Vec<Option<Arc<Bundle>>>,
+    ) -> View {
+        let mut lanes = Vec::new();
+        let loose = |lanes: &mut Vec<Lane>, range: Range<usize>| {
+            lanes.extend(range.map(|first| Lane { first, bundle: None }));
+        };
+        let (mut at, mut unpaid) = (0, 0);
+        for (cut, bundle) in cuts.iter().zip(made) {
+            if bundle.is_none() {
+                unpaid += toll(cut);
+                continue;
+            }
+            loose(&mut lanes, at..cut.start);
+            lanes.push(Lane { first: cut.start, bundle });
+            at = cut.end;
+        }
+        loose(&mut lanes, at..set.partitions.len());
+        let partitions = lanes.iter().map(|lane| match &lane.bundle {
+            Some(bundle) => (lane.first, Some(bundle.part.clone())),
+            None => (lane.first, None),
+        });
+        View { set: set.with(partitions.collect()), fields, lanes, toll: unpaid }
+    }
+
+    pub(crate) fn has(&self, mut fields: impl Iterator<Item = usize>) -> bool {
+        fields.all(|field| self.fields[field])
+    }
+
+    /// The lane that holds a partition of the set below.
+    fn lane_of(&self, p: usize) -> usize {
+        self.lanes.partition_point(|lane| lane.first <= p) - 1
+    }
+
+    pub(crate) fn bundle(&self, cut: &Range<usize>) -> Option<&Arc<Bundle>> {
+        self.lanes[self.lane_of(cut.start)].bundle.as_ref()
+    }
+
+    /// How many of the partitions below are in bundles, and in how many.
+    pub(crate) fn bundled(&self) -> (u64, u64) {
+        let members = self.lanes.iter().filter_map(|lane| lane.bundle.as_ref());
+        members.fold((0, 0), |(all, n), bundle| (all + bundle.members.len() as u64, n + 1))
+    }
+
+    /// Where a document is in the set below.
+    pub(crate) fn place(&self, (lane, doc): Place) -> Place {
+        let Lane { first, bundle } = &self.lanes[lane as usize];
+        let Some(bundle) = bundle else { return (*first as u32, doc) };
+        let i = bundle.starts.partition_point(|&start| start <= doc) - 1;
+        ((first + i) as u32, doc - bundle.starts[i])
+    }
+
+    /// A cursor of the set below, in terms of this one.
+    pub(crate) fn cursor(&self, below: &Set, cursor: &Cursor) -> Cursor {
+        let at = |partition: String, doc| Cursor { keys: cursor.keys.clone(), partition, doc };
+        // Everything in partitions before p and `seen` documents of p is behind the cursor.
+        let (p, seen) = match below.names.binary_search(&cursor.partition) {
+            Ok(p) => (p, cursor.doc.saturating_add(1).min(below.partitions[p].documents)),
+            Err(0) => return cursor.clone(),
+            Err(next) => (next - 1, below.partitions[next - 1].documents),
+        };
+        let number = self.lane_of(p);
+        let lane = &self.lanes[number];
+        let before = lane.bundle.as_ref().map_or(0, |bundle| bundle.starts[p - lane.first]);
+        match (before + seen, number) {
+            (0, 0) => at(String::new(), 0),
+            (0, _) => at(self.set.names[number - 1].clone(), u32::MAX),
+            (seen, _) => at(self.set.names[number].clone(), seen - 1),
+        }
+    }
+}
+
+impl Bundle {
+    /// Merges the wanted fields of some partitions; those that `before` has are copied.
+    pub(crate) fn new(
+        set: &Set,
+        cut: Range<usize>,
+        wanted: &[bool],
+        before: Option<&Bundle>,
+    ) -> Result<Bundle> {
+        let members = set.partitions[cut].to_vec();
+        let mut starts = vec![0];
+        starts.extend(members.iter().scan(0, |end, part| {
+            *end += part.documents;
+            Some(*end)
+        }));
+        let documents = *starts.last().unwrap_or(&0);
+        let schema = Schema { order: Vec::new(), payload: Payload::Raw, ..(*set.schema).clone() };
+        let mut out = Memory(Vec::new());
+        let mut w = FrozenWriter::new(&mut out, Kind::Partition)?;
+        payload::write(&mut w, Payload::Raw, documents, &mut |_, _| Ok(()))?;
+        let mut metas = Vec::with_capacity(wanted.len());
+        for (i, field) in schema.fields.iter().enumerate() {
+            metas.push(match before {
+                Some(before) if before.fields[i] => copy_field(&mut w, &before.part, i)?,
+                _ if wanted[i] => {
+                    write_field(&mut w, i, field, merge_field(field, &members)?, documents)?
+                }
+                _ => {
+                    // Nobody asks for it; but an empty dictionary is one.
+                    write_keys(&mut w, i, &empty_keys(field))?;
+                    FieldMeta::default()
+                }
+            });
+        }
+        w.section(global::META, &encode_meta(documents, &schema, &metas))?;
+        w.finish()?;
+        let path = Path::new("(partitions merged in memory)");
+        let file = Frozen::open(Map::from_vec(out.0), path, Kind::Partition)?;
+        let part = Partition::parse(file, before.map(|before| &*before.part))?;
+        part.ready()?;
+        Ok(Bundle { members, starts, part: Arc::new(part), fields: wanted.to_vec() })
+    }
+}
+
+fn copy_field(w: &mut FrozenWriter, part: &Partition, field: usize) -> Result<FieldMeta> {
+    for i in 0..part.file.entries() {
+        let id = part.file.entry(i).id;
+        if (section(field, 0)..section(field, 16)).contains(&id) {
+            w.section(id, part.file.section(i)?)?;
+        }
+    }
+    Ok(*part.meta(field))
+}
+
+/// A file in memory.
+struct Memory(Vec<u8>);
+
+impl Append for Memory {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
