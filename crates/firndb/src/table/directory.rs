@@ -79,14 +79,6 @@ pub(crate) struct Directory {
     steps: usize,
 }
 
-/// The block that can hold a key, and about where in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) block: u64,
-    /// Position within the block in 1/256ths, if it can be told from the steps around.
-    pub(crate) about: u8,
-}
-
 impl Directory {
     pub(crate) fn new(bytes: &[u8], slots: u64, blocks: u64) -> Result<Directory> {
         let steps = slots.checked_add(1).and_then(|n| n.checked_mul(8));
@@ -131,19 +123,9 @@ impl Directory {
     /// The block that can hold a key of this place: the last that begins there or before. `None` if
     /// all begin after it.
     #[inline(always)]
-    pub(crate) fn find(&self, place: Place) -> Option<Found> {
-        let first = self.before(place.slot);
-        let end = self.before(place.slot + 1);
-        let begun = self.begun(first, end, place.step);
-        let block = begun.checked_sub(1)?;
-        // Without a neighbour in the slot the share of the block is unknown: the middle.
-        if block < first || begun >= end {
-            return Some(Found { block, about: 128 });
-        }
-        let (from, to) = (u32::from(self.step(block)), u32::from(self.step(begun)));
-        let share =
-            (u32::from(place.step).saturating_sub(from) << 8) / to.saturating_sub(from).max(1);
-        Some(Found { block, about: share.min(255) as u8 })
+    pub(crate) fn find(&self, place: Place) -> Option<u64> {
+        let (first, end) = (self.before(place.slot), self.before(place.slot + 1));
+        self.begun(first, end, place.step).checked_sub(1)
     }
 
     /// The first of the blocks `first..end` of a slot that begins after `step`.
@@ -206,7 +188,7 @@ mod tests {
             for step in (0..1000).chain([65535]) {
                 let place = Place { slot, step };
                 let expected = firsts.iter().rposition(|&first| first <= place);
-                let found = directory.find(place).map(|found| found.block as usize);
+                let found = directory.find(place).map(|block| block as usize);
                 assert_eq!(found, expected, "{place:?}");
             }
         }

@@ -1,7 +1,6 @@
 //! All records of a table, in the order of the hashes of their keys.
 
 use super::block::Body;
-use super::directory::Found;
 use super::options::Compression;
 use super::reader::Table;
 use crate::Result;
@@ -60,7 +59,7 @@ impl Table {
 
     /// Shows the records of a block.
     fn each_of(&self, number: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
-        let block = self.block(Found { block: number, about: 0 })?;
+        let block = self.block(number)?;
         let each = || -> Result<()> {
             let body = self.body(&block)?;
             Body::parse(&body)?.each(|key, stored| {

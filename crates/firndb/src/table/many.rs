@@ -1,9 +1,9 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
 use super::block::{Body, CHECKSUM, check};
-use super::directory::{Found, Place};
+use super::directory::Place;
 use super::options::Compression;
-use super::reader::Table;
+use super::reader::{HEAD_LINES, Table};
 use crate::Result;
 use crate::bytes::prefetch::prefetch;
 use std::borrow::Cow;
@@ -25,14 +25,14 @@ impl Table {
         }
         for group in keys.chunks(GROUP) {
             let located = group.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
-            let located: Vec<Option<(Place, Found)>> = located.collect();
+            let located: Vec<Option<(Place, u64)>> = located.collect();
             if self.in_memory() {
                 self.fetch_blocks(&located)?;
                 self.fetch_records(group, &located)?;
             }
             for (key, located) in group.iter().zip(located) {
                 values.push(match located {
-                    Some((place, found)) => self.get_at(place, found, key.as_ref())?,
+                    Some((place, number)) => self.get_at(place, number, key.as_ref())?,
                     None => None,
                 });
             }
@@ -41,9 +41,9 @@ impl Table {
     }
 
     /// Asks for the first lines of each block.
-    fn fetch_blocks(&self, located: &[Option<(Place, Found)>]) -> Result<()> {
-        for (_, found) in located.iter().flatten() {
-            prefetch(self.memory(found.block)?, 3);
+    fn fetch_blocks(&self, located: &[Option<(Place, u64)>]) -> Result<()> {
+        for &(_, number) in located.iter().flatten() {
+            prefetch(self.memory(number)?, HEAD_LINES);
         }
         Ok(())
     }
@@ -52,14 +52,14 @@ impl Table {
     fn fetch_records<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        located: &[Option<(Place, Found)>],
+        located: &[Option<(Place, u64)>],
     ) -> Result<()> {
         if matches!(self.meta.compression, Compression::Blocks { .. }) {
             return Ok(());
         }
-        for (key, (place, found)) in keys.iter().zip(located).filter_map(|(k, l)| Some((k, (*l)?)))
+        for (key, (place, number)) in keys.iter().zip(located).filter_map(|(k, l)| Some((k, (*l)?)))
         {
-            let block = &self.memory(found.block)?[CHECKSUM..];
+            let block = &self.memory(number)?[CHECKSUM..];
             // What is wrong with a block is told by the get.
             if let Ok(body) = Body::parse(block)
                 && let Some(at) = body.candidate(place, key.as_ref().len())
@@ -75,13 +75,13 @@ impl Table {
         let mut values: Vec<Option<Cow<[u8]>>> = keys.iter().map(|_| None).collect();
         let located = |(i, key): (usize, &K)| Some((i, self.locate(xxh3_64(key.as_ref()))?));
         let mut wanted: Vec<_> = keys.iter().enumerate().filter_map(located).collect();
-        wanted.sort_unstable_by_key(|(_, (_, found))| found.block);
-        let groups: Vec<_> = wanted.chunk_by(|a, b| a.1.1.block == b.1.1.block).collect();
-        let extents = groups.iter().map(|group| self.extent(group[0].1.1.block));
+        wanted.sort_unstable_by_key(|(_, (_, number))| *number);
+        let groups: Vec<_> = wanted.chunk_by(|a, b| a.1.1 == b.1.1).collect();
+        let extents = groups.iter().map(|group| self.extent(group[0].1.1));
         let extents: Vec<(u64, usize)> = extents.collect::<Result<_>>()?;
         let Some(file) = self.direct() else { return Ok(values) };
         file.read_many(&extents, DEPTH, &mut |n, block| {
-            let number = groups[n][0].1.1.block;
+            let number = groups[n][0].1.1;
             let fill = || -> Result<()> {
                 check(block, number)?;
                 for (i, (place, _)) in groups[n] {

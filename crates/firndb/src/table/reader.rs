@@ -2,7 +2,7 @@
 
 use super::block::{Body, CHECKSUM, check};
 use super::compress::Unpacker;
-use super::directory::{Directory, Found, Place, place};
+use super::directory::{Directory, Place, place};
 use super::filter::FilterShape;
 use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
 use super::options::{Access, Compression, Filter};
@@ -35,6 +35,10 @@ pub struct Table {
     blocks: (u64, u64),
     path: PathBuf,
 }
+
+/// Cache lines at the beginning of a block that a search reads: the tags and lengths of a page of
+/// small records.
+pub(crate) const HEAD_LINES: usize = 3;
 
 /// Bytes of a section: where they are in the map, or a copy.
 enum Bytes {
@@ -174,41 +178,41 @@ impl Table {
     pub fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let hash = xxh3_64(key);
         match self.locate(hash) {
-            Some((place, found)) => self.get_at(place, found, key),
+            Some((place, number)) => self.get_at(place, number, key),
             None => Ok(None),
         }
     }
 
     /// Whether a key is there.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        let Some((place, found)) = self.locate(xxh3_64(key)) else { return Ok(false) };
-        let block = self.block(found)?;
-        let body = self.body(&block).map_err(|e| self.here(e, found.block))?;
+        let Some((place, number)) = self.locate(xxh3_64(key)) else { return Ok(false) };
+        let block = self.block(number)?;
+        let body = self.body(&block).map_err(|e| self.here(e, number))?;
         let there = Body::parse(&body).and_then(|body| body.find(place, key));
-        there.map(|value| value.is_some()).map_err(|e| self.here(e, found.block))
+        there.map(|value| value.is_some()).map_err(|e| self.here(e, number))
     }
 
     /// Place of a hash and the block that can hold it; `None` if no block can.
     #[inline(always)]
-    pub(crate) fn locate(&self, hash: u64) -> Option<(Place, Found)> {
+    pub(crate) fn locate(&self, hash: u64) -> Option<(Place, u64)> {
         if let Some((shape, bytes)) = &self.filter
             && !shape.contains(self.bytes_of(bytes), hash)
         {
             return None;
         }
         let place = place(hash, self.meta.slots);
-        self.directory.find(place).map(|found| (place, found))
+        self.directory.find(place).map(|block| (place, block))
     }
 
     #[inline]
     pub(crate) fn get_at(
         &self,
         place: Place,
-        found: Found,
+        number: u64,
         key: &[u8],
     ) -> Result<Option<Cow<'_, [u8]>>> {
-        let block = self.block(found)?;
-        self.value_in(block, place, key).map_err(|e| self.here(e, found.block))
+        let block = self.block(number)?;
+        self.value_in(block, place, key).map_err(|e| self.here(e, number))
     }
 
     /// The value of a key in a block that was checked.
@@ -257,14 +261,11 @@ impl Table {
 
     /// A block, checked.
     #[inline]
-    pub(crate) fn block(&self, found: Found) -> Result<Cow<'_, [u8]>> {
-        let number = found.block;
+    pub(crate) fn block(&self, number: u64) -> Result<Cow<'_, [u8]>> {
         match &self.source {
             Source::Map(checked) => {
                 let block = self.memory(number)?;
-                prefetch(block, 3);
-                let about = block.len() * usize::from(found.about) / 256;
-                prefetch(&block[about / 64 * 64..], 2);
+                prefetch(block, HEAD_LINES);
                 let bit = 1 << (number % 64);
                 let word = &checked[(number / 64) as usize];
                 if word.load(Ordering::Relaxed) & bit == 0 {
@@ -275,7 +276,7 @@ impl Table {
             }
             Source::Resident(_) => {
                 let block = self.memory(number)?;
-                prefetch(block, 3);
+                prefetch(block, HEAD_LINES);
                 Ok(Cow::Borrowed(block))
             }
             Source::Buffered(file) => {

@@ -1,7 +1,7 @@
 //! Checks of a whole table: every byte, and what checksums cannot say.
 
 use super::block::{Body, CHECKSUM, check, tag};
-use super::directory::{Found, place};
+use super::directory::place;
 use super::options::Compression;
 use super::reader::Table;
 use crate::bytes::int::u32_at;
@@ -43,7 +43,7 @@ impl Table {
     }
 
     fn verify_block(&self, number: u64, counted: &mut Counted) -> Result<()> {
-        let block = self.block(Found { block: number, about: 0 })?;
+        let block = self.block(number)?;
         check(&block, number)?;
         let bytes = self.body(&block)?;
         let body = Body::parse(&bytes)?;
@@ -76,7 +76,7 @@ impl Table {
 
     /// A get of this key comes to this block.
     fn verify_record(&self, number: u64, hash: u64, key: &[u8]) -> Result<()> {
-        let found = self.locate(hash).map(|(_, found)| found.block);
+        let found = self.locate(hash).map(|(_, number)| number);
         if found != Some(number) || !self.passes(hash) {
             let shown = key[..key.len().min(80)].escape_ascii();
             return Err(Error::corrupt(format!("the key '{shown}' would not be found")));
