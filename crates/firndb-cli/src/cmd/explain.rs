@@ -29,6 +29,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "partitions": explain.partitions,
             "partitions_pruned": explain.partitions_pruned,
             "docs_touched": explain.docs_touched,
+            "list_entries_touched": explain.list_entries_touched,
             "bytes_touched": explain.bytes_touched,
             "micros": explain.time.as_micros() as u64,
         }))?;

@@ -31,6 +31,10 @@ pub(crate) struct Stats {
     pub(crate) by_words: u64,
     pub(crate) by_count: u64,
     pub(crate) walks: u64,
+    /// Small partitions: all conditions in one bitset.
+    pub(crate) small: u64,
+    /// Entries of lists that were put into bitsets.
+    pub(crate) postings: u64,
     pub(crate) docs: u64,
     pub(crate) words: u64,
     /// Partitions that were asked as bundles, and the number of these.
@@ -122,7 +126,7 @@ impl<'r> Executor<'r> {
         self.limits.check()?;
         let set = self.set;
         let part = &*set.partitions[p];
-        if part.documents <= small::DOCUMENTS {
+        if small::is_small(part) {
             return self.run_small(p, &extra, sink);
         }
         let Some(()) = self.prepare(p, extra)? else { return Ok(ControlFlow::Continue(())) };
@@ -140,7 +144,7 @@ impl<'r> Executor<'r> {
     /// partitions ahead, so that the misses of several partitions overlap.
     pub(crate) fn prefetch(&self, p: usize) {
         let Some(part) = self.set.partitions.get(p) else { return };
-        if part.documents > small::DOCUMENTS {
+        if !small::is_small(part) {
             return;
         }
         for (leaf, known) in self.plan.leaves.iter().zip(&self.known) {
@@ -209,7 +213,9 @@ impl<'r> Executor<'r> {
         // A walk ends when the page is full; bitsets are made whole.
         let share = (sink.wanted() as f64 / estimate.max(1.0)).min(1.0);
         match lead {
-            Some(lead) if list as f64 * share <= words as f64 => self.by_list(part, lead, sink),
+            Some(lead) if choose(list as f64 * share <= words as f64) => {
+                self.by_list(part, lead, sink)
+            }
             _ => self.by_words(part, base, sink),
         }
     }
@@ -268,6 +274,7 @@ impl<'r> Executor<'r> {
                 if i > base && checked < bits as f64 {
                     checks.push(Check::new(clause, part, &mut self.scratch)?);
                 } else {
+                    self.stats.postings += clause.count;
                     let number = materialise(clause, part, &mut self.scratch)?;
                     masks.push((Mask::Bits(number), clause.negate));
                 }
@@ -350,6 +357,16 @@ impl<'r> Executor<'r> {
         self.scratch.docs = docs;
         Ok(flow)
     }
+}
+
+/// Whether to walk a list; tests may force it.
+#[inline(always)]
+fn choose(cheaper: bool) -> bool {
+    #[cfg(test)]
+    if let Some(forced) = super::testing::FORCED.get().list {
+        return forced;
+    }
+    cheaper
 }
 
 enum Mask<'p> {

@@ -24,8 +24,10 @@ pub struct Explain {
     pub partitions_pruned: u64,
     /// Documents that were looked at one by one.
     pub docs_touched: u64,
-    /// Bytes of structures that were touched, within a factor of two: 4 a document and condition, 8
-    /// a word of a bitset.
+    /// Entries of lists (value -> documents) that were combined, as bitsets.
+    pub list_entries_touched: u64,
+    /// Bytes of structures that were touched, within a factor of two: 4 a document and condition, 4
+    /// an entry of a list, 8 a word of a bitset.
     pub bytes_touched: u64,
     /// Time of the query, planning included.
     pub time: Duration,
@@ -46,7 +48,8 @@ impl Reader {
             partitions: self.set.partitions.len() as u64,
             partitions_pruned: stats.pruned,
             docs_touched: stats.docs,
-            bytes_touched: stats.docs * 4 * conditions + stats.words * 8,
+            list_entries_touched: stats.postings,
+            bytes_touched: stats.docs * 4 * conditions + stats.postings * 4 + stats.words * 8,
             time,
         })
     }
@@ -66,6 +69,7 @@ impl Reader {
             (stats.by_count, "answered from stored counts"),
             (stats.by_list, "walked the shortest list and checked the other conditions"),
             (stats.by_words, "combined bitsets"),
+            (stats.small, "combined small bitsets"),
             (stats.walks, "walked the first key of the order"),
         ];
         if let (members, bundles @ 1..) = stats.bundled {
@@ -114,7 +118,11 @@ impl fmt::Display for Explain {
             "partitions: {}, {} of them ruled out",
             self.partitions, self.partitions_pruned
         )?;
-        writeln!(f, "touched: {} documents, {} bytes", self.docs_touched, self.bytes_touched)?;
+        writeln!(
+            f,
+            "touched: {} documents, {} list entries, {} bytes",
+            self.docs_touched, self.list_entries_touched, self.bytes_touched
+        )?;
         write!(f, "time: {:.1} us", self.time.as_secs_f64() * 1e6)
     }
 }

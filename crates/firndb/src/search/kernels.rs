@@ -214,7 +214,7 @@ pub(crate) fn push_word(mut word: u64, base: u32, out: &mut Vec<u32>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::search::testing::Rng;
     use std::cell::Cell;
@@ -281,13 +281,27 @@ mod tests {
         (all.clone().filter(|&i| has(bits, i)).count() as u64, both, changed)
     }
 
-    #[test]
-    fn every_version_gives_the_same_answers() {
-        let versions: &[Version] = match best() {
+    /// The versions that the machine can run.
+    fn versions() -> &'static [Version] {
+        match best() {
             Version::Portable => &[Version::Portable],
             Version::Avx2 => &[Version::Portable, Version::Avx2],
             Version::Avx512 => &[Version::Portable, Version::Avx2, Version::Avx512],
-        };
+        }
+    }
+
+    /// Does the work once with each version.
+    pub(crate) fn with_each_version(mut work: impl FnMut(&str)) {
+        for &version in versions() {
+            CHOSEN.set(Some(version));
+            work(&format!("{version:?}"));
+            CHOSEN.set(None);
+        }
+    }
+
+    #[test]
+    fn every_version_gives_the_same_answers() {
+        let versions = versions();
         println!("seed {SEED:#x}, versions {versions:?}");
         let mut rng = Rng(SEED);
         for round in 0..ROUNDS {

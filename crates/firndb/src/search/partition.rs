@@ -198,6 +198,7 @@ impl Partition {
     }
 
     /// Adds the documents of the ordinals `start..end` to a bitset, in a partition that is ready.
+    /// Gives the number of their entries.
     #[inline(always)]
     pub(crate) fn ready_add(
         &self,
@@ -205,11 +206,12 @@ impl Partition {
         start: u32,
         end: u32,
         bits: &mut [u64],
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let f = &self.fields[field];
         if f.parts & RARE_PARTS != 0 || f.meta.ordered != Ordered::No {
-            self.postings(field)?.add_to(start, end, bits);
-            return Ok(());
+            let postings = self.postings(field)?;
+            postings.add_to(start, end, bits);
+            return Ok(postings.count(start, end));
         }
         let sums = self.ready_part(f, part::SUMS);
         let sums = Increasing::trusted(sums, f.meta.distinct as usize + 1);
@@ -221,7 +223,7 @@ impl Partition {
                 *word |= 1 << (doc % 64);
             }
         });
-        Ok(())
+        Ok(last.saturating_sub(first) as u64)
     }
 
     /// Adds the documents of some ordinals to a bitset, in a partition that is ready.
@@ -231,13 +233,17 @@ impl Partition {
         field: usize,
         ords: &[u32],
         bits: &mut [u64],
-    ) -> Result<()> {
+    ) -> Result<u64> {
         if ords.is_empty() || self.fields[field].parts & RARE_PARTS == 0 {
-            return ords.iter().try_for_each(|&ord| self.ready_add(field, ord, ord + 1, bits));
+            let mut entries = 0;
+            for &ord in ords {
+                entries += self.ready_add(field, ord, ord + 1, bits)?;
+            }
+            return Ok(entries);
         }
         let postings = self.postings(field)?;
         ords.iter().for_each(|&ord| postings.add_to(ord, ord + 1, bits));
-        Ok(())
+        Ok(ords.iter().map(|&ord| postings.count(ord, ord + 1)).sum())
     }
 
     /// Brings what a look-up in a small field touches first into the cache: the heads of keys and

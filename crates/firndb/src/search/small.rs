@@ -18,7 +18,17 @@ use std::ops::ControlFlow;
 /// Words of the largest small partition.
 pub(crate) const WORDS: usize = 64;
 /// Documents of the largest small partition.
-pub(crate) const DOCUMENTS: u32 = WORDS as u32 * 64;
+const DOCUMENTS: u32 = WORDS as u32 * 64;
+
+/// Whether a partition is small: asked in one place, so that tests can say no.
+#[inline(always)]
+pub(crate) fn is_small(part: &Partition) -> bool {
+    #[cfg(test)]
+    if super::testing::FORCED.get().large {
+        return false;
+    }
+    part.documents <= DOCUMENTS
+}
 
 /// A set of documents of a small partition.
 type Bits = [u64; WORDS];
@@ -35,6 +45,7 @@ impl<'r> Executor<'r> {
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.stats.partitions += 1;
+        self.stats.small += 1;
         let (set, plan) = (self.set, self.plan);
         let part = &*set.partitions[p];
         part.ready()?;
@@ -134,16 +145,18 @@ impl<'r> Executor<'r> {
                 let most = (end - start) > meta.distinct / 2 && meta.present == part.documents;
                 if most && !multi {
                     // The documents outside are fewer, and every document has a value.
-                    part.ready_add(field, 0, start, found)?;
-                    part.ready_add(field, end, meta.distinct, found)?;
+                    self.stats.postings += part.ready_add(field, 0, start, found)?;
+                    self.stats.postings += part.ready_add(field, end, meta.distinct, found)?;
                 } else {
-                    part.ready_add(field, start, end, found)?;
+                    self.stats.postings += part.ready_add(field, start, end, found)?;
                 }
+                self.stats.words += acc.len() as u64;
                 narrow(acc, found, negate != (most && !multi));
                 return Ok(());
             }
             if let Some(ords) = self.known[leaf].as_ref().and_then(|known| known.ordinals(p)) {
-                part.ready_add_each(field, ords, found)?;
+                self.stats.postings += part.ready_add_each(field, ords, found)?;
+                self.stats.words += acc.len() as u64;
                 narrow(acc, found, negate);
                 return Ok(());
             }
@@ -155,7 +168,12 @@ impl<'r> Executor<'r> {
         self.apply_clause(part, &Clause { form, negate, count: 0 }, acc)
     }
 
-    fn apply_clause(&self, part: &'r Partition, clause: &Clause, acc: &mut [u64]) -> Result<()> {
+    fn apply_clause(
+        &mut self,
+        part: &'r Partition,
+        clause: &Clause,
+        acc: &mut [u64],
+    ) -> Result<()> {
         let mut bits: Bits = [0; WORDS];
         let found = &mut bits[..acc.len()];
         match clause.form {
@@ -163,15 +181,19 @@ impl<'r> Executor<'r> {
             Form::Bits(_) => {}
             Form::Ordinals { field, first, last, multi } => {
                 let intervals = &self.scratch.intervals[first..last];
-                if !multi && part.meta(field).column_bits.is_some() && count(acc) <= FEW {
+                let left = count(acc);
+                if !multi && part.meta(field).column_bits.is_some() && left <= FEW {
+                    self.stats.docs += u64::from(left);
                     return check(part, field, intervals, clause.negate, acc);
                 }
                 let postings = part.postings(field)?;
                 for &(start, end) in intervals {
                     postings.add_to(start, end, found);
+                    self.stats.postings += postings.count(start, end);
                 }
             }
         }
+        self.stats.words += acc.len() as u64;
         narrow(acc, found, clause.negate);
         Ok(())
     }

@@ -2,6 +2,21 @@
 
 use super::schema::Type;
 use super::value::Value;
+use std::cell::Cell;
+
+/// How queries of this thread must be run, whatever would be cheapest; the answers stay the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forced {
+    /// Walk a list where that is possible, or never.
+    pub(crate) list: Option<bool>,
+    /// Treat small partitions as large ones.
+    pub(crate) large: bool,
+}
+
+thread_local! {
+    pub(crate) static FORCED: Cell<Forced> =
+        const { Cell::new(Forced { list: None, large: false }) };
+}
 
 /// SplitMix64: small, and the same sequence for a seed on every machine.
 pub(crate) struct Rng(pub u64);

@@ -72,7 +72,7 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
             continue;
         }
         let part = &*set.partitions[p];
-        if few && part.documents <= small::DOCUMENTS {
+        if few && small::is_small(part) {
             // Most partitions have no match: look at the order only of those that do.
             executor.matches_small(p, &mut matches)?;
             count += matches.len() as u64;
@@ -221,7 +221,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             let _ = executor.run(p, extra, &mut InOrder(self))?;
             return Ok(false);
         }
-        if part.documents <= small::DOCUMENTS {
+        if small::is_small(part) {
             let _ = executor.run(p, extra, self)?;
             return Ok(true);
         }
@@ -444,7 +444,7 @@ impl<K: Packed> Sink for InOrder<'_, '_, '_, K> {
 /// The number of matches of a partition.
 pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
     let part = &*executor.set.partitions[p];
-    if part.documents <= small::DOCUMENTS {
+    if small::is_small(part) {
         let mut counter = Count::default();
         let _ = executor.run(p, Vec::new(), &mut counter)?;
         return Ok(counter.0);

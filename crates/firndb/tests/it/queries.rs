@@ -1,10 +1,10 @@
 //! What can be asked, a sentence a test; what is refused, and with which words; when a query stops.
 
 use super::{Place, refused};
-use firndb::search::query::{all, and, asc, desc, eq, exists, gt, gte, lt, not};
+use firndb::search::query::{all, and, asc, desc, eq, exists, gt, gte, is_in, lt, not};
 use firndb::search::{
-    Collection, Cursor, Document, Facet, GroupBy, Hit, PartitionBuilder, Query, Reader, Roles,
-    Schema, Value, parse_query,
+    Collection, Cursor, Document, Facet, Field, GroupBy, Hit, PartitionBuilder, Query, Reader,
+    Roles, Schema, Type, Value, parse_query,
 };
 use firndb::{ErrorKind, Result};
 use std::ops::ControlFlow;
@@ -127,6 +127,45 @@ fn explain_tells_the_plan_and_what_was_touched() {
     assert!(explain.docs_touched + explain.bytes_touched > 0);
     let text = explain.to_string();
     assert!(text.contains("color") && text.contains("order: rank"), "{text}");
+}
+
+/// Partitions of both kinds are told truly: what was looked at grows with the list of a value.
+#[test]
+fn explain_counts_in_small_and_in_large_partitions() {
+    let fields = [("tenth", 10), ("thousandth", 1000)];
+    for documents in [1000u64, 4096, 5000, 70_000] {
+        let place = Place::new();
+        let schema = fields.map(|(name, _)| Field::new(name, Type::U64, Roles::FULL));
+        let mut builder = PartitionBuilder::new(Schema::new(schema).unwrap());
+        for n in 0..documents {
+            let n = n * 7919 % documents;
+            let set = |d: Document, &(name, of): &(&str, u64)| d.set(name, n % of);
+            builder.add(&fields.iter().fold(Document::new(), set)).unwrap();
+        }
+        let (_, reader) = place.collection([("a", builder)]);
+        let explain = |filter| {
+            let explain = reader.explain(&Query::new(filter).limit(1_000_000)).unwrap();
+            assert_eq!(explain.partitions_pruned, 0);
+            let text = explain.to_string();
+            let ways = ["walked", "combined bitsets", "combined small bitsets"];
+            assert!(ways.iter().any(|way| text.contains(way)), "{text}");
+            (
+                explain.hits,
+                explain.docs_touched + explain.list_entries_touched,
+                explain.bytes_touched,
+            )
+        };
+        let (hits, touched, bytes) = explain(eq("thousandth", 3u64));
+        assert_eq!(touched, hits, "of {documents}");
+        assert!(bytes >= 4 * hits && bytes <= 8 * hits + documents, "{bytes} bytes of {documents}");
+        let (hits, touched, bytes) = explain(is_in("tenth", [1u64, 2]));
+        let least = if documents < 5000 { hits } else { 0 };
+        assert!(touched >= least && touched <= documents, "{touched} of {documents}");
+        assert!(bytes >= documents / 8 && bytes <= 8 * documents, "{bytes} bytes of {documents}");
+        let both = and([eq("thousandth", 3u64), eq("tenth", 3u64)]);
+        let (one, touched, _) = explain(both);
+        assert!(one > 0 && touched >= one && touched <= documents / 4, "{touched} of {documents}");
+    }
 }
 
 #[test]

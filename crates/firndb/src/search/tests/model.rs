@@ -6,8 +6,9 @@
 use super::ask::Asker;
 use super::number_from_env;
 use super::world::{Scale, World};
+use crate::search::kernels::tests::with_each_version;
 use crate::search::query::{Query, all, and, asc, between, eq, not, or};
-use crate::search::testing::Rng;
+use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{Cursor, Filter, Hit, Reader, parse_query};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,6 +16,8 @@ use std::ops::ControlFlow;
 
 const BASE_SEED: u64 = 0xF12D_0000;
 const WIDE_SEED: u64 = 0xF12D_FFFF_0000;
+const FORCED_SEED: u64 = 0xF12D_8000;
+const WORLDS: u64 = 13;
 const QUERIES: u64 = 5_000;
 const QUERIES_PER_WORLD: u64 = 50;
 
@@ -89,6 +92,39 @@ fn interrogate(seed: u64, counts: &mut Counts) {
         let kind = interview.ask(&mut rng);
         counts.add(kind);
     }
+}
+
+/// The same questions with every instruction set that the machine has, from the portable one on.
+#[test]
+fn every_instruction_set_answers_as_the_model() {
+    let mut versions = Vec::new();
+    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+        let mut counts = Counts::default();
+        versions.clear();
+        with_each_version(|version| {
+            // Small partitions do without most kernels.
+            FORCED.set(Forced { large: true, list: Some(false) });
+            interrogate(seed, &mut counts);
+            FORCED.set(Forced::default());
+            versions.push(version.to_string());
+        });
+    }
+    println!("base seed {FORCED_SEED:#x}, {WORLDS} worlds, {versions:?}");
+    assert_eq!(versions[0], "Portable");
+}
+
+/// The same questions with every plan: by lists, by bitsets, small partitions as large ones.
+#[test]
+fn every_plan_answers_as_the_model() {
+    let mut counts = Counts::default();
+    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+        for (list, large) in [(None, true), (Some(true), true), (Some(false), true)] {
+            FORCED.set(Forced { list, large });
+            interrogate(seed, &mut counts);
+            FORCED.set(Forced::default());
+        }
+    }
+    println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
 }
 
 /// Ranges of a field that has checkpoints, alone and with another condition.
