@@ -17,7 +17,7 @@ usage: cargo xtask VERB
   ci                     formatting, clippy, documentation, tidy, all tests
   test [ARGS]            all tests; ARGS go to `cargo test`
   tidy                   the rules of the house, checked over the files git knows
-  bench [search] [--peers a,b] [ARGS]
+  bench search|table [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
 

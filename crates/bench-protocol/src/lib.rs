@@ -3,23 +3,20 @@
 //! An engine is a child process. It reads jobs from its standard input, one a line, fields
 //! separated by tabs, and answers on its standard output, so that engines of any language compete
 //! on equal terms and nothing foreign enters FirnDB's dependency tree. `peers/README.md` describes
-//! the lines; [`serve`] is the engine's side of them.
+//! the lines. [`search`] and [`table`] are the two benchmarks, each with the engine's side of its
+//! lines.
 //!
 //! The same code reads the data, times the queries and folds the answers for FirnDB and for every
 //! peer written in Rust: what differs between two figures is the engine. This crate has no
 //! dependencies.
 
-mod answer;
+mod lines;
 mod process;
-mod query;
-mod row;
-mod serve;
+pub mod rng;
+pub mod search;
+pub mod table;
 
-pub use answer::{Answer, Hit};
-pub use process::{anonymous_memory, cpu_time, disk_usage, peak_memory};
-pub use query::{Kind, Query, Workload, read_queries};
-pub use row::{Car, Pair, each_car, each_pair};
-pub use serve::{Engine, Session, serve};
+pub use process::{anonymous_memory, cpu_time, disk_usage, mapped_memory, peak_memory};
 
 /// Errors of engines are told to people, never branched on.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

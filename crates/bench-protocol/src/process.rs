@@ -16,6 +16,20 @@ pub fn cpu_time() -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
+/// CPU time of this thread so far.
+pub fn thread_time() -> Duration {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// Bytes that this process has had to fetch from disks so far.
+pub fn bytes_read() -> u64 {
+    let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0)
+}
+
 /// Largest resident memory of this process so far, in bytes.
 pub fn peak_memory() -> u64 {
     status("VmHWM:")
@@ -24,6 +38,11 @@ pub fn peak_memory() -> u64 {
 /// Memory of this process now that no file backs, in bytes.
 pub fn anonymous_memory() -> u64 {
     status("RssAnon:")
+}
+
+/// Memory of this process now that files back: what it touched of its maps, in bytes.
+pub fn mapped_memory() -> u64 {
+    status("RssFile:")
 }
 
 fn status(key: &str) -> u64 {

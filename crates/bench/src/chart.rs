@@ -1,7 +1,6 @@
-//! Draws the medians as bars on a logarithmic scale: an SVG that needs nothing else.
+//! Draws times as bars on a logarithmic scale: an SVG that needs nothing else.
 
-use crate::report::{Report, is_ours, time};
-use firndb_bench_protocol::Kind;
+use crate::units::{is_ours, time};
 use std::fmt::Write;
 
 const LEFT: f64 = 130.0;
@@ -9,20 +8,25 @@ const WIDTH: f64 = 560.0;
 const BAR: f64 = 14.0;
 const GAP: f64 = 12.0;
 
-/// The drawing: for each kind of query a bar an engine, FirnDB's in another colour.
-pub fn svg(report: &Report) -> String {
-    let (low, high) = decades(report);
+/// Bars under a title: engines, and what each took in nanoseconds.
+pub struct Group {
+    /// Said once, at the left.
+    pub title: String,
+    /// Name and nanoseconds.
+    pub bars: Vec<(String, f64)>,
+}
+
+/// The drawing: for each group a bar an engine, FirnDB's in another colour.
+pub fn svg(groups: &[Group]) -> String {
+    let (low, high) = decades(groups);
     let place = |nanos: f64| LEFT + (nanos.log10() - low) / (high - low) * WIDTH;
     let mut body = String::new();
     let mut y = 30.0;
-    for kind in Kind::ALL {
+    for Group { title, bars } in groups {
         let _ =
-            writeln!(body, r#"<text x="8" y="{:.0}" font-weight="bold">{kind}</text>"#, y + 11.0);
-        for name in report.names() {
-            let Some(median) = report.get(kind, name).map(|figures| figures.median()) else {
-                continue;
-            };
-            bar(&mut body, name, y, place(median), median);
+            writeln!(body, r#"<text x="8" y="{:.0}" font-weight="bold">{title}</text>"#, y + 11.0);
+        for (name, nanos) in bars {
+            bar(&mut body, name, y, place(*nanos), *nanos);
             y += BAR;
         }
         y += GAP;
@@ -46,7 +50,7 @@ pub fn svg(report: &Report) -> String {
     )
 }
 
-fn bar(out: &mut String, name: &str, y: f64, end: f64, median: f64) {
+fn bar(out: &mut String, name: &str, y: f64, end: f64, nanos: f64) {
     let color = match name {
         "floor" => "#bbbbbb",
         name if is_ours(name) => "#1f6fb4",
@@ -60,13 +64,13 @@ fn bar(out: &mut String, name: &str, y: f64, end: f64, median: f64) {
          <rect x=\"{LEFT}\" y=\"{y:.0}\" width=\"{width:.1}\" height=\"{height}\" \
          fill=\"{color}\"/>\
          <text x=\"{value:.1}\" y=\"{text:.0}\">{}</text>",
-        time(median)
+        time(nanos)
     );
 }
 
-/// The powers of ten around all medians.
-fn decades(report: &Report) -> (f64, f64) {
-    let logs = report.figures.values().map(|figures| figures.median().log10());
+/// The powers of ten around all times.
+fn decades(groups: &[Group]) -> (f64, f64) {
+    let logs = groups.iter().flat_map(|group| &group.bars).map(|(_, nanos)| nanos.log10());
     let (low, high) =
         logs.fold((f64::MAX, f64::MIN), |(low, high), log| (low.min(log), high.max(log)));
     if low > high { (0.0, 9.0) } else { (low.floor(), high.ceil().max(low.floor() + 1.0)) }

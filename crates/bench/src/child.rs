@@ -1,6 +1,6 @@
 //! The runner's side of the protocol: an engine as a child process.
 
-use firndb_bench_protocol::{Kind, Result, Workload};
+use firndb_bench_protocol::Result;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
@@ -31,35 +31,6 @@ pub struct Built {
     pub disk: u64,
 }
 
-/// What opening cost.
-#[derive(Clone, Copy, Debug)]
-pub struct Opened {
-    /// Median time of opening again.
-    pub time: Duration,
-    /// Memory that no file backs, bytes that the first open added.
-    pub memory: u64,
-}
-
-/// An answer with its time.
-#[derive(Clone, Copy, Debug)]
-pub struct Timed {
-    /// Nanoseconds.
-    pub nanos: f64,
-    /// Matches, or hits of the page.
-    pub count: u64,
-    /// Fold of the whole answer.
-    pub checksum: u64,
-}
-
-/// Answers to a prefix of the queries of a kind.
-#[derive(Clone, Debug)]
-pub struct Ran {
-    /// In the order of the queries.
-    pub answers: Vec<Timed>,
-    /// Allocations a query; zero if the engine does not count them.
-    pub allocations: f64,
-}
-
 /// A running engine. It ends when this is dropped.
 pub struct Child {
     name: String,
@@ -85,15 +56,12 @@ impl Launcher {
 impl Child {
     /// Name and version.
     pub fn hello(&mut self) -> Result<String> {
-        self.send(&["hello"])?;
-        let answer = self.receive("hello", 1)?;
-        Ok(answer[0].clone())
+        Ok(self.ask(&["hello"], "hello", 1)?.swap_remove(0))
     }
 
-    /// Builds the engine's form of `data` in `dir`.
-    pub fn build(&mut self, workload: Workload, data: &Path, dir: &Path) -> Result<Built> {
-        self.send(&["build", workload.name(), &text(data), &text(dir)])?;
-        let answer = self.receive("built", 4)?;
+    /// Sends a job whose answer is one line, `built`.
+    pub fn build(&mut self, job: &[&str]) -> Result<Built> {
+        let answer = self.ask(job, "built", 4)?;
         Ok(Built {
             wall: Duration::from_nanos(self.number(&answer[0])?),
             cpu: Duration::from_nanos(self.number(&answer[1])?),
@@ -102,62 +70,9 @@ impl Child {
         })
     }
 
-    /// Opens what was built, several times.
-    pub fn open(&mut self, workload: Workload, dir: &Path, times: usize) -> Result<Opened> {
-        self.send(&["open", workload.name(), &text(dir), &times.to_string()])?;
-        let answer = self.receive("opened", 2)?;
-        let time = Duration::from_nanos(self.number(&answer[0])?);
-        Ok(Opened { time, memory: self.number(&answer[1])? })
-    }
-
-    /// Answers the queries of a kind, as many as fit the budget.
-    pub fn run(&mut self, kind: Kind, queries: &Path, budget: Duration) -> Result<Ran> {
-        let (repeats, budget) = (kind.repeats().to_string(), budget.as_millis().to_string());
-        self.send(&["run", &kind.to_string(), &text(queries), &repeats, &budget])?;
-        let mut answers = Vec::new();
-        loop {
-            let line = self.line()?;
-            match line.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                ["done", allocations] => {
-                    return Ok(Ran { answers, allocations: self.number(allocations)? });
-                }
-                [nanos, count, checksum] => answers.push(Timed {
-                    nanos: self.number(nanos)?,
-                    count: self.number(count)?,
-                    checksum: self.number(checksum)?,
-                }),
-                _ => return Err(self.strange(&line)),
-            }
-        }
-    }
-
-    /// Figures that only this engine has.
-    pub fn extras(
-        &mut self,
-        workload: Workload,
-        data: &Path,
-        dir: &Path,
-    ) -> Result<Vec<(String, String)>> {
-        self.send(&["extras", workload.name(), &text(data), &text(dir)])?;
-        let mut extras = Vec::new();
-        loop {
-            let line = self.line()?;
-            match line.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-                ["done"] => return Ok(extras),
-                ["extra", name, value] => extras.push((name.into(), value.into())),
-                _ => return Err(self.strange(&line)),
-            }
-        }
-    }
-
-    fn send(&mut self, job: &[&str]) -> Result<()> {
-        let input = self.input.as_mut().ok_or("a child without input")?;
-        let sent = writeln!(input, "{}", job.join("\t")).and_then(|()| input.flush());
-        sent.map_err(|e| format!("{} does not take a job: {e}", self.name).into())
-    }
-
-    /// The fields of the answer `head`, which are `count`.
-    fn receive(&mut self, head: &str, count: usize) -> Result<Vec<String>> {
+    /// Sends a job whose answer is one line: `head`, and `count` fields.
+    pub fn ask(&mut self, job: &[&str], head: &str, count: usize) -> Result<Vec<String>> {
+        self.send(job)?;
         let mut line = self.line()?;
         if line.len() != count + 1 || line[0] != head {
             return Err(self.strange(&line));
@@ -165,7 +80,15 @@ impl Child {
         Ok(line.split_off(1))
     }
 
-    fn line(&mut self) -> Result<Vec<String>> {
+    /// Sends a job.
+    pub fn send(&mut self, job: &[&str]) -> Result<()> {
+        let input = self.input.as_mut().ok_or("a child without input")?;
+        let sent = writeln!(input, "{}", job.join("\t")).and_then(|()| input.flush());
+        sent.map_err(|e| format!("{} does not take a job: {e}", self.name).into())
+    }
+
+    /// The fields of the next line of an answer.
+    pub fn line(&mut self) -> Result<Vec<String>> {
         let line = self.output.next().ok_or_else(|| format!("{} ended too early", self.name))??;
         let fields: Vec<String> = line.split('\t').map(String::from).collect();
         if fields[0] == "error" {
@@ -174,11 +97,13 @@ impl Child {
         Ok(fields)
     }
 
-    fn number<T: FromStr>(&self, text: &str) -> Result<T> {
+    /// A field as a number.
+    pub fn number<T: FromStr>(&self, text: &str) -> Result<T> {
         text.parse().map_err(|_| format!("{} said `{text}` for a number", self.name).into())
     }
 
-    fn strange(&self, line: &[String]) -> firndb_bench_protocol::Error {
+    /// What to say of a line that is no answer.
+    pub fn strange(&self, line: &[String]) -> firndb_bench_protocol::Error {
         format!("{} said `{}`, which is no answer to its job", self.name, line.join(" ")).into()
     }
 }
@@ -192,6 +117,7 @@ impl Drop for Child {
     }
 }
 
-fn text(path: &Path) -> String {
+/// A path as a field of a job.
+pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

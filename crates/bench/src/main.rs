@@ -2,12 +2,10 @@
 
 use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
-use firndb_bench::floor::Floor;
-use firndb_bench::ours::Ours;
 use firndb_bench::peers::Peers;
-use firndb_bench::runner::{self, Options};
-use firndb_bench::{chart, markdown};
-use firndb_bench_protocol::{Result, serve};
+use firndb_bench::{chart, search, table};
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::table::Workload;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,12 +20,30 @@ enum Cli {
 enum Command {
     /// Collection: filters, counts and pages over car offers, and Table 1 of the YoctoDB paper.
     Search(Search),
+    /// Table: gets of random keys from records that were built once.
+    Table(Table),
     /// Answers jobs on standard input, as a child process of the runner.
     #[command(hide = true)]
     Engine {
-        /// `floor`, `firndb-N` or `firndb-N-zstd` for N partitions.
+        /// `search` or `table`.
+        bench: String,
+        /// `floor`; for search `firndb-N` or `firndb-N-zstd` for N partitions; for table `firndb`
+        /// with any of `-resident`, `-direct`, `-filter8`, `-zstd`.
         name: String,
     },
+}
+
+#[derive(Args)]
+struct Outputs {
+    /// Write the figures to this file as JSON.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Write the figures to this file as a page of Markdown.
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+    /// Draw times to this file as SVG.
+    #[arg(long)]
+    chart: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -38,9 +54,9 @@ struct Search {
     /// Queries of each kind.
     #[arg(long, default_value_t = 1000)]
     queries: usize,
-    /// Peers to run beside FirnDB; `none` for none. All below `peers/` if not given.
-    #[arg(long, value_delimiter = ',')]
-    peers: Option<Vec<String>>,
+    /// Peers to run beside FirnDB; `none` for none.
+    #[arg(long, value_delimiter = ',', default_values = search::PEERS)]
+    peers: Vec<String>,
     /// Run FirnDB with these numbers of partitions; `N-zstd` also compresses payloads, `none` not
     /// at all.
     #[arg(long, value_delimiter = ',', default_value = "1,64,1024")]
@@ -51,80 +67,133 @@ struct Search {
     /// Milliseconds for one engine to answer one kind in one round; slow ones answer fewer queries.
     #[arg(long, default_value_t = 2000)]
     budget: u64,
-    /// Write the figures to this file as JSON.
-    #[arg(long)]
-    json: Option<PathBuf>,
-    /// Write the figures to this file as a page of Markdown.
-    #[arg(long)]
-    markdown: Option<PathBuf>,
-    /// Draw the medians to this file as SVG.
-    #[arg(long)]
-    chart: Option<PathBuf>,
+    #[command(flatten)]
+    outputs: Outputs,
     /// Use what FirnDB built in an earlier run; peers always do, unless they changed.
     #[arg(long)]
     reuse: bool,
 }
 
+#[derive(Args)]
+struct Table {
+    /// Records of the workload `small`; `json` has a twentieth of them, `large` a hundredth.
+    #[arg(long, default_value_t = Workload::Small.records())]
+    records: u64,
+    /// Workloads.
+    #[arg(long, value_delimiter = ',', default_value = "small,json,large")]
+    workloads: Vec<Workload>,
+    /// Peers to run beside FirnDB; `none` for none.
+    #[arg(long, value_delimiter = ',', default_values = table::PEERS)]
+    peers: Vec<String>,
+    /// Forms of FirnDB, and `floor`; `none` for none.
+    #[arg(long, value_delimiter = ',', default_values = [&table::OURS[..], &["floor"]].concat())]
+    ours: Vec<String>,
+    /// How often each kind of get is measured.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Milliseconds of each measurement.
+    #[arg(long, default_value_t = 700)]
+    budget: u64,
+    /// Measure only what no earlier run with the same versions has measured.
+    #[arg(long)]
+    reuse: bool,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
 fn main() -> Result<()> {
     let Cli::Command(command) = Cli::parse();
     match command {
-        Command::Search(search) => run(&search),
-        Command::Engine { name } if name == "floor" => serve(&Floor),
-        Command::Engine { name } => {
-            serve(&Ours::parse(&name).ok_or_else(|| format!("there is no engine `{name}`"))?)
-        }
+        Command::Search(search) => run_search(&search),
+        Command::Table(table) => run_table(&table),
+        Command::Engine { bench, name } => serve(&bench, &name),
     }
 }
 
-fn run(search: &Search) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    let program = std::env::current_exe()?;
-    let target = root.join("target");
-    let own = |name: String| Launcher {
-        arguments: vec!["engine".into(), name.clone()],
-        program: program.clone(),
-        name,
-    };
-    let ours = search
-        .partitions
-        .iter()
-        .filter(|n| *n != "none")
-        .map(|partitions| format!("firndb-{partitions}"));
-    let mut engines: Vec<Launcher> = ours.chain(["floor".to_string()]).map(own).collect();
-    engines.extend(build_peers(search, Peers { root, target: target.clone() }));
-    let report = runner::run(&Options {
-        dir: target.join("bench"),
-        size: search.size,
-        per_kind: search.queries,
-        rounds: search.rounds,
-        budget: Duration::from_millis(search.budget),
+fn serve(bench: &str, name: &str) -> Result<()> {
+    use firndb_bench_protocol as protocol;
+    let unknown = || format!("there is no engine `{name}` for {bench}");
+    match (bench, name) {
+        ("search", "floor") => protocol::search::serve(&search::floor::Floor),
+        ("search", _) => {
+            protocol::search::serve(&search::ours::Ours::parse(name).ok_or_else(unknown)?)
+        }
+        ("table", "floor") => protocol::table::serve(&table::floor::Floor),
+        ("table", _) => {
+            protocol::table::serve(&table::ours::Ours::parse(name).ok_or_else(unknown)?)
+        }
+        _ => Err(unknown().into()),
+    }
+}
+
+fn run_search(options: &Search) -> Result<()> {
+    let ours = options.partitions.iter().filter(|n| *n != "none").map(|n| format!("firndb-{n}"));
+    let ours: Vec<String> = ours.chain(["floor".to_string()]).collect();
+    let (dir, engines) = engines("search", &ours, &options.peers)?;
+    let report = search::runner::run(&search::runner::Options {
+        dir,
+        size: options.size,
+        per_kind: options.queries,
+        rounds: options.rounds,
+        budget: Duration::from_millis(options.budget),
         // About three seconds of looking at every row.
-        brute: (100_000_000 / search.size.max(1)) as usize,
-        reuse: search.reuse,
+        brute: (100_000_000 / options.size.max(1)) as usize,
+        reuse: options.reuse,
         engines,
     })?;
     println!("{}", report.tables());
-    let files = [
-        (&search.json, format!("{:#}\n", report.json())),
-        (&search.markdown, markdown::page(&report, search.chart.as_deref())),
-        (&search.chart, chart::svg(&report)),
-    ];
+    let outputs = &options.outputs;
+    let page = search::markdown::page(&report, outputs.chart.as_deref());
+    write(outputs, format!("{:#}\n", report.json()), page, chart::svg(&report.chart()))
+}
+
+fn run_table(options: &Table) -> Result<()> {
+    let (dir, engines) = engines("table", &options.ours, &options.peers)?;
+    let report = table::runner::run(&table::runner::Options {
+        dir,
+        workloads: options.workloads.clone(),
+        records: options.records,
+        rounds: options.rounds,
+        millis: options.budget,
+        cold_millis: 4 * options.budget,
+        reuse: options.reuse,
+        engines,
+    })?;
+    let outputs = &options.outputs;
+    let page = table::markdown::page(&report, outputs.chart.as_deref());
+    println!("{page}");
+    write(outputs, format!("{:#}\n", report.json()), page, chart::svg(&report.chart()))
+}
+
+fn write(outputs: &Outputs, json: String, page: String, chart: String) -> Result<()> {
+    let files = [(&outputs.json, json), (&outputs.markdown, page), (&outputs.chart, chart)];
     for (path, text) in files {
         path.iter().try_for_each(|path| std::fs::write(path, &text))?;
     }
     Ok(())
 }
 
-/// The peers that can be built; of each other one a line says why not.
-fn build_peers(search: &Search, peers: Peers) -> Vec<Launcher> {
-    let names = search.peers.clone().unwrap_or_else(|| peers.names());
-    let built = names.iter().filter(|name| *name != "none").map(|name| (name, peers.build(name)));
-    let launcher = |(name, built): (&String, Result<Launcher>)| match built {
-        Ok(launcher) => Some(launcher),
-        Err(error) => {
-            eprintln!("peer {name} is left out: {error}");
-            None
-        }
+/// The directory for data, and launchers: this program's own engines, and the peers that can be
+/// built; of each other one a line says why not.
+fn engines(bench: &str, ours: &[String], peers: &[String]) -> Result<(PathBuf, Vec<Launcher>)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let program = std::env::current_exe()?;
+    let target = root.join("target");
+    let own = |name: &String| Launcher {
+        arguments: vec!["engine".into(), bench.into(), name.clone()],
+        program: program.clone(),
+        name: name.clone(),
     };
-    built.filter_map(launcher).collect()
+    let named = |names: &[String]| -> Vec<String> {
+        names.iter().filter(|name| *name != "none").cloned().collect()
+    };
+    let mut engines: Vec<Launcher> = named(ours).iter().map(own).collect();
+    let known = Peers { root, target: target.clone() };
+    for name in named(peers) {
+        match known.build(&name) {
+            Ok(launcher) => engines.push(launcher),
+            Err(error) => eprintln!("peer {name} is left out: {error}"),
+        }
+    }
+    Ok((target.join("bench"), engines))
 }

@@ -1,7 +1,9 @@
 //! Finds and builds the peers: programs of their own below `peers/`, one folder each.
 //!
 //! A folder with a `Cargo.toml` is a Rust program, a folder with a `run.py` is a Python program
-//! with its `requirements.txt`. Nothing of them is known here but the folder's name.
+//! with its `requirements.txt`. Nothing of them is known here but the folder's name, and
+//! which Debian packages a folder asks for in `packages.txt`. What follows a dash in an engine's
+//! name is an argument of the program: `rocksdb-zstd` is the program `rocksdb` with `zstd`.
 
 use crate::child::Launcher;
 use firndb_bench_protocol::Result;
@@ -29,26 +31,50 @@ impl Peers {
 
     /// The launcher of a peer that is built already.
     pub fn find(&self, name: &str) -> Option<Launcher> {
-        let (program, arguments) = if self.is_rust(name) {
-            (self.built(name).join("release").join(format!("peer-{name}")), Vec::new())
+        let (folder, argument) = split(name);
+        let (program, mut arguments) = if self.is_rust(folder) {
+            (self.built(folder).join("release").join(format!("peer-{folder}")), Vec::new())
         } else {
-            let script = self.folder(name).join("run.py");
-            (self.built(name).join("bin/python"), vec![script.to_string_lossy().into_owned()])
+            let script = self.folder(folder).join("run.py");
+            (self.built(folder).join("bin/python"), vec![script.to_string_lossy().into_owned()])
         };
+        arguments.extend(argument.map(String::from));
         program.exists().then(|| Launcher { name: name.into(), program, arguments })
     }
 
     /// Builds a peer (a no-op if nothing changed) and gives its launcher.
     pub fn build(&self, name: &str) -> Result<Launcher> {
-        if self.is_rust(name) {
-            self.build_rust(name)?;
-        } else if self.is_python(name) {
-            self.build_python(name)?;
+        let (folder, _) = split(name);
+        if self.is_rust(folder) {
+            self.install_packages(folder)?;
+            self.build_rust(folder)?;
+        } else if self.is_python(folder) {
+            self.build_python(folder)?;
         } else {
             let known = self.names().join(", ");
             return Err(format!("there is no peer `{name}`; peers are {known}").into());
         }
         self.find(name).ok_or_else(|| format!("peer {name} was built but is not there").into())
+    }
+
+    /// Installs the Debian packages of a peer where that needs no question; else says which.
+    fn install_packages(&self, folder: &str) -> Result<()> {
+        let list = std::fs::read_to_string(self.folder(folder).join("packages.txt"));
+        let list = list.unwrap_or_default();
+        let missing: Vec<&str> = list.split_whitespace().filter(|p| !is_installed(p)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let advice = |_| {
+            let names = missing.join(" ");
+            format!("it needs Debian packages; as root: apt-get install {names}")
+        };
+        let mut install = Command::new("apt-get");
+        install.env("DEBIAN_FRONTEND", "noninteractive");
+        install.args(["-q", "-y", "install", "--no-install-recommends"]).args(&missing);
+        // An old list of packages is only a problem if the installation fails.
+        let _ = succeed(Command::new("apt-get").args(["-q", "update"]));
+        Ok(succeed(&mut install).map_err(advice)?)
     }
 
     fn build_rust(&self, name: &str) -> Result<()> {
@@ -88,6 +114,16 @@ impl Peers {
     fn is_python(&self, name: &str) -> bool {
         exists(&self.folder(name), "run.py")
     }
+}
+
+/// Folder and argument.
+fn split(name: &str) -> (&str, Option<&str>) {
+    name.split_once('-').map_or((name, None), |(folder, argument)| (folder, Some(argument)))
+}
+
+fn is_installed(package: &str) -> bool {
+    let status = Command::new("dpkg").args(["-s", package]).output();
+    status.is_ok_and(|out| out.status.success())
 }
 
 fn exists(folder: &Path, file: &str) -> bool {

@@ -1,8 +1,9 @@
 //! SQLite as a peer: one table with an index for each kind of query, and plans that are pinned
 //! where its planner would choose a worse one.
 
-use firndb_bench_protocol::{
-    Answer, Engine, Hit, Kind, Query, Result, Session, Workload, each_car, each_pair, serve,
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::search::{
+    Answer, Engine, Hit, Kind, Query, Session, Workload, each_car, each_pair, serve,
 };
 use rusqlite::{Connection, OpenFlags, Row, Statement, ToSql, params};
 use std::path::Path;

@@ -4,8 +4,9 @@
 //! Documents come newest first, so that pages ordered by date are the first matches, and pages
 //! ordered by price need no second key: tantivy breaks ties by document.
 
-use firndb_bench_protocol::{
-    Answer, Car, Engine, Hit, Query, Result, Session, Workload, each_car, each_pair, serve,
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::search::{
+    Answer, Car, Engine, Hit, Query, Session, Workload, each_car, each_pair, serve,
 };
 use std::ops::Bound;
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! The answers by brute force: every document is looked at, nothing is clever. All engines are held
 //! against these.
 
-use crate::columns::{Cars, Pairs};
-use firndb_bench_protocol::{Answer, Hit, Query, Result, Workload};
+use super::columns::{Cars, Pairs};
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::search::{Answer, Hit, Query, Workload};
 use std::path::Path;
 
 /// A data set to be looked through.

@@ -1,8 +1,10 @@
 //! The engine's side of the protocol: reads jobs, runs them, times the queries, writes the answers.
 
-use crate::{Answer, Error, Kind, Query, Result, Workload, process, read_queries};
+use super::{Answer, Kind, Query, Workload, read_queries};
+use crate::lines::answer_jobs;
+use crate::{Error, Result, process};
 use std::hint::black_box;
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -57,19 +59,8 @@ pub trait Session {
 /// Answers jobs from standard input until it ends. An error is told to the runner and ends the
 /// process.
 pub fn serve<E: Engine>(engine: &E) -> Result<()> {
-    let mut out = std::io::stdout().lock();
     let mut session = None;
-    for line in std::io::stdin().lock().lines() {
-        let line = line?;
-        let job: Vec<&str> = line.split('\t').collect();
-        let done = perform(engine, &mut session, &job, &mut out);
-        if let Err(error) = &done {
-            writeln!(out, "error\t{}", error.to_string().replace('\n', " "))?;
-        }
-        out.flush()?;
-        done?;
-    }
-    Ok(())
+    answer_jobs(|job, out| perform(engine, &mut session, job, out))
 }
 
 fn perform<E: Engine>(

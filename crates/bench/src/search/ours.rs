@@ -4,15 +4,16 @@
 //! What can be tuned is here and nowhere else: `cars_schema`, `ADDED_MEMORY` and the names in
 //! [`Ours::parse`].
 
-use crate::columns::byte_sum;
-use crate::report::time;
+use super::columns::byte_sum;
+use crate::units::time;
 use firndb::search::query::{all, and, asc, between, desc, eq, gte, is_in, lte, not};
 use firndb::search::{
     self, Collection, Document, Field, Filter, PartitionBuilder, Payload, Reader, Roles, Schema,
     Type, Value,
 };
-use firndb_bench_protocol::{
-    Answer, Car, Engine, Hit, Query, Result, Session, Workload, each_car, each_pair,
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::search::{
+    Answer, Car, Engine, Hit, Query, Session, Workload, each_car, each_pair,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -119,7 +120,7 @@ fn document(car: &Car<'_>) -> Document {
 }
 
 fn hash(id: u64) -> u64 {
-    crate::rng::Rng::new(id, 0, 0).next()
+    firndb_bench_protocol::rng::Rng::new(id, 0, 0).next()
 }
 
 fn partition_name(number: usize) -> String {

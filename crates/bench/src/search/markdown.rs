@@ -1,8 +1,9 @@
 //! The page `docs/benchmarks.md`: every figure on it comes from one run.
 
+use super::report::{EngineReport, Report};
 use crate::machine;
-use crate::report::{EngineReport, Report, bytes, is_ours, is_peer, time};
-use firndb_bench_protocol::{Kind, Workload};
+use crate::units::{bytes, is_ours, is_peer, time};
+use firndb_bench_protocol::search::{Kind, Workload};
 use std::fmt::Write;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Table 1 of the YoctoDB paper (Tsesko, Demidov: CEE-SECR 2016): counts over two columns of ten
 //! values each.
 
-use crate::rng::Rng;
-use firndb_bench_protocol::{Pair, Query};
+use firndb_bench_protocol::rng::Rng;
+use firndb_bench_protocol::search::{Pair, Query};
 
 /// MD5 of the digits "0" to "9".
 const MD5: [&str; 10] = [

@@ -4,8 +4,9 @@
 //! It is no engine: nothing is stored, parsed, planned or checked, and each structure serves one
 //! query. It shows how far an engine is from what the machine can do.
 
-use crate::columns::{Cars, Pairs, Words};
-use firndb_bench_protocol::{Answer, Engine, Error, Hit, Query, Result, Session, Workload};
+use super::columns::{Cars, Pairs, Words};
+use firndb_bench_protocol::search::{Answer, Engine, Hit, Query, Session, Workload};
+use firndb_bench_protocol::{Error, Result};
 use std::cmp::Reverse;
 use std::fs;
 use std::path::Path;

@@ -1,14 +1,15 @@
 //! Every workload at a small size, through the same processes and comparisons as a run whose times
 //! are told: a benchmark that is not a test rots. Peers take part if they are built.
 
-use firndb_bench::brute::Brute;
+use firndb_bench::chart;
 use firndb_bench::child::Launcher;
-use firndb_bench::floor::Floor;
 use firndb_bench::peers::Peers;
-use firndb_bench::runner::{Options, run};
-use firndb_bench::workload::Dataset;
-use firndb_bench::{chart, markdown};
-use firndb_bench_protocol::{Answer, Engine, Kind, Session, Workload, read_queries};
+use firndb_bench::search::brute::Brute;
+use firndb_bench::search::floor::Floor;
+use firndb_bench::search::runner::{Options, run};
+use firndb_bench::search::workload::Dataset;
+use firndb_bench::search::{PEERS, markdown};
+use firndb_bench_protocol::search::{Answer, Engine, Kind, Session, Workload, read_queries};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -51,11 +52,11 @@ fn engines() -> Vec<Launcher> {
     let own = |name: &str| Launcher {
         name: name.into(),
         program: env!("CARGO_BIN_EXE_firn-bench").into(),
-        arguments: vec!["engine".into(), name.into()],
+        arguments: vec!["engine".into(), "search".into(), name.into()],
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let peers = Peers { target: root.join("target"), root };
-    let built = peers.names().into_iter().filter_map(|name| peers.find(&name));
+    let built = PEERS.iter().filter_map(|name| peers.find(name));
     ["firndb-1", "firndb-7-zstd", "floor"].map(own).into_iter().chain(built).collect()
 }
 
@@ -81,7 +82,7 @@ fn all_engines_agree_with_brute_force() {
     }
     let page = markdown::page(&report, Some(Path::new("docs/benchmarks.svg")));
     assert!(page.contains("| Q6 |") && page.contains("](benchmarks.svg)"));
-    assert!(chart::svg(&report).trim_end().ends_with("</svg>"));
+    assert!(chart::svg(&report.chart()).trim_end().ends_with("</svg>"));
     assert_eq!(report.json()["figures"].as_array().unwrap().len(), report.figures.len());
 }
 

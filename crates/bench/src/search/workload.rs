@@ -1,8 +1,9 @@
 //! Writes a data set and its queries once; every engine reads the same files.
 
-use crate::cars::Market;
-use crate::table1;
-use firndb_bench_protocol::{Car, Pair, Query, Result, Workload};
+use super::cars::Market;
+use super::table1;
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::search::{Car, Pair, Query, Workload};
 use indicatif::ProgressBar;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};

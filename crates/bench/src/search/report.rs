@@ -1,9 +1,11 @@
 //! What a run found, as tables for eyes and as JSON.
 
+use super::runner::Options;
+use crate::chart::Group;
 use crate::child::Built;
-use crate::runner::Options;
+use crate::units::{bytes, is_ours, is_peer, quantile, time};
 use comfy_table::{CellAlignment, Table, presets};
-use firndb_bench_protocol::{Kind, Workload};
+use firndb_bench_protocol::search::{Kind, Workload};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,8 +52,7 @@ impl Figures {
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.nanos.clone();
         sorted.sort_unstable_by(f64::total_cmp);
-        let place = (share * sorted.len() as f64).ceil() as usize;
-        sorted.get(place.max(1) - 1).copied().unwrap_or(f64::NAN)
+        quantile(&sorted, share)
     }
 
     /// The middle of all times.
@@ -157,6 +158,15 @@ impl Report {
         self.engines.iter().flat_map(|e| e.extras.iter().map(move |extra| (e, extra)))
     }
 
+    /// The medians as bars, kind by kind.
+    pub fn chart(&self) -> Vec<Group> {
+        let bars = |kind| {
+            let median = |name: &str| Some((name.to_string(), self.get(kind, name)?.median()));
+            self.names().into_iter().filter_map(median).collect()
+        };
+        Kind::ALL.map(|kind| Group { title: kind.to_string(), bars: bars(kind) }).into()
+    }
+
     fn kind_table(&self, kind: Kind) -> Table {
         let head = ["engine", "median", "p99", "max", "queries", "allocations", "best peer is"];
         let mut table = table(&head);
@@ -235,16 +245,6 @@ impl Report {
     }
 }
 
-/// An engine that is neither FirnDB nor the floor.
-pub fn is_peer(name: &str) -> bool {
-    !is_ours(name) && name != "floor"
-}
-
-/// FirnDB.
-pub fn is_ours(name: &str) -> bool {
-    name.starts_with("firndb")
-}
-
 fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(head);
@@ -252,27 +252,6 @@ fn table(head: &[&str]) -> Table {
         c.set_cell_alignment(CellAlignment::Right);
     });
     table
-}
-
-/// Nanoseconds with three significant digits.
-pub fn time(nanos: f64) -> String {
-    let (value, unit) = match nanos {
-        n if n < 1e3 => (n, "ns"),
-        n if n < 1e6 => (n / 1e3, "us"),
-        n if n < 1e9 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.decimals$} {unit}")
-}
-
-/// Bytes with a decimal unit.
-pub fn bytes(bytes: u64) -> String {
-    match bytes as f64 {
-        b if b < 1e6 => format!("{:.1} kB", b / 1e3),
-        b if b < 1e9 => format!("{:.1} MB", b / 1e6),
-        b => format!("{:.2} GB", b / 1e9),
-    }
 }
 
 #[cfg(test)]
@@ -285,11 +264,5 @@ mod tests {
             Figures { nanos: (1..=200).rev().map(f64::from).collect(), ..Figures::default() };
         assert_eq!((figures.median(), figures.quantile(0.99)), (100.0, 198.0));
         assert_eq!(figures.quantile(1.0), 200.0);
-    }
-
-    #[test]
-    fn units_follow_the_size() {
-        assert_eq!([time(61.25), time(2100.0), time(12.34e6)], ["61.2 ns", "2.10 us", "12.3 ms"]);
-        assert_eq!([bytes(1500), bytes(327_100_000)], ["1.5 kB", "327.1 MB"]);
     }
 }

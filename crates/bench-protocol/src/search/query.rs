@@ -9,9 +9,9 @@ use std::str::FromStr;
 /// A data set with its queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Car offers, [`crate::Car`].
+    /// Car offers, [`super::Car`].
     Cars,
-    /// Table 1 of the YoctoDB paper, [`crate::Pair`].
+    /// Table 1 of the YoctoDB paper, [`super::Pair`].
     Table1,
 }
 

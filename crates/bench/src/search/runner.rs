@@ -1,10 +1,13 @@
 //! Lets engines answer in turns and holds their answers against each other before any time is told.
 
-use crate::brute::Brute;
-use crate::child::{Built, Child, Launcher, Opened, Ran};
-use crate::report::{EngineReport, Figures, Report, is_peer};
-use crate::workload::Dataset;
-use firndb_bench_protocol::{Kind, Query, Result, Workload, read_queries};
+use super::brute::Brute;
+use super::jobs::{Opened, Ran, Searcher};
+use super::report::{EngineReport, Figures, Report};
+use super::workload::Dataset;
+use crate::child::{Built, Launcher};
+use crate::units::is_peer;
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::search::{Kind, Query, Workload, read_queries};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::fs;
@@ -104,11 +107,11 @@ fn start(
     options: &Options,
     dataset: &Dataset,
     launcher: &Launcher,
-) -> Result<(Child, EngineReport)> {
+) -> Result<(Searcher, EngineReport)> {
     let version = launcher.start()?.hello()?;
     let dir = place(dataset, launcher);
     let built = build(options, dataset, launcher, &version, &dir)?;
-    let mut child = launcher.start()?;
+    let mut child = Searcher(launcher.start()?);
     let times = if launcher.name == "floor" { 1 } else { OPENS };
     let opened = child.open(dataset.workload, &dir, times)?;
     let Opened { time: open_time, memory: open_memory } = opened;
@@ -144,7 +147,7 @@ fn build(
         fs::remove_dir_all(dir)?;
     }
     fs::create_dir_all(dir)?;
-    let built = launcher.start()?.build(dataset.workload, &dataset.data(), dir)?;
+    let built = Searcher(launcher.start()?).build(dataset.workload, &dataset.data(), dir)?;
     let Built { wall, cpu, peak_memory, disk } = built;
     let (wall, cpu) = (wall.as_nanos(), cpu.as_nanos());
     fs::write(&stamp, format!("{wall}\t{cpu}\t{peak_memory}\t{disk}\t{version}"))?;

@@ -1,6 +1,7 @@
 //! A data set in bare arrays: what the brute-force answers and the floor probe work on.
 
-use firndb_bench_protocol::{Result, each_car, each_pair};
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::search::{each_car, each_pair};
 use std::collections::HashMap;
 use std::path::Path;
 

@@ -4,8 +4,8 @@
 //! Zipf's law; dates crowd towards now; prices fall with age and differ by make; places cluster
 //! around the centre of their region.
 
-use crate::rng::{Rng, Zipf};
-use firndb_bench_protocol::{Car, Query};
+use firndb_bench_protocol::rng::{Rng, Zipf};
+use firndb_bench_protocol::search::{Car, Query};
 use std::fmt::Write;
 
 /// Regions, makes and so on.

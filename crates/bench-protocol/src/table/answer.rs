@@ -1,0 +1,225 @@
+//! What is done with an open store: touch everything, check answers, measure gets.
+
+use super::records::{fold, key};
+use super::{Handle, Key, Records, Store};
+use crate::rng::Rng;
+use crate::{Result, process};
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Keys that are asked for, at most: many times more than caches hold, and no more memory than
+/// that of a small engine.
+const KEYS: usize = 4_000_000;
+const SEED: u64 = 7;
+
+/// What to ask for, and how.
+pub struct Ask {
+    present: bool,
+    batch: usize,
+    threads: usize,
+    time: Duration,
+}
+
+impl Ask {
+    /// `what` is `present` or `absent`.
+    pub fn new(what: &str, batch: usize, threads: usize, millis: &str) -> Result<Ask> {
+        let present = match what {
+            "present" => true,
+            "absent" => false,
+            _ => return Err(format!("`{what}` is neither present nor absent").into()),
+        };
+        let time = Duration::from_millis(millis.parse()?);
+        Ok(Ask { present, batch: batch.clamp(1, KEYS), threads: threads.max(1), time })
+    }
+
+    /// Random keys, the same for every engine.
+    fn keys(&self, records: &Records, count: usize) -> Vec<Key> {
+        let count = count.min((16 * records.count) as usize);
+        let mut rng = Rng::new(SEED, u64::from(self.present), 0);
+        let first = if self.present { 0 } else { records.count };
+        (0..count).map(|_| key(first + rng.below(records.count))).collect()
+    }
+
+    /// An engine that finds an absent key or misses one that is there is not worth measuring.
+    fn found(&self, gets: usize, found: usize) -> Result<()> {
+        let expected = if self.present { gets } else { 0 };
+        if found != expected {
+            return Err(format!("{found} of {gets} keys were found, expected {expected}").into());
+        }
+        Ok(())
+    }
+}
+
+/// Gets every record once, with a thread a core, and sums up [`Records::fold_record`].
+pub fn warm<S: Store>(records: &Records, store: &S) -> Result<u64> {
+    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
+    let part = |first: u64| -> Result<u64> {
+        let (mut handle, mut sum) = (store.handle()?, 0u64);
+        for number in (first..records.count).step_by(threads as usize) {
+            let mut record = 0;
+            if !handle.get(&key(number), |v| record = Records::fold_record(number, v))? {
+                return Err(format!("record {number} is not there").into());
+            }
+            sum = sum.wrapping_add(record);
+        }
+        Ok(sum)
+    };
+    thread::scope(|scope| {
+        let parts = (0..threads).map(|first| scope.spawn(move || part(first)));
+        let parts: Vec<_> = parts.collect();
+        let sums = parts.into_iter().map(|part| part.join().map_err(|_| "a thread panicked")?);
+        sums.sum_wrapping()
+    })
+}
+
+trait SumWrapping {
+    fn sum_wrapping(self) -> Result<u64>;
+}
+
+impl<I: Iterator<Item = Result<u64>>> SumWrapping for I {
+    fn sum_wrapping(mut self) -> Result<u64> {
+        self.try_fold(0u64, |sum, part| Ok(sum.wrapping_add(part?)))
+    }
+}
+
+/// Compares whole values of a sample with the generator, and asks for as many absent keys; singly
+/// and in batches.
+pub fn check<S: Store>(records: &Records, store: &S, sample: u64) -> Result<()> {
+    let mut handle = store.handle()?;
+    let mut expected = Vec::new();
+    let mut numbers = Vec::new();
+    for i in 0..sample.min(records.count) {
+        let present = (u128::from(i) * u128::from(records.count) / u128::from(sample)) as u64;
+        numbers.extend([present, records.count + present]);
+    }
+    let wrong = |number: u64, what: &str| {
+        let key = key(number);
+        Err(format!("record {number} ({}): {what}", key.escape_ascii()).into())
+    };
+    for &number in &numbers {
+        records.value(number, &mut expected);
+        let mut equal = false;
+        let found = handle.get(&key(number), |value| equal = value == expected)?;
+        match (found, number < records.count) {
+            (true, true) if equal => {}
+            (false, false) => {}
+            (true, true) => return wrong(number, "another value"),
+            (true, false) => return wrong(number, "found, and is absent"),
+            (false, true) => return wrong(number, "not found"),
+        }
+    }
+    for batch in numbers.chunks(64) {
+        let keys: Vec<Key> = batch.iter().map(|&number| key(number)).collect();
+        let mut seen = vec![None; keys.len()];
+        handle.get_many(&keys, |place, value| {
+            records.value(batch[place], &mut expected);
+            seen[place] = Some(value == expected);
+        })?;
+        for (&number, seen) in batch.iter().zip(seen) {
+            if seen != (number < records.count).then_some(true) {
+                return wrong(number, "a wrong answer in a batch");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Times gets one by one: from one reading of the clock to the next. Gives the nanoseconds, sorted,
+/// and the sum of the folds of all values.
+pub fn latency<S: Store>(
+    records: &Records,
+    store: &S,
+    ask: &Ask,
+    gets: usize,
+) -> Result<(Vec<u32>, u64)> {
+    let keys = ask.keys(records, gets.min(KEYS));
+    let mut handle = store.handle()?;
+    let (mut sum, mut found) = (0u64, 0);
+    let mut nanos = Vec::with_capacity(keys.len());
+    let start = Instant::now();
+    let mut before = start;
+    for key in &keys {
+        found += usize::from(handle.get(key, |value| sum = sum.wrapping_add(fold(value)))?);
+        let now = Instant::now();
+        nanos.push((now - before).as_nanos() as u32);
+        before = now;
+        if now - start > ask.time {
+            break;
+        }
+    }
+    ask.found(nanos.len(), found)?;
+    nanos.sort_unstable();
+    Ok((nanos, sum))
+}
+
+/// What a run cost.
+pub struct Ran {
+    /// Keys asked for, by all threads.
+    pub gets: usize,
+    /// Time by the wall clock.
+    pub wall: Duration,
+    /// Time of the threads on CPUs.
+    pub cpu: Duration,
+    /// Bytes that came from the disk.
+    pub read: u64,
+}
+
+/// Gets as many keys as there is time for.
+pub fn run<S: Store>(records: &Records, store: &S, ask: &Ask) -> Result<Ran> {
+    let keys = ask.keys(records, KEYS);
+    let barrier = Barrier::new(ask.threads);
+    let before = process::bytes_read();
+    let one = |thread: usize| {
+        let handle = store.handle();
+        barrier.wait();
+        run_thread(&mut handle?, ask, &keys, thread)
+    };
+    let ran: Result<Vec<(usize, Duration, Duration)>> = thread::scope(|scope| {
+        let one = &one;
+        let threads = (0..ask.threads).map(|thread| scope.spawn(move || one(thread)));
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread panicked")?).collect()
+    });
+    let ran = ran?;
+    Ok(Ran {
+        gets: ran.iter().map(|ran| ran.0).sum(),
+        wall: ran.iter().map(|ran| ran.1).max().unwrap_or_default(),
+        cpu: ran.iter().map(|ran| ran.2).sum(),
+        read: process::bytes_read() - before,
+    })
+}
+
+fn run_thread<H: Handle>(
+    handle: &mut H,
+    ask: &Ask,
+    keys: &[Key],
+    thread: usize,
+) -> Result<(usize, Duration, Duration)> {
+    let (mut gets, mut found, mut sum) = (0, 0, 0u64);
+    // The clock is read once for so many keys.
+    let step = ask.batch.max(64).min(keys.len());
+    let mut at = thread * (keys.len() / ask.threads);
+    let (cpu, start) = (process::thread_time(), Instant::now());
+    while start.elapsed() < ask.time {
+        if at + step > keys.len() {
+            at = 0;
+        }
+        for batch in keys[at..at + step].chunks(ask.batch) {
+            if ask.batch == 1 {
+                found += usize::from(handle.get(&batch[0], |v| sum = sum.wrapping_add(fold(v)))?);
+            } else {
+                handle.get_many(batch, |_, value| {
+                    found += 1;
+                    sum = sum.wrapping_add(fold(value));
+                })?;
+            }
+        }
+        at += step;
+        gets += step;
+    }
+    let (wall, cpu) = (start.elapsed(), process::thread_time().saturating_sub(cpu));
+    std::hint::black_box(sum);
+    ask.found(gets, found)?;
+    Ok((gets, wall, cpu))
+}

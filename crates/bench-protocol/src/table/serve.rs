@@ -1,0 +1,153 @@
+//! The engine's side of the lines: traits to implement, and a loop that answers jobs with them.
+
+use super::answer::{self, Ask, Ran};
+use super::{Key, Records};
+use crate::lines::answer_jobs;
+use crate::{Result, process};
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+/// An engine: something that builds and opens its own form of the records.
+pub trait Engine {
+    /// An opened form.
+    type Store: Store;
+
+    /// Name and version, for the report.
+    fn version(&self) -> String;
+
+    /// Builds the engine's form of the records in the empty directory `dir`.
+    fn build(&self, records: &Records, dir: &Path) -> Result<()>;
+
+    /// Opens what `build` made.
+    fn open(&self, records: &Records, dir: &Path) -> Result<Self::Store>;
+}
+
+/// An opened form of the records, shared by threads.
+pub trait Store: Sync {
+    /// What one thread gets with.
+    type Handle<'a>: Handle
+    where
+        Self: 'a;
+
+    /// Whether [`Handle::get_many`] is more than a loop.
+    const BATCHES: bool = false;
+
+    /// A handle for one thread, made before the clock starts.
+    fn handle(&self) -> Result<Self::Handle<'_>>;
+}
+
+/// What one thread gets with.
+pub trait Handle {
+    /// Gets one key: gives its value to `found`, or returns false.
+    fn get(&mut self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool>;
+
+    /// Gets many keys: gives those that are there to `found`, with their places in `keys`.
+    fn get_many(&mut self, keys: &[Key], mut found: impl FnMut(usize, &[u8])) -> Result<()> {
+        for (place, key) in keys.iter().enumerate() {
+            self.get(key, |value| found(place, value))?;
+        }
+        Ok(())
+    }
+}
+
+/// How often a store is opened; the median is told.
+const OPENS: usize = 5;
+
+/// Answers jobs from standard input until it ends.
+pub fn serve<E: Engine>(engine: &E) -> Result<()> {
+    let mut open: Option<(Records, E::Store)> = None;
+    answer_jobs(|job, out| {
+        match *job {
+            ["hello"] => writeln!(out, "hello\t{}", engine.version())?,
+            ["build", workload, count, dir] => {
+                build(engine, &records(workload, count)?, dir.as_ref(), out)?;
+            }
+            ["open", workload, count, dir] => {
+                let records = records(workload, count)?;
+                open = Some((records, open_some_times(engine, &records, dir.as_ref(), out)?));
+            }
+            ref job => {
+                let (records, store) = open.as_ref().ok_or("a job that needs an open store")?;
+                perform(records, store, job, out)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn records(workload: &str, count: &str) -> Result<Records> {
+    Ok(Records { workload: workload.parse()?, count: count.parse()? })
+}
+
+fn build<E: Engine>(engine: &E, records: &Records, dir: &Path, out: &mut impl Write) -> Result<()> {
+    let start = Instant::now();
+    engine.build(records, dir)?;
+    let wall = start.elapsed().as_nanos();
+    let (cpu, peak) = (process::cpu_time().as_nanos(), process::peak_memory());
+    writeln!(out, "built\t{wall}\t{cpu}\t{peak}\t{}", process::disk_usage(dir)?)?;
+    Ok(())
+}
+
+/// One after the other: not every engine can have a store open twice.
+fn open_some_times<E: Engine>(
+    engine: &E,
+    records: &Records,
+    dir: &Path,
+    out: &mut impl Write,
+) -> Result<E::Store> {
+    let mut nanos = Vec::new();
+    let store = loop {
+        let start = Instant::now();
+        let store = engine.open(records, dir)?;
+        let took = start.elapsed();
+        nanos.push(took.as_nanos());
+        if nanos.len() == OPENS || took.as_secs() > 0 {
+            break store;
+        }
+    };
+    nanos.sort_unstable();
+    let median = nanos[nanos.len() / 2];
+    writeln!(out, "opened\t{median}\t{}", u8::from(E::Store::BATCHES))?;
+    Ok(store)
+}
+
+fn perform<S: Store>(
+    records: &Records,
+    store: &S,
+    job: &[&str],
+    out: &mut impl Write,
+) -> Result<()> {
+    match *job {
+        ["warm"] => {
+            let (start, sum) = (Instant::now(), answer::warm(records, store)?);
+            writeln!(out, "warmed\t{}\t{sum}", start.elapsed().as_nanos())?;
+        }
+        ["check", sample] => {
+            answer::check(records, store, sample.parse()?)?;
+            writeln!(out, "checked\t{sample}")?;
+        }
+        ["latency", what, gets, millis] => {
+            let ask = Ask::new(what, 1, 1, millis)?;
+            let (nanos, fold) = answer::latency(records, store, &ask, gets.parse()?)?;
+            let share = |share: f64| {
+                let place = (share * nanos.len() as f64).ceil() as usize;
+                nanos.get(place.max(1) - 1).copied().unwrap_or(0)
+            };
+            let (p50, p99, p999, max) = (share(0.5), share(0.99), share(0.999), share(1.0));
+            let n = nanos.len();
+            writeln!(out, "latency\t{n}\t{fold}\t{p50}\t{p99}\t{p999}\t{max}")?;
+        }
+        ["run", what, batch, threads, millis] => {
+            let ask = Ask::new(what, batch.parse()?, threads.parse()?, millis)?;
+            let Ran { gets, wall, cpu, read } = answer::run(records, store, &ask)?;
+            writeln!(out, "ran\t{gets}\t{}\t{}\t{read}", wall.as_nanos(), cpu.as_nanos())?;
+        }
+        ["memory"] => {
+            let (anonymous, mapped) = (process::anonymous_memory(), process::mapped_memory());
+            writeln!(out, "memory\t{anonymous}\t{mapped}")?;
+        }
+        _ => return Err(format!("there is no job `{}`", job.join(" ")).into()),
+    }
+    Ok(())
+}

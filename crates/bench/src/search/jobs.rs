@@ -1,0 +1,94 @@
+//! The jobs of the search benchmark, as the runner gives them to an engine.
+
+use crate::child::{Built, Child, text};
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::search::{Kind, Workload};
+use std::path::Path;
+use std::time::Duration;
+
+/// What opening cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    /// Median time of opening again.
+    pub time: Duration,
+    /// Memory that no file backs, bytes that the first open added.
+    pub memory: u64,
+}
+
+/// An answer with its time.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    /// Nanoseconds.
+    pub nanos: f64,
+    /// Matches, or hits of the page.
+    pub count: u64,
+    /// Fold of the whole answer.
+    pub checksum: u64,
+}
+
+/// Answers to a prefix of the queries of a kind.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// In the order of the queries.
+    pub answers: Vec<Timed>,
+    /// Allocations a query; zero if the engine does not count them.
+    pub allocations: f64,
+}
+
+/// An engine that takes them.
+pub struct Searcher(pub Child);
+
+impl Searcher {
+    /// Builds the engine's form of `data` in `dir`.
+    pub fn build(&mut self, workload: Workload, data: &Path, dir: &Path) -> Result<Built> {
+        self.0.build(&["build", workload.name(), &text(data), &text(dir)])
+    }
+
+    /// Opens what was built, several times.
+    pub fn open(&mut self, workload: Workload, dir: &Path, times: usize) -> Result<Opened> {
+        let job = ["open", workload.name(), &text(dir), &times.to_string()];
+        let answer = self.0.ask(&job, "opened", 2)?;
+        let time = Duration::from_nanos(self.0.number(&answer[0])?);
+        Ok(Opened { time, memory: self.0.number(&answer[1])? })
+    }
+
+    /// Answers the queries of a kind, as many as fit the budget.
+    pub fn run(&mut self, kind: Kind, queries: &Path, budget: Duration) -> Result<Ran> {
+        let (repeats, budget) = (kind.repeats().to_string(), budget.as_millis().to_string());
+        self.0.send(&["run", &kind.to_string(), &text(queries), &repeats, &budget])?;
+        let mut answers = Vec::new();
+        loop {
+            let line = self.0.line()?;
+            match line.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                ["done", allocations] => {
+                    return Ok(Ran { answers, allocations: self.0.number(allocations)? });
+                }
+                [nanos, count, checksum] => answers.push(Timed {
+                    nanos: self.0.number(nanos)?,
+                    count: self.0.number(count)?,
+                    checksum: self.0.number(checksum)?,
+                }),
+                _ => return Err(self.0.strange(&line)),
+            }
+        }
+    }
+
+    /// Figures that only this engine has.
+    pub fn extras(
+        &mut self,
+        workload: Workload,
+        data: &Path,
+        dir: &Path,
+    ) -> Result<Vec<(String, String)>> {
+        self.0.send(&["extras", workload.name(), &text(data), &text(dir)])?;
+        let mut extras = Vec::new();
+        loop {
+            let line = self.0.line()?;
+            match line.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+                ["done"] => return Ok(extras),
+                ["extra", name, value] => extras.push((name.into(), value.into())),
+                _ => return Err(self.0.strange(&line)),
+            }
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! The benchmark of the Collection beside search engines and databases.
+//!
+//! [`workload`] writes a data set and its queries once ([`cars`], [`table1`]); every engine reads
+//! the same files. [`ours`] and [`floor`] are engines of this program. [`runner`] lets the engines
+//! answer in turns, holds their answers against each other and against [`brute`] force, and only
+//! then hands times to [`report`] and [`markdown`].
+
+pub mod cars;
+pub mod table1;
+pub mod workload;
+pub mod columns;
+pub mod brute;
+pub mod floor;
+pub mod ours;
+pub mod jobs;
+pub mod runner;
+pub mod report;
+pub mod markdown;
+
+/// The folders below `peers/` that take part.
+pub const PEERS: [&str; 3] = ["duckdb", "sqlite", "tantivy"];

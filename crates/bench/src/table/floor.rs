@@ -1,0 +1,92 @@
+//! The floor: one array of slots and one array of records, in memory.
+//!
+//! It is no engine: nothing is stored, checked or compressed, and nothing is spared. It shows what
+//! the two cache misses of a hash table and a record cost on the machine.
+
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store};
+use std::path::Path;
+
+/// The floor probe as an engine.
+pub struct Floor;
+
+impl Engine for Floor {
+    type Store = Arrays;
+
+    fn version(&self) -> String {
+        "bare arrays".into()
+    }
+
+    fn build(&self, _: &Records, _: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    fn open(&self, records: &Records, _: &Path) -> Result<Arrays> {
+        let places = (records.count * 2).next_power_of_two().max(2);
+        let mut arrays =
+            Arrays { slots: vec![0; places as usize], shift: 64 - places.ilog2(), data: vec![0] };
+        records.each(|key, value| {
+            let hash = hash(key);
+            let mut slot = (hash >> arrays.shift) as usize;
+            while arrays.slots[slot] != 0 {
+                slot = (slot + 1) % arrays.slots.len();
+            }
+            arrays.slots[slot] = (hash & TAG) << OFFSET_BITS | arrays.data.len() as u64;
+            arrays.data.extend_from_slice(key);
+            arrays.data.extend_from_slice(&u32::try_from(value.len())?.to_le_bytes());
+            arrays.data.extend_from_slice(value);
+            Ok(())
+        })?;
+        Ok(arrays)
+    }
+}
+
+/// Bits of a slot that say where the record is; the others are bits of the hash.
+const OFFSET_BITS: u32 = 40;
+const TAG: u64 = (1 << (64 - OFFSET_BITS)) - 1;
+
+fn hash(key: &Key) -> u64 {
+    let word = |at: usize| key[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    let product = u128::from(word(0) ^ 0x9e37_79b9_7f4a_7c15)
+        .wrapping_mul(u128::from(word(5) ^ 0xd6e8_feb8_6659_fd93));
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// A slot is the place of a record, with some bits of its hash; 0 is none.
+pub struct Arrays {
+    slots: Vec<u64>,
+    shift: u32,
+    data: Vec<u8>,
+}
+
+impl Store for Arrays {
+    type Handle<'a> = &'a Arrays;
+
+    fn handle(&self) -> Result<&Arrays> {
+        Ok(self)
+    }
+}
+
+impl Handle for &Arrays {
+    fn get(&mut self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool> {
+        let hash = hash(key);
+        let mut slot = (hash >> self.shift) as usize;
+        loop {
+            let entry = self.slots[slot];
+            if entry == 0 {
+                return Ok(false);
+            }
+            if entry >> OFFSET_BITS == hash & TAG {
+                let record = &self.data[(entry & ((1 << OFFSET_BITS) - 1)) as usize..];
+                let (stored, rest) = record.split_at(key.len());
+                if stored == key {
+                    let (length, rest) =
+                        rest.split_first_chunk().ok_or("a record without length")?;
+                    found(&rest[..u32::from_le_bytes(*length) as usize]);
+                    return Ok(true);
+                }
+            }
+            slot = (slot + 1) % self.slots.len();
+        }
+    }
+}

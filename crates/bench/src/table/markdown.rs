@@ -1,0 +1,339 @@
+//! The page `docs/benchmarks-table.md`: every figure on it comes from one machine, but for those of
+//! BSDB's own program, which say so.
+
+use super::report::{Figures, Report, Section};
+use crate::machine;
+use crate::units::{bytes, is_ours, is_peer, time};
+use std::fmt::Write;
+use std::path::Path;
+
+const METHOD: &str = "\
+Every engine, FirnDB included, is a child process that speaks the same few lines
+(`peers/README.md`) and makes the same records from their numbers, so a build streams and its time
+has the time of making the records in it. Keys are `k` and twelve hexadecimal digits of a bijection:
+they come in random order. LMDB, redb and RocksDB want them sorted; they get them sorted, at the
+price of sorting eight bytes a record. Values of `small` and `large` cannot be compressed.
+
+Before anything is timed, each engine is opened anew, 20,000 whole values and 20,000 absent keys are
+compared with the generator, singly and in batches, and then every record is got once and a fold of
+all values is compared. So every page has been touched and every engine is equally warm. Every get
+reads every byte of the value.
+
+*CPU a get* is the time that threads spent on a CPU, divided by the gets, one after the other over
+four million random keys: the processor may overlap a get with the next one. Percentiles are of gets
+timed one by one, from one reading of the clock to the next, so they hold the clock (about 20 ns)
+and no overlap. Each kind of get is measured in several rounds, of which the median counts.
+*Own memory* is what no file backs; *mapped* is what the page cache could take back. *Floor* is no
+engine: an array of slots and an array of records.
+";
+
+const BSDB: &str = "\
+## BSDB itself
+
+`phf` above is BSDB's design without its JVM. BSDB's own program (0.1.3, JDK 11), measured by us on
+another machine (2 cores of a Xeon at 2.5 GHz, 24 GB; not comparable with the tables above), with 20
+million records of 13 + 32 bytes: build 115 CPU seconds; 1,141 MB on disk, 57.1 bytes a record; 1.41
+us of CPU for a key that is there and 0.74 us for an absent one; two dependent reads a get from the
+disk; 6.27 bits of memory a key for its hash function. A million JSON values of 988 bytes,
+compressed: 22.5 us of CPU a get. Its README tells 558,000 gets a second for 13.2 billion records on
+NVMe.
+
+";
+
+/// The page. `chart` is a drawing to show, in the directory of the page.
+pub fn page(report: &Report, chart: Option<&Path>) -> String {
+    let mut out = String::from("# Benchmarks of the Table\n\n");
+    let _ = write!(
+        out,
+        "{}, on {}.\nRun it yourself: `cargo xtask bench table`.\n\n",
+        machine::today(),
+        machine::describe(),
+    );
+    if let Some(name) = chart.and_then(Path::file_name) {
+        let _ = writeln!(out, "![CPU time of a get by engine]({})\n", name.to_string_lossy());
+    }
+    for section in &report.sections {
+        gets(section, &mut out);
+        ratios(section, &mut out);
+        costs(section, &mut out);
+    }
+    losses(report, &mut out);
+    cold(report, &mut out);
+    let _ = write!(out, "{BSDB}## Method\n\n{METHOD}\n");
+    versions(report, &mut out);
+    out
+}
+
+fn row(out: &mut String, cells: &[String]) {
+    let _ = writeln!(out, "| {} |", cells.join(" | "));
+}
+
+/// The head of a table: the first column is text, the others are numbers.
+fn head(out: &mut String, cells: &[&str]) {
+    let _ = writeln!(out, "| {} |\n|---|{}", cells.join(" | "), "---:|".repeat(cells.len() - 1));
+}
+
+fn or_dash(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value.map_or("-".into(), show)
+}
+
+fn millions(rate: f64) -> String {
+    format!("{:.2} M", rate / 1e6)
+}
+
+fn size(value: f64) -> String {
+    bytes(value as u64)
+}
+
+fn gets(section: &Section, out: &mut String) {
+    let records = section.records;
+    let (name, text) = (records.workload.name(), records.workload.text());
+    let _ = writeln!(out, "## {name}: {} records, {text}\n", records.count);
+    head(
+        out,
+        &[
+            "engine",
+            "present: CPU a get",
+            "median",
+            "p99",
+            "p99.9",
+            "gets/s",
+            "2 threads",
+            "absent: CPU a get",
+            "median",
+            "p99",
+            "batch of 64: CPU a key",
+            "gets/s",
+        ],
+    );
+    for engine in section.engines.iter().filter(|engine| engine.get("present p50").is_some()) {
+        let nanos = |what: &str| or_dash(engine.get(what), time);
+        let rate = |what: &str| or_dash(engine.get(what), millions);
+        let cells = [
+            engine.name.clone(),
+            nanos("present 1 cpu"),
+            nanos("present p50"),
+            nanos("present p99"),
+            nanos("present p999"),
+            rate("present 1 rate"),
+            rate("present 2 rate"),
+            nanos("absent 1 cpu"),
+            nanos("absent p50"),
+            nanos("absent p99"),
+            nanos("batch 1 cpu"),
+            rate("batch 1 rate"),
+        ];
+        row(out, &cells);
+    }
+    out.push('\n');
+}
+
+/// The CPU time of a get by each peer, divided by FirnDB's.
+fn ratios(section: &Section, out: &mut String) {
+    let ours: Vec<&Figures> = section
+        .engines
+        .iter()
+        .filter(|e| is_ours(&e.name) && e.get("present 1 cpu").is_some())
+        .collect();
+    if ours.is_empty() || section.peers().next().is_none() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "How many times FirnDB's CPU time a peer takes, for a present key / an absent one:\n"
+    );
+    let names = ours.iter().map(|engine| engine.name.as_str());
+    head(out, &["peer"].into_iter().chain(names).collect::<Vec<_>>());
+    for peer in section.peers() {
+        let ratio = |engine: &Figures, what: &str| {
+            let ratio = Some(peer.get(what)? / engine.get(what)?);
+            Some(or_dash(ratio, |ratio| format!("{ratio:.2}")))
+        };
+        let cell = |engine: &&Figures| {
+            let pair = (ratio(engine, "present 1 cpu"), ratio(engine, "absent 1 cpu"));
+            let text = |cell: Option<String>| cell.unwrap_or("-".into());
+            format!("{} / {}", text(pair.0), text(pair.1))
+        };
+        row(out, &[vec![peer.name.clone()], ours.iter().map(cell).collect()].concat());
+    }
+    out.push('\n');
+}
+
+fn costs(section: &Section, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "The keys and values have {}. Building, opening, and memory while serving:\n",
+        bytes(section.bytes)
+    );
+    head(
+        out,
+        &[
+            "engine",
+            "build",
+            "CPU",
+            "peak memory",
+            "on disk",
+            "of keys and values",
+            "bytes a record beyond",
+            "open",
+            "own memory",
+            "mapped",
+        ],
+    );
+    let count = section.records.count as f64;
+    for engine in section.engines.iter().filter(|engine| engine.name != "floor") {
+        let Some(disk) = engine.get("disk") else { continue };
+        let beyond = (disk - section.bytes as f64) / count;
+        let cells = [
+            engine.name.clone(),
+            or_dash(engine.get("build wall"), time),
+            or_dash(engine.get("build cpu"), time),
+            or_dash(engine.get("build peak"), size),
+            size(disk),
+            format!("{:.3}", disk / section.bytes as f64),
+            format!("{beyond:.1}"),
+            or_dash(engine.get("open"), time),
+            or_dash(engine.get("memory own"), size),
+            or_dash(engine.get("memory mapped"), size),
+        ];
+        row(out, &cells);
+    }
+    out.push('\n');
+}
+
+/// What is compared: figure, words, how it is shown, and whether more is better.
+type Measure = (&'static str, &'static str, fn(f64) -> String, bool);
+
+const MEASURES: [Measure; 15] = [
+    ("present 1 cpu", "a present key, CPU", time, false),
+    ("present p50", "a present key, median", time, false),
+    ("present p99", "a present key, p99", time, false),
+    ("present p999", "a present key, p99.9", time, false),
+    ("present 2 rate", "present keys a second, 2 threads", millions, true),
+    ("absent 1 cpu", "an absent key, CPU", time, false),
+    ("absent p99", "an absent key, p99", time, false),
+    ("absent 2 rate", "absent keys a second, 2 threads", millions, true),
+    ("batch 1 cpu", "a key of a batch, CPU", time, false),
+    ("build wall", "build", time, false),
+    ("build cpu", "build, CPU", time, false),
+    ("build peak", "build, peak memory", size, false),
+    ("disk", "on disk", size, false),
+    ("open", "open", time, false),
+    ("memory own", "own memory while serving", size, false),
+];
+
+/// Where a peer is better than the best form of FirnDB, and whether it also is than the plain one.
+fn losses(report: &Report, out: &mut String) {
+    let _ = writeln!(
+        out,
+        "## Where a peer wins\n\nPeers that are better than FirnDB as it comes (`firndb`), and \
+         whether another form of FirnDB is better still.\n"
+    );
+    let mut none = true;
+    for section in &report.sections {
+        for measure in MEASURES {
+            none &= !lost(section, measure, out);
+        }
+    }
+    let _ = writeln!(out, "{}", if none { "Nowhere in this run.\n" } else { "" });
+}
+
+fn lost(section: &Section, (figure, words, show, more): Measure, out: &mut String) -> bool {
+    let better = |a: f64, b: f64| if more { a > b } else { a < b };
+    let plain = section.engines.iter().find(|engine| engine.name == "firndb");
+    let Some(plain) = plain.and_then(|engine| engine.get(figure)) else { return false };
+    let mut winners: Vec<(&str, f64)> = section
+        .peers()
+        .filter_map(|peer| Some((peer.name.as_str(), peer.get(figure)?)))
+        .filter(|(_, value)| better(*value, plain))
+        .collect();
+    if winners.is_empty() {
+        return false;
+    }
+    winners.sort_by(|a, b| if more { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
+    let times = |value: f64| if more { value / plain } else { plain / value };
+    let text: Vec<String> = winners
+        .iter()
+        .map(|(name, value)| format!("{name} {} ({:.2} x)", show(*value), times(*value)))
+        .collect();
+    let others = section.engines.iter().filter(|e| is_ours(&e.name) && e.name != "firndb");
+    let others = others.filter_map(|engine| Some((engine.name.as_str(), engine.get(figure)?)));
+    let best = others.reduce(|a, b| if better(b.1, a.1) { b } else { a });
+    let best = best.filter(|(_, value)| better(*value, winners[0].1));
+    let best = best.map_or(String::new(), |(name, value)| format!("; {name} {}", show(value)));
+    let _ = writeln!(
+        out,
+        "- {}, {words}: {}; firndb {}{best}.",
+        section.records.workload.name(),
+        text.join(", "),
+        show(plain)
+    );
+    true
+}
+
+fn cold(report: &Report, out: &mut String) {
+    let sections = report.sections.iter();
+    let rows: Vec<(&Section, &Figures)> = sections
+        .flat_map(|section| section.engines.iter().map(move |engine| (section, engine)))
+        .filter(|(_, engine)| engine.get("cold 1 rate").is_some())
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "## Past the page cache\n\n`firndb-direct` reads with O_DIRECT and keeps nothing. Beside \
+         it `fio`, random reads of 4 KiB of the same file in the same minute: one at a time, and \
+         32 at a time through io_uring. *Read a get* is what the kernel counted.\n"
+    );
+    head(
+        out,
+        &[
+            "records",
+            "get: median",
+            "p99",
+            "fio: median",
+            "p99",
+            "gets/s",
+            "fio reads/s",
+            "get_many(32): gets/s",
+            "fio at 32: reads/s",
+            "of fio",
+            "CPU a get",
+            "read a get",
+        ],
+    );
+    for (section, engine) in rows {
+        let nanos = |what: &str| or_dash(engine.get(what), time);
+        let rate = |what: &str| or_dash(engine.get(what), |rate| format!("{rate:.0}"));
+        let share = engine.get("cold 32 rate").zip(engine.get("fio 32 rate")).map(|(a, b)| a / b);
+        let cells = [
+            section.records.workload.name().to_string(),
+            nanos("cold p50"),
+            nanos("cold p99"),
+            nanos("fio 1 p50"),
+            nanos("fio 1 p99"),
+            rate("cold 1 rate"),
+            rate("fio 1 rate"),
+            rate("cold 32 rate"),
+            rate("fio 32 rate"),
+            or_dash(share, |share| format!("{:.0} %", share * 100.0)),
+            nanos("cold 32 cpu"),
+            or_dash(engine.get("cold 1 read"), |read| format!("{:.3} x 4 KiB", read / 4096.0)),
+        ];
+        row(out, &cells);
+    }
+    out.push('\n');
+}
+
+fn versions(report: &Report, out: &mut String) {
+    let _ = writeln!(out, "## Versions\n");
+    let mut told = Vec::new();
+    let engines = report.sections.iter().flat_map(|section| &section.engines);
+    for engine in engines.filter(|engine| is_peer(&engine.name) || is_ours(&engine.name)) {
+        if !told.contains(&&engine.name) {
+            told.push(&engine.name);
+            let _ = writeln!(out, "- {}: {}", engine.name, engine.version);
+        }
+    }
+}

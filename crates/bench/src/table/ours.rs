@@ -1,0 +1,105 @@
+//! FirnDB's Table as an engine of the benchmark.
+
+use firndb::table::{Access, BuildOptions, Compression, Filter, Table, TableBuilder};
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store};
+use std::path::Path;
+
+/// FirnDB under some options.
+pub struct Ours {
+    access: Access,
+    filter: Filter,
+    compression: Compression,
+}
+
+const FILE: &str = "records.table";
+
+impl Ours {
+    /// `firndb`, and what it is to do otherwise than by default.
+    pub fn parse(name: &str) -> Option<Ours> {
+        let mut words = name.split('-');
+        let mut ours =
+            Ours { access: Access::Map, filter: Filter::None, compression: Compression::None };
+        if words.next() != Some("firndb") {
+            return None;
+        }
+        for word in words {
+            match word {
+                "resident" => ours.access = Access::Resident,
+                "direct" => ours.access = Access::Direct,
+                "filter8" => ours.filter = Filter::Bits8,
+                "zstd" => ours.compression = Compression::Records { level: 3 },
+                _ => return None,
+            }
+        }
+        Some(ours)
+    }
+}
+
+impl Engine for Ours {
+    type Store = Opened;
+
+    fn version(&self) -> String {
+        let Ours { access, filter, compression } = self;
+        let version = env!("CARGO_PKG_VERSION");
+        format!("FirnDB {version}, access {access:?}, filter {filter:?}, {compression:?}")
+            .replace("None", "none")
+    }
+
+    fn build(&self, records: &Records, dir: &Path) -> Result<()> {
+        let options = BuildOptions {
+            filter: self.filter,
+            compression: self.compression,
+            ..BuildOptions::default()
+        };
+        let mut builder = TableBuilder::create(dir.join(FILE), options)?;
+        records.each(|key, value| Ok(builder.add(key, value)?))?;
+        builder.finish()?;
+        Ok(())
+    }
+
+    fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
+        Ok(Opened(Table::open(dir.join(FILE), self.access)?))
+    }
+}
+
+/// An open table.
+pub struct Opened(Table);
+
+impl Store for Opened {
+    type Handle<'a> = &'a Opened;
+    const BATCHES: bool = true;
+
+    fn handle(&self) -> Result<&Opened> {
+        Ok(self)
+    }
+}
+
+impl Handle for &Opened {
+    fn get(&mut self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool> {
+        let value = self.0.get(key)?;
+        Ok(value.map(|value| found(&value)).is_some())
+    }
+
+    fn get_many(&mut self, keys: &[Key], mut found: impl FnMut(usize, &[u8])) -> Result<()> {
+        for (place, value) in self.0.get_many(keys)?.into_iter().enumerate() {
+            if let Some(value) = value {
+                found(place, &value);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_the_options() {
+        let ours = Ours::parse("firndb-resident-filter8").unwrap();
+        assert!(ours.access == Access::Resident && ours.filter == Filter::Bits8);
+        assert!(Ours::parse("firndb").unwrap().access == Access::Map);
+        assert!(Ours::parse("firndb-fast").is_none() && Ours::parse("cdb").is_none());
+    }
+}

@@ -1,0 +1,117 @@
+//! Figures by workload and engine, kept as JSON so that a run can go on where another ended.
+
+use crate::chart::Group;
+use crate::units::is_peer;
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::table::{Records, Workload};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// What is known of an engine with a workload. Times are nanoseconds, sizes bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Name in tables.
+    pub name: String,
+    /// Name and version in full.
+    pub version: String,
+    /// Figures by name; see [`super::runner`].
+    pub values: BTreeMap<String, f64>,
+}
+
+impl Figures {
+    /// A figure, if it was measured.
+    pub fn get(&self, what: &str) -> Option<f64> {
+        self.values.get(what).copied()
+    }
+
+    /// Keeps a figure.
+    pub fn set(&mut self, what: impl Into<String>, value: f64) {
+        self.values.insert(what.into(), value);
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let values: Map<String, Value> =
+            self.values.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        json!({ "engine": self.name, "version": self.version, "values": values })
+    }
+
+    /// Reads what an earlier run of the same version kept.
+    pub fn read(path: &Path, version: &str) -> Option<Figures> {
+        let kept: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        let values = kept["values"].as_object()?.iter();
+        let figures = Figures {
+            name: kept["engine"].as_str()?.into(),
+            version: kept["version"].as_str()?.into(),
+            values: values.filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect(),
+        };
+        Some(figures).filter(|figures| figures.version == version)
+    }
+
+    /// Keeps all of them.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        Ok(fs::write(path, format!("{:#}\n", self.json()))?)
+    }
+}
+
+/// A workload with all engines.
+pub struct Section {
+    /// The records.
+    pub records: Records,
+    /// Bytes of all keys and values.
+    pub bytes: u64,
+    /// The engines, in the order they were given.
+    pub engines: Vec<Figures>,
+}
+
+impl Section {
+    /// The engines that are peers.
+    pub fn peers(&self) -> impl Iterator<Item = &Figures> {
+        self.engines.iter().filter(|engine| is_peer(&engine.name))
+    }
+}
+
+/// All that a run found.
+#[derive(Default)]
+pub struct Report {
+    /// By workload.
+    pub sections: Vec<Section>,
+}
+
+impl Report {
+    /// As JSON; times are nanoseconds.
+    pub fn json(&self) -> Value {
+        let section = |section: &Section| {
+            let engines: Vec<Value> = section.engines.iter().map(Figures::json).collect();
+            json!({
+                "workload": section.records.workload.name(), "records": section.records.count,
+                "bytes": section.bytes, "engines": engines,
+            })
+        };
+        self.sections.iter().map(section).collect()
+    }
+
+    /// CPU times of gets as bars.
+    pub fn chart(&self) -> Vec<Group> {
+        let mut groups = Vec::new();
+        for section in &self.sections {
+            for what in ["present", "absent"] {
+                let title = format!("{} {what}", section.records.workload.name());
+                let bar = |engine: &Figures| {
+                    Some((engine.name.clone(), engine.get(&format!("{what} 1 cpu"))?))
+                };
+                groups
+                    .push(Group { title, bars: section.engines.iter().filter_map(bar).collect() });
+            }
+        }
+        groups
+    }
+}
+
+/// Records of each workload in a run that has `small` of the first one.
+pub fn records(workload: Workload, small: u64) -> Records {
+    let share = Workload::Small.records() / workload.records();
+    Records { workload, count: (small / share).max(1000) }
+}
