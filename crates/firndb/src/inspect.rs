@@ -4,8 +4,9 @@ use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk;
 use crate::search::internal;
 use crate::table::{self, Access, Table};
-use crate::{Error, Result};
-use std::path::Path;
+use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// What a frozen file is and what is in it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,28 +80,61 @@ pub struct VerifyReport {
 /// Checks every byte of a partition, a set, or a table, or of the current set of a collection and
 /// all its partitions, and what checksums cannot say: that the structures of each file, and the
 /// files of a set, agree. `progress` is told of each file that was checked.
+///
+/// A collection may be changed meanwhile: if a file is gone because a newer set was published, that
+/// set is checked, and of it only what was not checked before. `NotFound` if it was overtaken 64
+/// times.
 pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<VerifyReport> {
-    let mut report = VerifyReport::default();
+    // Published files never change: what was checked once need not be again.
+    let mut checked: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut check = |path: &Path| -> Result<()> {
+        if checked.contains_key(path) {
+            return Ok(());
+        }
         let (file, kind) = open(path)?;
         match kind {
             Kind::Partition => internal::verify_partition(path)?,
             Kind::PartitionSet => internal::verify_members(&file, path)?,
             Kind::Table => Table::open(path, Access::Map)?.verify()?,
         }
-        report.files += 1;
-        report.bytes += file.len();
+        checked.insert(path.to_path_buf(), file.len());
         progress(path, file.len());
         Ok(())
     };
-    match internal::files_of_collection(path)? {
-        Some(files) => {
-            files.iter().try_for_each(|file| check(file))?;
-            files.first().map_or(Ok(()), |set| internal::verify_set(path, set))?;
+    let mut attempts = 0;
+    let files = loop {
+        attempts += 1;
+        let Some(set) = internal::newest_set(path)? else {
+            check(path)?;
+            break vec![path.to_path_buf()];
+        };
+        match verify_set(path, &set, &mut check) {
+            Err(e) if e.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {
+                // Nothing newer: the file is missing, not replaced.
+                if internal::newest_set(path)?.as_ref() == Some(&set) {
+                    return Err(e);
+                }
+            }
+            done => break done?,
         }
-        None => check(path)?,
-    }
-    Ok(report)
+    };
+    let bytes = files.iter().filter_map(|file| checked.get(file)).sum();
+    Ok(VerifyReport { files: files.len() as u64, bytes })
+}
+
+/// How often a collection may be changed while it is checked.
+const ATTEMPTS: u32 = 64;
+
+/// Checks a set of a collection, and gives its files.
+fn verify_set(
+    dir: &Path,
+    set: &Path,
+    mut check: impl FnMut(&Path) -> Result<()>,
+) -> Result<Vec<PathBuf>> {
+    let files = internal::files_of_set(dir, set)?;
+    files.iter().try_for_each(|file| check(file))?;
+    internal::verify_set(dir, set)?;
+    Ok(files)
 }
 
 fn open(path: &Path) -> Result<(Frozen, Kind)> {
@@ -108,7 +142,7 @@ fn open(path: &Path) -> Result<(Frozen, Kind)> {
     let (code, version) = kind_of(&map).map_err(|e| e.in_file(path))?;
     let kind = Kind::from_code(code).ok_or_else(|| {
         let message = format!("a file of kind {code}, version {version}; use a newer release");
-        Error::new(crate::ErrorKind::UnsupportedVersion, message).in_file(path)
+        Error::new(ErrorKind::UnsupportedVersion, message).in_file(path)
     })?;
     Ok((Frozen::open(map, path, kind)?, kind))
 }

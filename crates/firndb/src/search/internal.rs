@@ -132,14 +132,17 @@ pub(crate) fn verify_set(dir: &Path, set: &Path) -> Result<()> {
     verify::set(&*disk, dir, members.iter().map(|member| &**member))
 }
 
-/// The files of the current set of a collection; `None` if the path is not a directory.
-pub(crate) fn files_of_collection(path: &Path) -> Result<Option<Vec<PathBuf>>> {
-    let disk = disk::os();
-    let Ok(numbers) = manifest::numbers(&*disk, path) else { return Ok(None) };
+/// The set file of a collection that holds now; `None` if the path is not a directory.
+pub(crate) fn newest_set(path: &Path) -> Result<Option<PathBuf>> {
+    let Ok(numbers) = manifest::numbers(&*disk::os(), path) else { return Ok(None) };
     let none = || Error::new(ErrorKind::NotFound, "there is no collection here").in_file(path);
-    let set = path.join(manifest::file_name(*numbers.last().ok_or_else(none)?));
-    let members = manifest::read(&*disk, &set, &[])?;
-    let mut files = vec![set];
-    files.extend(members.iter().map(|member| manifest::path(path, member)));
-    Ok(Some(files))
+    Ok(Some(path.join(manifest::file_name(*numbers.last().ok_or_else(none)?))))
+}
+
+/// A set file and the partition files that it names.
+pub(crate) fn files_of_set(dir: &Path, set: &Path) -> Result<Vec<PathBuf>> {
+    let members = manifest::read(&*disk::os(), set, &[])?;
+    let mut files = vec![set.to_path_buf()];
+    files.extend(members.iter().map(|member| manifest::path(dir, member)));
+    Ok(files)
 }
