@@ -1,7 +1,8 @@
 //! FirnDB: embedded storage for data that is written once or in bursts and read all the time.
 //!
 //! This release holds the **Collection**: documents in immutable partitions that are filtered,
-//! sorted, counted, faceted and grouped, and of which one can be replaced while queries run.
+//! sorted, counted, faceted and grouped, and of which one can be replaced while queries run; and
+//! the **LogStore**: keys and values that change all the time.
 //!
 //! # Overview
 //!
@@ -14,6 +15,7 @@
 //! | [`search::Change`] | put, remove and merge partitions; all of it is visible at `commit` |
 //! | [`search::Reader`] | one set of partitions: search, count, facets, groups, payloads, values |
 //! | [`search::Query`], [`search::Filter`] | what to ask: a text, or [`search::query`] |
+//! | [`log::LogStore`] | keys and values that change: a log on disk, an index in memory |
 //! | [`Error`] | what went wrong: a kind to branch on, a sentence, a file or a place in a text |
 //!
 //! # Example
@@ -106,6 +108,8 @@ mod error;
 mod bytes;
 mod disk;
 mod inspect;
+#[allow(dead_code)] // until compaction lands
+pub mod log;
 pub mod search;
 pub mod table;
 

@@ -10,6 +10,7 @@ mod direct;
 mod map;
 mod os;
 mod poison;
+mod tape;
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
@@ -19,6 +20,7 @@ pub(crate) use direct::Direct;
 pub(crate) use map::Map;
 #[cfg(test)]
 pub(crate) use sim::{Fault, SimDisk};
+pub(crate) use tape::{Tape, TapeWriter};
 
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
@@ -42,6 +44,13 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn map(&self, path: &Path) -> Result<Map>;
     /// Opens a file for reads at any place; somebody may be appending to it.
     fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>>;
+    /// Creates a file of this length whose space is reserved: `AlreadyExists` if there is one,
+    /// and an error without a file if the disk is full.
+    fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)>;
+    /// Opens a file made by [`Disk::create_tape`] to append behind byte `end`, where zeros begin.
+    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)>;
+    /// Gives a file a second name, in any directory: `AlreadyExists` if the name is taken.
+    fn link(&self, from: &Path, to: &Path) -> Result<()>;
     /// Renames a file within a directory, replacing what was there.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a file. Maps of it stay valid.

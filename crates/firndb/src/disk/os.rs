@@ -4,12 +4,15 @@
 //! asks the drive itself to flush where the system makes a difference (macOS).
 
 use super::poison::Poison;
-use super::{Append, Disk, Map, ReadAt, cut, locked, parent};
+use super::tape::TapeFile;
+use super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
 use crate::{Error, Result};
+use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// See [`Disk`].
 #[derive(Debug)]
@@ -75,6 +78,32 @@ impl Disk for OsDisk {
         Ok(Box::new(OsFile { file: open(path)?, path: path.into() }))
     }
 
+    fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        let file = options.open(path).map_err(|e| Error::io("create", path, e))?;
+        let made = reserve(&file, capacity).map_err(|e| {
+            let action = format!("reserve {capacity} bytes; free space on this disk for");
+            Error::io(&action, path, e)
+        });
+        let made = made.and_then(|()| tape(file, 0, path));
+        if made.is_err() {
+            // Best effort: the first error is the one to report.
+            let _ = fs::remove_file(path);
+        }
+        made
+    }
+
+    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+        open(path)?; // Refuses what is not a regular file.
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        tape(file.map_err(|e| Error::io("open", path, e))?, end, path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::hard_link(from, to).map_err(|e| Error::io("make a hard link to", from, e))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         fs::rename(from, to).map_err(|e| Error::io("rename to its final name", from, e))
     }
@@ -111,6 +140,47 @@ fn open(path: &Path) -> Result<File> {
         return Err(failed(io::Error::other("it is not a regular file")));
     }
     File::open(path).map_err(failed)
+}
+
+/// Gives a new file its length and the space for it.
+fn reserve(file: &File, capacity: usize) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::fs::FallocateFlags;
+        use rustix::io::Errno;
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, capacity as u64) {
+            // The file system cannot reserve: a full disk may then end the process with SIGBUS.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            done => return Ok(done?),
+        }
+    }
+    file.set_len(capacity as u64)
+}
+
+/// The two sides of a tape over the whole of a file.
+fn tape(file: File, end: usize, path: &Path) -> Result<(Arc<Tape>, TapeWriter)> {
+    let length = file.metadata().map_err(|e| Error::io("look at", path, e))?.len();
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let map = MmapOptions::new().len(length).map_raw(&file);
+    let map = map.map_err(|e| Error::io("map", path, e))?;
+    Ok(Tape::new(map, end, Box::new(OsTape { path: path.into(), file }), path))
+}
+
+struct OsTape {
+    path: PathBuf,
+    file: File,
+}
+
+impl TapeFile for OsTape {
+    fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()> {
+        let synced = if cfg!(target_os = "macos") {
+            // There msync does not reach the platter.
+            map.flush_range(from, to - from).and_then(|()| self.file.sync_data())
+        } else {
+            self.file.sync_data()
+        };
+        synced.map_err(|e| Error::io("sync", &self.path, e))
+    }
 }
 
 struct OsFile {

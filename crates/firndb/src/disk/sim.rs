@@ -78,6 +78,10 @@ struct Content {
     bytes: Vec<u8>,
     /// Length of the part that survives a power cut.
     synced: usize,
+    /// Length of a tape; its file is zeros behind `bytes`.
+    capacity: usize,
+    /// As much of `capacity` as survives a power cut.
+    reserved: usize,
     /// A sync failed: the kernel forgot that the rest was never written.
     doomed: bool,
 }
@@ -140,7 +144,7 @@ impl SimDisk {
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
         let file = |(path, node): (&PathBuf, &Node)| match node {
-            Node::File(id) => Some((path.clone(), state.files[*id].bytes.clone())),
+            Node::File(id) => Some((path.clone(), state.files[*id].whole())),
             Node::Dir => None,
         };
         state.names.iter().filter_map(file).collect()
@@ -158,7 +162,11 @@ impl SimDisk {
         }
         // An older change of this name must not come back over it.
         state.pending.retain(|change| change.names.iter().all(|(name, _)| name != path));
-        state.files.push(Content { bytes: bytes.to_vec(), synced: bytes.len(), doomed: false });
+        state.files.push(Content {
+            bytes: bytes.to_vec(),
+            synced: bytes.len(),
+            ..Content::default()
+        });
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -176,6 +184,9 @@ impl State {
         self.log.push(format!("{n}: {verb} {}", path.display()));
         let hit = |f: &&Faults| if f.forever { n >= f.from } else { n == f.from };
         let Some(Faults { fault, .. }) = self.faults.as_ref().filter(hit) else { return Ok(None) };
+        if verb == "store" {
+            return Ok(None); // Copying into memory cannot fail.
+        }
         let error = match fault {
             Fault::Io => io::Error::other("simulated EIO"),
             _ if matches!(verb, "list" | "map" | "open" | "read" | "remove") => return Ok(None),
@@ -236,6 +247,20 @@ impl State {
         }
         self.pending = settle(&mut self.durable, pending, |_, c| c.is_in(dir) && !c.doomed);
         Ok(())
+    }
+}
+
+impl Content {
+    /// Length of the file as a running process sees it.
+    fn length(&self) -> usize {
+        self.bytes.len().max(self.capacity)
+    }
+
+    /// The file as a running process sees it.
+    fn whole(&self) -> Vec<u8> {
+        let mut whole = self.bytes.clone();
+        whole.resize(self.length(), 0);
+        whole
     }
 }
 

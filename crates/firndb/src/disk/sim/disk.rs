@@ -1,9 +1,11 @@
 //! The calls of [`Disk`] on the simulated disk: the same steps and errors as in `os.rs`.
 
 use super::super::poison::Poison;
-use super::super::{Append, Disk, Map, ReadAt, cut, locked, parent};
+use super::super::tape::TapeFile;
+use super::super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
 use super::{Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
+use memmap2::{MmapMut, MmapRaw};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -58,7 +60,7 @@ impl Disk for SimDisk {
         let mut state = self.state();
         state.step("map", path)?;
         let id = state.file("map", path)?;
-        Ok(Map::from_vec(state.files[id].bytes.clone()))
+        Ok(Map::from_vec(state.files[id].whole()))
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
@@ -66,6 +68,38 @@ impl Disk for SimDisk {
         state.step("open", path)?;
         let id = state.file("open", path)?;
         Ok(Box::new(SimFile { state: Arc::clone(&self.state), id, path: path.into() }))
+    }
+
+    fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+        let mut state = self.state();
+        state.step("create_tape", path)?;
+        if state.names.contains_key(path) {
+            return Err(Error::io("create_tape", path, io::ErrorKind::AlreadyExists.into()));
+        }
+        let id = state.create("create_tape", path)?;
+        state.files[id].capacity = capacity;
+        tape(&self.state, &state, id, 0, path)
+    }
+
+    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+        let mut state = self.state();
+        state.step("open", path)?;
+        let id = state.file("open", path)?;
+        let file = &mut state.files[id];
+        file.capacity = file.length();
+        file.bytes.resize(end, 0);
+        file.synced = file.synced.min(end);
+        tape(&self.state, &state, id, end, path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.step("link", from)?;
+        let id = state.file("link", from)?;
+        if state.names.contains_key(to) {
+            return Err(Error::io("link", to, io::ErrorKind::AlreadyExists.into()));
+        }
+        state.change("link", vec![(to.into(), Some(Node::File(id)))])
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -114,13 +148,60 @@ impl ReadAt for SimFile {
         let mut state = self.state.lock().unwrap();
         state.step("read", &self.path)?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let there = state.files[self.id].bytes.get(start..start.saturating_add(bytes.len()));
+        let whole = state.files[self.id].whole();
+        let there = whole.get(start..start.saturating_add(bytes.len()));
         bytes.copy_from_slice(there.ok_or_else(|| cut(&self.path, offset, bytes.len()))?);
         Ok(())
     }
 
     fn len(&self) -> Result<u64> {
-        Ok(self.state.lock().unwrap().files[self.id].bytes.len() as u64)
+        Ok(self.state.lock().unwrap().files[self.id].length() as u64)
+    }
+}
+
+/// The two sides of a tape over a copy of the file; what is appended goes to the file as well.
+fn tape(
+    all: &Arc<Mutex<State>>,
+    state: &State,
+    id: usize,
+    end: usize,
+    path: &Path,
+) -> Result<(Arc<Tape>, TapeWriter)> {
+    let whole = state.files[id].whole();
+    let map = MmapMut::map_anon(whole.len().max(1)).map_err(|e| Error::io("map", path, e));
+    let mut map = map?;
+    map[..whole.len()].copy_from_slice(&whole);
+    let file = SimTape { state: Arc::clone(all), id, path: path.into() };
+    Ok(Tape::new(MmapRaw::from(map), end, Box::new(file), path))
+}
+
+struct SimTape {
+    state: Arc<Mutex<State>>,
+    id: usize,
+    path: PathBuf,
+}
+
+impl TapeFile for SimTape {
+    fn appended(&self, bytes: &[u8]) -> Result<()> {
+        let mut state = self.state.lock().unwrap();
+        state.step("store", &self.path)?;
+        state.files[self.id].bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&self, _: &MmapRaw, _: usize, to: usize) -> Result<()> {
+        let mut state = self.state.lock().unwrap();
+        let failed = state.begin("sync", &self.path)?;
+        let file = &mut state.files[self.id];
+        if let Some(error) = failed {
+            file.doomed = true;
+            return Err(error);
+        }
+        if !file.doomed {
+            file.synced = file.synced.max(to.min(file.bytes.len()));
+            file.reserved = file.capacity;
+        }
+        Ok(())
     }
 }
 

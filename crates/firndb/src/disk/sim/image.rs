@@ -102,8 +102,8 @@ impl State {
             let node = match node {
                 Node::Dir => Node::Dir,
                 Node::File(id) => {
-                    let bytes = self.files[id].after_cut(tail(id), &mut random.borrow_mut());
-                    image.files.push(Content { synced: bytes.len(), bytes, doomed: false });
+                    let left = self.files[id].after_cut(tail(id), &mut random.borrow_mut());
+                    image.files.push(left);
                     Node::File(image.files.len() - 1)
                 }
             };
@@ -119,7 +119,10 @@ impl State {
             path.hash(&mut hasher);
             match node {
                 Node::Dir => 0.hash(&mut hasher),
-                Node::File(id) => self.files[*id].bytes.hash(&mut hasher),
+                Node::File(id) => {
+                    self.files[*id].bytes.hash(&mut hasher);
+                    self.files[*id].capacity.hash(&mut hasher);
+                }
             }
         }
         hasher.finish()
@@ -128,11 +131,21 @@ impl State {
 
 impl Content {
     fn is_unsynced(&self) -> bool {
-        self.synced < self.bytes.len()
+        self.synced < self.bytes.len() || self.reserved < self.capacity
     }
 
-    /// The bytes that are left: what was synced, and of the rest what `tail` says.
-    fn after_cut(&self, tail: Tail, random: &mut Random) -> Vec<u8> {
+    /// What is left: what was synced, and of the rest what `tail` says.
+    fn after_cut(&self, tail: Tail, random: &mut Random) -> Content {
+        let bytes = self.bytes_after_cut(tail, random);
+        let kept = match tail {
+            Tail::Dropped => self.reserved,
+            _ => self.capacity,
+        };
+        let capacity = kept.max(self.reserved);
+        Content { synced: bytes.len(), bytes, capacity, reserved: capacity, doomed: false }
+    }
+
+    fn bytes_after_cut(&self, tail: Tail, random: &mut Random) -> Vec<u8> {
         let length = self.bytes.len();
         let mut left = self.bytes[..self.synced].to_vec();
         match tail {

@@ -2,7 +2,7 @@
 //! collection with a battery of questions that touch every structure in it.
 
 use super::{DIR, Store, store};
-use crate::disk::{Append, Disk, DiskRef, Map, ReadAt};
+use crate::disk::{Append, Disk, DiskRef, Map, ReadAt, Tape, TapeWriter};
 use crate::search::query::{
     all, and, asc, between, desc, eq, exists, gt, is_in, lt, lte, not, or, prefix,
 };
@@ -48,6 +48,18 @@ impl Disk for Shelf {
 
     fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
         Err(Error::invalid("a collection maps its files").in_file(path))
+    }
+
+    fn create_tape(&self, path: &Path, _: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+        Err(read_only(path))
+    }
+
+    fn open_tape(&self, path: &Path, _: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+        Err(read_only(path))
+    }
+
+    fn link(&self, _: &Path, to: &Path) -> Result<()> {
+        Err(read_only(to))
     }
 
     fn rename(&self, from: &Path, _: &Path) -> Result<()> {

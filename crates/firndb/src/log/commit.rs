@@ -1,0 +1,65 @@
+//! Group commit: writers that wait for durability at the same time share one sync.
+//!
+//! The first one to come syncs everything that is in the log by then; those that come meanwhile
+//! wait, and one of them syncs for all of them next. The first sync that fails is the last: all
+//! that wait get the error, and so does everybody after them, until the store is opened again.
+
+use crate::{Error, ErrorKind, Result};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A place in the order of writes: number of the segment, and byte in it.
+pub(super) type Position = (u64, u64);
+
+#[derive(Default)]
+pub(super) struct Commit {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_running: bool,
+    durable: Position,
+    failed: Option<String>,
+}
+
+impl Commit {
+    /// Returns when everything before `target` is durable. `sync` makes everything durable that is
+    /// there when it is called, and returns up to where.
+    pub(super) fn wait(&self, target: Position, sync: impl Fn() -> Result<Position>) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            if let Some(message) = &state.failed {
+                return Err(Error::new(ErrorKind::Failed, message.clone()));
+            }
+            if state.durable >= target {
+                return Ok(());
+            }
+            if state.is_running {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.is_running = true;
+            drop(state);
+            let synced = sync();
+            state = self.lock();
+            state.is_running = false;
+            match synced {
+                Ok(position) => state.durable = state.durable.max(position),
+                Err(error) => {
+                    state.failed = Some(format!(
+                        "a sync failed ({error}); nothing more is written: find the cause, then \
+                         open the store again"
+                    ));
+                    self.changed.notify_all();
+                    return Err(error);
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

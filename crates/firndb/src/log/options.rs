@@ -1,0 +1,108 @@
+//! How a store is opened, and how a write is made.
+
+use crate::{Error, Result};
+use std::time::Duration;
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When the operating system has it: it survives the death of the process at any moment, and
+    /// may be lost in a power cut, together with everything written after it.
+    #[default]
+    Os,
+    /// When it survives a power cut, and everything written before it too. Writers that wait at the
+    /// same time share one sync.
+    Sync,
+}
+
+/// How to open a store. `Options::default()` opens or creates one for reading and writing.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Create the store if there is none. Default: yes.
+    pub create: bool,
+    /// Open it for reading beside a writer, and take no lock. Default: no.
+    pub read_only: bool,
+    /// Durability of writes that do not say otherwise. Default: [`Durability::Os`].
+    pub durability: Durability,
+    /// Largest size of a segment file in bytes, 4 KiB to 1 GiB; a record that is larger gets one of
+    /// its own. Small stores use smaller segments. Default: 64 MiB.
+    pub segment_bytes: u64,
+    /// Share of a segment that must be stale for compaction to copy the rest, 0.01 to 0.99. Each
+    /// byte put is then written about 1 / threshold times at most. Default: 0.5.
+    pub compaction_threshold: f64,
+    /// Bytes a second that compaction may copy; 0 is no limit. Default: 0.
+    pub compaction_rate: u64,
+    /// Bytes of log between two checkpoints: what may have to be read again when the store is
+    /// opened after a crash. Default: 256 MiB.
+    pub checkpoint_bytes: u64,
+    /// Do the upkeep (preparing and sealing segments, checkpoints, compaction) in a thread of the
+    /// store. Without it the program calls [`LogStore::maintain`](super::LogStore::maintain).
+    /// Default: yes.
+    pub background: bool,
+    /// Number of shards of the index, as a power of two; tests make it small.
+    pub(crate) index_bits: u32,
+    /// Milliseconds since 1970.
+    pub(crate) clock: fn() -> u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            create: true,
+            read_only: false,
+            durability: Durability::Os,
+            segment_bytes: 64 << 20,
+            compaction_threshold: 0.5,
+            compaction_rate: 0,
+            checkpoint_bytes: 256 << 20,
+            background: true,
+            index_bits: 13,
+            clock: system_clock,
+        }
+    }
+}
+
+impl Options {
+    /// `InvalidArgument` if a value is outside of its limits.
+    pub(super) fn check(&self) -> Result<()> {
+        if !(4 << 10..=1 << 30).contains(&self.segment_bytes) {
+            return Err(Error::invalid(format!(
+                "segment_bytes is {}; give 4 KiB to 1 GiB",
+                self.segment_bytes
+            )));
+        }
+        if !(0.01..=0.99).contains(&self.compaction_threshold) {
+            return Err(Error::invalid(format!(
+                "compaction_threshold is {}; give 0.01 to 0.99",
+                self.compaction_threshold
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// How one write differs from the options of the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// When it is acknowledged; `None`: as the store's options say.
+    pub durability: Option<Durability>,
+    /// How long until the records count as deleted; `None`: they stay.
+    pub ttl: Option<Duration>,
+}
+
+impl WriteOptions {
+    /// Acknowledged when it survives a power cut.
+    pub fn sync() -> WriteOptions {
+        WriteOptions { durability: Some(Durability::Sync), ttl: None }
+    }
+
+    /// Counts as deleted after this time.
+    pub fn ttl(ttl: Duration) -> WriteOptions {
+        WriteOptions { durability: None, ttl: Some(ttl) }
+    }
+}
+
+fn system_clock() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
+}

@@ -1,0 +1,182 @@
+//! A segment: a file of records, open for reading. And the table of all segments.
+//!
+//! The table is immutable; a reader loads it once for each call and keeps it meanwhile, and with it
+//! the maps of all segments in it, whatever compaction removes. A slot of the table is used again
+//! only when nobody holds its former segment (`Writer::slot` sees to that): so a place that was
+//! read from the index after the table was loaded cannot mean another segment than the table's.
+
+use super::format::{self, Record};
+use super::index::{Place, SEGMENT_BITS};
+use crate::disk::{Map, Tape};
+use crate::{Error, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Most segments of a store.
+pub(super) const SEGMENTS_MAX: usize = 1 << SEGMENT_BITS;
+
+const PREFIX: &str = "segment-";
+const SUFFIX: &str = ".log";
+
+/// The name of the file of segment `number`.
+pub(super) fn file_name(number: u64) -> String {
+    format!("{PREFIX}{number:020}{SUFFIX}")
+}
+
+/// The number of a segment's file; `None` for any other name.
+pub(super) fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+/// Where a segment's bytes are.
+pub(super) enum Bytes {
+    /// It was sealed when the store was opened; records end there.
+    Sealed(Map, usize),
+    /// It is or was the active one.
+    Tape(Arc<Tape>),
+}
+
+pub(super) struct Segment {
+    pub(super) number: u64,
+    /// Its slot in the table.
+    pub(super) slot: usize,
+    /// Records begin at multiples of two to this power.
+    pub(super) granule: u32,
+    pub(super) path: PathBuf,
+    pub(super) bytes: Bytes,
+    /// Bytes of the records that the index points to.
+    pub(super) live: AtomicU64,
+    /// Bytes of deletes and of expired records, which may hide older versions of their keys.
+    pub(super) deletes: AtomicU64,
+    /// Bytes that are durable.
+    pub(super) synced: AtomicU64,
+    /// Its name is durable.
+    pub(super) is_named: AtomicBool,
+    /// All of it is durable, and its hint too.
+    pub(super) is_hinted: AtomicBool,
+}
+
+impl Segment {
+    pub(super) fn new(number: u64, slot: usize, granule: u32, path: PathBuf, b: Bytes) -> Segment {
+        Segment {
+            number,
+            slot,
+            granule,
+            path,
+            bytes: b,
+            live: AtomicU64::new(0),
+            deletes: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            is_named: AtomicBool::new(false),
+            is_hinted: AtomicBool::new(false),
+        }
+    }
+
+    /// The bytes up to the end of the last record.
+    #[inline]
+    pub(super) fn filled(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Sealed(map, end) => map.get(..*end).unwrap_or(map),
+            Bytes::Tape(tape) => tape.filled(),
+        }
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.filled().len() as u64
+    }
+
+    /// Length of the file.
+    pub(super) fn capacity(&self) -> u64 {
+        match &self.bytes {
+            Bytes::Sealed(map, _) => map.len() as u64,
+            Bytes::Tape(tape) => tape.capacity() as u64,
+        }
+    }
+
+    /// The place of the record at this byte.
+    pub(super) fn place(&self, offset: u64) -> Place {
+        Place::new(self.slot, offset >> self.granule)
+    }
+
+    /// The byte of this segment that a place means.
+    pub(super) fn offset(&self, place: Place) -> u64 {
+        place.offset() << self.granule
+    }
+
+    /// The record at this byte and its length, not yet checked against its checksum.
+    #[inline]
+    pub(super) fn peek(&self, offset: u64) -> Option<(Record<'_>, usize)> {
+        format::parse(self.filled().get(offset as usize..)?)
+    }
+
+    /// The record at this byte, checked.
+    #[inline]
+    pub(super) fn read(&self, offset: u64) -> Result<(Record<'_>, usize)> {
+        let rest = self.filled().get(offset as usize..);
+        let found = rest.and_then(|rest| format::read(rest, self.number, offset));
+        found.ok_or_else(|| self.damage(offset))
+    }
+
+    /// The error of a record that should be here.
+    pub(super) fn damage(&self, offset: u64) -> Error {
+        Error::corrupt("a record is damaged: its checksum or its lengths are wrong")
+            .at(offset)
+            .in_file(&self.path)
+    }
+
+    /// Where the record after one that ends here begins.
+    pub(super) fn align(&self, offset: u64) -> u64 {
+        offset.next_multiple_of(1 << self.granule)
+    }
+
+    /// Makes the bytes up to `to` durable.
+    pub(super) fn sync(&self, to: u64) -> Result<()> {
+        let from = self.synced.load(Ordering::Acquire);
+        if let Bytes::Tape(tape) = &self.bytes
+            && from < to
+        {
+            tape.sync(from as usize, to as usize)?;
+            self.synced.fetch_max(to, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Counts a record that the index no longer points to.
+    pub(super) fn retire(&self, length: u64) {
+        self.live.fetch_sub(length, Ordering::Relaxed);
+    }
+}
+
+/// The segments of a store by slot, at one moment.
+#[derive(Clone, Default)]
+pub(super) struct Table {
+    slots: Vec<Option<Arc<Segment>>>,
+}
+
+impl Table {
+    #[inline]
+    pub(super) fn get(&self, slot: usize) -> Option<&Arc<Segment>> {
+        self.slots.get(slot)?.as_ref()
+    }
+
+    pub(super) fn put(&mut self, segment: Arc<Segment>) {
+        let slot = segment.slot;
+        if slot >= self.slots.len() {
+            self.slots.resize(slot + 1, None);
+        }
+        self.slots[slot] = Some(segment);
+    }
+
+    pub(super) fn remove(&mut self, slot: usize) {
+        self.slots[slot] = None;
+    }
+
+    /// All segments, in the order of their numbers.
+    pub(super) fn in_order(&self) -> Vec<Arc<Segment>> {
+        let mut all: Vec<_> = self.slots.iter().flatten().cloned().collect();
+        all.sort_unstable_by_key(|segment| segment.number);
+        all
+    }
+}

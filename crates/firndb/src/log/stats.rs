@@ -1,0 +1,99 @@
+//! What a store counts, and [`Stats`], which shows it.
+
+use super::store::LogStore;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Recovery {
+    /// Bytes behind the end of the log that were no whole records: a write that was torn.
+    pub dropped_bytes: u64,
+    /// Segment files that were not part of the store and were removed.
+    pub dropped_segments: u64,
+    /// Segments whose records were read one by one.
+    pub scanned_segments: u64,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// Facts about a store at one moment; counts begin when it is opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stats {
+    /// Number of keys.
+    pub keys: u64,
+    /// Segments, the active one included.
+    pub segments: u64,
+    /// Bytes of the segments' files, space included that is reserved and not used yet.
+    pub disk_bytes: u64,
+    /// Bytes of the newest records of all keys.
+    pub live_bytes: u64,
+    /// Bytes of memory that the index takes.
+    pub index_bytes: u64,
+    /// Records put.
+    pub puts: u64,
+    /// Records of deletes.
+    pub deletes: u64,
+    /// Bytes of keys and values in both.
+    pub user_bytes: u64,
+    /// Bytes appended to the log for both.
+    pub log_bytes: u64,
+    /// Syncs of the log, each shared by all writers that waited.
+    pub syncs: u64,
+    /// Reads of a record that turned out to belong to another key.
+    pub false_reads: u64,
+    /// How it was opened.
+    pub recovery: Recovery,
+}
+
+/// The counters behind [`Stats`].
+pub(super) struct Counters {
+    pub(super) keys: AtomicU64,
+    pub(super) live_bytes: AtomicU64,
+    pub(super) puts: AtomicU64,
+    pub(super) deletes: AtomicU64,
+    pub(super) user_bytes: AtomicU64,
+    pub(super) log_bytes: AtomicU64,
+    pub(super) syncs: AtomicU64,
+    pub(super) false_reads: AtomicU64,
+    recovery: Recovery,
+}
+
+impl Counters {
+    pub(super) fn new(recovery: Recovery) -> Counters {
+        let zero = || AtomicU64::new(0);
+        Counters {
+            keys: zero(),
+            live_bytes: zero(),
+            puts: zero(),
+            deletes: zero(),
+            user_bytes: zero(),
+            log_bytes: zero(),
+            syncs: zero(),
+            false_reads: zero(),
+            recovery,
+        }
+    }
+}
+
+impl LogStore {
+    /// What the store holds and did.
+    pub fn stats(&self) -> Stats {
+        let counters = &self.shared.counters;
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let segments = self.shared.table.load().in_order();
+        Stats {
+            keys: get(&counters.keys),
+            segments: segments.len() as u64,
+            disk_bytes: segments.iter().map(|segment| segment.capacity()).sum(),
+            live_bytes: get(&counters.live_bytes),
+            index_bytes: self.shared.index.memory(),
+            puts: get(&counters.puts),
+            deletes: get(&counters.deletes),
+            user_bytes: get(&counters.user_bytes),
+            log_bytes: get(&counters.log_bytes),
+            syncs: get(&counters.syncs),
+            false_reads: get(&counters.false_reads),
+            recovery: counters.recovery,
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! [`LogStore`]: opening, reading, closing. The write side is in `write.rs`.
+
+use super::commit::{Commit, Position};
+use super::format::{MAX_KEY, Record};
+use super::index::{Index, Place};
+use super::options::Options;
+use super::recovery;
+use super::segment::{Segment, Table};
+use super::stats::Counters;
+use super::upkeep::Upkeep;
+use super::writer::Writer;
+use crate::disk::{self, DiskRef};
+use crate::{Error, ErrorKind, Result};
+use arc_swap::ArcSwap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Smallest segment that is made without need, if the options allow.
+const SEGMENT_MIN: u64 = 1 << 20;
+/// A store's segments are at most this share of its live bytes, so that what is reserved and not
+/// yet used stays small beside it.
+const SEGMENT_SHARE: u64 = 64;
+
+/// A key-value store in a directory: see the module's head. Used by any number of threads at once,
+/// for reading and writing; no call needs a lock of the caller's.
+pub struct LogStore {
+    pub(super) shared: Arc<Shared>,
+    pub(super) upkeep: Option<Upkeep>,
+}
+
+/// What the store's handles and its thread share.
+pub(super) struct Shared {
+    pub(super) disk: DiskRef,
+    pub(super) dir: PathBuf,
+    pub(super) options: Options,
+    /// Of the store; seeds the hash of keys.
+    pub(super) id: u64,
+    pub(super) index: Index,
+    pub(super) table: ArcSwap<Table>,
+    /// `None` when it is open for reading only.
+    pub(super) writer: Mutex<Option<Writer>>,
+    pub(super) commit: Commit,
+    pub(super) counters: Counters,
+    /// Why nothing can be written any more.
+    pub(super) failed: OnceLock<String>,
+    pub(super) wake: super::upkeep::Wake,
+    /// Keeps other writers away.
+    pub(super) _lock: Option<Box<dyn Send + Sync>>,
+}
+
+impl LogStore {
+    /// Opens the store in this directory, or creates one.
+    ///
+    /// `NotFound` if there is none and the options forbid creating one, `Locked` if another process
+    /// or handle writes to it, `Corrupt` with file and offset if something that was durable is
+    /// damaged.
+    pub fn open(path: &Path, options: Options) -> Result<LogStore> {
+        Self::open_on(disk::os(), path, options)
+    }
+
+    /// [`LogStore::open`] on any disk.
+    pub(crate) fn open_on(disk: DiskRef, path: &Path, options: Options) -> Result<LogStore> {
+        options.check()?;
+        let background = options.background && !options.read_only;
+        let shared = Arc::new(recovery::open(disk, path, options)?);
+        let upkeep = background.then(|| Upkeep::start(&shared)).transpose()?;
+        Ok(LogStore { shared, upkeep })
+    }
+
+    /// The value of a key; `None` if it is absent.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_with(key, <[u8]>::to_vec)
+    }
+
+    /// Puts the value of a key into a buffer, replacing what is in it. `false`, and an empty
+    /// buffer, if the key is absent.
+    pub fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
+        buffer.clear();
+        Ok(self.get_with(key, |value| buffer.extend_from_slice(value))?.is_some())
+    }
+
+    /// Calls `read` with the value of a key, without copying it; `None` if the key is absent.
+    pub fn get_with<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        let hash = self.shared.hash(key);
+        let mut read = Some(read);
+        self.shared.find(key, hash, |_, record| {
+            read.take().filter(|_| !self.shared.is_expired(record)).map(|read| read(record.value))
+        })
+    }
+
+    /// The values of keys, in their order.
+    pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(key.as_ref())).collect()
+    }
+
+    /// Whether there is a value for this key.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get_with(key, |_| ())?.is_some())
+    }
+
+    /// Length of the value of a key in bytes; `None` if the key is absent.
+    pub fn value_len(&self, key: &[u8]) -> Result<Option<u64>> {
+        self.get_with(key, |value| value.len() as u64)
+    }
+
+    /// Number of keys, those included whose time has passed and that nobody removed yet.
+    pub fn len(&self) -> u64 {
+        self.shared.counters.keys.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes everything durable that was written before the call.
+    pub fn sync(&self) -> Result<()> {
+        let position = self.shared.writer()?.position();
+        self.shared.make_durable(position)
+    }
+
+    /// Makes everything durable and gives up the lock. Dropping a store does the same, but cannot
+    /// say whether it worked; writes that wait meanwhile get an error.
+    pub fn close(mut self) -> Result<()> {
+        self.shut()
+    }
+
+    fn shut(&mut self) -> Result<()> {
+        if let Some(upkeep) = self.upkeep.take() {
+            upkeep.stop(&self.shared);
+        }
+        if self.shared.options.read_only || self.shared.failed.get().is_some() {
+            return Ok(());
+        }
+        self.shared.shut()
+    }
+}
+
+impl Drop for LogStore {
+    fn drop(&mut self) {
+        let _ = self.shut();
+    }
+}
+
+impl std::fmt::Debug for LogStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogStore").field("dir", &self.shared.dir).finish_non_exhaustive()
+    }
+}
+
+/// The writer, locked.
+pub(super) struct Writing<'a>(MutexGuard<'a, Option<Writer>>);
+
+impl std::ops::Deref for Writing<'_> {
+    type Target = Writer;
+
+    fn deref(&self) -> &Writer {
+        self.0.as_ref().expect("`Shared::writer` checked it")
+    }
+}
+
+impl std::ops::DerefMut for Writing<'_> {
+    fn deref_mut(&mut self) -> &mut Writer {
+        self.0.as_mut().expect("`Shared::writer` checked it")
+    }
+}
+
+impl Shared {
+    #[inline]
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.id)
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        (self.options.clock)()
+    }
+
+    #[inline]
+    pub(super) fn is_expired(&self, record: &Record) -> bool {
+        record.expires.is_some() && record.is_expired(self.now())
+    }
+
+    /// The record of a key, given to `read` with its place; whatever `read` returns.
+    #[inline]
+    pub(super) fn find<T>(
+        &self,
+        key: &[u8],
+        hash: u64,
+        mut read: impl FnMut(Place, &Record) -> Option<T>,
+    ) -> Result<Option<T>> {
+        loop {
+            let table = self.table.load();
+            let mut is_old_table = false;
+            let found = self.index.find(hash, |place| {
+                let Some(segment) = table.get(place.segment()) else {
+                    is_old_table = true;
+                    return None;
+                };
+                match read_at(segment, place) {
+                    Ok(record) if record.key == key => Some(Ok(read(place, &record))),
+                    Ok(_) => {
+                        self.counters.false_reads.fetch_add(1, Ordering::Relaxed);
+                        None
+                    }
+                    Err(e) => Some(Err((place, e))),
+                }
+            });
+            match found {
+                None if is_old_table => {}
+                None => return Ok(None),
+                Some(Ok(value)) => return Ok(value),
+                // Or the shard was rebuilt under the search, and that was no place of this key.
+                Some(Err((place, error))) if self.holds(hash, place) => return Err(error),
+                Some(Err(_)) => {}
+            }
+        }
+    }
+
+    /// Whether the index has this very entry.
+    pub(super) fn holds(&self, hash: u64, place: Place) -> bool {
+        self.index.find(hash, |found| (found == place).then_some(())).is_some()
+    }
+
+    /// The writer's lock. `Failed` if nothing can be written any more.
+    pub(super) fn writer(&self) -> Result<Writing<'_>> {
+        if let Some(message) = self.failed.get() {
+            return Err(Error::new(ErrorKind::Failed, message.clone()).in_file(&self.dir));
+        }
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*writer {
+            Some(open) if !open.is_closed => Ok(Writing(writer)),
+            Some(_) => Err(Error::new(ErrorKind::Failed, "the store is closed")),
+            None => Err(Error::invalid("the store is open for reading only").in_file(&self.dir)),
+        }
+    }
+
+    /// From now on nothing is written until the store is opened again.
+    pub(super) fn fail(&self, error: &Error) {
+        let _ = self.failed.set(format!(
+            "an earlier write or sync failed ({error}): find the cause, then open the store again"
+        ));
+    }
+
+    /// Returns when everything before `target` is durable.
+    pub(super) fn make_durable(&self, target: Position) -> Result<()> {
+        self.commit.wait(target, || self.sync_log().inspect_err(|e| self.fail(e)))
+    }
+
+    /// Syncs all segments in their order, up to the end of the log.
+    fn sync_log(&self) -> Result<Position> {
+        let (mut segments, active, end) = {
+            let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(writer) = &*writer else { return Ok((0, 0)) };
+            (writer.unsynced.clone(), Arc::clone(&writer.segment), writer.position())
+        };
+        segments.push(active);
+        for segment in &segments {
+            let to = if segment.number == end.0 { end.1 } else { segment.end() };
+            segment.sync(to)?;
+        }
+        if segments.iter().any(|segment| !segment.is_named.load(Ordering::Acquire)) {
+            self.disk.sync_dir(&self.dir)?;
+            segments.iter().for_each(|segment| segment.is_named.store(true, Ordering::Release));
+        }
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = &mut *writer {
+            writer.unsynced.retain(|segment| segment.number >= end.0);
+            writer.durable = writer.durable.max(end.0 - 1);
+        }
+        Ok(end)
+    }
+
+    /// Length of the next segment's file.
+    pub(super) fn capacity_for(&self, head: u64, segments: usize) -> u64 {
+        let live = self.counters.live_bytes.load(Ordering::Relaxed);
+        let largest = self.options.segment_bytes;
+        // The more segments, the larger they get: their number has a limit.
+        let least = (SEGMENT_MIN << (segments / 1024).min(10)).min(largest);
+        (live / SEGMENT_SHARE).clamp(least, largest).next_multiple_of(4096).max(head)
+    }
+
+    /// Writes what the next opening needs, and closes the writer.
+    fn shut(&self) -> Result<()> {
+        let position = match self.writer() {
+            Ok(writer) => writer.position(),
+            Err(_) => return Ok(()),
+        };
+        self.make_durable(position)?;
+        let mut writer = self.writer()?;
+        writer.drop_spare(self)?;
+        writer.is_closed = true;
+        Ok(())
+    }
+}
+
+/// The record that the index says is here.
+#[inline]
+pub(super) fn read_at(segment: &Segment, place: Place) -> Result<Record<'_>> {
+    Ok(segment.read(segment.offset(place))?.0)
+}
+
+/// `InvalidArgument` if a key is too long.
+pub(super) fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() <= MAX_KEY {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a key of {} bytes; at most {MAX_KEY}", key.len())))
+}

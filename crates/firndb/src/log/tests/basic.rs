@@ -1,0 +1,41 @@
+//! Puts, gets, deletes and reopening, against a map.
+
+use crate::disk::{DiskRef, SimDisk};
+use crate::log::{LogStore, Options};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const DIR: &str = "/log";
+
+pub(crate) fn options() -> Options {
+    Options { segment_bytes: 4096, background: false, index_bits: 2, ..Options::default() }
+}
+
+#[test]
+fn writes_are_read_back_and_survive_a_reopen() {
+    let disk: DiskRef = SimDisk::new();
+    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    let mut store = LogStore::open_on(Arc::clone(&disk), Path::new(DIR), options()).unwrap();
+    for n in 0..5000u32 {
+        let key = format!("key {}", n * 7919 % 800).into_bytes();
+        if n % 5 == 4 {
+            assert_eq!(store.delete(&key).unwrap(), model.remove(&key).is_some());
+        } else {
+            let value = vec![n as u8; (n * 31 % 90) as usize];
+            store.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        if n % 1000 == 999 {
+            store.close().unwrap();
+            store = LogStore::open_on(Arc::clone(&disk), Path::new(DIR), options()).unwrap();
+        }
+        if n % 250 == 0 {
+            for n in 0..800 {
+                let key = format!("key {n}").into_bytes();
+                assert_eq!(store.get(&key).unwrap(), model.get(&key).cloned());
+            }
+            assert_eq!(store.len(), model.len() as u64);
+        }
+    }
+}

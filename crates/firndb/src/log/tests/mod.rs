@@ -1,0 +1,3 @@
+//! Tests of the store as a whole.
+
+mod basic;

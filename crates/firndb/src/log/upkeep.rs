@@ -1,0 +1,114 @@
+//! Upkeep: what a store does beside reading and writing. [`LogStore::maintain`] is a plain function
+//! that tests and programs may drive; [`Upkeep`] is the thread that calls it.
+
+use super::segment::file_name;
+use super::store::{LogStore, Shared};
+use crate::{Error, Result};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the thread sleeps when nobody wakes it.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Wakes the thread.
+#[derive(Default)]
+pub(super) struct Wake {
+    state: Mutex<Signal>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Signal {
+    is_due: bool,
+    is_over: bool,
+}
+
+/// The thread of a store.
+pub(super) struct Upkeep(JoinHandle<()>);
+
+impl Upkeep {
+    pub(super) fn start(shared: &Arc<Shared>) -> Result<Upkeep> {
+        let shared = Arc::clone(shared);
+        let dir = shared.dir.clone();
+        let thread = std::thread::Builder::new().name("firndb-log".to_string()).spawn(move || {
+            while shared.wake.wait() {
+                // An error stops writing, and the next write reports it.
+                while let Ok(true) = shared.maintain() {}
+            }
+        });
+        Ok(Upkeep(thread.map_err(|e| Error::io("start the thread of", &dir, e))?))
+    }
+
+    pub(super) fn stop(self, shared: &Shared) {
+        shared.wake.end();
+        // A thread that panicked has nothing left to do.
+        let _ = self.0.join();
+    }
+}
+
+impl Wake {
+    /// Waits until there may be something to do; `false` if it is over.
+    fn wait(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_idle = |state: &mut Signal| !state.is_due && !state.is_over;
+        let waited = self.changed.wait_timeout_while(state, PERIOD, is_idle);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        state.is_due = false;
+        !state.is_over
+    }
+
+    fn signal(&self, change: impl FnOnce(&mut Signal)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    fn end(&self) {
+        self.signal(|state| state.is_over = true);
+    }
+}
+
+impl LogStore {
+    /// Does one step of upkeep, if there is any to do, and says whether it did: prepares the next
+    /// segment. A store opened with [`Options::background`](super::Options::background) does this
+    /// by itself.
+    pub fn maintain(&self) -> Result<bool> {
+        self.shared.maintain()
+    }
+}
+
+impl Shared {
+    /// Tells the thread that there may be something to do.
+    pub(super) fn wake(&self) {
+        self.wake.signal(|state| state.is_due = true);
+    }
+
+    /// See [`LogStore::maintain`].
+    pub(super) fn maintain(&self) -> Result<bool> {
+        self.prepare_segment()
+    }
+
+    /// Makes the file of the next segment once the active one is half full.
+    fn prepare_segment(&self) -> Result<bool> {
+        let Some(number) = self.writer()?.spare_wanted() else { return Ok(false) };
+        let capacity = self.capacity_for(0, self.table.load().in_order().len());
+        let path = self.dir.join(file_name(number));
+        let made = self.disk.create_tape(&path, capacity as usize).and_then(|(tape, writer)| {
+            self.disk.sync_dir(&self.dir)?;
+            tape.prepare(0, capacity as usize);
+            Ok((tape, writer))
+        });
+        let (made, error) = match made {
+            Ok(made) => (Some(made), None),
+            Err(error) => (None, Some(error)),
+        };
+        let exists = made.is_some();
+        if !self.writer()?.keep_spare(number, made) && exists {
+            self.disk.remove(&path)?;
+        }
+        if let Some(error) = error {
+            return Err(error);
+        }
+        Ok(true)
+    }
+}

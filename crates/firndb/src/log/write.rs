@@ -1,0 +1,210 @@
+//! Writing: every call becomes records, appended and made visible under the writer's lock.
+
+use super::batch::Batch;
+use super::format::{Kind, MAX_VALUE, Record};
+use super::index::{Full, Place};
+use super::options::{Durability, WriteOptions};
+use super::store::{LogStore, Shared, check_key};
+use super::writer::{Frame, Writer};
+use crate::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+
+impl LogStore {
+    /// Sets the value of a key.
+    ///
+    /// A key has at most 65,536 bytes, a value at most 4 GiB - 1. An error of kind `Io` for want of
+    /// space leaves the store as it was, and open for writing.
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(key, value, WriteOptions::default())
+    }
+
+    /// [`LogStore::put`] with a durability or a time to live of its own.
+    pub fn put_with(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
+        check_value(value)?;
+        let mut record = Record::put(key, value);
+        record.expires = self.shared.expiry(options);
+        let frame = self.shared.frame(record)?;
+        self.shared.write(&[frame], options)
+    }
+
+    /// Removes a key. `false` if it is absent; then nothing is written.
+    pub fn delete(&self, key: &[u8]) -> Result<bool> {
+        self.delete_with(key, WriteOptions::default())
+    }
+
+    /// [`LogStore::delete`] with a durability of its own.
+    pub fn delete_with(&self, key: &[u8], options: WriteOptions) -> Result<bool> {
+        let shared = &*self.shared;
+        let frame = shared.frame(Record::delete(key))?;
+        let position = {
+            let mut writer = shared.writer()?;
+            let Some(old) = shared.current(&frame)? else { return Ok(false) };
+            writer.make_room(shared, frame.length() as u64, 1)?;
+            writer.apply(shared, &frame)?;
+            if old.is_expired {
+                return Ok(false);
+            }
+            writer.position()
+        };
+        shared.acknowledge(position, options)?;
+        Ok(true)
+    }
+
+    /// Applies all changes of a batch, or none: also after a crash, and in snapshots. A key that is
+    /// in it twice gets the later change.
+    pub fn write(&self, batch: &Batch) -> Result<()> {
+        self.write_with(batch, WriteOptions::default())
+    }
+
+    /// [`LogStore::write`] with a durability or a time to live of its own.
+    pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
+        let shared = &*self.shared;
+        let expires = shared.expiry(options);
+        let records = batch.records();
+        let last = records.len().saturating_sub(1);
+        let frames = records.into_iter().enumerate().map(|(n, record)| {
+            check_value(record.value)?;
+            let expires = expires.filter(|_| record.kind == Kind::Put);
+            shared.frame(Record { more: n < last, expires, ..record })
+        });
+        let frames = frames.collect::<Result<Vec<_>>>()?;
+        if frames.is_empty() {
+            return Ok(());
+        }
+        shared.write(&frames, options)
+    }
+}
+
+/// The record a key has now.
+pub(super) struct Current {
+    pub(super) place: Place,
+    length: u64,
+    pub(super) is_expired: bool,
+}
+
+impl Shared {
+    /// When a record written now expires.
+    pub(super) fn expiry(&self, options: WriteOptions) -> Option<u64> {
+        let ttl = options.ttl?;
+        Some(self.now().saturating_add(ttl.as_millis().try_into().unwrap_or(u64::MAX)))
+    }
+
+    /// Prepares a record outside of the lock.
+    pub(super) fn frame<'a>(&self, record: Record<'a>) -> Result<Frame<'a>> {
+        check_key(record.key)?;
+        let hash = self.hash(record.key);
+        // Brings the old record into memory, so that nobody waits for the disk under the lock.
+        let seen = self.find(record.key, hash, |place, _| Some(place))?;
+        Ok(Frame::new(record, hash, seen))
+    }
+
+    /// Appends frames as one unit and makes them visible.
+    pub(super) fn write(&self, frames: &[Frame], options: WriteOptions) -> Result<()> {
+        let bytes: u64 = frames.iter().map(|frame| frame.length() as u64).sum();
+        let position = {
+            let mut writer = self.writer()?;
+            writer.make_room(self, bytes, frames.len() as u64)?;
+            for frame in frames {
+                writer.apply(self, frame)?;
+            }
+            writer.position()
+        };
+        self.acknowledge(position, options)
+    }
+
+    pub(super) fn acknowledge(&self, position: (u64, u64), options: WriteOptions) -> Result<()> {
+        match options.durability.unwrap_or(self.options.durability) {
+            Durability::Os => Ok(()),
+            Durability::Sync => self.make_durable(position),
+        }
+    }
+
+    /// The record of a frame's key; the caller holds the writer's lock.
+    pub(super) fn current(&self, frame: &Frame) -> Result<Option<Current>> {
+        let table = self.table.load();
+        let found = self.index.find(frame.hash, |place| {
+            let segment = table.get(place.segment())?;
+            let offset = segment.offset(place);
+            let Some((record, length)) = segment.peek(offset) else {
+                return Some(Err(segment.damage(offset)));
+            };
+            let is_known = frame.seen == Some(place) && record.key == frame.record.key;
+            if !is_known {
+                // Not looked at before the lock was taken, so not checked yet.
+                match segment.read(offset) {
+                    Err(e) => return Some(Err(e)),
+                    Ok((record, _)) if record.key != frame.record.key => return None,
+                    Ok(_) => {}
+                }
+            }
+            let is_expired = self.is_expired(&record);
+            Some(Ok(Current { place, length: length as u64, is_expired }))
+        });
+        found.transpose()
+    }
+}
+
+impl Writer {
+    /// Appends a record and changes the index accordingly. There must be room.
+    pub(super) fn apply(&mut self, shared: &Shared, frame: &Frame) -> Result<()> {
+        let current = shared.current(frame)?;
+        let (_, place) = self.append(frame).inspect_err(|e| shared.fail(e))?;
+        self.publish(shared, frame, current, place)
+    }
+
+    /// Makes the index point to a record that was appended.
+    fn publish(
+        &mut self,
+        shared: &Shared,
+        frame: &Frame,
+        current: Option<Current>,
+        place: Place,
+    ) -> Result<()> {
+        let (counters, length) = (&shared.counters, frame.length() as u64);
+        let user = (frame.record.key.len() + frame.record.value.len()) as u64;
+        let is_put = frame.record.kind == Kind::Put;
+        if let Some(old) = &current {
+            if let Some(segment) = shared.table.load().get(old.place.segment()) {
+                segment.retire(old.length);
+            }
+            counters.live_bytes.fetch_sub(old.length, Ordering::Relaxed);
+        }
+        match (is_put, current) {
+            (true, Some(old)) => {
+                self.index.replace(&shared.index, frame.hash, old.place, place);
+            }
+            (true, None) => {
+                let inserted = self.index.insert(&shared.index, frame.hash, place);
+                inserted.map_err(|Full| full()).inspect_err(|e| shared.fail(e))?;
+            }
+            (false, Some(old)) => {
+                self.index.remove(&shared.index, frame.hash, old.place);
+            }
+            (false, None) => {}
+        }
+        counters.keys.store(self.index.entries(), Ordering::Relaxed);
+        counters.log_bytes.fetch_add(length, Ordering::Relaxed);
+        counters.user_bytes.fetch_add(user, Ordering::Relaxed);
+        if is_put {
+            self.segment.live.fetch_add(length, Ordering::Relaxed);
+            counters.live_bytes.fetch_add(length, Ordering::Relaxed);
+            counters.puts.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.segment.deletes.fetch_add(length, Ordering::Relaxed);
+            counters.deletes.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() <= MAX_VALUE {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a value of {} bytes; at most {MAX_VALUE}", value.len())))
+}
+
+pub(super) fn full() -> Error {
+    let message = "the index is full: open the store again, which gives it more shards";
+    Error::new(ErrorKind::Failed, message)
+}

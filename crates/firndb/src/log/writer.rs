@@ -1,0 +1,273 @@
+//! The write side, behind one lock: the active segment and the right to change the index.
+//!
+//! Whatever can be done before the lock is taken is: hashing, the checksum of the bytes, bringing
+//! the old record of the key into memory. Under it a write is a copy into the mapped segment and a
+//! change of one slot of the index, in that order: so the order of the log is the order in which
+//! writes become visible.
+
+use super::commit::Position;
+use super::format::{self, HEAD_MAX, HEADER, Header, Kind, Link, Record};
+use super::index::{IndexWriter, OFFSETS, Place};
+use super::segment::{Bytes, SEGMENTS_MAX, Segment, Table, file_name};
+use super::store::Shared;
+use crate::disk::{Tape, TapeWriter};
+use crate::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+/// A record that is ready to be appended.
+pub(super) struct Frame<'a> {
+    pub(super) record: Record<'a>,
+    head: [u8; HEAD_MAX],
+    head_length: usize,
+    /// XXH3-64 of the record's bytes, for its checksum.
+    sum: u64,
+    /// Hash of the key.
+    pub(super) hash: u64,
+    /// Where the key's record was when last looked; need not be true any more.
+    pub(super) seen: Option<Place>,
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn new(record: Record<'a>, hash: u64, seen: Option<Place>) -> Frame<'a> {
+        let (head, head_length) = record.head();
+        let sum = format::hash_of(&head[..head_length], record.key, record.value);
+        Frame { record, head, head_length, sum, hash, seen }
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.head_length + self.record.key.len() + self.record.value.len()
+    }
+}
+
+pub(super) struct Writer {
+    tape: TapeWriter,
+    pub(super) segment: Arc<Segment>,
+    pub(super) index: IndexWriter,
+    next_number: u64,
+    /// The file of the next segment, made beforehand.
+    spare: Option<(u64, Arc<Tape>, TapeWriter)>,
+    /// The number of the spare that somebody is making.
+    making: Option<u64>,
+    next_slot: usize,
+    /// Segments that were taken out of the table, while somebody may still hold them.
+    retired: Vec<(usize, Weak<Segment>)>,
+    /// Segments that are not the active one any more and may not be durable yet, in order.
+    pub(super) unsynced: Vec<Arc<Segment>>,
+    /// All segments up to this number are durable.
+    pub(super) durable: u64,
+    pub(super) is_closed: bool,
+}
+
+/// What recovery hands over.
+pub(super) struct Start {
+    pub(super) index: IndexWriter,
+    pub(super) next_number: u64,
+    pub(super) durable: u64,
+    pub(super) last: Position,
+}
+
+impl Writer {
+    /// Goes on in the active segment that recovery found.
+    pub(super) fn resume(start: Start, tape: TapeWriter, segment: Arc<Segment>) -> Writer {
+        Writer {
+            tape,
+            next_slot: segment.slot + 1,
+            segment,
+            index: start.index,
+            next_number: start.next_number,
+            spare: None,
+            making: None,
+            retired: Vec::new(),
+            unsynced: Vec::new(),
+            durable: start.durable,
+            is_closed: false,
+        }
+    }
+
+    /// Begins a new segment behind what recovery found.
+    pub(super) fn begin(shared: &Shared, start: Start) -> Result<Writer> {
+        let mut table = (**shared.table.load()).clone();
+        let members = table.in_order();
+        let slot = (0..SEGMENTS_MAX).find(|&slot| table.get(slot).is_none());
+        let slot = slot.ok_or_else(too_many)?;
+        let number = start.next_number;
+        let capacity = shared.capacity_for(0, table.in_order().len());
+        let path = shared.dir.join(file_name(number));
+        let (tape, mut writer) = shared.disk.create_tape(&path, capacity as usize)?;
+        let link = link_of(start.last, start.durable, &members);
+        write_head(shared, &mut writer, number, 0, &link)?;
+        let segment = Arc::new(Segment::new(number, slot, 0, path, Bytes::Tape(tape)));
+        table.put(Arc::clone(&segment));
+        shared.table.store(Arc::new(table));
+        let start = Start { next_number: number + 1, ..start };
+        Ok(Writer::resume(start, writer, segment))
+    }
+
+    /// The end of the log.
+    pub(super) fn position(&self) -> Position {
+        (self.segment.number, self.tape.tape().end() as u64)
+    }
+
+    /// Appends a record and returns its place. There must be room: see [`Writer::make_room`].
+    pub(super) fn append(&mut self, frame: &Frame) -> Result<(u64, Place)> {
+        let end = self.tape.tape().end() as u64;
+        let offset = self.segment.align(end);
+        let padding = [0; 1 << 12];
+        let mut gap = (offset - end) as usize;
+        while gap > 0 {
+            let step = gap.min(padding.len());
+            self.tape.append(&[&padding[..step]])?;
+            gap -= step;
+        }
+        let sum = format::checksum(frame.sum, self.segment.number, offset);
+        let mut head = frame.head;
+        head[..4].copy_from_slice(&sum);
+        let head = &head[..frame.head_length];
+        self.tape.append(&[head, frame.record.key, frame.record.value])?;
+        Ok((offset, self.segment.place(offset)))
+    }
+
+    /// Sees to it that records of these total lengths fit into the active segment, if need be by
+    /// beginning a new one.
+    pub(super) fn make_room(&mut self, shared: &Shared, bytes: u64, count: u64) -> Result<()> {
+        let padding = (1 << self.segment.granule) * count;
+        if bytes + padding <= self.tape.room() as u64 && self.has_offsets() {
+            return Ok(());
+        }
+        self.roll(shared, bytes, count)
+    }
+
+    /// Whether the next record's offset can be written into a slot of the index.
+    fn has_offsets(&self) -> bool {
+        (self.tape.tape().end() as u64) < (OFFSETS - 1) << self.segment.granule
+    }
+
+    /// Seals the active segment and begins one with room for these bytes.
+    pub(super) fn roll(&mut self, shared: &Shared, bytes: u64, count: u64) -> Result<()> {
+        let table = shared.table.load();
+        let members = table.in_order();
+        let slot = self.slot(&table)?;
+        let link = link_of(self.position(), self.durable, &members);
+        let head = (HEADER + HEAD_MAX + link.len()) as u64;
+        let least = shared.capacity_for(head, members.len());
+        let mut capacity = head + bytes;
+        let mut granule = 0;
+        while capacity + (count << granule) > OFFSETS << granule {
+            granule += 1;
+        }
+        capacity += count << granule;
+        let (number, tape, mut writer) = match self.spare.take() {
+            Some(spare) if spare.1.capacity() as u64 >= capacity && granule == 0 => spare,
+            spare => {
+                if let Some((number, ..)) = spare {
+                    // Too small: its number must not come after the one that is made now.
+                    shared.disk.remove(&shared.dir.join(file_name(number)))?;
+                }
+                let number = self.next_number;
+                // One that is being made would come too late: numbers ascend with the log.
+                self.making = None;
+                let path = shared.dir.join(file_name(number));
+                let capacity = capacity.max(least) as usize;
+                let (tape, writer) = shared.disk.create_tape(&path, capacity)?;
+                self.next_number = number + 1;
+                (number, tape, writer)
+            }
+        };
+        write_head(shared, &mut writer, number, granule, &link)?;
+        let path = shared.dir.join(file_name(number));
+        let segment = Arc::new(Segment::new(number, slot, granule, path, Bytes::Tape(tape)));
+        let mut table = (**table).clone();
+        table.put(Arc::clone(&segment));
+        shared.table.store(Arc::new(table));
+        self.unsynced.push(std::mem::replace(&mut self.segment, segment));
+        self.tape = writer;
+        shared.wake();
+        Ok(())
+    }
+
+    /// The number for a spare segment that the caller then makes; `None` if there is no need.
+    pub(super) fn spare_wanted(&mut self) -> Option<u64> {
+        let is_half_full = self.tape.room() * 2 < self.tape.tape().capacity();
+        if !is_half_full || self.spare.is_some() || self.making.is_some() {
+            return None;
+        }
+        self.making = Some(self.next_number);
+        self.next_number += 1;
+        self.making
+    }
+
+    /// Takes the spare that was made, or `None` for one that could not be made. `false` if the log
+    /// went on without it meanwhile.
+    pub(super) fn keep_spare(
+        &mut self,
+        number: u64,
+        made: Option<(Arc<Tape>, TapeWriter)>,
+    ) -> bool {
+        let is_wanted = self.making == Some(number);
+        if is_wanted {
+            self.making = None;
+            self.spare = made.map(|(tape, writer)| (number, tape, writer));
+        }
+        is_wanted
+    }
+
+    /// Gives up the spare segment.
+    pub(super) fn drop_spare(&mut self, shared: &Shared) -> Result<()> {
+        match self.spare.take() {
+            Some((number, ..)) => shared.disk.remove(&shared.dir.join(file_name(number))),
+            None => Ok(()),
+        }
+    }
+
+    /// A slot of the table that no place still held by anybody can mean.
+    fn slot(&mut self, table: &Table) -> Result<usize> {
+        self.retired.retain(|(_, segment)| segment.strong_count() > 0);
+        let is_free = |slot: usize| {
+            table.get(slot).is_none() && self.retired.iter().all(|&(retired, _)| retired != slot)
+        };
+        let mut slots = (0..SEGMENTS_MAX).map(|i| (self.next_slot + i) % SEGMENTS_MAX);
+        let slot = slots.find(|&slot| is_free(slot)).ok_or_else(too_many)?;
+        self.next_slot = slot + 1;
+        Ok(slot)
+    }
+
+    /// Takes a segment out of the table.
+    pub(super) fn retire(&mut self, shared: &Shared, segment: &Arc<Segment>) {
+        let mut table = (**shared.table.load()).clone();
+        table.remove(segment.slot);
+        shared.table.store(Arc::new(table));
+        self.retired.push((segment.slot, Arc::downgrade(segment)));
+    }
+}
+
+fn too_many() -> Error {
+    let message = format!("{SEGMENTS_MAX} segments: open with larger segment_bytes");
+    Error::new(ErrorKind::Failed, message)
+}
+
+/// The value of the link of a segment that begins now.
+fn link_of(previous: Position, durable: u64, members: &[Arc<Segment>]) -> Vec<u8> {
+    let live_bytes = members.iter().map(|s| s.live.load(Ordering::Relaxed)).sum();
+    let members = members.iter().map(|s| (s.number, s.end())).collect();
+    Link { previous, durable, live_bytes, members }.encode()
+}
+
+/// Writes header and link into a new segment.
+fn write_head(
+    shared: &Shared,
+    writer: &mut TapeWriter,
+    number: u64,
+    granule: u32,
+    link: &[u8],
+) -> Result<()> {
+    let capacity = writer.room() as u64;
+    let header = Header { store: shared.id, number, capacity, granule }.encode();
+    let frame = Frame::new(Record::internal(Kind::Link, link), 0, None);
+    let offset = HEADER.next_multiple_of(1 << granule);
+    let padding = vec![0; offset - HEADER];
+    let sum = format::checksum(frame.sum, number, offset as u64);
+    let mut head = frame.head;
+    head[..4].copy_from_slice(&sum);
+    writer.append(&[&header, &padding, &head[..frame.head_length], link])
+}
