@@ -1,8 +1,9 @@
 //! FirnDB: embedded storage for data that is written once or in bursts and read all the time.
 //!
 //! This release holds the **Collection**: documents in immutable partitions that are filtered,
-//! sorted, counted, faceted and grouped, and of which one can be replaced while queries run; and
-//! the **LogStore**: keys and values that change all the time.
+//! sorted, counted, faceted and grouped, and of which one can be replaced while queries run;
+//! the **Table**: static keys and values, built in a batch and served with one read a get; and the
+//! **LogStore**: keys and values that change all the time.
 //!
 //! # Overview
 //!
@@ -15,6 +16,8 @@
 //! | [`search::Change`] | put, remove and merge partitions; all of it is visible at `commit` |
 //! | [`search::Reader`] | one set of partitions: search, count, facets, groups, payloads, values |
 //! | [`search::Query`], [`search::Filter`] | what to ask: a text, or [`search::query`] |
+//! | [`table::TableBuilder`] | records in any order, on their way into a table |
+//! | [`table::Table`] | an open table: get, get many, iterate, verify |
 //! | [`log::LogStore`] | keys and values that change: a log on disk, an index in memory |
 //! | [`Error`] | what went wrong: a kind to branch on, a sentence, a file or a place in a text |
 //!
@@ -77,6 +80,29 @@
 //! # Ok(()) }
 //! ```
 //!
+//! A table is a file. What stands under its path is whole, or the table before it:
+//!
+//! ```
+//! use firndb::table::{Access, BuildOptions, Filter, Table, TableBuilder};
+//! # fn main() -> firndb::Result<()> {
+//! # let path = std::env::temp_dir().join(format!("firndb-guide-{}.table", std::process::id()));
+//! # let result = guide(&path);
+//! # let _ = std::fs::remove_file(&path);
+//! # result }
+//! # fn guide(path: &std::path::Path) -> firndb::Result<()> {
+//!
+//! let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
+//! let mut builder = TableBuilder::create(path, options)?;
+//! builder.add(b"Oslo", b"59.91 N 10.75 E")?;
+//! builder.add(b"Bergen", b"60.39 N 5.32 E")?;
+//! builder.finish()?; // durable, and there
+//!
+//! let table = Table::open(path, Access::Map)?;
+//! assert_eq!(table.get(b"Bergen")?.as_deref(), Some(&b"60.39 N 5.32 E"[..]));
+//! assert_eq!(table.get(b"Trondheim")?, None);
+//! # Ok(()) }
+//! ```
+//!
 //! # What to rely on
 //!
 //! - Answers are exact, and the same for the same files on every machine. What is damaged gives
@@ -95,12 +121,15 @@
 //! | fields of a schema | 4096 ([`search::MAX_FIELDS`]), names of 1 to 255 bytes |
 //! | values of a multi-valued field in a partition | 4,294,967,295 |
 //! | a payload | 4 GiB - 1 |
-//! | memory of a build | 1 GiB unless [`search::PartitionBuilder::memory_limit`] says otherwise |
+//! | memory of a partition's build | 1 GiB unless [`search::PartitionBuilder::memory_limit`] says
+//! otherwise |
 //! | name of a partition | 1 to 100 characters of `A-Z a-z 0-9 . _ -`, not a dot first |
 //! | fields of an order | 16 ([`search::MAX_ORDER`]) |
 //! | fields to group by | 2 |
 //! | nesting of a condition | 128 levels ([`search::MAX_DEPTH`]) |
 //! | values of an `in` in a text | 65,536 ([`search::MAX_IN`]) |
+//! | a key, a value of a table | 65,536 bytes ([`table::MAX_KEY`]), 4 GiB - 1 |
+//! | records of a table | 2^64 - 1; memory to build it as [`table::BuildOptions`] says |
 //! | numbers | integers of 64 bits, `f64` without NaN; timestamps in microseconds |
 //! | systems | Unix, addresses of 64 bits |
 
