@@ -114,7 +114,10 @@ fn order(part: &Partition) -> Result<()> {
     let mut keys = Vec::new();
     for key in &part.schema.order {
         let wrong = || Error::corrupt(format!("documents cannot be ordered by `{}`", key.field));
-        let (i, field) = part.schema.field(&key.field).ok_or_else(wrong)?;
+        let Some((i, field)) = part.schema.field(&key.field) else {
+            ensure(part.schema.dynamic.is_some(), || wrong().message().to_string())?;
+            continue; // No document brought it.
+        };
         ensure(field.roles.sortable, || wrong().message().to_string())?;
         let column = part.column(i)?.ok_or_else(wrong)?;
         keys.push((column, part.meta(i).distinct, key.descending));

@@ -30,7 +30,13 @@ pub(crate) fn sort_documents(
 ) -> Result<Option<Vec<u32>>> {
     let mut keys = Vec::new();
     for key in &schema.order {
-        let (i, _) = schema.field(&key.field).ok_or_else(|| schema.unknown(&key.field))?;
+        let Some((i, _)) = schema.field(&key.field) else {
+            // No document brought the field: all lack it, and the next key decides.
+            if schema.dynamic.is_some() {
+                continue;
+            }
+            return Err(schema.unknown(&key.field));
+        };
         match &fields[i].ordinals {
             Ordinals::Single(ords) => keys.push((ords, key.descending)),
             Ordinals::Multi { .. } => {

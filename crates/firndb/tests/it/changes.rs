@@ -3,7 +3,7 @@
 
 use super::{Place, names, refused};
 use firndb::ErrorKind;
-use firndb::search::query::{all, eq};
+use firndb::search::query::{all, asc, desc, eq};
 use firndb::search::{
     Collection, Document, Field, GroupBy, Hit, PartitionBuilder, Query, Reader, Roles, Schema,
     Type, Value,
@@ -367,4 +367,33 @@ fn a_killed_writer_leaves_the_last_set_or_the_next() {
     put(&collection, "a", version(number, 1));
     let names = names(&dir);
     assert_eq!(names.len(), 5, "leftovers of killed writers: {names:?}");
+}
+
+#[test]
+fn an_order_by_a_field_that_no_document_brings_goes_on_with_the_next() {
+    let place = Place::new();
+    let order = || [asc("absent"), desc("n")];
+    let schema = || Schema::dynamic(Roles::FULL).order_by(order()).unwrap();
+    let build = |with: bool| {
+        let mut builder = PartitionBuilder::new(schema());
+        for n in [3u64, 9, 1] {
+            let mut document = Document::new().set("n", n);
+            if with {
+                document.push("absent", 10 - n);
+            }
+            builder.add(&document).unwrap();
+        }
+        builder
+    };
+    let (_, reader) = place.collection([("a", build(false)), ("b", build(true))]);
+    reader.verify().unwrap();
+    let read = |query: &Query| -> Vec<Value> {
+        let hits = reader.search(query).unwrap().hits;
+        hits.into_iter().map(|hit| reader.value(hit, "n").unwrap().unwrap()).collect()
+    };
+    let numbers = |numbers: [u64; 6]| numbers.map(Value::from).to_vec();
+    assert_eq!(read(&Query::new(all())), numbers([9, 3, 1, 9, 3, 1]));
+    let ordered = order().into_iter().fold(Query::new(all()), Query::order_by);
+    assert_eq!(read(&ordered), numbers([9, 3, 1, 9, 3, 1]));
+    assert_eq!(read(&Query::new(all()).order_by(asc("n"))), numbers([1, 1, 3, 3, 9, 9]));
 }
