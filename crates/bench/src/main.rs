@@ -89,10 +89,10 @@ struct Table {
     #[arg(long, value_delimiter = ',', default_values = [&table::OURS[..], &["floor"]].concat())]
     ours: Vec<String>,
     /// How often each kind of get is measured.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Milliseconds of each measurement.
-    #[arg(long, default_value_t = 700)]
+    #[arg(long, default_value_t = 500)]
     budget: u64,
     /// Measure only what no earlier run with the same versions has measured.
     #[arg(long)]
@@ -155,7 +155,7 @@ fn run_table(options: &Table) -> Result<()> {
         records: options.records,
         rounds: options.rounds,
         millis: options.budget,
-        cold_millis: 4 * options.budget,
+        cold_millis: 6 * options.budget,
         reuse: options.reuse,
         engines,
     })?;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 /// What is known of an engine with a workload. Times are nanoseconds, sizes bytes.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +63,8 @@ pub struct Section {
     pub records: Records,
     /// Bytes of all keys and values.
     pub bytes: u64,
+    /// Time that it takes to make the records and to read every byte of them.
+    pub making: Duration,
     /// The engines, in the order they were given.
     pub engines: Vec<Figures>,
 }
