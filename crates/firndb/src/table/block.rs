@@ -24,7 +24,8 @@
 //! tags repeat after about 64 records and a search meets a wrong record once in three blocks of 86.
 
 use super::directory::Place;
-use crate::bytes::int::{Encoder, u16_at, u32_at, u64_at};
+use super::kernels::{GROUP, equal, sum_of_first};
+use crate::bytes::int::{Encoder, u16_at, u32_at};
 use crate::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -194,15 +195,12 @@ impl Column {
         }
     }
 
-    /// Sum of the first `n`.
+    /// Sum of the first `n` of `records`.
     #[inline(always)]
-    fn sum(self, bytes: &[u8], n: usize) -> usize {
+    fn sum(self, bytes: &[u8], records: usize, n: usize) -> usize {
         match self.width {
             0 => self.at.saturating_mul(n),
-            1 => {
-                let lengths = bytes.get(self.at..self.at + n).unwrap_or(&[]);
-                lengths.iter().map(|&len| u32::from(len)).sum::<u32>() as usize
-            }
+            1 => sum_of_first(bytes.get(self.at..self.at + records).unwrap_or(&[]), n),
             _ => (0..n).map(|i| self.get(bytes, i)).sum(),
         }
     }
@@ -238,17 +236,12 @@ impl<'a> Body<'a> {
     /// The stored value of a key.
     #[inline]
     pub(crate) fn find(&self, place: Place, key: &[u8]) -> Result<Option<&'a [u8]>> {
-        let pattern = u64::from(tag(place)) * LOW;
-        let mut at = 0;
-        while at < self.records {
-            let word = self.tags(at);
-            // The highest bit of each byte that is equal to the tag, and of some above such a one:
-            // candidates, all of which are compared.
-            let differs = word ^ pattern;
-            let mut equal = differs.wrapping_sub(LOW) & !differs & HIGH;
+        let tags = self.bytes.get(HEAD..HEAD + self.records).unwrap_or(&[]);
+        for (group, tags) in tags.chunks(GROUP).enumerate() {
+            let mut equal = equal(tags, tag(place));
             while equal != 0 {
-                let i = at + (equal.trailing_zeros() / 8) as usize;
-                if i < self.records && self.keys.get(self.bytes, i) == key.len() {
+                let i = GROUP * group + equal.trailing_zeros() as usize;
+                if self.keys.get(self.bytes, i) == key.len() {
                     let (found, value) = self.record(i)?;
                     if found == key {
                         return Ok(Some(value));
@@ -256,7 +249,6 @@ impl<'a> Body<'a> {
                 }
                 equal &= equal - 1;
             }
-            at += 8;
         }
         Ok(None)
     }
@@ -265,28 +257,23 @@ impl<'a> Body<'a> {
     #[inline]
     pub(crate) fn candidate(&self, place: Place, key: usize) -> Option<usize> {
         let tags = self.bytes.get(HEAD..HEAD + self.records)?;
-        let tag = tag(place);
-        let i = tags.iter().position(|&other| other == tag)?;
-        let i = if self.keys.get(self.bytes, i) == key { i } else { return None };
-        let before = self.keys.sum(self.bytes, i).saturating_add(self.values.sum(self.bytes, i));
-        Some(self.first.saturating_add(before))
+        let equal = equal(tags, tag(place));
+        let i = equal.trailing_zeros() as usize;
+        (equal != 0 && self.keys.get(self.bytes, i) == key).then(|| self.start(i))
     }
 
-    /// Eight tags; what is behind the last byte of the body reads as zeros.
+    /// Where record `i` begins.
     #[inline(always)]
-    fn tags(&self, at: usize) -> u64 {
-        if HEAD + at + 8 <= self.bytes.len() {
-            return u64_at(self.bytes, HEAD + at);
-        }
-        let rest = self.bytes.get(HEAD + at..).unwrap_or(&[]);
-        rest.iter().rev().fold(0, |word, &tag| word << 8 | u64::from(tag))
+    fn start(&self, i: usize) -> usize {
+        let keys = self.keys.sum(self.bytes, self.records, i);
+        let values = self.values.sum(self.bytes, self.records, i);
+        self.first.saturating_add(keys).saturating_add(values)
     }
 
     /// Key and stored value of record `i`.
     #[inline]
     pub(crate) fn record(&self, i: usize) -> Result<(&'a [u8], &'a [u8])> {
-        let before = self.keys.sum(self.bytes, i).saturating_add(self.values.sum(self.bytes, i));
-        self.record_at(i, self.first.saturating_add(before)).map(|(key, value, _)| (key, value))
+        self.record_at(i, self.start(i)).map(|(key, value, _)| (key, value))
     }
 
     #[inline]
@@ -318,9 +305,6 @@ impl<'a> Body<'a> {
         self.bytes.get(HEAD + i).copied().unwrap_or(0)
     }
 }
-
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
 
 #[cfg(test)]
 mod tests {

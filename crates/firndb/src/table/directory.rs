@@ -24,6 +24,9 @@ use crate::{Error, Result};
 /// Records to a slot, on average.
 const RECORDS_PER_SLOT: u64 = 512;
 
+/// So many steps are compared one after the other: more than most slots have.
+const FEW: u64 = 8;
+
 /// Where a hash falls: the slot, and the step within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -132,14 +135,14 @@ impl Directory {
     #[inline(always)]
     fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
         let (mut low, mut high) = (first, end);
-        while high - low > 8 {
+        while high.saturating_sub(low) > FEW {
             let middle = (low + high) / 2;
             if self.step(middle) <= step { low = middle } else { high = middle }
         }
-        while low < high && self.step(low) <= step {
-            low += 1;
-        }
-        low
+        // Counted without a jump that depends on the step: nobody could foretell it.
+        (0..FEW).fold(low, |begun, i| {
+            begun + u64::from((low + i < high) & (self.step(low + i) <= step))
+        })
     }
 
     /// `Corrupt` unless every block begins after the one before it.

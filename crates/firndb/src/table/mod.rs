@@ -26,6 +26,7 @@
 mod options;
 mod format;
 mod directory;
+mod kernels;
 mod block;
 mod compress;
 mod partitions;

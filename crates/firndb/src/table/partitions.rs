@@ -5,21 +5,34 @@
 //! partitions are appended to the file, one after the other, as one run. A partition is read back
 //! whole, from its piece of each run and from memory, and is small enough to be sorted in a cache;
 //! one that is larger than the caller's limit is split again by the next bits of its hashes.
+//!
+//! ```text
+//! RECORD   varint  length of the key
+//!          varint  length of the value
+//!          varint  origin, less that of the record before it in the partition, zigzag
+//!          ..      key, value
+//! ```
+//! The hash is not kept: to compute it again costs less than to carry it.
 
-use crate::bytes::int::{Encoder, u64_at};
-use crate::disk::{Append, DiskRef, ReadAt};
+use crate::disk::{Append, DiskRef, ReadAt, Slab};
 use crate::{Error, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_64;
 
 const BITS: u32 = 10;
 const PARTITIONS: usize = 1 << BITS;
-/// The first piece of memory of a partition, and the largest.
+/// The first chunk of memory of a partition, and the largest.
 const FIRST_CHUNK: usize = 512;
-const LARGEST_CHUNK: usize = 1 << 16;
-/// A record is kept as hash, place, lengths of key and value, key, value.
-const HEAD: usize = 8 + 8 + 4 + 4;
+const LARGEST_CHUNK: usize = 1 << 15;
+/// Memory is taken from the system in pieces of this size.
+const SLAB: usize = 1 << 26;
+/// Most bytes before the key of a record.
+const MAX_HEAD: usize = 20;
+/// Bytes that are appended to the file at once, and read back at once.
+const BUFFER: usize = 1 << 20;
+const WINDOW: usize = 1 << 20;
 
 /// A record that was added.
 #[derive(Clone, Copy, Debug)]
@@ -45,17 +58,72 @@ pub(crate) struct Partitions {
     /// Bits of the hash that are equal in all records.
     depth: u32,
     parts: Vec<Part>,
-    memory: usize,
+    arena: Arena,
     file: Option<SpillFile>,
     spilled: u64,
 }
 
 #[derive(Default)]
 struct Part {
-    chunks: Vec<Vec<u8>>,
+    chunks: Vec<Chunk>,
     /// Offsets and lengths in the file.
     pieces: Vec<(u64, u64)>,
     bytes: u64,
+    /// Origin of the last record.
+    origin: u64,
+}
+
+/// A part of a slab that holds whole records.
+#[derive(Clone, Copy)]
+struct Chunk {
+    slab: usize,
+    start: usize,
+    len: usize,
+    capacity: usize,
+}
+
+/// Memory for chunks, given out from the front and taken back all at once.
+#[derive(Default)]
+struct Arena {
+    slabs: Vec<Slab>,
+    /// The slab that is being given out, and how much of it was.
+    slab: usize,
+    given: usize,
+    /// Bytes of all slabs before it.
+    before: usize,
+}
+
+impl Arena {
+    fn used(&self) -> usize {
+        self.before + self.given
+    }
+
+    fn take(&mut self, capacity: usize, slab_size: usize) -> Result<Chunk> {
+        while let Some(slab) = self.slabs.get(self.slab)
+            && slab.len() - self.given < capacity
+        {
+            self.before += slab.len();
+            (self.slab, self.given) = (self.slab + 1, 0);
+        }
+        if self.slab == self.slabs.len() {
+            self.slabs.push(Slab::new(slab_size.max(capacity))?);
+        }
+        let chunk = Chunk { slab: self.slab, start: self.given, len: 0, capacity };
+        self.given += capacity;
+        Ok(chunk)
+    }
+
+    fn reset(&mut self) {
+        (self.slab, self.given, self.before) = (0, 0, 0);
+    }
+
+    fn bytes(&self, chunk: &Chunk) -> &[u8] {
+        &self.slabs[chunk.slab][chunk.start..chunk.start + chunk.len]
+    }
+
+    fn room(&mut self, chunk: &Chunk) -> &mut [u8] {
+        &mut self.slabs[chunk.slab][chunk.start + chunk.len..chunk.start + chunk.capacity]
+    }
 }
 
 /// Removes its file when dropped.
@@ -103,7 +171,7 @@ impl Partitions {
 
     fn at(place: Place, depth: u32) -> Partitions {
         let parts = (0..PARTITIONS).map(|_| Part::default()).collect();
-        Partitions { place, depth, parts, memory: 0, file: None, spilled: 0 }
+        Partitions { place, depth, parts, arena: Arena::default(), file: None, spilled: 0 }
     }
 
     /// Number of partitions; all hashes of one are below all hashes of the next.
@@ -124,29 +192,40 @@ impl Partitions {
     #[inline]
     pub(crate) fn push(&mut self, record: Added) -> Result<()> {
         let number = (record.hash << self.depth >> (64 - BITS)) as usize;
-        let len = HEAD + record.key.len() + record.value.len();
-        let part = &mut self.parts[number];
-        let room = part.chunks.last().map_or(0, |chunk| chunk.capacity() - chunk.len());
-        if room < len {
-            let size = FIRST_CHUNK << part.chunks.len().min(7);
-            let size = size.min(LARGEST_CHUNK).min(self.place.memory / (4 * PARTITIONS)).max(len);
-            if self.memory + size > self.place.memory && self.memory > 0 {
-                self.spill()?;
-            }
-            self.memory += size;
-            self.parts[number].chunks.push(Vec::with_capacity(size));
+        let most = MAX_HEAD + record.key.len() + record.value.len();
+        let room = self.parts[number].chunks.last().map_or(0, |chunk| chunk.capacity - chunk.len);
+        if room < most {
+            self.grow(number, most)?;
         }
         let part = &mut self.parts[number];
-        part.bytes += len as u64;
         let Some(chunk) = part.chunks.last_mut() else { return Ok(()) };
-        let mut out = Encoder(std::mem::take(chunk));
-        out.u64(record.hash);
-        out.u64(record.origin);
-        out.u32(record.key.len() as u32);
-        out.u32(record.value.len() as u32);
-        out.0.extend_from_slice(record.key);
-        out.0.extend_from_slice(record.value);
-        *chunk = out.0;
+        let room = self.arena.room(chunk);
+        let from_last = record.origin.wrapping_sub(part.origin) as i64;
+        let mut at = put_varint(room, 0, record.key.len() as u64);
+        at = put_varint(room, at, record.value.len() as u64);
+        at = put_varint(room, at, (from_last << 1 ^ from_last >> 63) as u64);
+        let (key, value) = (record.key, record.value);
+        room[at..at + key.len()].copy_from_slice(key);
+        at += key.len();
+        room[at..at + value.len()].copy_from_slice(value);
+        at += value.len();
+        chunk.len += at;
+        part.bytes += at as u64;
+        part.origin = record.origin;
+        Ok(())
+    }
+
+    /// Gives a partition a chunk with this much room, spilling first if there is no memory for it.
+    #[cold]
+    fn grow(&mut self, number: usize, room: usize) -> Result<()> {
+        let budget = self.place.memory;
+        let size = FIRST_CHUNK << self.parts[number].chunks.len().min(6);
+        let size = size.min(LARGEST_CHUNK).min(budget / (4 * PARTITIONS)).max(room);
+        if self.arena.used() + size > budget && self.arena.used() > 0 {
+            self.spill()?;
+        }
+        let chunk = self.arena.take(size, SLAB.min(budget / 4))?;
+        self.parts[number].chunks.push(chunk);
         Ok(())
     }
 
@@ -156,22 +235,35 @@ impl Partitions {
             Some(file) => file,
             None => self.file.insert(SpillFile::create(&self.place)?),
         };
+        let mut buffer = Vec::with_capacity(2 * BUFFER);
         for part in &mut self.parts {
             let chunks = std::mem::take(&mut part.chunks);
-            let len = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+            let len = chunks.iter().map(|chunk| chunk.len as u64).sum();
             if len > 0 {
                 part.pieces.push((self.spilled, len));
                 self.spilled += len;
             }
-            chunks.iter().try_for_each(|chunk| file.append(chunk))?;
+            for chunk in &chunks {
+                buffer.extend_from_slice(self.arena.bytes(chunk));
+                if buffer.len() >= BUFFER {
+                    file.append(&buffer)?;
+                    buffer.clear();
+                }
+            }
         }
-        self.memory = 0;
+        file.append(&buffer)?;
+        self.arena.reset();
         Ok(())
     }
 
     /// Ends collecting. If anything was spilled, all of it is, so that memory is free.
     pub(crate) fn seal(&mut self) -> Result<()> {
-        if self.file.is_some() { self.spill() } else { Ok(()) }
+        if self.file.is_none() {
+            return Ok(());
+        }
+        self.spill()?;
+        self.arena = Arena::default();
+        Ok(())
     }
 
     /// Gives `use_it` the records of partition `number`, unsorted, as one buffer for [`read`];
@@ -192,7 +284,7 @@ impl Partitions {
             buffer.resize(at + len as usize, 0);
             self.read_at(offset, &mut buffer[at..])?;
         }
-        part.chunks.iter().for_each(|chunk| buffer.extend_from_slice(chunk));
+        part.chunks.iter().for_each(|chunk| buffer.extend_from_slice(self.arena.bytes(chunk)));
         use_it(buffer)
     }
 
@@ -204,29 +296,34 @@ impl Partitions {
     ) -> Result<()> {
         let mut finer = Partitions::at(self.place.clone(), self.depth + BITS);
         finer.place.memory = limit;
-        for chunk in &part.chunks {
-            read(chunk, |record| finer.push(record))?;
-        }
+        let mut origin = 0;
         for &(offset, len) in &part.pieces {
-            finer.push_piece(self, offset, len)?;
+            finer.push_piece(self, offset, len, &mut origin)?;
+        }
+        for chunk in &part.chunks {
+            read(self.arena.bytes(chunk), &mut origin, |record, _| finer.push(record))?;
         }
         finer.seal()?;
         (0..finer.len()).try_for_each(|number| finer.gather(number, limit, use_it))
     }
 
     /// Adds the records of a piece of another's file, a few at a time.
-    fn push_piece(&mut self, from: &Partitions, mut offset: u64, len: u64) -> Result<()> {
-        let end = offset + len;
+    fn push_piece(
+        &mut self,
+        from: &Partitions,
+        mut offset: u64,
+        len: u64,
+        origin: &mut u64,
+    ) -> Result<()> {
+        let (end, mut window, mut size) = (offset + len, Vec::new(), WINDOW);
         while offset < end {
-            let mut head = [0; HEAD];
-            from.read_at(offset, &mut head)?;
-            let (mut window, record) = (Vec::new(), HEAD + lengths(&head).0 + lengths(&head).1);
-            window.resize(((end - offset) as usize).min(record.max(1 << 20)), 0);
+            window.resize(((end - offset) as usize).min(size), 0);
             from.read_at(offset, &mut window)?;
-            let mut whole = 0;
-            while let Some((record, size)) = first(&window[whole..]) {
-                self.push(record)?;
-                whole += size;
+            let whole = read(&window, origin, |record, _| self.push(record))?;
+            // A record that is longer than the window needs a longer one.
+            size = if whole == 0 { 2 * window.len() } else { WINDOW };
+            if whole == 0 && window.len() as u64 == end - offset {
+                return Err(Error::corrupt("the temporary file of a build is damaged"));
             }
             offset += whole as u64;
         }
@@ -288,40 +385,59 @@ impl Spool {
     }
 }
 
-/// Lengths of key and value of the record that begins here.
-#[inline(always)]
-fn lengths(bytes: &[u8]) -> (usize, usize) {
-    let both = u64_at(bytes, 16);
-    (both as u32 as usize, (both >> 32) as usize)
-}
-
-/// The record that begins here and its size, if it is whole.
-#[inline(always)]
-fn first(bytes: &[u8]) -> Option<(Added<'_>, usize)> {
-    let (key, value) = lengths(bytes.get(..HEAD)?);
-    let record = bytes.get(HEAD..HEAD + key + value)?;
-    let (key, value) = record.split_at(key);
-    let size = HEAD + record.len();
-    Some((Added { hash: u64_at(bytes, 0), origin: u64_at(bytes, 8), key, value }, size))
-}
-
-/// Visits the records of a buffer.
+/// Visits the records of a buffer, each with where its key is, and gives the bytes of whole
+/// records. `origin` is that of the record before; it goes on from buffer to buffer.
 #[inline]
 pub(crate) fn read<'a>(
     bytes: &'a [u8],
-    mut visit: impl FnMut(Added<'a>) -> Result<()>,
-) -> Result<()> {
+    origin: &mut u64,
+    mut visit: impl FnMut(Added<'a>, usize) -> Result<()>,
+) -> Result<usize> {
     let mut at = 0;
-    while let Some((record, size)) = first(&bytes[at..]) {
-        visit(record)?;
-        at += size;
+    while let Some((record, key_at)) = first(bytes, at, *origin) {
+        *origin = record.origin;
+        at = key_at + record.key.len() + record.value.len();
+        visit(record, key_at)?;
     }
-    Ok(())
+    Ok(at)
 }
 
-/// The record of a buffer that begins at byte `at`.
+/// The record that begins at `at`, if it is whole, and where its key is.
 #[inline(always)]
-pub(crate) fn record_at(bytes: &[u8], at: usize) -> Added<'_> {
-    let none = Added { hash: 0, origin: 0, key: &[], value: &[] };
-    bytes.get(at..).and_then(first).map_or(none, |(record, _)| record)
+fn first(bytes: &[u8], at: usize, origin: u64) -> Option<(Added<'_>, usize)> {
+    let (key, at) = varint(bytes, at)?;
+    let (value, at) = varint(bytes, at)?;
+    let (from_last, at) = varint(bytes, at)?;
+    let from_last = (from_last >> 1) as i64 ^ -((from_last & 1) as i64);
+    let middle = at.checked_add(key as usize)?;
+    let end = middle.checked_add(value as usize)?;
+    let (key, value) = (bytes.get(at..middle)?, bytes.get(middle..end)?);
+    let origin = origin.wrapping_add(from_last as u64);
+    Some((Added { hash: xxh3_64(key), origin, key, value }, at))
+}
+
+/// Writes a number, 7 bits a byte from the lowest on, and gives where it ends.
+#[inline(always)]
+fn put_varint(bytes: &mut [u8], mut at: usize, mut v: u64) -> usize {
+    while v >= 0x80 {
+        bytes[at] = v as u8 | 0x80;
+        v >>= 7;
+        at += 1;
+    }
+    bytes[at] = v as u8;
+    at + 1
+}
+
+#[inline(always)]
+fn varint(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
+    let (mut v, mut shift) = (0, 0);
+    loop {
+        let byte = *bytes.get(at)?;
+        at += 1;
+        v |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some((v, at));
+        }
+        shift = (shift + 7).min(63);
+    }
 }
