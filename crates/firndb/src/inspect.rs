@@ -63,6 +63,8 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         Kind::Partition => internal::describe_partition(&file, &mut seen),
         Kind::PartitionSet => internal::describe_set(&file, &mut seen),
         Kind::Table => table::internal::describe(path, &mut seen),
+        // Sections alone: what they mean depends on the segments beside them.
+        Kind::LogHint | Kind::LogCheckpoint => Ok(()),
     };
     described.map_err(|e| e.in_file(path))?;
     Ok(seen)
@@ -96,6 +98,7 @@ pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<Verif
             Kind::Partition => internal::verify_partition(path)?,
             Kind::PartitionSet => internal::verify_members(&file, path)?,
             Kind::Table => Table::open(path, Access::Map)?.verify()?,
+            Kind::LogHint | Kind::LogCheckpoint => file.verify()?,
         }
         checked.insert(path.to_path_buf(), file.len());
         progress(path, file.len());

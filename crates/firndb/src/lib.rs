@@ -137,7 +137,6 @@ mod error;
 mod bytes;
 mod disk;
 mod inspect;
-#[allow(dead_code)] // until compaction lands
 pub mod log;
 pub mod search;
 pub mod table;

@@ -30,6 +30,8 @@
 //! is checked when the section is first touched, and remembered: a damaged byte is an error of the
 //! query that meets it.
 
+pub(crate) use super::kind::Kind;
+
 use super::int::{u32_at, u64_at};
 use crate::disk::{Append, Map};
 use crate::{Error, ErrorKind, Result};
@@ -42,36 +44,6 @@ const ALIGN: usize = 64;
 const ENTRY: usize = 32;
 const EDGE: usize = 64;
 const BY_BLOCKS: u32 = 1;
-
-/// What a frozen file is. The numbers are stored: never change them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A partition of a collection.
-    Partition = 1,
-    /// The set of partitions of a collection at one moment.
-    PartitionSet = 2,
-    /// A static key-value table.
-    Table = 3,
-}
-
-impl Kind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Partition => "partition",
-            Kind::PartitionSet => "partition set",
-            Kind::Table => "table",
-        }
-    }
-
-    pub(crate) fn from_code(code: u32) -> Option<Kind> {
-        [Kind::Partition, Kind::PartitionSet, Kind::Table].into_iter().find(|k| *k as u32 == code)
-    }
-
-    /// The newest format version of this kind that this release reads and the one it writes.
-    pub(crate) fn version(self) -> u32 {
-        1
-    }
-}
 
 /// Writes a frozen file, section after section, in ascending order of their ids or not.
 pub(crate) struct FrozenWriter<'a> {

@@ -8,5 +8,6 @@
 pub(crate) mod int;
 pub(crate) mod packed;
 pub(crate) mod increasing;
+pub(crate) mod kind;
 pub(crate) mod frozen;
 pub(crate) mod prefetch;

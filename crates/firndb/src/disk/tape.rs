@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+/// Bytes brought into memory at once.
+const PIECE: usize = 256 << 10;
+
 /// What a [`Tape`] asks of its disk.
 pub(super) trait TapeFile: Send + Sync {
     /// Told of bytes that were appended: only the simulated disk needs to know.
@@ -90,8 +93,9 @@ impl Tape {
     /// Brings the pages `from..to` into memory, ready to be written: a hint, taken or not.
     pub(crate) fn prepare(&self, from: usize, to: usize) {
         let to = to.min(self.capacity());
-        if from < to {
-            let _ = self.map.advise_range(Advice::PopulateWrite, from, to - from);
+        // In pieces: meanwhile nobody in this process can map or unmap anything.
+        for at in (from..to).step_by(PIECE) {
+            let _ = self.map.advise_range(Advice::PopulateWrite, at, PIECE.min(to - at));
         }
     }
 }

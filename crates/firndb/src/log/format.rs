@@ -87,6 +87,11 @@ impl<'a> Record<'a> {
         Record { kind, ..Record::put(&[], value) }
     }
 
+    /// The value of a `Removed` record.
+    pub(super) fn removed_value(number: u64) -> [u8; 8] {
+        number.to_le_bytes()
+    }
+
     /// Whether it hides its key at this time, as a delete does.
     pub(super) fn is_expired(&self, now: u64) -> bool {
         self.expires.is_some_and(|at| at <= now)

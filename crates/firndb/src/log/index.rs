@@ -143,12 +143,12 @@ impl Index {
     }
 
     /// The bits of a hash that the index keeps: equal ones cannot be told apart.
+    #[cfg(test)]
     pub(super) fn kept_bits(&self, hash: u64) -> u64 {
         hash >> (64 - HASH_BITS - self.bits)
     }
 
-    /// Number of bits of [`Index::kept_bits`].
-    #[cfg(test)]
+    /// Number of bits of a hash that it keeps.
     pub(super) fn width(&self) -> u32 {
         HASH_BITS + self.bits
     }
@@ -240,15 +240,22 @@ impl IndexWriter {
         self.insert_bits(index, number, bits, place)
     }
 
-    /// As [`IndexWriter::insert`], from [`Index::kept_bits`].
-    pub(super) fn insert_kept(
-        &mut self,
-        index: &Index,
-        kept: u64,
-        place: Place,
-    ) -> Result<(), Full> {
+    /// Adds many entries, given by the kept bits of their hashes, to shards that get their size at
+    /// once.
+    pub(super) fn fill(&mut self, index: &Index, entries: &[(u64, Place)]) -> Result<(), Full> {
+        let mut sizes = std::collections::BTreeMap::new();
+        for (kept, _) in entries {
+            *sizes.entry((kept >> HASH_BITS) as usize).or_insert(0) += 1;
+        }
+        for (number, more) in sizes {
+            let live = (self.counts[number].used - self.counts[number].removed) as usize;
+            self.rebuild(index, number, ((live + more) * 5 / 4 + SLACK).div_ceil(PAGE))?;
+        }
         let mask = (1 << HASH_BITS) - 1;
-        self.insert_bits(index, (kept >> HASH_BITS) as usize, kept & mask, place)
+        for &(kept, place) in entries {
+            self.insert_bits(index, (kept >> HASH_BITS) as usize, kept & mask, place)?;
+        }
+        Ok(())
     }
 
     fn insert_bits(

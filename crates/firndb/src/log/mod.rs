@@ -21,25 +21,50 @@
 //! 3. `Segment::read` checks the record, whose key is then compared.
 //!
 //! # Opening
-//! `recovery::open` finds the end of the log by the links between segments and fills the index.
+//! `recovery::open` finds the end of the log by the links between segments, and fills the index
+//! from the checkpoint, from hints, or from the records themselves (`Loader::fill`).
+//!
+//! # Upkeep
+//! `Shared::maintain` does one step at a time, called by a short thread (`Upkeep`) or by tests:
+//! 1. `Shared::prepare_segment` makes the next segment's file.
+//! 2. `Shared::seal` makes a full segment durable and writes its hint.
+//! 3. `Shared::checkpoint_step` writes which records are live.
+//! 4. `Shared::compact_step` copies the live records of a stale segment forward and removes it.
+//!
+//! # Around it
+//! `snapshot.rs` shows the store at one moment, `update.rs` writes what depends on what is there,
+//! `backup.rs` links a store elsewhere, `verify.rs` and `repair.rs` check and salvage.
 
 mod options;
 mod format;
 mod segment;
 mod index;
+mod hint;
+mod checkpoint;
 mod commit;
 mod writer;
 mod batch;
 mod write;
 mod recovery;
+mod loader;
 mod stats;
 mod upkeep;
+mod snapshot;
+mod update;
+mod backup;
+mod verify;
+mod repair;
+mod compaction;
 mod store;
 #[cfg(test)]
 mod tests;
 
+pub use backup::Backup;
 pub use batch::Batch;
 pub use format::{MAX_KEY, MAX_VALUE};
 pub use options::{Durability, Options, WriteOptions};
+pub use repair::Repaired;
+pub use snapshot::{Iter, Snapshot};
 pub use stats::{Recovery, Stats};
 pub use store::LogStore;
+pub use verify::LogVerified;

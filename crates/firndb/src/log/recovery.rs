@@ -8,7 +8,7 @@
 //! 3. `Chain::members`: the last link lists the segments of the store; what was removed since is
 //!    in the last segment. A member that is missing is an error; files that are no members are
 //!    what compaction or a crash left over, and are removed.
-//! 4. `Loader::scan` puts the records of each member into the index, in the order of the log.
+//! 4. `Loader::fill` puts what the members hold into the index, in the order of the log.
 //!    Damage before the end of a member is an error that says where.
 //! 5. The active segment goes on where its records end if there are zeros behind; otherwise a write
 //!    was torn there, and a new segment begins.
@@ -18,13 +18,14 @@
 
 use super::commit::{Commit, Position};
 use super::format::{self, HEADER, Header, Kind, Link, Record};
-use super::index::{Full, Index, IndexWriter, Place};
+use super::hint::{self, Hint};
+use super::index::IndexWriter;
+use super::loader::Loader;
 use super::options::Options;
-use super::segment::{Bytes, SEGMENTS_MAX, Segment, Table, file_name, number_of};
+use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name, number_of};
 use super::stats::{Counters, Recovery};
 use super::store::Shared;
 use super::upkeep::Wake;
-use super::write::full;
 use super::writer::{Start, Writer};
 use crate::disk::{DiskRef, Map};
 use crate::{Error, ErrorKind, Result};
@@ -34,12 +35,29 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
+
+/// How often an opening beside a writer is tried again when a file goes away under it.
+const ATTEMPTS: usize = 16;
 
 /// Opens the store in a directory: everything but its thread.
 pub(super) fn open(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
+    for _ in 1..ATTEMPTS {
+        match attempt(disk.clone(), dir, options.clone()) {
+            // Perhaps the writer began or removed a segment meanwhile.
+            Err(e) if options.read_only && is_transient(&e) => {}
+            opened => return opened,
+        }
+    }
+    attempt(disk, dir, options)
+}
+
+fn is_transient(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
+}
+
+fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let started = std::time::Instant::now();
     let mut lock = None;
     if !options.read_only {
@@ -52,18 +70,21 @@ pub(super) fn open(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared
         }
         lock = Some(disk.lock(&dir.join(LOCK))?);
     }
-    let files = survey(&disk, dir)?;
+    let names = disk.list(dir)?;
+    let hints: BTreeSet<u64> = names.iter().filter_map(|name| hint::number_of(name)).collect();
+    let files = survey(&disk, dir, &names, |n| options.read_only && !hints.contains(&n))?;
     let id = match files.iter().find_map(|file| file.head.as_ref().ok()) {
         Some(head) => head.header.store,
         None if options.create && !options.read_only => new_id(),
         None => return Err(absent(dir)),
     };
-    let chain = Chain::follow(files, id, dir)?;
+    let chain = Chain::follow(files, hints, id, dir)?;
     let mut loader = Loader::new(id, options.index_bits);
-    let recovered = chain.load(&disk, dir, &mut loader)?;
+    let recovered = chain.load(&disk, dir, &mut loader, options.read_only)?;
     let counters = Counters::new(Recovery {
         dropped_bytes: recovered.dropped_bytes,
-        dropped_segments: recovered.leftovers.len() as u64,
+        dropped_files: recovered.leftovers.len() as u64,
+        hinted_segments: loader.hinted,
         scanned_segments: loader.scanned,
         seconds: started.elapsed().as_secs_f64(),
     });
@@ -81,6 +102,12 @@ pub(super) fn open(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared
         counters,
         failed: OnceLock::new(),
         wake: Wake::default(),
+        compacting: Mutex::new(()),
+        sealing: Mutex::new(()),
+        is_paused: false.into(),
+        views: Mutex::default(),
+        view_count: 0.into(),
+        checkpointed: recovered.checkpointed.into(),
         _lock: lock,
     };
     if !shared.options.read_only {
@@ -110,11 +137,15 @@ fn new_id() -> u64 {
 
 /// Removes what is not part of the store, and begins to write where the log ends.
 fn start_writing(shared: &Shared, recovered: Recovered, index: IndexWriter) -> Result<Writer> {
-    for number in &recovered.leftovers {
-        shared.disk.remove(&shared.dir.join(file_name(*number)))?;
+    for name in &recovered.leftovers {
+        shared.disk.remove(&shared.dir.join(name))?;
     }
-    let Recovered { last, next_number, durable, unsynced, active, .. } = recovered;
-    let start = Start { index, next_number, durable, last };
+    if !recovered.leftovers.is_empty() {
+        // Compaction drops deletes in the belief that what they hide is gone for good.
+        shared.disk.sync_dir(&shared.dir)?;
+    }
+    let Recovered { last, next_number, durable, link_durable, unsynced, active, .. } = recovered;
+    let start = Start { index, next_number, durable, link_durable, last };
     let mut writer = match active {
         Some((tape, segment)) => Writer::resume(start, tape, segment),
         None => Writer::begin(shared, start)?,
@@ -131,20 +162,32 @@ struct File {
 }
 
 /// What a segment begins with.
-struct Head {
+pub(super) struct Head {
     header: Header,
     link: Link,
     /// Where the record after the link may begin.
-    end: u64,
+    pub(super) end: u64,
 }
 
-/// Reads the heads of all segments, in the order of their numbers.
-fn survey(disk: &DiskRef, dir: &Path) -> Result<Vec<File>> {
-    let names = disk.list(dir)?;
+/// Reads the heads of all segments, in the order of their numbers. Segments that somebody may be
+/// appending to (`grows`) are copied and not mapped.
+fn survey(
+    disk: &DiskRef,
+    dir: &Path,
+    names: &[String],
+    grows: impl Fn(u64) -> bool,
+) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for number in names.iter().filter_map(|name| number_of(name)) {
         let path = dir.join(file_name(number));
-        let map = disk.map(&path)?;
+        let map = if grows(number) {
+            let file = disk.open(&path)?;
+            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
+            file.read_at(0, &mut bytes)?;
+            Map::from_vec(bytes)
+        } else {
+            disk.map(&path)?
+        };
         let head = head_of(&map, number).map_err(|e| e.in_file(&path));
         if let Err(e) = &head
             && e.kind() == ErrorKind::UnsupportedVersion
@@ -167,6 +210,10 @@ fn head_of(bytes: &[u8], number: u64) -> Result<Head> {
         );
         return Err(Error::corrupt(message).at(24));
     }
+    read_head(header, bytes, number)
+}
+
+pub(super) fn read_head(header: Header, bytes: &[u8], number: u64) -> Result<Head> {
     let at = HEADER.next_multiple_of(1 << header.granule);
     let rest = bytes.get(at..).unwrap_or(&[]);
     let found = format::read(rest, number, at as u64).filter(|(r, _)| r.kind == Kind::Link);
@@ -177,7 +224,7 @@ fn head_of(bytes: &[u8], number: u64) -> Result<Head> {
 
 /// The whole records from `from` on; `each` gets offset, record and length of those that are part
 /// of a whole batch. Returns the end of the last one.
-fn scan<'a>(
+pub(super) fn scan<'a>(
     bytes: &'a [u8],
     header: &Header,
     from: u64,
@@ -206,16 +253,16 @@ fn scan<'a>(
 /// The segments of which the log consists, as far as it goes.
 struct Chain {
     files: Vec<File>,
+    /// Numbers of the segments that have hints.
+    hints: BTreeSet<u64>,
     /// Segments up to this number were durable.
     durable: u64,
-    /// The segments behind that belong to the log, in order, with the end of their records.
-    tail: Vec<(u64, u64)>,
     /// The last segment of the log and where its records end.
     last: Position,
 }
 
 impl Chain {
-    fn follow(files: Vec<File>, id: u64, dir: &Path) -> Result<Chain> {
+    fn follow(files: Vec<File>, hints: BTreeSet<u64>, id: u64, dir: &Path) -> Result<Chain> {
         let heads = || files.iter().filter_map(|file| Some((file, file.head.as_ref().ok()?)));
         for (file, head) in heads() {
             if head.header.store != id {
@@ -225,7 +272,9 @@ impl Chain {
                     .in_file(&dir.join(file_name(file.number))));
             }
         }
-        let durable = heads().map(|(_, head)| head.link.durable).max().unwrap_or(0);
+        let linked = heads().map(|(_, head)| head.link.durable).max();
+        // A hint is written when its segment and all before it are durable.
+        let durable = linked.max(hints.last().copied()).unwrap_or(0);
         let mut tail: Vec<(u64, u64)> = Vec::new();
         for (file, head) in heads().filter(|(file, _)| file.number > durable) {
             let follows = match tail.last() {
@@ -247,7 +296,7 @@ impl Chain {
                 }
             },
         };
-        Ok(Chain { files, durable, tail, last })
+        Ok(Chain { files, hints, durable, last })
     }
 
     fn file(&self, number: u64) -> Option<&File> {
@@ -270,7 +319,13 @@ impl Chain {
         Ok(members)
     }
 
-    fn load(self, disk: &DiskRef, dir: &Path, loader: &mut Loader) -> Result<Recovered> {
+    fn load(
+        self,
+        disk: &DiskRef,
+        dir: &Path,
+        loader: &mut Loader,
+        read_only: bool,
+    ) -> Result<Recovered> {
         let members = self.members()?;
         let mut unsynced = Vec::new();
         let mut active = None;
@@ -284,7 +339,7 @@ impl Chain {
             let rest = file.map.get(end as usize..).unwrap_or(&[]);
             let torn = rest.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
             let is_last = number == self.last.0;
-            let (bytes, tape) = if number > self.durable || is_last {
+            let (bytes, tape) = if !read_only && (number > self.durable || is_last) {
                 let (tape, writer) = disk.open_tape(&path, end as usize)?;
                 (Bytes::Tape(tape), Some(writer))
             } else {
@@ -296,7 +351,13 @@ impl Chain {
             let segment = Segment::new(number, slot, head.header.granule, path, bytes);
             let segment = Arc::new(segment);
             loader.table.put(Arc::clone(&segment));
-            loader.scan(&segment, head)?;
+            if self.hints.contains(&number)
+                && let Ok(hint) = Hint::open(&**disk, dir, loader.id, number)
+                && hint.end == end
+            {
+                // One that is damaged is written anew.
+                let _ = segment.hint.set(hint);
+            }
             match tape {
                 Some(tape) if is_last && torn == 0 => active = Some((tape, segment)),
                 Some(_) => {
@@ -306,12 +367,27 @@ impl Chain {
                 None => {}
             }
         }
+        let checkpointed = loader.fill(disk, dir)?;
         let is_member = |n: u64| members.iter().any(|&(number, _)| number == n);
-        let numbers = self.files.iter().map(|file| file.number);
-        let leftovers: Vec<u64> = numbers.filter(|&number| !is_member(number)).collect();
+        let segments = self.files.iter().map(|file| (file.number, file_name(file.number)));
+        let hints = self.hints.iter().map(|&number| (number, hint::file_name(number)));
+        let leftovers = segments.chain(hints).filter(|&(number, _)| !is_member(number));
+        let leftovers: Vec<String> = leftovers.map(|(_, name)| name).collect();
         let next_number = self.files.last().map_or(1, |file| file.number + 1);
         let (last, durable) = (self.last, self.durable);
-        Ok(Recovered { last, next_number, durable, unsynced, active, leftovers, dropped_bytes })
+        let head = self.file(last.0).and_then(|file| file.head.as_ref().ok());
+        let link_durable = head.map_or(0, |head| head.link.durable);
+        Ok(Recovered {
+            last,
+            next_number,
+            durable,
+            link_durable,
+            unsynced,
+            active,
+            leftovers,
+            dropped_bytes,
+            checkpointed,
+        })
     }
 }
 
@@ -332,84 +408,15 @@ struct Recovered {
     last: Position,
     next_number: u64,
     durable: u64,
+    /// What the last segment's link says of that.
+    link_durable: u64,
     /// Segments that may not be durable, in order.
     unsynced: Vec<Arc<Segment>>,
     /// The segment to go on with; `None` if its end is torn.
     active: Option<(crate::disk::TapeWriter, Arc<Segment>)>,
-    leftovers: Vec<u64>,
+    /// Names of the files that are not part of the store.
+    leftovers: Vec<String>,
     dropped_bytes: u64,
-}
-
-/// Fills the index.
-struct Loader {
-    id: u64,
-    index: Index,
-    writer: IndexWriter,
-    table: Table,
-    scanned: u64,
-}
-
-impl Loader {
-    fn new(id: u64, bits: u32) -> Loader {
-        let (index, writer) = Index::new(bits);
-        Loader { id, index, writer, table: Table::default(), scanned: 0 }
-    }
-
-    /// Puts all records of a segment into the index.
-    fn scan(&mut self, segment: &Arc<Segment>, head: &Head) -> Result<()> {
-        let filled = segment.filled();
-        let end =
-            scan(filled, &head.header, head.end, |offset, record, length| match record.kind {
-                Kind::Put => self.put(segment, offset, &record, length),
-                Kind::Delete => self.delete(segment, &record, length),
-                Kind::Link | Kind::Removed => Ok(()),
-            })?;
-        self.scanned += 1;
-        if end == segment.end() { Ok(()) } else { Err(segment.damage(end)) }
-    }
-
-    /// Place and length of a key's record.
-    fn current(&self, hash: u64, key: &[u8]) -> Option<(Place, u64)> {
-        self.index.find(hash, |place| {
-            let segment = self.table.get(place.segment())?;
-            let (record, length) = segment.peek(segment.offset(place))?;
-            (record.key == key).then_some((place, length as u64))
-        })
-    }
-
-    fn retire(&self, place: Place, length: u64) {
-        if let Some(segment) = self.table.get(place.segment()) {
-            segment.retire(length);
-        }
-    }
-
-    fn put(&mut self, segment: &Segment, offset: u64, record: &Record, length: u64) -> Result<()> {
-        let hash = xxh3_64_with_seed(record.key, self.id);
-        let place = segment.place(offset);
-        match self.current(hash, record.key) {
-            Some((old, old_length)) => {
-                self.writer.replace(&self.index, hash, old, place);
-                self.retire(old, old_length);
-            }
-            None => {
-                self.writer.insert(&self.index, hash, place).map_err(|Full| full())?;
-            }
-        }
-        segment.live.fetch_add(length, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn delete(&mut self, segment: &Segment, record: &Record, length: u64) -> Result<()> {
-        let hash = xxh3_64_with_seed(record.key, self.id);
-        if let Some((old, old_length)) = self.current(hash, record.key) {
-            self.writer.remove(&self.index, hash, old);
-            self.retire(old, old_length);
-        }
-        segment.deletes.fetch_add(length, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn live_bytes(&self) -> u64 {
-        self.table.in_order().iter().map(|s| s.live.load(Ordering::Relaxed)).sum()
-    }
+    /// The last segment that the checkpoint covers.
+    checkpointed: u64,
 }

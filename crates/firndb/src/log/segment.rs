@@ -6,12 +6,13 @@
 //! read from the index after the table was loaded cannot mean another segment than the table's.
 
 use super::format::{self, Record};
+use super::hint::Hint;
 use super::index::{Place, SEGMENT_BITS};
 use crate::disk::{Map, Tape};
 use crate::{Error, Result};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Most segments of a store.
 pub(super) const SEGMENTS_MAX: usize = 1 << SEGMENT_BITS;
@@ -54,8 +55,10 @@ pub(super) struct Segment {
     pub(super) synced: AtomicU64,
     /// Its name is durable.
     pub(super) is_named: AtomicBool,
-    /// All of it is durable, and its hint too.
-    pub(super) is_hinted: AtomicBool,
+    /// Written when it is sealed and durable.
+    pub(super) hint: OnceLock<Hint>,
+    /// Number of removals, and one, when its deletes were last found needed.
+    pub(super) deletes_checked: AtomicU64,
 }
 
 impl Segment {
@@ -70,7 +73,8 @@ impl Segment {
             deletes: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             is_named: AtomicBool::new(false),
-            is_hinted: AtomicBool::new(false),
+            hint: OnceLock::new(),
+            deletes_checked: AtomicU64::new(0),
         }
     }
 

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Recovery {
     /// Bytes behind the end of the log that were no whole records: a write that was torn.
     pub dropped_bytes: u64,
-    /// Segment files that were not part of the store and were removed.
-    pub dropped_segments: u64,
+    /// Files that were not part of the store and were removed.
+    pub dropped_files: u64,
+    /// Segments of which only the hints were read, because the checkpoint did not cover them.
+    pub hinted_segments: u64,
     /// Segments whose records were read one by one.
     pub scanned_segments: u64,
     /// How long it took.
@@ -41,6 +43,12 @@ pub struct Stats {
     pub syncs: u64,
     /// Reads of a record that turned out to belong to another key.
     pub false_reads: u64,
+    /// Bytes that compaction appended again.
+    pub moved_bytes: u64,
+    /// Backups made.
+    pub backups: u64,
+    /// Segments that compaction removed.
+    pub segments_removed: u64,
     /// How it was opened.
     pub recovery: Recovery,
 }
@@ -55,6 +63,9 @@ pub(super) struct Counters {
     pub(super) log_bytes: AtomicU64,
     pub(super) syncs: AtomicU64,
     pub(super) false_reads: AtomicU64,
+    pub(super) moved_bytes: AtomicU64,
+    pub(super) segments_removed: AtomicU64,
+    pub(super) backups: AtomicU64,
     recovery: Recovery,
 }
 
@@ -70,8 +81,18 @@ impl Counters {
             log_bytes: zero(),
             syncs: zero(),
             false_reads: zero(),
+            moved_bytes: zero(),
+            segments_removed: zero(),
+            backups: zero(),
             recovery,
         }
+    }
+}
+
+impl Stats {
+    /// Bytes appended to the log for each byte of records written: 1 without compaction.
+    pub fn write_amplification(&self) -> f64 {
+        (self.log_bytes + self.moved_bytes) as f64 / (self.log_bytes as f64).max(1.0)
     }
 }
 
@@ -93,6 +114,9 @@ impl LogStore {
             log_bytes: get(&counters.log_bytes),
             syncs: get(&counters.syncs),
             false_reads: get(&counters.false_reads),
+            moved_bytes: get(&counters.moved_bytes),
+            backups: get(&counters.backups),
+            segments_removed: get(&counters.segments_removed),
             recovery: counters.recovery,
         }
     }

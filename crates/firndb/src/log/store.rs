@@ -6,14 +6,15 @@ use super::index::{Index, Place};
 use super::options::Options;
 use super::recovery;
 use super::segment::{Segment, Table};
+use super::snapshot::View;
 use super::stats::Counters;
 use super::upkeep::Upkeep;
 use super::writer::Writer;
-use crate::disk::{self, DiskRef};
+use crate::disk::{self, Append, DiskRef};
 use crate::{Error, ErrorKind, Result};
 use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -46,6 +47,16 @@ pub(super) struct Shared {
     /// Why nothing can be written any more.
     pub(super) failed: OnceLock<String>,
     pub(super) wake: super::upkeep::Wake,
+    /// Held by the one compaction that runs.
+    pub(super) compacting: Mutex<()>,
+    /// Held while a hint or a checkpoint is written.
+    pub(super) sealing: Mutex<()>,
+    pub(super) is_paused: AtomicBool,
+    /// What snapshots show.
+    pub(super) views: Mutex<Vec<Arc<View>>>,
+    pub(super) view_count: AtomicUsize,
+    /// The last segment that the checkpoint covers.
+    pub(super) checkpointed: AtomicU64,
     /// Keeps other writers away.
     pub(super) _lock: Option<Box<dyn Send + Sync>>,
 }
@@ -113,6 +124,17 @@ impl LogStore {
     /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Looks again at the files of a store that another process writes to. For a store that is open
+    /// for reading only; one that is open for writing is always up to date.
+    pub fn refresh(&mut self) -> Result<()> {
+        let shared = &self.shared;
+        if shared.options.read_only {
+            let (disk, options) = (shared.disk.clone(), shared.options.clone());
+            self.shared = Arc::new(recovery::open(disk, &shared.dir, options)?);
+        }
+        Ok(())
     }
 
     /// Makes everything durable that was written before the call.
@@ -261,7 +283,7 @@ impl Shared {
             segment.sync(to)?;
         }
         if segments.iter().any(|segment| !segment.is_named.load(Ordering::Acquire)) {
-            self.disk.sync_dir(&self.dir)?;
+            self.sync_dir()?;
             segments.iter().for_each(|segment| segment.is_named.store(true, Ordering::Release));
         }
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
@@ -271,6 +293,23 @@ impl Shared {
             writer.durable = writer.durable.max(end.0 - 1);
         }
         Ok(end)
+    }
+
+    /// Makes the names in the directory durable. A failure is final: which names are lost nobody
+    /// knows, and a later sync would not save them.
+    pub(super) fn sync_dir(&self) -> Result<()> {
+        self.disk.sync_dir(&self.dir).inspect_err(|e| self.fail(e))
+    }
+
+    /// Publishes a file of the store: see `disk::publish`.
+    pub(super) fn publish(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Append) -> Result<()>,
+    ) -> Result<()> {
+        let path = self.dir.join(name);
+        disk::stage(&*self.disk, &path, write, |()| path.clone())?;
+        self.sync_dir()
     }
 
     /// Length of the next segment's file.
@@ -289,6 +328,12 @@ impl Shared {
             Err(_) => return Ok(()),
         };
         self.make_durable(position)?;
+        while self.seal()? {}
+        let sealed = self.table.load().in_order();
+        let sealed = sealed.iter().filter(|s| s.hint.get().is_some()).map(|s| s.number).max();
+        if sealed.unwrap_or(0) > self.checkpointed.load(Ordering::Relaxed) {
+            self.write_checkpoint()?;
+        }
         let mut writer = self.writer()?;
         writer.drop_spare(self)?;
         writer.is_closed = true;

@@ -1,7 +1,7 @@
 //! Upkeep: what a store does beside reading and writing. [`LogStore::maintain`] is a plain function
 //! that tests and programs may drive; [`Upkeep`] is the thread that calls it.
 
-use super::segment::file_name;
+use super::segment::{Segment, file_name};
 use super::store::{LogStore, Shared};
 use crate::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -70,8 +70,8 @@ impl Wake {
 
 impl LogStore {
     /// Does one step of upkeep, if there is any to do, and says whether it did: prepares the next
-    /// segment. A store opened with [`Options::background`](super::Options::background) does this
-    /// by itself.
+    /// segment, makes a sealed one durable, takes a checkpoint, or compacts a segment. A store
+    /// opened with [`Options::background`](super::Options::background) does this by itself.
     pub fn maintain(&self) -> Result<bool> {
         self.shared.maintain()
     }
@@ -85,7 +85,27 @@ impl Shared {
 
     /// See [`LogStore::maintain`].
     pub(super) fn maintain(&self) -> Result<bool> {
-        self.prepare_segment()
+        Ok(self.prepare_segment()?
+            || self.seal()?
+            || self.checkpoint_step()?
+            || self.compact_step()?)
+    }
+
+    /// Makes the oldest segment durable that was sealed and is not yet, and writes its hint.
+    pub(super) fn seal(&self) -> Result<bool> {
+        let _one_at_a_time = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (active, durable) = {
+            let writer = self.writer()?;
+            (writer.segment.number, writer.durable)
+        };
+        let segments = self.table.load().in_order();
+        let is_due = |s: &&Arc<Segment>| s.number < active && s.hint.get().is_none();
+        let Some(segment) = segments.iter().find(is_due) else { return Ok(false) };
+        if segment.number > durable {
+            self.make_durable((segment.number, segment.end()))?;
+        }
+        let _ = segment.hint.set(self.write_hint(segment)?);
+        Ok(true)
     }
 
     /// Makes the file of the next segment once the active one is half full.
@@ -94,7 +114,7 @@ impl Shared {
         let capacity = self.capacity_for(0, self.table.load().in_order().len());
         let path = self.dir.join(file_name(number));
         let made = self.disk.create_tape(&path, capacity as usize).and_then(|(tape, writer)| {
-            self.disk.sync_dir(&self.dir)?;
+            self.sync_dir()?;
             tape.prepare(0, capacity as usize);
             Ok((tape, writer))
         });

@@ -58,8 +58,16 @@ impl LogStore {
 
     /// [`LogStore::write`] with a durability or a time to live of its own.
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
+        self.write_all(batch, options, self.shared.expiry(options))
+    }
+
+    /// Writes a batch whose puts expire at a given time.
+    pub(super) fn write_expiring(&self, batch: &Batch, expires: Option<u64>) -> Result<()> {
+        self.write_all(batch, WriteOptions::default(), expires)
+    }
+
+    fn write_all(&self, batch: &Batch, options: WriteOptions, expires: Option<u64>) -> Result<()> {
         let shared = &*self.shared;
-        let expires = shared.expiry(options);
         let records = batch.records();
         let last = records.len().saturating_sub(1);
         let frames = records.into_iter().enumerate().map(|(n, record)| {
@@ -152,6 +160,21 @@ impl Writer {
         self.publish(shared, frame, current, place)
     }
 
+    /// Takes an entry out of the index without a record in the log: for a key that is gone from
+    /// the log altogether once its record is.
+    pub(super) fn forget(&mut self, shared: &Shared, hash: u64, place: Place) -> Result<()> {
+        let table = shared.table.load();
+        let Some(segment) = table.get(place.segment()) else { return Ok(()) };
+        let (_, length) = segment.read(segment.offset(place))?;
+        shared.preserve(hash, place);
+        if self.index.remove(&shared.index, hash, place) {
+            segment.retire(length as u64);
+            shared.counters.live_bytes.fetch_sub(length as u64, Ordering::Relaxed);
+            shared.counters.keys.store(self.index.entries(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Makes the index point to a record that was appended.
     fn publish(
         &mut self,
@@ -164,6 +187,7 @@ impl Writer {
         let user = (frame.record.key.len() + frame.record.value.len()) as u64;
         let is_put = frame.record.kind == Kind::Put;
         if let Some(old) = &current {
+            shared.preserve(frame.hash, old.place);
             if let Some(segment) = shared.table.load().get(old.place.segment()) {
                 segment.retire(old.length);
             }
@@ -183,21 +207,25 @@ impl Writer {
             (false, None) => {}
         }
         counters.keys.store(self.index.entries(), Ordering::Relaxed);
-        counters.log_bytes.fetch_add(length, Ordering::Relaxed);
-        counters.user_bytes.fetch_add(user, Ordering::Relaxed);
+        if frame.record.moved {
+            counters.moved_bytes.fetch_add(length, Ordering::Relaxed);
+        } else {
+            counters.log_bytes.fetch_add(length, Ordering::Relaxed);
+            counters.user_bytes.fetch_add(user, Ordering::Relaxed);
+            let kind = if is_put { &counters.puts } else { &counters.deletes };
+            kind.fetch_add(1, Ordering::Relaxed);
+        }
         if is_put {
             self.segment.live.fetch_add(length, Ordering::Relaxed);
             counters.live_bytes.fetch_add(length, Ordering::Relaxed);
-            counters.puts.fetch_add(1, Ordering::Relaxed);
         } else {
             self.segment.deletes.fetch_add(length, Ordering::Relaxed);
-            counters.deletes.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 }
 
-fn check_value(value: &[u8]) -> Result<()> {
+pub(super) fn check_value(value: &[u8]) -> Result<()> {
     if value.len() <= MAX_VALUE {
         return Ok(());
     }

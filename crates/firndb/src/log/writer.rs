@@ -56,6 +56,9 @@ pub(super) struct Writer {
     pub(super) unsynced: Vec<Arc<Segment>>,
     /// All segments up to this number are durable.
     pub(super) durable: u64,
+    /// What the active segment's link says of that. Only such segments may be removed: without
+    /// that evidence an opening could take the gap for the end of the log.
+    pub(super) link_durable: u64,
     pub(super) is_closed: bool,
 }
 
@@ -64,6 +67,7 @@ pub(super) struct Start {
     pub(super) index: IndexWriter,
     pub(super) next_number: u64,
     pub(super) durable: u64,
+    pub(super) link_durable: u64,
     pub(super) last: Position,
 }
 
@@ -81,6 +85,7 @@ impl Writer {
             retired: Vec::new(),
             unsynced: Vec::new(),
             durable: start.durable,
+            link_durable: start.link_durable,
             is_closed: false,
         }
     }
@@ -100,7 +105,8 @@ impl Writer {
         let segment = Arc::new(Segment::new(number, slot, 0, path, Bytes::Tape(tape)));
         table.put(Arc::clone(&segment));
         shared.table.store(Arc::new(table));
-        let start = Start { next_number: number + 1, ..start };
+        let link_durable = start.durable;
+        let start = Start { next_number: number + 1, link_durable, ..start };
         Ok(Writer::resume(start, writer, segment))
     }
 
@@ -182,6 +188,7 @@ impl Writer {
         shared.table.store(Arc::new(table));
         self.unsynced.push(std::mem::replace(&mut self.segment, segment));
         self.tape = writer;
+        self.link_durable = self.durable;
         shared.wake();
         Ok(())
     }

@@ -1,16 +1,11 @@
 //! Puts, gets, deletes and reopening, against a map.
 
+use super::{DIR, options};
 use crate::disk::{DiskRef, SimDisk};
-use crate::log::{LogStore, Options};
+use crate::log::LogStore;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-
-const DIR: &str = "/log";
-
-pub(crate) fn options() -> Options {
-    Options { segment_bytes: 4096, background: false, index_bits: 2, ..Options::default() }
-}
 
 #[test]
 fn writes_are_read_back_and_survive_a_reopen() {

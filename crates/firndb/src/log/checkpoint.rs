@@ -1,0 +1,205 @@
+//! The checkpoint: which records of the sealed segments are live, one bit each.
+//!
+//! Together with the hints it is the index: opening reads both and no record, except in segments
+//! that were sealed since. It is taken while writing goes on. Each bit may be as it was at any
+//! moment between its beginning and its end: whatever changed meanwhile has a newer record in a
+//! segment that the checkpoint does not cover, and those are replayed over it.
+//!
+//! `checkpoint.firn` is a frozen file of kind 5. One that is lost or damaged costs time only.
+//! ```text
+//! SECTION 1  u64 store, u64 segments; each: u64 number, u64 entries of its hint, u64 live bytes
+//! SECTION 2  for each segment a bit for each put of its hint, in that order, in whole u64s
+//! ```
+
+use super::hint::{self, Hint};
+use super::index::{Full, Index, IndexWriter, Place};
+use super::segment::Segment;
+use super::store::Shared;
+use super::write::full;
+use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
+use crate::bytes::int::{Decoder, Encoder, u64_at};
+use crate::disk::Disk;
+use crate::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+pub(super) const FILE: &str = "checkpoint.firn";
+const META: u32 = 1;
+const BITS: u32 = 2;
+/// The hashes are loaded range by range, so that the part of the index being filled stays in the
+/// processor's cache.
+const RANGES: u64 = 1 << 9;
+
+/// What a checkpoint says of a segment.
+pub(super) struct Covered {
+    entries: usize,
+    pub(super) live: u64,
+    /// Where its bits begin, in bytes.
+    at: usize,
+}
+
+/// An open checkpoint.
+pub(super) struct Checkpoint {
+    pub(super) segments: BTreeMap<u64, Covered>,
+    bits: Vec<u8>,
+}
+
+impl Checkpoint {
+    pub(super) fn open(disk: &dyn Disk, dir: &Path, store: u64) -> Result<Checkpoint> {
+        let path = dir.join(FILE);
+        let file = Frozen::open(disk.map(&path)?, &path, Kind::LogCheckpoint)?;
+        let section = |id: u32| -> Result<&[u8]> {
+            let at = file.find(id).ok_or_else(|| Error::corrupt("a section is missing"))?;
+            file.section(at)
+        };
+        let mut meta = Decoder::new(section(META)?);
+        if meta.u64()? != store {
+            return Err(Error::corrupt("the checkpoint of another store").in_file(&path));
+        }
+        let (mut segments, mut at) = (BTreeMap::new(), 0);
+        for _ in 0..meta.u64()? {
+            let (number, entries, live) = (meta.u64()?, meta.u64()? as usize, meta.u64()?);
+            segments.insert(number, Covered { entries, live, at });
+            at += entries.div_ceil(64) * 8;
+        }
+        meta.finish()?;
+        let bits = section(BITS)?.to_vec();
+        if bits.len() != at {
+            return Err(Error::corrupt("the bits of a checkpoint").in_file(&path));
+        }
+        Ok(Checkpoint { segments, bits })
+    }
+
+    /// Puts the live entries of these segments into the index. They must have hints, of the
+    /// lengths that the checkpoint knows.
+    pub(super) fn load(
+        &self,
+        segments: &[Arc<Segment>],
+        index: &Index,
+        writer: &mut IndexWriter,
+    ) -> Result<()> {
+        let mut cursors = Vec::new();
+        for segment in segments {
+            let (Some(covered), Some(hint)) =
+                (self.segments.get(&segment.number), segment.hint.get())
+            else {
+                return Err(Error::corrupt("a segment of the checkpoint has no hint"));
+            };
+            let puts = hint.puts()?;
+            if puts.len() != covered.entries {
+                return Err(Error::corrupt("a hint and the checkpoint disagree"));
+            }
+            cursors.push((segment.slot, puts, covered.at, 0));
+        }
+        let drop = hint::HASH_BITS - index.width();
+        let mut found = Vec::new();
+        for range in 1..=RANGES {
+            let end = (range << (hint::HASH_BITS - 9)) - 1;
+            found.clear();
+            for (slot, puts, at, next) in &mut cursors {
+                while *next < puts.len() {
+                    let (hash, offset) = hint::split(puts.get(*next));
+                    if hash > end {
+                        break;
+                    }
+                    if u64_at(&self.bits, *at + *next / 64 * 8) >> (*next % 64) & 1 == 1 {
+                        let place = Place::new(*slot, offset);
+                        found.push((hash >> drop, place));
+                    }
+                    *next += 1;
+                }
+            }
+            writer.fill(index, &found).map_err(|Full| full())?;
+        }
+        Ok(())
+    }
+}
+
+/// Bits of one segment while a checkpoint is taken.
+struct Marks<'a> {
+    segment: &'a Segment,
+    hint: &'a Hint,
+    next: usize,
+    bits: Vec<u64>,
+}
+
+impl Marks<'_> {
+    /// Sets the bit of the entry with these kept bits of the hash at this place. Calls come in the
+    /// order of the bits.
+    fn set(&mut self, kept: u64, width: u32, place: Place) -> Result<()> {
+        let puts = self.hint.puts()?;
+        let drop = hint::HASH_BITS - width;
+        while self.next < puts.len() && hint::split(puts.get(self.next)).0 >> drop < kept {
+            self.next += 1;
+        }
+        let equal = (self.next..puts.len()).map(|i| (i, hint::split(puts.get(i))));
+        for (i, (hash, offset)) in equal {
+            if hash >> drop != kept {
+                break;
+            }
+            if offset == place.offset() {
+                self.bits[i / 64] |= 1 << (i % 64);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Takes a checkpoint when enough was sealed since the last one; whether it did.
+    pub(super) fn checkpoint_step(&self) -> Result<bool> {
+        let covered = self.checkpointed.load(Ordering::Relaxed);
+        let sealed = self.table.load().in_order();
+        let sealed = sealed.iter().filter(|s| s.number > covered && s.hint.get().is_some());
+        let bytes: u64 = sealed.map(|segment| segment.end()).sum();
+        if bytes == 0 || bytes < self.options.checkpoint_bytes {
+            return Ok(false);
+        }
+        self.write_checkpoint()?;
+        Ok(true)
+    }
+
+    /// Takes a checkpoint of all segments that have hints.
+    pub(super) fn write_checkpoint(&self) -> Result<()> {
+        let _one_at_a_time = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let segments = self.table.load().in_order();
+        let mut marks = HashMap::new();
+        for segment in &segments {
+            let Some(hint) = segment.hint.get() else { break };
+            let bits = vec![0; hint.puts()?.len().div_ceil(64)];
+            marks.insert(segment.slot, Marks { segment, hint, next: 0, bits });
+        }
+        let last = marks.values().map(|marks| marks.segment.number).max().unwrap_or(0);
+        let mut entries = Vec::new();
+        for shard in 0..self.index.shards() {
+            self.index.entries_of(shard, &mut entries);
+            entries.sort_unstable();
+            for &(kept, place) in &entries {
+                if let Some(marks) = marks.get_mut(&place.segment()) {
+                    marks.set(kept, self.index.width(), place)?;
+                }
+            }
+        }
+        let mut meta = Encoder::default();
+        meta.u64(self.id);
+        meta.u64(marks.len() as u64);
+        let mut bits = Encoder::default();
+        for segment in segments.iter().filter(|segment| marks.contains_key(&segment.slot)) {
+            let marks = &marks[&segment.slot];
+            meta.u64(segment.number);
+            meta.u64(marks.hint.puts()?.len() as u64);
+            meta.u64(segment.live.load(Ordering::Relaxed));
+            marks.bits.iter().for_each(|&word| bits.u64(word));
+        }
+        self.publish(FILE, |out| {
+            let mut w = FrozenWriter::new(out, Kind::LogCheckpoint)?;
+            w.section(META, &meta.0)?;
+            w.section(BITS, &bits.0)?;
+            w.finish().map(|_| ())
+        })?;
+        self.checkpointed.store(last, Ordering::Relaxed);
+        Ok(())
+    }
+}

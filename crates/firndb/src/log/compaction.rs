@@ -1,0 +1,248 @@
+//! Compaction: the live records of a segment are appended to the log once more, then its file goes.
+//!
+//! 1. `Shared::victim` chooses the sealed, durable segment with the largest share of stale bytes,
+//!    if it passes the threshold. Deletes count as stale only as far as nothing older needs them.
+//! 2. `Shared::evacuate` goes through its records. What the index points to is appended again, as
+//!    a write like any other: so the order of the log stays the order of writes, and a crash in
+//!    between leaves two copies of which the later holds. A delete is appended again as long as an
+//!    older segment may hold a version of its key; and so is, as a delete, a record whose time has
+//!    passed, for it too hides older versions.
+//! 3. A `Removed` record says that the segment is no part of the store any more. Then the log is
+//!    synced: what was taken for stale may be so only by writes that were not durable yet.
+//! 4. The file is removed, and the directory synced. Only then may a later compaction rely on its
+//!    absence to drop a delete.
+//!
+//! Readers that have the segment keep its map. At no time does the lock of the writers cover more
+//! than one record.
+
+use super::format::{Kind, Record};
+use super::hint;
+use super::segment::{Segment, file_name};
+use super::store::{LogStore, Shared};
+use super::writer::Frame;
+use crate::Result;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+impl LogStore {
+    /// Copies the live records of every segment of which at least this share (0 to 1) is stale, and
+    /// removes those segments; 0 goes through the whole store. Returns the number of segments.
+    ///
+    /// Reading and writing go on meanwhile. A full disk gives an error of kind `Io`; segments that
+    /// are stale as a whole can be removed even then.
+    pub fn compact(&self, threshold: f64) -> Result<usize> {
+        let shared = &*self.shared;
+        shared.seal_active()?;
+        while shared.seal()? {}
+        let last = {
+            let mut writer = shared.writer()?;
+            if writer.link_durable < writer.durable {
+                writer.roll(shared, 0, 0)?;
+            }
+            writer.link_durable
+        };
+        let mut tried = Vec::new();
+        while let Some(victim) = shared.victim(threshold, last, &tried)? {
+            shared.evacuate(&victim)?;
+            tried.push(victim.number);
+        }
+        Ok(tried.len())
+    }
+
+    /// Stops compaction in the background, after the record it is at.
+    pub fn pause_compaction(&self) {
+        self.shared.is_paused.store(true, Ordering::Release);
+        drop(self.shared.compacting.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Lets compaction in the background go on.
+    pub fn resume_compaction(&self) {
+        self.shared.is_paused.store(false, Ordering::Release);
+        self.shared.wake();
+    }
+}
+
+impl Shared {
+    /// Compacts one segment if one passes the threshold of the options.
+    pub(super) fn compact_step(&self) -> Result<bool> {
+        let is_paused = || self.is_paused.load(Ordering::Acquire);
+        if is_paused() {
+            return Ok(false);
+        }
+        let last = self.writer()?.link_durable;
+        let victim = self.victim(self.options.compaction_threshold, last, &[])?;
+        let Some(victim) = victim else { return Ok(false) };
+        self.evacuate_while(&victim, || !is_paused())
+    }
+
+    /// Begins a new segment, so that the records of the active one can be compacted too.
+    fn seal_active(&self) -> Result<()> {
+        let mut writer = self.writer()?;
+        let records = writer.segment.records().nth(1).is_some();
+        if records { writer.roll(self, 0, 0) } else { Ok(()) }
+    }
+
+    /// The segment with the largest stale share of at least `threshold` among those up to number
+    /// `last` whose numbers are not in `tried`.
+    fn victim(&self, threshold: f64, last: u64, tried: &[u64]) -> Result<Option<Arc<Segment>>> {
+        let segments = self.table.load().in_order();
+        let mut best: Option<(f64, Arc<Segment>)> = None;
+        for (age, segment) in segments.iter().enumerate() {
+            let is_ready = segment.number <= last && segment.hint.get().is_some();
+            if !is_ready || tried.contains(&segment.number) {
+                continue;
+            }
+            let (end, capacity) = (segment.end(), segment.capacity());
+            // Mostly reserved and never filled: all of that comes back too.
+            let size = if end * 4 < capacity { capacity } else { end };
+            let live = segment.live.load(Ordering::Relaxed);
+            let deletes = segment.deletes.load(Ordering::Relaxed);
+            let share = |live: u64| size.saturating_sub(live) as f64 / size as f64;
+            let mut stale = share(live + deletes);
+            if stale < threshold && share(live) >= threshold && deletes > 0 {
+                stale = share(live + self.needed_deletes(segment, &segments[..age])?);
+            }
+            if stale >= threshold && best.as_ref().is_none_or(|(most, _)| stale > *most) {
+                best = Some((stale, Arc::clone(segment)));
+            }
+        }
+        Ok(best.map(|(_, segment)| segment))
+    }
+
+    /// Bytes of a segment's deletes that hide something in older segments. Looked at again only
+    /// after a segment was removed.
+    fn needed_deletes(&self, segment: &Segment, older: &[Arc<Segment>]) -> Result<u64> {
+        let removals = self.counters.segments_removed.load(Ordering::Relaxed) + 1;
+        if segment.deletes_checked.swap(removals, Ordering::Relaxed) == removals {
+            return Ok(segment.deletes.load(Ordering::Relaxed));
+        }
+        let mut needed = 0;
+        for item in segment.records() {
+            let (_, record, length) = item?;
+            if record.kind == Kind::Delete && is_needed(self.hash(record.key), older)? {
+                needed += length;
+            }
+        }
+        segment.deletes.store(needed, Ordering::Relaxed);
+        Ok(needed)
+    }
+
+    /// Copies what is live in a segment, and removes it.
+    pub(super) fn evacuate(&self, victim: &Arc<Segment>) -> Result<()> {
+        self.evacuate_while(victim, || true).map(|_| ())
+    }
+
+    /// [`Shared::evacuate`] as long as `go_on` says so; whether it came to the end.
+    fn evacuate_while(&self, victim: &Arc<Segment>, go_on: impl Fn() -> bool) -> Result<bool> {
+        let _one_at_a_time = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.table.load().in_order();
+        if !all.iter().any(|segment| Arc::ptr_eq(segment, victim)) {
+            return Ok(false);
+        }
+        let older = &all[..all.partition_point(|segment| segment.number < victim.number)];
+        let (started, mut copied) = (Instant::now(), 0);
+        for item in victim.records() {
+            if !go_on() {
+                return Ok(false);
+            }
+            let (offset, record, length) = item?;
+            let moved = match record.kind {
+                Kind::Put => self.move_put(victim, offset, &record, older)?,
+                Kind::Delete => self.move_delete(&record, older)?,
+                Kind::Link | Kind::Removed => false,
+            };
+            if moved {
+                copied += length;
+                self.wait_for_rate(started, copied);
+            }
+        }
+        let position = {
+            let mut writer = self.writer()?;
+            let number = Record::removed_value(victim.number);
+            let frame = Frame::new(Record::internal(Kind::Removed, &number), 0, None);
+            writer.make_room(self, frame.length() as u64, 1)?;
+            writer.append(&frame).inspect_err(|e| self.fail(e))?;
+            writer.retire(self, victim);
+            writer.position()
+        };
+        self.make_durable(position)?;
+        self.disk.remove(&self.dir.join(file_name(victim.number)))?;
+        self.disk.remove(&self.dir.join(hint::file_name(victim.number)))?;
+        self.sync_dir()?;
+        self.counters.segments_removed.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Appends a put again if the index points to it. Whether something was appended.
+    fn move_put(
+        &self,
+        victim: &Segment,
+        offset: u64,
+        record: &Record,
+        older: &[Arc<Segment>],
+    ) -> Result<bool> {
+        let hash = self.hash(record.key);
+        let place = victim.place(offset);
+        if !self.holds(hash, place) {
+            return Ok(false);
+        }
+        let is_expired = self.is_expired(record);
+        if is_expired && !is_needed(hash, older)? {
+            let mut writer = self.writer()?;
+            return writer.forget(self, hash, place).map(|()| false);
+        }
+        let again = match is_expired {
+            true => Record { moved: true, ..Record::delete(record.key) },
+            false => Record { moved: true, more: false, ..*record },
+        };
+        let frame = Frame::new(again, hash, Some(place));
+        let mut writer = self.writer()?;
+        if !self.holds(hash, place) {
+            return Ok(false); // Overwritten meanwhile.
+        }
+        writer.make_room(self, frame.length() as u64, 1)?;
+        writer.apply(self, &frame)?;
+        Ok(true)
+    }
+
+    /// Appends a delete again if it may hide something. Whether it did.
+    fn move_delete(&self, record: &Record, older: &[Arc<Segment>]) -> Result<bool> {
+        let hash = self.hash(record.key);
+        if !is_needed(hash, older)? {
+            return Ok(false);
+        }
+        let again = Record { moved: true, more: false, ..*record };
+        let frame = Frame::new(again, hash, None);
+        let mut writer = self.writer()?;
+        if self.current(&frame)?.is_some() {
+            return Ok(false); // A later put hides the same.
+        }
+        writer.make_room(self, frame.length() as u64, 1)?;
+        writer.apply(self, &frame)?;
+        Ok(true)
+    }
+
+    /// Sleeps as long as the rate limit asks for.
+    fn wait_for_rate(&self, started: Instant, copied: u64) {
+        if self.options.compaction_rate == 0 {
+            return;
+        }
+        let due = Duration::from_secs_f64(copied as f64 / self.options.compaction_rate as f64);
+        let early = due.saturating_sub(started.elapsed());
+        if early > Duration::from_millis(1) {
+            std::thread::sleep(early);
+        }
+    }
+}
+
+/// Whether one of these segments may hold a value of a key with this hash.
+fn is_needed(hash: u64, older: &[Arc<Segment>]) -> Result<bool> {
+    for segment in older {
+        match segment.hint.get() {
+            Some(hint) if !hint.may_hold(hash)? => {}
+            _ => return Ok(true),
+        }
+    }
+    Ok(false)
+}

@@ -1,0 +1,213 @@
+//! Hint files: for each sealed segment, which keys it has records of, by hash.
+//!
+//! A hint is a frozen file of kind 4 called `segment-<20 digits>.hint`. It is published after the
+//! segment and all before it are durable, so its name alone says that damage in them is damage and
+//! not a torn write. It fills the index without reading the records, and tells compaction whether
+//! an older version of a deleted key may lie in the segment.
+//!
+//! ```text
+//! SECTION 1  u64 store, u64 segment, u64 end of its records, u64 bytes of puts, u64 of deletes
+//! SECTION 2  puts: u64 each, ascending: high 38 bits of the key's hash << 26 | offset in granules
+//! SECTION 3  deletes: the same
+//! ```
+
+use super::format::{self, Kind};
+use super::segment::Segment;
+use super::store::Shared;
+use crate::bytes::frozen::{Frozen, FrozenWriter, Kind as FileKind};
+use crate::bytes::int::{Decoder, Encoder, u64_at};
+use crate::disk::Disk;
+use crate::{Error, Result};
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+const META: u32 = 1;
+const PUTS: u32 = 2;
+const DELETES: u32 = 3;
+const OFFSET_BITS: u32 = 26;
+/// Bits of a hash in a hint.
+pub(super) const HASH_BITS: u32 = 64 - OFFSET_BITS;
+
+const PREFIX: &str = "segment-";
+const SUFFIX: &str = ".hint";
+
+/// The file of the hint of segment `number`.
+pub(super) fn file_name(number: u64) -> String {
+    format!("{PREFIX}{number:020}{SUFFIX}")
+}
+
+/// The number of a hint's segment; `None` for any other name.
+pub(super) fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+/// The high bits of a hash that hints keep.
+pub(super) fn bits_of(hash: u64) -> u64 {
+    hash >> OFFSET_BITS
+}
+
+/// An entry of a hint: hash bits and offset in granules.
+pub(super) fn split(entry: u64) -> (u64, u64) {
+    (entry >> OFFSET_BITS, entry & ((1 << OFFSET_BITS) - 1))
+}
+
+/// An open hint.
+pub(super) struct Hint {
+    file: Frozen,
+    pub(super) end: u64,
+    pub(super) put_bytes: u64,
+    pub(super) delete_bytes: u64,
+}
+
+impl Hint {
+    /// Opens the hint of a segment and checks all of it.
+    pub(super) fn open(disk: &dyn Disk, dir: &Path, store: u64, number: u64) -> Result<Hint> {
+        let path = dir.join(file_name(number));
+        let file = Frozen::open(disk.map(&path)?, &path, FileKind::LogHint)?;
+        let hint = Self::parse(file, store, number).map_err(|e| e.in_file(&path))?;
+        hint.puts()?;
+        hint.deletes()?;
+        Ok(hint)
+    }
+
+    fn parse(file: Frozen, store: u64, number: u64) -> Result<Hint> {
+        let mut meta = Decoder::new(section(&file, META)?);
+        let (its_store, its_number) = (meta.u64()?, meta.u64()?);
+        if (its_store, its_number) != (store, number) {
+            let message = format!("this is the hint of segment {its_number} of another store");
+            return Err(Error::corrupt(message));
+        }
+        let (end, put_bytes, delete_bytes) = (meta.u64()?, meta.u64()?, meta.u64()?);
+        meta.finish()?;
+        Ok(Hint { file, end, put_bytes, delete_bytes })
+    }
+
+    /// Entries of all puts.
+    pub(super) fn puts(&self) -> Result<Entries<'_>> {
+        Ok(Entries(section(&self.file, PUTS)?))
+    }
+
+    /// Entries of all deletes.
+    pub(super) fn deletes(&self) -> Result<Entries<'_>> {
+        Ok(Entries(section(&self.file, DELETES)?))
+    }
+
+    /// Whether the segment may hold a value of a key with this hash.
+    pub(super) fn may_hold(&self, hash: u64) -> Result<bool> {
+        let puts = self.puts()?;
+        let at = puts.lower_bound(bits_of(hash) << OFFSET_BITS);
+        Ok(at < puts.len() && split(puts.get(at)).0 == bits_of(hash))
+    }
+}
+
+fn section(file: &Frozen, id: u32) -> Result<&[u8]> {
+    let at = file.find(id).ok_or_else(|| Error::corrupt(format!("section {id} is missing")))?;
+    file.section(at)
+}
+
+/// Ascending entries.
+#[derive(Clone, Copy)]
+pub(super) struct Entries<'a>(&'a [u8]);
+
+impl Entries<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+
+    #[inline]
+    pub(super) fn get(&self, i: usize) -> u64 {
+        u64_at(self.0, i * 8)
+    }
+
+    /// Number of entries below `v`.
+    pub(super) fn lower_bound(&self, v: u64) -> usize {
+        let (mut from, mut to) = (0, self.len());
+        while from < to {
+            let middle = (from + to) / 2;
+            if self.get(middle) < v { from = middle + 1 } else { to = middle }
+        }
+        from
+    }
+}
+
+impl Shared {
+    /// Writes the hint of a segment, all of which is durable, and opens it.
+    pub(super) fn write_hint(&self, segment: &Segment) -> Result<Hint> {
+        let (mut puts, mut deletes) = (Vec::new(), Vec::new());
+        let (mut put_bytes, mut delete_bytes) = (0, 0);
+        for item in segment.records() {
+            let (offset, record, length) = item?;
+            let entry = |key: &[u8]| {
+                let hash = xxh3_64_with_seed(key, self.id);
+                bits_of(hash) << OFFSET_BITS | offset >> segment.granule
+            };
+            match record.kind {
+                Kind::Put => {
+                    puts.push(entry(record.key));
+                    put_bytes += length;
+                }
+                Kind::Delete => {
+                    deletes.push(entry(record.key));
+                    delete_bytes += length;
+                }
+                Kind::Link | Kind::Removed => {}
+            }
+        }
+        puts.sort_unstable();
+        deletes.sort_unstable();
+        let mut meta = Encoder::default();
+        let facts = [self.id, segment.number, segment.end(), put_bytes, delete_bytes];
+        facts.into_iter().for_each(|v| meta.u64(v));
+        self.publish(&file_name(segment.number), |out| {
+            let mut w = FrozenWriter::new(out, FileKind::LogHint)?;
+            w.section(META, &meta.0)?;
+            for (id, entries) in [(PUTS, &puts), (DELETES, &deletes)] {
+                w.begin(id, false)?;
+                for piece in entries.chunks(8192) {
+                    let mut bytes = Encoder::default();
+                    piece.iter().for_each(|&entry| bytes.u64(entry));
+                    w.write(&bytes.0)?;
+                }
+                w.end();
+            }
+            w.finish().map(|_| ())
+        })?;
+        Hint::open(&*self.disk, &self.dir, self.id, segment.number)
+    }
+}
+
+/// Records of a segment one after the other: offset, record, length.
+pub(super) struct Records<'a> {
+    segment: &'a Segment,
+    at: u64,
+    is_over: bool,
+}
+
+impl Segment {
+    /// All records, each checked; the first that is damaged ends it with an error.
+    pub(super) fn records(&self) -> Records<'_> {
+        Records { segment: self, at: format::HEADER as u64, is_over: false }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<(u64, format::Record<'a>, u64)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let offset = self.segment.align(self.at);
+        if self.is_over || self.at >= self.segment.end() {
+            return None;
+        }
+        match self.segment.read(offset) {
+            Ok((record, length)) => {
+                self.at = offset + length as u64;
+                Some(Ok((offset, record, length as u64)))
+            }
+            Err(e) => {
+                self.is_over = true;
+                Some(Err(e))
+            }
+        }
+    }
+}

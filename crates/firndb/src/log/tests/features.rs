@@ -1,0 +1,303 @@
+//! Snapshots, updates, times to live, reading beside a writer, backups, repair, verify.
+
+use super::{DIR, Map, Random, content, open, options};
+use crate::ErrorKind;
+use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::log::segment::file_name;
+use crate::log::{Batch, LogStore, Options, Snapshot, WriteOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+fn shown(snapshot: &Snapshot, keys: &[Vec<u8>]) -> Map {
+    let mut map = Map::new();
+    for key in keys {
+        if let Some(value) = snapshot.get(key).unwrap() {
+            map.insert(key.clone(), value);
+        }
+    }
+    let listed: Vec<_> = snapshot.iter().map(Result::unwrap).collect();
+    assert_eq!(listed.len(), map.len(), "each key once");
+    assert_eq!(listed.into_iter().collect::<Map>(), map);
+    let parts = snapshot.parts(3);
+    assert_eq!(parts.into_iter().flatten().map(Result::unwrap).collect::<Map>(), map);
+    assert_eq!(snapshot.keys().count(), map.len());
+    map
+}
+
+#[test]
+fn a_snapshot_shows_one_moment_whatever_happens() {
+    for seed in 0..6 {
+        let mut random = Random(seed);
+        let disk = SimDisk::new();
+        let store = open(&disk).unwrap();
+        let keys: Vec<Vec<u8>> = (0..40).map(|n| format!("key {n}").into_bytes()).collect();
+        let mut model = Map::new();
+        let mut snapshots: Vec<(Snapshot, Map)> = Vec::new();
+        for step in 0..1500 {
+            let key = &keys[random.below(40) as usize];
+            match random.below(20) {
+                0..10 => {
+                    let value = vec![step as u8; random.below(150) as usize];
+                    store.put(key, &value).unwrap();
+                    model.insert(key.clone(), value);
+                }
+                10..14 => {
+                    store.delete(key).unwrap();
+                    model.remove(key);
+                }
+                14..17 => drop(store.maintain().unwrap()),
+                17 => drop(store.compact(0.2).unwrap()),
+                18 if snapshots.len() < 4 => snapshots.push((store.snapshot(), model.clone())),
+                _ if !snapshots.is_empty() => {
+                    let at = random.below(snapshots.len() as u64) as usize;
+                    assert_eq!(shown(&snapshots[at].0, &keys), snapshots[at].1, "seed {seed}");
+                    if random.below(3) == 0 {
+                        snapshots.swap_remove(at);
+                    }
+                }
+                _ => {}
+            }
+        }
+        drop(snapshots);
+        assert_eq!(shown(&store.snapshot(), &keys), model);
+        assert_eq!(store.verify().unwrap().live, model.len() as u64);
+    }
+}
+
+#[test]
+fn snapshots_hold_while_other_threads_write_and_compact() {
+    let dir = std::env::temp_dir().join(format!("firndb-log-snapshot-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let options = Options { segment_bytes: 64 << 10, index_bits: 4, ..Options::default() };
+    let store = LogStore::open(&dir, options).unwrap();
+    let pair = |n: u64| [format!("a{}", n % 50).into_bytes(), format!("b{}", n % 50).into_bytes()];
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..2u64 {
+            let (store, is_over) = (&store, &is_over);
+            scope.spawn(move || {
+                for n in 0..4000u64 {
+                    // Both keys of a pair always have the same value.
+                    let [a, b] = pair(n * 7 + writer);
+                    let value = [n.to_le_bytes(), writer.to_le_bytes()].concat().repeat(8);
+                    let mut batch = Batch::new();
+                    store.write(batch.put(&a, &value).put(&b, &value)).unwrap();
+                    if n % 2000 == 1999 {
+                        store.compact(0.3).unwrap();
+                    }
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+        }
+        scope.spawn(|| {
+            let mut rounds = 0;
+            while !is_over.load(Ordering::Relaxed) || rounds == 0 {
+                let snapshot = store.snapshot();
+                for n in 0..50 {
+                    let [a, b] = pair(n);
+                    assert_eq!(snapshot.get(&a).unwrap(), snapshot.get(&b).unwrap());
+                    assert_eq!(store.get(&a).unwrap().is_some(), store.contains(&a).unwrap());
+                }
+                let all: Map = snapshot.iter().map(Result::unwrap).collect();
+                assert!(all.len() <= 100 && all.len().is_multiple_of(2));
+                rounds += 1;
+            }
+        });
+    });
+    assert_eq!(store.verify().unwrap().live, 100);
+    let stats = store.stats();
+    assert!(stats.segments_removed > 0, "{stats:?}");
+    store.close().unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
+fn updates_are_atomic_among_threads() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let next = |old: Option<&[u8]>| {
+                        let old = old.map_or(0, |old| u64::from_le_bytes(old.try_into().unwrap()));
+                        Some((old + 1).to_le_bytes().to_vec())
+                    };
+                    store.update(b"count", next).unwrap();
+                }
+            });
+        }
+        scope.spawn(|| {
+            for _ in 0..20 {
+                store.compact(0.1).unwrap();
+            }
+        });
+    });
+    assert_eq!(store.get(b"count").unwrap().unwrap(), 2000u64.to_le_bytes());
+}
+
+#[test]
+fn conditional_writes_look_first() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    assert!(store.put_if_absent(b"k", b"1").unwrap());
+    assert!(!store.put_if_absent(b"k", b"2").unwrap());
+    assert!(!store.compare_and_set(b"k", Some(b"2"), Some(b"3")).unwrap());
+    assert!(!store.compare_and_set(b"k", None, Some(b"3")).unwrap());
+    assert!(store.compare_and_set(b"k", Some(b"1"), Some(b"3")).unwrap());
+    assert_eq!(store.append(b"k", b"45").unwrap(), 3);
+    assert_eq!(store.append(b"new", b"").unwrap(), 0);
+    assert_eq!(store.get(b"k").unwrap().unwrap(), b"345");
+    assert_eq!((store.value_len(b"k").unwrap(), store.value_len(b"x").unwrap()), (Some(3), None));
+    assert_eq!(store.update(b"k", |_| None).unwrap(), None);
+    assert!(!store.contains(b"k").unwrap() && store.contains(b"new").unwrap());
+    assert!(store.compare_and_set(b"k", None, None).unwrap(), "absent, and stays so");
+    let mut buffer = b"old".to_vec();
+    assert!(!store.get_into(b"k", &mut buffer).unwrap() && buffer.is_empty());
+    assert_eq!(store.get_many(&["new", "k"]).unwrap(), [Some(vec![]), None]);
+}
+
+static NOW: AtomicU64 = AtomicU64::new(1000);
+
+#[test]
+fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
+    let options = Options { clock: || NOW.load(Ordering::Relaxed), ..options() };
+    let disk = SimDisk::new();
+    let at = |d: &Arc<SimDisk>| {
+        LogStore::open_on(d.clone() as DiskRef, Path::new(DIR), options.clone()).unwrap()
+    };
+    let store = at(&disk);
+    store.put(b"k", b"old").unwrap();
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    let second = WriteOptions::ttl(Duration::from_secs(1));
+    store.put_with(b"k", b"new", second).unwrap();
+    store.put_with(b"alone", b"x", second).unwrap();
+    store.put(b"stays", b"y").unwrap();
+    let snapshot = store.snapshot();
+    assert_eq!(store.get(b"k").unwrap().unwrap(), b"new");
+    NOW.store(2000, Ordering::Relaxed);
+    assert_eq!((store.get(b"k").unwrap(), store.contains(b"alone").unwrap()), (None, false));
+    assert!(!store.delete(b"alone").unwrap(), "gone already");
+    assert!(store.put_if_absent(b"alone", b"again").unwrap());
+    assert_eq!(snapshot.get(b"k").unwrap().unwrap(), b"new", "at the time of the snapshot");
+    drop(snapshot);
+    // The segment with the expired record goes first, then the one with the value before it.
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    while store.shared.seal().unwrap() {}
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    for number in [2, 1] {
+        let segments = store.shared.table.load().in_order();
+        let victim = segments.iter().find(|segment| segment.number == number).unwrap();
+        store.shared.evacuate(victim).unwrap();
+        let copy = at(&disk.fork());
+        assert_eq!(copy.get(b"k").unwrap(), None, "after segment {number}");
+        assert_eq!(copy.get(b"stays").unwrap().unwrap(), b"y");
+        assert_eq!(copy.get(b"alone").unwrap().unwrap(), b"again");
+    }
+}
+
+#[test]
+fn a_reader_beside_the_writer_sees_a_recent_state() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let options = Options { read_only: true, ..options() };
+    let keys: Vec<Vec<u8>> = (0..30).map(|n| vec![n]).collect();
+    let mut model = Map::new();
+    let read = |options: &Options| {
+        LogStore::open_on(disk.clone() as DiskRef, Path::new(DIR), options.clone())
+    };
+    let mut reader = read(&options).unwrap();
+    let mut random = Random(1);
+    for step in 0..600 {
+        let key = &keys[random.below(30) as usize];
+        store.put(key, &[step as u8; 90]).unwrap();
+        model.insert(key.clone(), vec![step as u8; 90]);
+        if step % 7 == 0 {
+            store.maintain().unwrap();
+        }
+        if step % 40 == 0 {
+            store.compact(0.3).unwrap();
+            let before = content(&reader, &keys).unwrap();
+            assert_eq!(content(&reader, &keys).unwrap(), before, "files that went stay readable");
+            reader.refresh().unwrap();
+            assert_eq!(content(&reader, &keys).unwrap(), model);
+            assert_eq!(shown(&reader.snapshot(), &keys), model);
+        }
+    }
+    assert_eq!(reader.put(b"k", b"v").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(open(&disk).unwrap_err().kind(), ErrorKind::Locked);
+    store.close().unwrap();
+    let none = read(&Options { read_only: true, ..options.clone() }).map(drop);
+    none.unwrap();
+    let nowhere = LogStore::open_on(SimDisk::new(), Path::new("/no"), options);
+    assert_eq!(nowhere.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn backups_are_stores_of_their_own() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let keys: Vec<Vec<u8>> = (0..60).map(|n| vec![n]).collect();
+    let backup = |path: &str| {
+        LogStore::open_on(disk.clone() as DiskRef, Path::new(path), options()).unwrap()
+    };
+    let mut model = Map::new();
+    for round in 0..4u8 {
+        for key in &keys[usize::from(round) * 10..] {
+            store.put(key, &[round; 100]).unwrap();
+            model.insert(key.clone(), vec![round; 100]);
+        }
+        store.compact(0.5).unwrap();
+        let own = format!("/backup-{round}");
+        let made = store.backup(Path::new(&own)).unwrap();
+        assert!(made.segments > 1 && made.kept == 0, "{made:?}");
+        let again = store.backup(Path::new("/backup")).unwrap();
+        let once_more = store.backup(Path::new("/backup")).unwrap();
+        assert!(once_more.kept >= again.segments - 1, "{again:?} {once_more:?}");
+        for path in [own.as_str(), "/backup"] {
+            // Durable when made: no image of a power cut lacks anything.
+            for (label, image) in disk.images(u64::from(round), 6) {
+                let copy = LogStore::open_on(image, Path::new(path), options()).unwrap();
+                assert_eq!(content(&copy, &keys).unwrap(), model, "{label}");
+            }
+        }
+        // Writing to a backup changes nothing in the store or in other backups.
+        backup(&own).put(&keys[0], b"elsewhere").unwrap();
+        assert_eq!(content(&store, &keys).unwrap(), model);
+        assert_eq!(content(&backup("/backup"), &keys).unwrap(), model);
+    }
+}
+
+#[test]
+fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let keys: Vec<Vec<u8>> = (0..20).map(|n| vec![b'k', n]).collect();
+    for key in &keys {
+        store.put(key, &[key[1]; 50]).unwrap();
+    }
+    store.delete(&keys[3]).unwrap();
+    store.close().unwrap();
+    let path = Path::new(DIR).join(file_name(1));
+    let whole = disk.map(&path).unwrap().to_vec();
+    let at = whole.windows(50).position(|w| w == [7; 50]).unwrap();
+    for byte in [at, at - 3, at - 8, at + 49] {
+        let mut bytes = whole.clone();
+        bytes[byte] ^= 0x40;
+        let damaged = disk.fork();
+        damaged.write_raw(&path, &bytes);
+        let damaged_ref: DiskRef = damaged.clone();
+        let to = Path::new("/new");
+        let report = LogStore::repair_on(&damaged_ref, Path::new(DIR), to, options()).unwrap();
+        assert_eq!((report.keys, report.dropped.len()), (18, 1), "{report:?}");
+        let (file, from, length) = &report.dropped[0];
+        assert!(*file == file_name(1) && (*from..from + length).contains(&(byte as u64)));
+        let repaired = LogStore::open_on(damaged_ref, to, options()).unwrap();
+        for key in &keys {
+            let expected = ![3, 7].contains(&key[1]);
+            assert_eq!(repaired.contains(key).unwrap(), expected, "{key:?}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Random work on a store and on a plain map, with reopening, upkeep, compaction, and the files
+//! that opening can do without taken away.
+
+use super::{DIR, Map, Random, content, open};
+use crate::disk::{Disk, SimDisk};
+use crate::log::LogStore;
+use crate::log::format::Kind;
+use crate::log::{Batch, checkpoint, hint};
+use std::path::Path;
+
+/// Reopens until only the segments are left to open from: each time the same store.
+#[track_caller]
+fn reopen_in_every_way(disk: &SimDisk, keys: &[Vec<u8>], model: &Map, label: &str) {
+    let disk = disk.fork();
+    for way in ["as it is", "no checkpoint", "no hints"] {
+        for name in disk.list(Path::new(DIR)).unwrap() {
+            let goes = match way {
+                "no checkpoint" => name == checkpoint::FILE,
+                "no hints" => name == checkpoint::FILE || hint::number_of(&name).is_some(),
+                _ => false,
+            };
+            if goes {
+                disk.remove(&Path::new(DIR).join(name)).unwrap();
+            }
+        }
+        let store = open(&disk.fork()).unwrap_or_else(|e| panic!("{label}, {way}: {e}"));
+        assert_eq!(content(&store, keys).unwrap(), *model, "{label}, {way}");
+    }
+}
+
+#[test]
+fn a_store_is_a_map() {
+    for seed in 0..8 {
+        let mut random = Random(seed);
+        let disk = SimDisk::new();
+        let keys: Vec<Vec<u8>> = (0..60).map(|n| format!("key {n}").into_bytes()).collect();
+        let mut model = Map::new();
+        let mut store = open(&disk).unwrap();
+        for step in 0..2500 {
+            let label = format!("seed {seed}, step {step}");
+            let key = &keys[random.below(60) as usize];
+            match random.below(100) {
+                0..55 => {
+                    let value = vec![step as u8; random.below(200) as usize];
+                    store.put(key, &value).unwrap();
+                    model.insert(key.clone(), value);
+                }
+                55..75 => {
+                    let was = store.delete(key).unwrap();
+                    assert_eq!(was, model.remove(key).is_some(), "{label}");
+                }
+                75..85 => {
+                    let mut batch = Batch::new();
+                    for _ in 0..random.below(10) {
+                        let key = &keys[random.below(60) as usize];
+                        if random.below(3) == 0 {
+                            batch.delete(key);
+                            model.remove(key);
+                        } else {
+                            batch.put(key, b"of a batch");
+                            model.insert(key.clone(), b"of a batch".to_vec());
+                        }
+                    }
+                    store.write(&batch).unwrap();
+                }
+                85..95 => {
+                    store.maintain().unwrap();
+                }
+                95 => {
+                    store.compact(random.below(10) as f64 / 10.0).unwrap();
+                }
+                96 => {
+                    store.close().unwrap();
+                    store = open(&disk).unwrap();
+                }
+                97 => {
+                    // As after kill -9.
+                    drop(std::mem::replace(&mut store, open(&SimDisk::new()).unwrap()));
+                    store = open(&disk).unwrap();
+                }
+                _ => assert_eq!(content(&store, &keys).unwrap(), model, "{label}"),
+            }
+            assert_eq!(store.get(key).unwrap(), model.get(key).cloned(), "{label}");
+            if step % 500 == 499 {
+                reopen_in_every_way(&disk, &keys, &model, &label);
+            }
+        }
+    }
+}
+
+/// Begins a new segment.
+fn roll(store: &LogStore) {
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+}
+
+/// Number of records of this kind in all segments.
+fn records(store: &LogStore, kind: Kind) -> u64 {
+    let segments = store.shared.table.load().in_order();
+    let of = |segment: &std::sync::Arc<crate::log::segment::Segment>| {
+        segment.records().filter(|item| item.as_ref().unwrap().1.kind == kind).count() as u64
+    };
+    segments.iter().map(of).sum()
+}
+
+#[test]
+fn what_is_deleted_stays_so_in_every_order_of_compactions() {
+    // The value of a key in one segment, its delete in another, others between and around. Every
+    // order of compacting them, with a reopening from the segments alone after each.
+    let mut orders = vec![vec![]];
+    for n in 1..=5u64 {
+        orders = orders
+            .iter()
+            .flat_map(|order: &Vec<u64>| {
+                (0..=order.len()).map(move |at| {
+                    let mut longer = order.clone();
+                    longer.insert(at, n);
+                    longer
+                })
+            })
+            .collect();
+    }
+    assert_eq!(orders.len(), 120);
+    let keys: Vec<Vec<u8>> = (0..8).map(|n| vec![b'k', n]).collect();
+    for order in orders {
+        let disk = SimDisk::new();
+        let store = open(&disk).unwrap();
+        let mut model = Map::new();
+        for (n, key) in keys.iter().enumerate() {
+            store.put(key, &[1]).unwrap();
+            model.insert(key.clone(), vec![1]);
+            roll(&store);
+            if n % 2 == 1 {
+                store.delete(&keys[n - 1]).unwrap();
+                model.remove(&keys[n - 1]);
+                roll(&store);
+            }
+        }
+        while store.shared.seal().unwrap() {}
+        roll(&store);
+        for number in order {
+            let segments = store.shared.table.load().in_order();
+            if let Some(victim) = segments.iter().find(|segment| segment.number == number) {
+                store.shared.evacuate(victim).unwrap();
+            }
+            reopen_in_every_way(&disk, &keys, &model, "an order");
+        }
+        store.compact(0.0).unwrap();
+        store.compact(0.0).unwrap();
+        let deletes: u64 = records(&store, Kind::Delete);
+        assert_eq!(deletes, 0, "nothing is left for a delete to hide");
+        assert_eq!(records(&store, Kind::Put), 4);
+    }
+}
