@@ -155,37 +155,46 @@ impl Ring {
         depth: usize,
         visit: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let mut free: Vec<usize> = (0..depth.clamp(1, self.buffers.len())).collect();
+        // Twice as many buffers as reads: when reads are answered the next ones go to the kernel
+        // before anybody looks at what came.
+        let depth = depth.clamp(1, self.buffers.len() / 2);
+        let mut free: Vec<usize> = (0..2 * depth).collect();
         let mut held = vec![(0, Span::default()); free.len()];
         let (mut next, mut result) = (0, Ok(()));
-        while (next < pieces.len() && result.is_ok()) || self.under_way > 0 {
-            while next < pieces.len() && result.is_ok() {
+        let mut came: Vec<(usize, bool)> = Vec::new();
+        loop {
+            while self.under_way < depth && next < pieces.len() && result.is_ok() {
                 let Some(slot) = free.pop() else { break };
                 let span = Span::of(pieces[next].0, pieces[next].1);
                 held[slot] = (next, span);
                 self.submit(file, span, slot);
                 next += 1;
             }
-            self.wait().map_err(|e| Error::io("read", &file.path, e))?;
-            while let Some(answer) = self.ring.completion().next() {
-                self.under_way -= 1;
-                let slot = answer.user_data() as usize;
-                free.push(slot);
+            self.ring.submit().map_err(|e| Error::io("read", &file.path, e))?;
+            for (slot, whole) in came.drain(..) {
                 let (number, span) = held[slot];
-                let whole = answer.result() >= (span.skip + span.len) as i32;
                 let room = &mut self.buffers[slot];
                 // A read that was cut short or refused is repeated alone, which tells why.
-                let bytes = if whole {
-                    Ok(&room.pages(span.pages)[span.skip..span.skip + span.len])
-                } else {
-                    file.read_into(span, room)
+                let bytes = match whole {
+                    true => Ok(&room.pages(span.pages)[span.skip..span.skip + span.len]),
+                    false => file.read_into(span, room),
                 };
                 if result.is_ok() {
                     result = bytes.and_then(|bytes| visit(number, bytes));
                 }
+                free.push(slot);
+            }
+            if self.under_way == 0 && (next == pieces.len() || result.is_err()) {
+                return result;
+            }
+            self.wait().map_err(|e| Error::io("read", &file.path, e))?;
+            while let Some(answer) = self.ring.completion().next() {
+                self.under_way -= 1;
+                let slot = answer.user_data() as usize;
+                let span = held[slot].1;
+                came.push((slot, answer.result() >= (span.skip + span.len) as i32));
             }
         }
-        result
     }
 
     fn submit(&mut self, file: &Direct, span: Span, slot: usize) {

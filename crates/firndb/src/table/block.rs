@@ -200,7 +200,7 @@ impl Column {
     fn sum(self, bytes: &[u8], records: usize, n: usize) -> usize {
         match self.width {
             0 => self.at.saturating_mul(n),
-            1 => sum_of_first(bytes.get(self.at..self.at + records).unwrap_or(&[]), n),
+            1 => sum_of_first(bytes.get(self.at..).unwrap_or(&[]), records, n),
             _ => (0..n).map(|i| self.get(bytes, i)).sum(),
         }
     }
@@ -236,11 +236,11 @@ impl<'a> Body<'a> {
     /// The stored value of a key.
     #[inline]
     pub(crate) fn find(&self, place: Place, key: &[u8]) -> Result<Option<&'a [u8]>> {
-        let tags = self.bytes.get(HEAD..HEAD + self.records).unwrap_or(&[]);
-        for (group, tags) in tags.chunks(GROUP).enumerate() {
-            let mut equal = equal(tags, tag(place));
+        for group in (0..self.records).step_by(GROUP) {
+            let tags = self.bytes.get(HEAD + group..).unwrap_or(&[]);
+            let mut equal = equal(tags, self.records - group, tag(place));
             while equal != 0 {
-                let i = GROUP * group + equal.trailing_zeros() as usize;
+                let i = group + equal.trailing_zeros() as usize;
                 if self.keys.get(self.bytes, i) == key.len() {
                     let (found, value) = self.record(i)?;
                     if found == key {
@@ -256,8 +256,7 @@ impl<'a> Body<'a> {
     /// Where in the body the first record begins that may be the one of a key of this length.
     #[inline]
     pub(crate) fn candidate(&self, place: Place, key: usize) -> Option<usize> {
-        let tags = self.bytes.get(HEAD..HEAD + self.records)?;
-        let equal = equal(tags, tag(place));
+        let equal = equal(self.bytes.get(HEAD..)?, self.records, tag(place));
         let i = equal.trailing_zeros() as usize;
         (equal != 0 && self.keys.get(self.bytes, i) == key).then(|| self.start(i))
     }

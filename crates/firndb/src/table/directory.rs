@@ -140,9 +140,14 @@ impl Directory {
             if self.step(middle) <= step { low = middle } else { high = middle }
         }
         // Counted without a jump that depends on the step: nobody could foretell it.
-        (0..FEW).fold(low, |begun, i| {
-            begun + u64::from((low + i < high) & (self.step(low + i) <= step))
-        })
+        let at = self.steps + 2 * low as usize;
+        let left = high.saturating_sub(low) as usize;
+        let few = self.bytes.get(at..at + 2 * FEW as usize).unwrap_or(&[]);
+        if few.is_empty() {
+            return (low..high).find(|&block| self.step(block) > step).unwrap_or(high);
+        }
+        let begun = |i: usize| (i < left) & (u16_at(few, 2 * i) <= step);
+        low + (0..FEW as usize).map(|i| u64::from(begun(i))).sum::<u64>()
     }
 
     /// `Corrupt` unless every block begins after the one before it.

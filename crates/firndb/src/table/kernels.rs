@@ -1,5 +1,5 @@
-//! The two inner loops of a search in a block: which tags are equal, and how long the records before
-//! one are.
+//! The two inner loops of a search in a block: which tags are equal, and how long the records are
+//! that stand before one.
 //!
 //! Both go over all of a block's bytes whatever they find. A loop that ends where the record is
 //! would be shorter, but nobody can foretell where that is: the processor would guess wrong once a
@@ -11,37 +11,45 @@ use crate::bytes::int::u64_at;
 pub(crate) const GROUP: usize = 128;
 const STEP: usize = 16;
 
-/// Bit `i` says whether `tags[i]` is `tag`, for the first 128 tags.
+/// Bit `i` says whether byte `i` is `tag`, for the first `n` bytes, at most 128. Bytes that are not
+/// there are not equal.
 #[inline(always)]
-pub(crate) fn equal(tags: &[u8], tag: u8) -> u128 {
-    let tags = &tags[..tags.len().min(GROUP)];
+pub(crate) fn equal(bytes: &[u8], n: usize, tag: u8) -> u128 {
+    let n = n.min(GROUP);
+    let steps = n.div_ceil(STEP);
+    let Some(whole) = bytes.get(..steps * STEP) else { return equal_at_the_end(bytes, n, tag) };
     let mut mask = 0;
-    let mut at = 0;
-    while at + STEP <= tags.len() {
-        mask |= u128::from(equal_16(u64_at(tags, at), u64_at(tags, at + 8), tag)) << at;
-        at += STEP;
+    for i in 0..steps {
+        let (low, high) = (u64_at(whole, i * STEP), u64_at(whole, i * STEP + 8));
+        mask |= u128::from(equal_16(low, high, tag)) << (i * STEP);
     }
-    for (i, &other) in tags.iter().enumerate().skip(at) {
-        mask |= u128::from(other == tag) << i;
-    }
-    mask
+    if n == GROUP { mask } else { mask & ((1 << n) - 1) }
 }
 
-/// Sum of the first `n` bytes, which must be fewer than 2^24.
+#[cold]
+fn equal_at_the_end(bytes: &[u8], n: usize, tag: u8) -> u128 {
+    let bit = |mask, (i, &byte): (usize, &u8)| mask | u128::from(byte == tag) << i;
+    bytes.iter().take(n).enumerate().fold(0, bit)
+}
+
+/// Sum of the first `n` bytes of `of`, which are fewer than 2^24; the work is that of `of` bytes.
 #[inline(always)]
-pub(crate) fn sum_of_first(bytes: &[u8], n: usize) -> usize {
+pub(crate) fn sum_of_first(bytes: &[u8], of: usize, n: usize) -> usize {
+    let steps = of.div_ceil(STEP);
+    let Some(whole) = bytes.get(..steps * STEP) else { return sum_at_the_end(bytes, n) };
     let mut sum = 0;
-    let mut at = 0;
-    while at + STEP <= bytes.len() {
-        let keep = n.saturating_sub(at).min(STEP);
+    for i in 0..steps {
+        let keep = n.saturating_sub(i * STEP).min(STEP);
         let (low, high) = (u64_at(&KEEP, STEP - keep), u64_at(&KEEP, STEP + 8 - keep));
-        sum += sum_of_16(u64_at(bytes, at) & low, u64_at(bytes, at + 8) & high);
-        at += STEP;
-    }
-    for (i, &byte) in bytes.iter().enumerate().skip(at) {
-        sum += if i < n { usize::from(byte) } else { 0 };
+        let (a, b) = (u64_at(whole, i * STEP), u64_at(whole, i * STEP + 8));
+        sum += sum_of_16(a & low, b & high);
     }
     sum
+}
+
+#[cold]
+fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
+    bytes.iter().take(n).map(|&byte| usize::from(byte)).sum()
 }
 
 /// Read from `16 - n` on, the first `n` of 16 bytes are ones.
@@ -124,12 +132,14 @@ mod tests {
             let bytes = bytes(n as u64, n);
             for tag in [0, 1, 2, 7, 254] {
                 let plain = |mask, (i, &b): (usize, &u8)| mask | u128::from(b == tag) << i;
-                let plain = bytes.iter().take(GROUP).enumerate().fold(0, plain);
-                assert_eq!(equal(&bytes, tag), plain);
+                let plain = bytes.iter().take(GROUP.min(n)).enumerate().fold(0, plain);
+                assert_eq!(equal(&bytes, n, tag), plain);
+                assert_eq!(equal(&[&bytes[..], &[tag; 99]].concat(), n, tag), plain);
             }
             for first in 0..=n {
                 let plain: usize = bytes[..first].iter().map(|&b| usize::from(b)).sum();
-                assert_eq!(sum_of_first(&bytes, first), plain);
+                assert_eq!(sum_of_first(&bytes, n, first), plain);
+                assert_eq!(sum_of_first(&[&bytes[..], &[7; 99]].concat(), n, first), plain);
             }
         }
     }
