@@ -251,7 +251,7 @@ mod tests {
             }
         };
         let pieces: Vec<(u64, usize)> =
-            (0..500).map(|i| (i * 199, [0, 1, 200, 4096, 4097, 243][i as usize % 6])).collect();
+            (0..500).map(|i| (i * 191, [0, 1, 200, 4096, 4097, 243][i as usize % 6])).collect();
         let expected = |n: usize| &bytes[pieces[n].0 as usize..][..pieces[n].1];
         for depth in [1, 7, 32, 1000] {
             let mut seen = vec![false; pieces.len()];
