@@ -31,6 +31,8 @@ const BITS: u32 = 2;
 /// The hashes are loaded range by range, so that the part of the index being filled stays in the
 /// processor's cache.
 const RANGES: u64 = 1 << 9;
+/// Bytes of bits below which none of that is worth while.
+const SMALL: usize = 4096;
 
 /// What a checkpoint says of a segment.
 pub(super) struct Covered {
@@ -94,10 +96,8 @@ impl Checkpoint {
             cursors.push((segment.slot, puts, covered.at, 0));
         }
         let drop = hint::HASH_BITS - index.width();
-        let mut found = Vec::new();
-        for range in 1..=RANGES {
-            let end = (range << (hint::HASH_BITS - 9)) - 1;
-            found.clear();
+        let mut range = |end: u64| {
+            let mut found = Vec::new();
             for (slot, puts, at, next) in &mut cursors {
                 while *next < puts.len() {
                     let (hash, offset) = hint::split(puts.get(*next));
@@ -105,15 +105,27 @@ impl Checkpoint {
                         break;
                     }
                     if u64_at(&self.bits, *at + *next / 64 * 8) >> (*next % 64) & 1 == 1 {
-                        let place = Place::new(*slot, offset);
-                        found.push((hash >> drop, place));
+                        found.push((hash >> drop, Place::new(*slot, offset)));
                     }
                     *next += 1;
                 }
             }
-            writer.fill(index, &found).map_err(|Full| full())?;
+            found
+        };
+        if self.bits.len() < SMALL {
+            return writer.fill(index, &range(u64::MAX)).map_err(|Full| full());
         }
-        Ok(())
+        // One thread reads the hints, another fills the index.
+        std::thread::scope(|scope| {
+            let (send, receive) = std::sync::mpsc::sync_channel(4);
+            scope.spawn(move || {
+                let ends = (1..=RANGES).map(|n| (n << (hint::HASH_BITS - 9)) - 1);
+                // An error says that nobody waits for more.
+                ends.map(&mut range).try_for_each(|found| send.send(found))
+            });
+            receive.into_iter().try_for_each(|found| writer.fill(index, &found))
+        })
+        .map_err(|Full| full())
     }
 }
 

@@ -5,6 +5,7 @@
 //! that wait get the error, and so does everybody after them, until the store is opened again.
 
 use crate::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A place in the order of writes: number of the segment, and byte in it.
@@ -14,12 +15,16 @@ pub(super) type Position = (u64, u64);
 pub(super) struct Commit {
     state: Mutex<State>,
     changed: Condvar,
+    /// Number of threads in [`Commit::wait`].
+    waiting: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     is_running: bool,
     durable: Position,
+    /// How many the last sync served.
+    group: usize,
     failed: Option<String>,
 }
 
@@ -40,10 +45,14 @@ impl Commit {
                 continue;
             }
             state.is_running = true;
+            let group = state.group;
             drop(state);
+            self.gather(group);
+            let served = self.waiting.load(Ordering::Relaxed);
             let synced = sync();
             state = self.lock();
             state.is_running = false;
+            state.group = served;
             match synced {
                 Ok(position) => state.durable = state.durable.max(position),
                 Err(error) => {
@@ -56,6 +65,17 @@ impl Commit {
                 }
             }
             self.changed.notify_all();
+        }
+    }
+
+    /// Lets others of the last group come first: they were woken together, and are likely to write
+    /// again at once. A writer that is alone waits for nobody.
+    fn gather(&self, group: usize) {
+        for _ in 0..group.saturating_sub(1) * 2 {
+            if self.waiting.load(Ordering::Relaxed) >= group {
+                return;
+            }
+            std::thread::yield_now();
         }
     }
 

@@ -243,11 +243,11 @@ impl IndexWriter {
     /// Adds many entries, given by the kept bits of their hashes, to shards that get their size at
     /// once.
     pub(super) fn fill(&mut self, index: &Index, entries: &[(u64, Place)]) -> Result<(), Full> {
-        let mut sizes = std::collections::BTreeMap::new();
+        let mut sizes = vec![0; index.shards.len()];
         for (kept, _) in entries {
-            *sizes.entry((kept >> HASH_BITS) as usize).or_insert(0) += 1;
+            sizes[(kept >> HASH_BITS) as usize] += 1;
         }
-        for (number, more) in sizes {
+        for (number, more) in sizes.into_iter().enumerate().filter(|(_, more)| *more > 0) {
             let live = (self.counts[number].used - self.counts[number].removed) as usize;
             self.rebuild(index, number, ((live + more) * 5 / 4 + SLACK).div_ceil(PAGE))?;
         }
