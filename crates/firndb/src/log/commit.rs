@@ -7,6 +7,10 @@
 use crate::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a sync waits for those who may share it.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// A place in the order of writes: number of the segment, and byte in it.
 pub(super) type Position = (u64, u64);
@@ -15,8 +19,8 @@ pub(super) type Position = (u64, u64);
 pub(super) struct Commit {
     state: Mutex<State>,
     changed: Condvar,
-    /// Number of threads in [`Commit::wait`].
-    waiting: AtomicUsize,
+    /// Number of calls of [`Commit::wait`] since the last sync began.
+    arrived: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -32,6 +36,7 @@ impl Commit {
     /// Returns when everything before `target` is durable. `sync` makes everything durable that is
     /// there when it is called, and returns up to where.
     pub(super) fn wait(&self, target: Position, sync: impl Fn() -> Result<Position>) -> Result<()> {
+        self.arrived.fetch_add(1, Ordering::Relaxed);
         let mut state = self.lock();
         loop {
             if let Some(message) = &state.failed {
@@ -48,7 +53,7 @@ impl Commit {
             let group = state.group;
             drop(state);
             self.gather(group);
-            let served = self.waiting.load(Ordering::Relaxed);
+            let served = self.arrived.swap(0, Ordering::Relaxed);
             let synced = sync();
             state = self.lock();
             state.is_running = false;
@@ -71,10 +76,8 @@ impl Commit {
     /// Lets others of the last group come first: they were woken together, and are likely to write
     /// again at once. A writer that is alone waits for nobody.
     fn gather(&self, group: usize) {
-        for _ in 0..group.saturating_sub(1) * 2 {
-            if self.waiting.load(Ordering::Relaxed) >= group {
-                return;
-            }
+        let started = Instant::now();
+        while self.arrived.load(Ordering::Relaxed) < group && started.elapsed() < PATIENCE {
             std::thread::yield_now();
         }
     }
