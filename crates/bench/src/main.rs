@@ -28,7 +28,7 @@ enum Command {
         /// `search` or `table`.
         bench: String,
         /// `floor`; for search `firndb-N` or `firndb-N-zstd` for N partitions; for table `firndb`
-        /// with any of `-resident`, `-direct`, `-filter8`, `-zstd`.
+        /// with any of `-resident`, `-direct`, `-filter8`, `-zstd`, `-zstdblocks`.
         name: String,
     },
 }

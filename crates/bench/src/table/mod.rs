@@ -14,8 +14,14 @@ pub mod report;
 pub mod runner;
 
 /// The folders below `peers/` that take part. What follows a dash is the engine's argument.
-pub const PEERS: [&str; 6] = ["cdb", "lmdb", "phf", "redb", "rocksdb", "rocksdb-zstd"];
+pub const PEERS: [&str; 7] = ["cdb", "lmdb", "phf", "phf-zstd", "redb", "rocksdb", "rocksdb-zstd"];
 
 /// FirnDB: the same records under several ways of access and options.
-pub const OURS: [&str; 5] =
-    ["firndb", "firndb-resident", "firndb-filter8", "firndb-zstd", "firndb-direct"];
+pub const OURS: [&str; 6] = [
+    "firndb",
+    "firndb-resident",
+    "firndb-filter8",
+    "firndb-zstd",
+    "firndb-zstdblocks",
+    "firndb-direct",
+];

@@ -10,16 +10,19 @@ pub struct Ours {
     access: Access,
     filter: Filter,
     compression: Compression,
+    block_size: usize,
 }
 
+/// As BSDB's.
+const LEVEL: i32 = 6;
 const FILE: &str = "records.table";
 
 impl Ours {
     /// `firndb`, and what it is to do otherwise than by default.
     pub fn parse(name: &str) -> Option<Ours> {
         let mut words = name.split('-');
-        let mut ours =
-            Ours { access: Access::Map, filter: Filter::None, compression: Compression::None };
+        let BuildOptions { filter, compression, block_size, .. } = BuildOptions::default();
+        let mut ours = Ours { access: Access::Map, filter, compression, block_size };
         if words.next() != Some("firndb") {
             return None;
         }
@@ -28,7 +31,11 @@ impl Ours {
                 "resident" => ours.access = Access::Resident,
                 "direct" => ours.access = Access::Direct,
                 "filter8" => ours.filter = Filter::Bits8,
-                "zstd" => ours.compression = Compression::Records { level: 3 },
+                "zstd" => ours.compression = Compression::Records { level: LEVEL },
+                "zstdblocks" => {
+                    ours.compression = Compression::Blocks { level: LEVEL };
+                    ours.block_size = 16 << 10;
+                }
                 _ => return None,
             }
         }
@@ -40,7 +47,7 @@ impl Engine for Ours {
     type Store = Opened;
 
     fn version(&self) -> String {
-        let Ours { access, filter, compression } = self;
+        let Ours { access, filter, compression, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         format!("FirnDB {version}, access {access:?}, filter {filter:?}, {compression:?}")
             .replace("None", "none")
@@ -50,6 +57,7 @@ impl Engine for Ours {
         let options = BuildOptions {
             filter: self.filter,
             compression: self.compression,
+            block_size: self.block_size,
             ..BuildOptions::default()
         };
         let mut builder = TableBuilder::create(dir.join(FILE), options)?;
