@@ -1,10 +1,12 @@
 //! `firn`: the command line of FirnDB. One file a command under `cmd/`.
 #![allow(rustdoc::broken_intra_doc_links, reason = "comments are the help text: [x] is optional x")]
 
+mod avro;
 mod cmd;
 mod failure;
 mod ingest;
 mod output;
+mod records;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageError};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -31,6 +33,9 @@ enum Command {
     /// Build, query and change collections of documents.
     #[command(subcommand, arg_required_else_help = true)]
     Search(cmd::Search),
+    /// Build tables of keys and values, and get values by key.
+    #[command(subcommand, arg_required_else_help = true)]
+    Table(cmd::table::Table),
     /// Show what is in a file of FirnDB.
     Inspect(cmd::inspect::Args),
     /// Check every byte of a file or of a collection.
@@ -47,6 +52,7 @@ fn main() -> ExitCode {
     let result = match &cli.command {
         Command::Demo(args) => cmd::demo::run(args, cli.json),
         Command::Search(command) => command.run(cli.json),
+        Command::Table(command) => command.run(cli.json),
         Command::Inspect(args) => cmd::inspect::run(args, cli.json),
         Command::Verify(args) => cmd::verify::run(args, cli.json),
         Command::Completions(args) => cmd::completions::run(args),
@@ -87,9 +93,15 @@ fn hint(word: &str) -> Option<String> {
         ));
     }
     let command = Cli::command();
-    let search = command.find_subcommand("search")?;
-    let found = search.find_subcommand(word).is_some();
-    found.then(|| format!("`{word}` is a command of `search`: firn search {word} ..."))
+    let has = |group: &&str| {
+        command.find_subcommand(group).is_some_and(|group| group.find_subcommand(word).is_some())
+    };
+    let groups: Vec<&str> = ["search", "table"].into_iter().filter(has).collect();
+    let lines: Vec<String> =
+        groups.iter().map(|group| format!("firn {group} {word} ...")).collect();
+    let groups = groups.join("` and of `");
+    (!lines.is_empty())
+        .then(|| format!("`{word}` is a command of `{groups}`: {}", lines.join(", ")))
 }
 
 /// Whether `--json` is on a command line that could not be parsed.

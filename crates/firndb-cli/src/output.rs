@@ -155,9 +155,15 @@ pub fn to_text(value: &Value) -> String {
     match value {
         Value::Str(v) => v.clone(),
         Value::Timestamp(v) => timestamp_to_text(*v),
-        Value::Bytes(v) => v.iter().map(|b| format!("{b:02x}")).collect(),
+        Value::Bytes(v) => hex(v),
         value => value.to_string(),
     }
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |v: u8| char::from(b"0123456789abcdef"[usize::from(v)]);
+    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
 }
 
 /// A value as JSON: timestamps as RFC 3339 text, bytes as hexadecimal text, infinities as text.

@@ -1,13 +1,14 @@
 //! Rows of files into documents: the part that `build` and `replace` share.
 
 use crate::failure::{Failure, Result};
-use crate::ingest::source::{Format, expand};
+use crate::ingest::source::{self, Format, expand};
 use crate::ingest::{BadRow, PayloadFrom, Row, Rows, Typer, infer};
 use crate::output::{plural, thousands};
 use clap::ValueEnum;
 use firndb::search::{Document, Payload, Schema, parse_order};
 use firndb::{Error, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -69,7 +70,13 @@ pub struct Chosen {
 pub struct Report {
     pub rows: u64,
     pub skipped: u64,
-    first: Vec<BadRow>,
+}
+
+/// Rows that do not fit: each ends the run, or is left out and told about at the end.
+pub struct BadRows {
+    on_error: OnError,
+    pub skipped: u64,
+    first: Vec<String>,
 }
 
 /// Takes each document with the row it came from.
@@ -85,7 +92,7 @@ pub struct Load<'a> {
 impl<'a> Load<'a> {
     /// Finds the inputs. Nothing is read yet.
     pub fn new(args: &'a LoadArgs) -> Result<Load<'a>> {
-        let inputs = expand(&args.inputs)?;
+        let inputs = expand(&args.inputs, &source::ROWS)?;
         let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
         let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
         let rows = Rows::new(inputs, args.format, bar.clone());
@@ -142,6 +149,7 @@ impl<'a> Load<'a> {
         let mut typer =
             Typer::new(&chosen.schema, &args.null, args.separator, payload, chosen.inferred);
         let mut report = Report::default();
+        let mut bad_rows = BadRows::new(args.on_error);
         while let Some(row) = self.rows.next()? {
             report.rows += 1;
             if report.rows.is_multiple_of(1024) {
@@ -152,17 +160,11 @@ impl<'a> Load<'a> {
                 Err(bad) => Err(bad),
             };
             let Err(bad) = taken else { continue };
-            if args.on_error == OnError::Stop {
-                self.bar.finish_and_clear();
-                return Err(Error::invalid(bad.to_string()).into());
-            }
-            report.skipped += 1;
-            if report.first.len() < SHOWN {
-                report.first.push(bad);
-            }
+            bad_rows.take(bad).inspect_err(|_| self.bar.finish_and_clear())?;
         }
         self.bar.finish_and_clear();
-        report.print();
+        report.skipped = bad_rows.skipped;
+        bad_rows.print(report.rows);
         for (column, rows) in &typer.left_out {
             eprintln!(
                 "note: column `{column}` ({}) is not in the schema and was left out",
@@ -199,13 +201,29 @@ fn take(
     }
 }
 
-impl Report {
-    /// Says on standard error which rows were left out.
-    fn print(&self) {
+impl BadRows {
+    pub fn new(on_error: OnError) -> BadRows {
+        BadRows { on_error, skipped: 0, first: Vec::new() }
+    }
+
+    /// Notes a row that was left out; an error if the run is to stop.
+    pub fn take(&mut self, bad: impl Display) -> firndb::Result<()> {
+        if self.on_error == OnError::Stop {
+            return Err(Error::invalid(bad.to_string()));
+        }
+        self.skipped += 1;
+        if self.first.len() < SHOWN {
+            self.first.push(bad.to_string());
+        }
+        Ok(())
+    }
+
+    /// Says on standard error which of `rows` were left out.
+    pub fn print(&self, rows: u64) {
         if self.skipped == 0 {
             return;
         }
-        eprintln!("skipped {} of {}:", thousands(self.skipped), plural(self.rows, "row"));
+        eprintln!("skipped {} of {}:", thousands(self.skipped), plural(rows, "row"));
         self.first.iter().for_each(|bad| eprintln!("  {bad}"));
         if self.skipped > self.first.len() as u64 {
             eprintln!("  and {} more", thousands(self.skipped - self.first.len() as u64));
@@ -218,8 +236,14 @@ fn schema_from_file(path: &PathBuf) -> Result<Schema> {
     Schema::from_toml(&text).map_err(|error| Failure::in_text(error.in_file(path), &text))
 }
 
+/// Reads a size of memory, at least 1 MiB.
+pub fn parse_size(text: &str) -> std::result::Result<usize, String> {
+    let bytes = parse_bytes(text)?;
+    if bytes < 1 << 20 { Err("at least 1M is needed".to_string()) } else { Ok(bytes) }
+}
+
 /// Reads a size such as `512M`, `4G`, `1GiB` or a number of bytes.
-fn parse_size(text: &str) -> std::result::Result<usize, String> {
+pub fn parse_bytes(text: &str) -> std::result::Result<usize, String> {
     let wrong = || format!("`{text}` is not a size; write for example 512M or 4G");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: usize = text[..digits].parse().map_err(|_| wrong())?;
@@ -231,8 +255,7 @@ fn parse_size(text: &str) -> std::result::Result<usize, String> {
         "t" => 40,
         _ => return Err(wrong()),
     };
-    let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
-    if bytes < 1 << 20 { Err("at least 1M is needed".to_string()) } else { Ok(bytes) }
+    number.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
 /// A bar over `bytes` of input on a terminal, or a spinner if the size is not known; elsewhere

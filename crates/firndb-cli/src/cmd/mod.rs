@@ -17,6 +17,7 @@ pub mod query;
 pub mod remove;
 pub mod replace;
 pub mod stats;
+pub mod table;
 pub mod verify;
 
 use crate::failure::{Failure, Result};

@@ -2,7 +2,7 @@
 
 use super::{fields_as_json, open, query_of, readable};
 use crate::failure::Result;
-use crate::output::{Grid, Out, plural, terminal_width, thousands, time, to_text};
+use crate::output::{Grid, Out, hex, plural, terminal_width, thousands, time, to_text};
 use firndb::Error;
 use firndb::search::{Cursor, Page, Query, Reader};
 use serde_json::{Value as Json, json};
@@ -132,7 +132,7 @@ fn payload_as_json(bytes: &[u8]) -> Json {
     match (serde_json::from_slice(bytes), std::str::from_utf8(bytes)) {
         (Ok(json), _) => json,
         (_, Ok(text)) => Json::from(text),
-        _ => Json::from(bytes.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+        _ => Json::from(hex(bytes)),
     }
 }
 

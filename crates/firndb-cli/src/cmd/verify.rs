@@ -11,7 +11,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 pub struct Args {
     /// A file, or the directory of a collection.
-    path: PathBuf,
+    pub path: PathBuf,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {

@@ -1,6 +1,6 @@
 //! CSV and TSV: a header line, then a row a record (RFC 4180 quoting).
 
-use super::{BadRow, Place, Raw, ReadRows, Row, RowResult};
+use super::{BadRow, Numbered, Place, Raw, ReadRows, Row, RowResult};
 use csv::{ByteRecord, ReaderBuilder};
 use firndb::{Error, Result};
 use std::io::BufRead;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 pub struct CsvRows {
     reader: csv::Reader<Box<dyn BufRead>>,
     file: Rc<str>,
-    columns: Vec<Rc<str>>,
+    columns: Rc<[Rc<str>]>,
     record: ByteRecord,
 }
 
@@ -39,7 +39,7 @@ impl CsvRows {
             }
             columns.push(name.into());
         }
-        Ok(CsvRows { reader, file, columns, record: ByteRecord::new() })
+        Ok(CsvRows { reader, file, columns: columns.into(), record: ByteRecord::new() })
     }
 }
 
@@ -54,8 +54,15 @@ impl CsvRows {
     }
 }
 
-impl ReadRows for CsvRows {
-    fn next_row(&mut self) -> Result<Option<RowResult>> {
+impl CsvRows {
+    /// Names of the columns.
+    pub fn columns(&self) -> &[Rc<str>] {
+        &self.columns
+    }
+
+    /// The next record as bytes with the line it starts on, or the reason why it cannot be used;
+    /// `None` at the end.
+    pub fn next_record(&mut self) -> Result<Option<Numbered<&ByteRecord>>> {
         loop {
             let more = self.reader.read_byte_record(&mut self.record);
             if !more.map_err(|e| read_error(&self.file, e))? {
@@ -65,24 +72,42 @@ impl ReadRows for CsvRows {
                 break;
             }
         }
-        let place = Place { file: self.file.clone(), line: self.line() };
+        let line = self.line();
         if self.record.len() != self.columns.len() {
             let reason = format!(
                 "the row has {} values where the header names {}; check its quotes and separators",
                 self.record.len(),
                 self.columns.len()
             );
-            return Ok(Some(Err(BadRow::whole(place, reason))));
+            return Ok(Some((line, Err(reason))));
         }
-        let mut cells = Vec::with_capacity(self.columns.len());
-        for (column, cell) in self.columns.iter().zip(&self.record) {
+        if self.record.as_slice().ends_with(b"\r") {
+            let last = self.record.len() - 1;
+            let end = self.record[last].len().saturating_sub(1);
+            let cell = self.record[last][..end].to_vec();
+            self.record.truncate(last);
+            self.record.push_field(&cell);
+        }
+        Ok(Some((line, Ok(&self.record))))
+    }
+}
+
+impl ReadRows for CsvRows {
+    fn next_row(&mut self) -> Result<Option<RowResult>> {
+        let (file, columns) = (self.file.clone(), self.columns.clone());
+        let Some((line, record)) = self.next_record()? else { return Ok(None) };
+        let place = Place { file, line };
+        let record = match record {
+            Ok(record) => record,
+            Err(reason) => return Ok(Some(Err(BadRow::whole(place, reason)))),
+        };
+        let mut cells = Vec::with_capacity(columns.len());
+        for (column, cell) in columns.iter().zip(record) {
             let Ok(text) = std::str::from_utf8(cell) else {
                 let column = Some(column.to_string());
                 let reason = "the value is not valid UTF-8; convert the file to UTF-8".to_string();
                 return Ok(Some(Err(BadRow { place, column, reason })));
             };
-            let last = cells.len() + 1 == self.columns.len();
-            let text = if last { text.strip_suffix('\r').unwrap_or(text) } else { text };
             cells.push((column.clone(), Raw::Text(text.to_string())));
         }
         Ok(Some(Ok(Row { place, cells, json: None })))

@@ -103,7 +103,7 @@ impl Guess {
 }
 
 /// Whether a column of type `ty` can hold `raw` without losing anything of it.
-fn holds(ty: Type, raw: &Raw) -> bool {
+pub fn holds(ty: Type, raw: &Raw) -> bool {
     match (ty, raw) {
         (Type::Bool, Raw::Bool(_)) => true,
         (Type::I64, Raw::Int(_)) => true,

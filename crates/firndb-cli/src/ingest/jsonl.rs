@@ -1,7 +1,7 @@
 //! JSON lines: an object a line. Nested objects become fields named `outer.inner`, arrays of
 //! scalars become lists.
 
-use super::{BadRow, Place, Raw, ReadRows, Row, RowResult};
+use super::{BadRow, Numbered, Place, Raw, ReadRows, Row, RowResult};
 use firndb::{Error, Result};
 use serde_json::{Map, Value};
 use std::io::{BufRead, Read};
@@ -46,30 +46,38 @@ impl JsonRows {
     }
 }
 
-impl ReadRows for JsonRows {
-    fn next_row(&mut self) -> Result<Option<RowResult>> {
+impl JsonRows {
+    /// The next object with its line, or the reason why the line is none; `None` at the end.
+    pub fn next_object(&mut self) -> Result<Option<Numbered<Map<String, Value>>>> {
         if !self.next_line()? {
             return Ok(None);
         }
-        let place = Place { file: self.file.clone(), line: self.line };
         let text = self.buffer.trim_ascii();
-        let object = match serde_json::from_slice::<Map<String, Value>>(text) {
-            Ok(object) => object,
-            Err(e) => {
-                let reason = if text.starts_with(b"[") {
-                    "the line is an array; write an object a line (`jq -c .[]` does it)".to_string()
-                } else {
-                    format!("the line is not a JSON object: {} (column {})", reason(&e), e.column())
-                };
-                return Ok(Some(Err(BadRow::whole(place, reason))));
+        let object = serde_json::from_slice::<Map<String, Value>>(text).map_err(|e| {
+            if text.starts_with(b"[") {
+                "the line is an array; write an object a line (`jq -c .[]` does it)".to_string()
+            } else {
+                format!("the line is not a JSON object: {} (column {})", reason(&e), e.column())
             }
+        });
+        Ok(Some((self.line, object)))
+    }
+}
+
+impl ReadRows for JsonRows {
+    fn next_row(&mut self) -> Result<Option<RowResult>> {
+        let Some((line, object)) = self.next_object()? else { return Ok(None) };
+        let place = Place { file: self.file.clone(), line };
+        let object = match object {
+            Ok(object) => object,
+            Err(reason) => return Ok(Some(Err(BadRow::whole(place, reason)))),
         };
         let mut cells = Vec::with_capacity(object.len());
         if let Err((column, reason)) = flatten("", object, &mut cells) {
             return Ok(Some(Err(BadRow { place, column: Some(column), reason })));
         }
         // The text was parsed above, so it is valid UTF-8.
-        let json = String::from_utf8_lossy(text).into_owned();
+        let json = String::from_utf8_lossy(self.buffer.trim_ascii()).into_owned();
         Ok(Some(Ok(Row { place, cells, json: Some(json) })))
     }
 }

@@ -96,6 +96,9 @@ impl fmt::Display for BadRow {
 /// A row or the reason why it cannot be used.
 pub type RowResult = Result<Row, BadRow>;
 
+/// A row of a format with the line it starts on, or the reason why it cannot be used.
+pub type Numbered<T> = (u64, Result<T, String>);
+
 /// A format: rows one by one until the input ends.
 pub trait ReadRows {
     /// The next row; `None` at the end. `Err` means that the input cannot be read any further.

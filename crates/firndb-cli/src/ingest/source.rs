@@ -112,9 +112,22 @@ pub fn format_by_content(head: &[u8]) -> Format {
     }
 }
 
+/// The files of a directory that a command reads.
+pub struct DataFiles {
+    pub is_one: fn(&Path) -> bool,
+    /// Their names, for people.
+    pub names: &'static str,
+}
+
+/// The data files of `firn search`.
+pub const ROWS: DataFiles = DataFiles {
+    is_one: |path| format_by_name(path).is_some(),
+    names: ".csv, .tsv, .tab, .jsonl, .ndjson, .json, .txt, also .gz and .zst of them",
+};
+
 /// Turns the arguments of a command into inputs: `-` is standard input, a directory stands for the
 /// data files below it in the order of their names.
-pub fn expand(arguments: &[PathBuf]) -> Result<Vec<Input>> {
+pub fn expand(arguments: &[PathBuf], files: &DataFiles) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for argument in arguments {
         if argument.as_os_str() == "-" {
@@ -127,13 +140,12 @@ pub fn expand(arguments: &[PathBuf]) -> Result<Vec<Input>> {
             continue;
         }
         let before = inputs.len();
-        walk(argument, &mut inputs)?;
+        walk(argument, files, &mut inputs)?;
         if inputs.len() == before {
-            let names: Vec<&str> = EXTENSIONS.iter().map(|(name, _)| *name).collect();
             return Err(Error::invalid(format!(
-                "directory {} holds no data file (.{}, also .gz and .zst of them)",
+                "directory {} holds no data file ({})",
                 argument.display(),
-                names.join(", .")
+                files.names
             )));
         }
     }
@@ -143,7 +155,7 @@ pub fn expand(arguments: &[PathBuf]) -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
-fn walk(dir: &Path, inputs: &mut Vec<Input>) -> Result<()> {
+fn walk(dir: &Path, files: &DataFiles, inputs: &mut Vec<Input>) -> Result<()> {
     let fail = |e| Error::io("list", dir, e);
     let mut paths = std::fs::read_dir(dir)
         .map_err(fail)?
@@ -152,8 +164,8 @@ fn walk(dir: &Path, inputs: &mut Vec<Input>) -> Result<()> {
     paths.sort();
     for path in paths {
         if path.is_dir() && !path.is_symlink() {
-            walk(&path, inputs)?;
-        } else if path.is_file() && format_by_name(&path).is_some() {
+            walk(&path, files, inputs)?;
+        } else if path.is_file() && (files.is_one)(&path) {
             inputs.push(Input::File(path));
         }
     }

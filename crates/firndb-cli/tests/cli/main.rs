@@ -5,6 +5,7 @@ mod build;
 mod change;
 mod demo;
 mod query;
+mod table;
 mod usage;
 
 use serde_json::Value as Json;

@@ -1,0 +1,359 @@
+//! Reads data in Avro's binary encoding as JSON: what people and programs are shown.
+
+use super::{ANY, MAX_DEPTH, Record, Type, Unit};
+use crate::output::hex;
+use firndb::search::timestamp_to_text;
+use serde_json::{Map, Number, Value as Json};
+use std::collections::HashMap;
+
+/// The reason why bytes are no datum of a type.
+type Result<T> = std::result::Result<T, String>;
+
+/// Data of a schema.
+pub struct Decoder {
+    ty: Type,
+    /// The records, enums and fixed types that can be named.
+    named: HashMap<String, Type>,
+}
+
+impl Decoder {
+    /// Reads the text of a schema.
+    pub fn new(schema: &str) -> Result<Decoder> {
+        let ty = Type::parse(schema)?;
+        let mut named = HashMap::new();
+        collect(&ty, &mut named);
+        Ok(Decoder { ty, named })
+    }
+
+    /// The columns, if the schema is a record.
+    pub fn columns(&self) -> Option<Vec<&str>> {
+        match &self.ty {
+            Type::Record(record) => {
+                Some(record.fields.iter().map(|field| field.column.as_str()).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// A datum as JSON: an object for a record, hexadecimal digits for bytes, text for dates, times
+    /// and decimals. All the bytes must be used.
+    pub fn json(&self, datum: &[u8]) -> Result<Json> {
+        // A list of nulls has no bytes for its items: what may be made of a datum is limited.
+        let budget = datum.len().saturating_add(1 << 16);
+        let mut reader = Reader { rest: datum, named: &self.named, budget };
+        let json = reader.value(&self.ty, 0)?;
+        match reader.rest.len() {
+            0 => Ok(json),
+            more => Err(format!("{more} bytes follow the value")),
+        }
+    }
+}
+
+fn collect(ty: &Type, named: &mut HashMap<String, Type>) {
+    match ty {
+        Type::Fixed { name, .. } | Type::Enum { name, .. } => {
+            named.insert(name.clone(), ty.clone());
+        }
+        Type::Array(inner) | Type::Map(inner) => collect(inner, named),
+        Type::Union(types) => types.iter().for_each(|ty| collect(ty, named)),
+        Type::Record(record) => {
+            named.insert(record.name.clone(), ty.clone());
+            record.fields.iter().for_each(|field| collect(&field.ty, named));
+        }
+        _ => {}
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+    named: &'a HashMap<String, Type>,
+    /// Values that may still be made.
+    budget: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, ty: &Type, depth: usize) -> Result<Json> {
+        if depth > MAX_DEPTH {
+            return Err("it is nested too deeply".to_string());
+        }
+        self.budget = self.budget.checked_sub(1).ok_or("it has too many items")?;
+        Ok(match ty {
+            Type::Null => Json::Null,
+            Type::Boolean => match self.take(1)?[0] {
+                0 => Json::Bool(false),
+                1 => Json::Bool(true),
+                other => return Err(format!("{other} is not a boolean")),
+            },
+            Type::Int => Json::from(self.int()?),
+            Type::Long => Json::from(self.long()?),
+            Type::Float => float(f64::from(f32::from_le_bytes(self.array()?))),
+            Type::Double => float(f64::from_le_bytes(self.array()?)),
+            Type::Bytes => Json::from(hex(self.bytes()?)),
+            Type::String => Json::from(self.text()?),
+            Type::Date => Json::from(date(self.int()?)),
+            Type::TimeMillis => Json::from(time(i64::from(self.int()?) * 1000)),
+            Type::TimeMicros => Json::from(time(self.long()?)),
+            Type::Timestamp { unit, local } => Json::from(timestamp(self.long()?, *unit, *local)),
+            Type::Decimal { scale, .. } => Json::from(decimal(self.bytes()?, *scale)),
+            Type::Fixed { size, .. } => Json::from(hex(self.take(*size)?)),
+            Type::Enum { symbols, .. } => {
+                let number = self.long()?;
+                let symbol = usize::try_from(number).ok().and_then(|i| symbols.get(i));
+                Json::from(symbol.ok_or_else(|| format!("there is no symbol {number}"))?.as_str())
+            }
+            Type::Array(items) => self.list(items, depth)?,
+            Type::Map(values) => self.map(values, depth)?,
+            Type::Union(types) => {
+                let number = self.long()?;
+                let ty = usize::try_from(number).ok().and_then(|i| types.get(i));
+                self.value(ty.ok_or_else(|| format!("a union has no type {number}"))?, depth + 1)?
+            }
+            Type::Record(record) => self.record(record, depth)?,
+            Type::Named(name) => {
+                let ty = self.named.get(name).ok_or_else(|| format!("there is no type {name}"))?;
+                self.value(ty, depth + 1)?
+            }
+        })
+    }
+
+    fn record(&mut self, record: &Record, depth: usize) -> Result<Json> {
+        if let (ANY, [field]) = (record.name.as_str(), &record.fields[..]) {
+            return self.value(&field.ty, depth + 1);
+        }
+        let mut object = Map::new();
+        for field in &record.fields {
+            object.insert(field.column.clone(), self.value(&field.ty, depth + 1)?);
+        }
+        Ok(Json::Object(object))
+    }
+
+    fn list(&mut self, items: &Type, depth: usize) -> Result<Json> {
+        let mut list = Vec::new();
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(Json::Array(list));
+            }
+            for _ in 0..count {
+                list.push(self.value(items, depth + 1)?);
+            }
+        }
+    }
+
+    fn map(&mut self, values: &Type, depth: usize) -> Result<Json> {
+        let mut object = Map::new();
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(Json::Object(object));
+            }
+            for _ in 0..count {
+                let name = self.text()?.to_string();
+                object.insert(name, self.value(values, depth + 1)?);
+            }
+        }
+    }
+
+    /// Items of the next block; a negative number is followed by the block's size in bytes.
+    fn block(&mut self) -> Result<u64> {
+        let count = self.long()?;
+        if count < 0 {
+            self.long()?;
+        }
+        Ok(count.unsigned_abs())
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or("it is cut off")?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| "it is cut off".to_string())
+    }
+
+    fn long(&mut self) -> Result<i64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.take(1)?[0];
+            if shift == 63 && byte > 1 {
+                break;
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+        }
+        Err("a number is too long".to_string())
+    }
+
+    fn int(&mut self) -> Result<i32> {
+        i32::try_from(self.long()?).map_err(|_| "a number is not of 32 bits".to_string())
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8]> {
+        let len = usize::try_from(self.long()?).map_err(|_| "a length is negative")?;
+        self.take(len)
+    }
+
+    fn text(&mut self) -> Result<&'a str> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| "a text is not valid UTF-8".to_string())
+    }
+}
+
+/// A number, or text for what JSON has no number for (`NaN`, `inf`).
+fn float(value: f64) -> Json {
+    Number::from_f64(value).map_or_else(|| Json::from(value.to_string()), Json::Number)
+}
+
+const DAY: i64 = 86_400_000_000;
+
+fn date(days: i32) -> String {
+    let text = timestamp_to_text(i64::from(days).saturating_mul(DAY));
+    match text.split_once('T') {
+        Some((date, _)) => date.to_string(),
+        None => format!("{days} days after 1970-01-01"),
+    }
+}
+
+/// `12:34:56` with as many digits of a second as there are.
+fn time(micros: i64) -> String {
+    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    let text = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match fraction {
+        0 => text,
+        fraction => format!("{text}.{}", format!("{fraction:06}").trim_end_matches('0')),
+    }
+}
+
+/// RFC 3339, without the `Z` if it is a time of an unnamed place.
+fn timestamp(value: i64, unit: Unit, local: bool) -> String {
+    let (micros, nanos) = match unit {
+        Unit::Millis => (value.saturating_mul(1000), 0),
+        Unit::Micros => (value, 0),
+        Unit::Nanos => (value.div_euclid(1000), value.rem_euclid(1000)),
+    };
+    let text = timestamp_to_text(micros);
+    let Some(text) = text.strip_suffix('Z') else { return text };
+    let text = match (nanos, text.split_once('.')) {
+        (0, _) => text.to_string(),
+        (nanos, Some((seconds, fraction))) => format!("{seconds}.{fraction:0<6}{nanos:03}"),
+        (nanos, None) => format!("{text}.000000{nanos:03}"),
+    };
+    let text = if nanos == 0 { &text } else { text.trim_end_matches('0') };
+    if local { text.to_string() } else { format!("{text}Z") }
+}
+
+/// An integer of any width in two's complement, the highest byte first, with a decimal point.
+fn decimal(bytes: &[u8], scale: u32) -> String {
+    let negative = bytes.first().is_some_and(|byte| *byte >= 0x80);
+    // More digits than any writer of tables has, and few enough to convert them one by one.
+    if bytes.len() > 128 || scale > 400 {
+        return format!("0x{} / 10^{scale}", hex(bytes));
+    }
+    let mut digits: Vec<u8> = vec![0];
+    for &byte in bytes {
+        let mut carry = u32::from(if negative { !byte } else { byte });
+        for digit in &mut digits {
+            carry += u32::from(*digit) << 8;
+            (*digit, carry) = ((carry % 10) as u8, carry / 10);
+        }
+        while carry > 0 {
+            digits.push((carry % 10) as u8);
+            carry /= 10;
+        }
+    }
+    if negative {
+        // -x is the complement plus one.
+        let mut i = 0;
+        while digits.get(i) == Some(&9) {
+            digits[i] = 0;
+            i += 1;
+        }
+        match digits.get_mut(i) {
+            Some(digit) => *digit += 1,
+            None => digits.push(1),
+        }
+    }
+    digits.resize(digits.len().max(scale as usize + 1), 0);
+    while digits.len() > scale as usize + 1 && digits.last() == Some(&0) {
+        digits.pop();
+    }
+    let mut text = if negative { "-".to_string() } else { String::new() };
+    for (i, digit) in digits.iter().enumerate().rev() {
+        text.push(char::from(b'0' + digit));
+        if i == scale as usize && scale > 0 {
+            text.push('.');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode;
+    use super::*;
+    use serde_json::json;
+
+    fn json_of(schema: &str, bytes: &[u8]) -> Result<Json> {
+        Decoder::new(schema).unwrap().json(bytes)
+    }
+
+    /// The record of the Avro specification: `{"a": 27, "b": "foo"}` is `36 06 66 6f 6f`.
+    #[test]
+    fn the_record_of_the_specification_is_read() {
+        let schema = r#"{"type": "record", "name": "test", "fields": [
+            {"name": "a", "type": "long"}, {"name": "b", "type": "string"}]}"#;
+        let bytes = [0x36, 0x06, 0x66, 0x6f, 0x6f];
+        assert_eq!(json_of(schema, &bytes), Ok(json!({ "a": 27, "b": "foo" })));
+        assert!(json_of(schema, &bytes[..4]).unwrap_err().contains("cut off"));
+        assert!(
+            json_of(schema, &[0x36, 0x06, 0x66, 0x6f, 0x6f, 0]).unwrap_err().contains("follow")
+        );
+        assert!(json_of(schema, &[0x36, 0x01]).unwrap_err().contains("negative"));
+        // A block that states its size in bytes: [3, 27].
+        let array = r#"{"type": "array", "items": "long"}"#;
+        assert_eq!(json_of(array, &[0x04, 0x06, 0x36, 0]), Ok(json!([3, 27])));
+        assert_eq!(json_of(array, &[0x03, 0x04, 0x06, 0x36, 0]), Ok(json!([3, 27])));
+    }
+
+    #[test]
+    fn any_json_value_comes_back() {
+        let value = json!({ "a": [1, -2.5, null, true, { "b": "c" }], "": {}, "d": i64::MIN });
+        let mut bytes = Vec::new();
+        encode::any(&value, &mut bytes).unwrap();
+        assert_eq!(json_of(&Type::any().to_json().to_string(), &bytes), Ok(value));
+    }
+
+    #[test]
+    fn hostile_bytes_end_in_an_error() {
+        let nulls = r#"{"type": "array", "items": "null"}"#;
+        let mut bytes = Vec::new();
+        encode::long(i64::MAX, &mut bytes);
+        assert!(json_of(nulls, &bytes).unwrap_err().contains("too many"));
+        assert!(json_of("\"bytes\"", &bytes).unwrap_err().contains("cut off"));
+        assert!(json_of("\"long\"", &[0xff; 12]).unwrap_err().contains("too long"));
+        let any = Type::any().to_json().to_string();
+        assert!(json_of(&any, &[10, 2].repeat(1000)).unwrap_err().contains("deeply"));
+        let endless = r#"{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}"#;
+        assert!(json_of(endless, &[]).unwrap_err().contains("deeply"));
+    }
+
+    #[test]
+    fn dates_times_and_decimals_are_text() {
+        assert_eq!((date(0), date(-1)), ("1970-01-01".into(), "1969-12-31".into()));
+        assert_eq!(time(45_296_000_000), "12:34:56");
+        assert_eq!(time(1_500), "00:00:00.0015");
+        assert_eq!(timestamp(0, Unit::Millis, false), "1970-01-01T00:00:00Z");
+        assert_eq!(timestamp(1_500, Unit::Millis, true), "1970-01-01T00:00:01.5");
+        assert_eq!(timestamp(-1, Unit::Nanos, false), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(timestamp(1_000_000_010, Unit::Nanos, false), "1970-01-01T00:00:01.00000001Z");
+        let decimal = |value: i128, scale| decimal(&value.to_be_bytes(), scale);
+        assert_eq!((decimal(12345, 2), decimal(-5, 3)), ("123.45".into(), "-0.005".into()));
+        assert_eq!((decimal(0, 2), decimal(-100, 0)), ("0.00".into(), "-100".into()));
+        for value in [i128::MAX, i128::MIN, -1, -255, -256, 10_i128.pow(30)] {
+            assert_eq!(decimal(value, 0), value.to_string());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Writes data in Avro's binary encoding.
+
+use serde_json::Value as Json;
+
+/// A number of the types int and long: zigzag, then seven bits a byte, the lowest first.
+pub fn long(value: i64, out: &mut Vec<u8>) {
+    let mut rest = (value << 1 ^ value >> 63) as u64;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+pub fn float(value: f32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+pub fn double(value: f64, out: &mut Vec<u8>) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Bytes, or the UTF-8 of a string.
+pub fn bytes(value: &[u8], out: &mut Vec<u8>) {
+    long(value.len() as i64, out);
+    out.extend_from_slice(value);
+}
+
+/// The bytes of an integer of two's complement, the highest first, without needless ones: what
+/// stands in a decimal.
+pub fn decimal(big_endian: &[u8], out: &mut Vec<u8>) {
+    let mut rest = big_endian;
+    while let [first, second, ..] = rest
+        && (*first == 0 && *second < 0x80 || *first == 0xff && *second >= 0x80)
+    {
+        rest = &rest[1..];
+    }
+    bytes(rest, out);
+}
+
+/// The number of items of an array or a map that follow; the end is a block of none.
+pub fn block(items: usize, out: &mut Vec<u8>) {
+    if items > 0 {
+        long(items as i64, out);
+    }
+}
+
+/// The end of an array or a map.
+pub fn end(out: &mut Vec<u8>) {
+    out.push(0);
+}
+
+/// Any JSON value, in the order of the types of [`super::Type::any`]. Fails for an integer that a
+/// long does not hold.
+pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
+    match value {
+        Json::Null => long(0, out),
+        Json::Bool(v) => {
+            long(1, out);
+            out.push(u8::from(*v));
+        }
+        Json::Number(v) => match (v.as_i64(), v.as_f64()) {
+            (Some(v), _) => {
+                long(2, out);
+                long(v, out);
+            }
+            (None, Some(float)) if v.is_f64() => {
+                long(3, out);
+                double(float, out);
+            }
+            _ => return Err(format!("{v} does not fit a signed integer of 64 bits")),
+        },
+        Json::String(v) => {
+            long(4, out);
+            bytes(v.as_bytes(), out);
+        }
+        Json::Array(items) => {
+            long(5, out);
+            block(items.len(), out);
+            items.iter().try_for_each(|item| any(item, out))?;
+            end(out);
+        }
+        Json::Object(fields) => {
+            long(6, out);
+            block(fields.len(), out);
+            for (name, value) in fields {
+                bytes(name.as_bytes(), out);
+                any(value, out)?;
+            }
+            end(out);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(write: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(&mut out);
+        out
+    }
+
+    /// The examples of the Avro specification, and numbers at the edges.
+    #[test]
+    fn bytes_are_those_of_the_specification() {
+        let long = |v: i64| of(|out| long(v, out));
+        for (value, bytes) in [
+            (0, &[0][..]),
+            (-1, &[1]),
+            (1, &[2]),
+            (-2, &[3]),
+            (2, &[4]),
+            (-64, &[0x7f]),
+            (64, &[0x80, 1]),
+            (i64::MAX, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+            (i64::MIN, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+        ] {
+            assert_eq!(long(value), bytes, "{value}");
+        }
+        assert_eq!(of(|out| bytes(b"foo", out)), [6, b'f', b'o', b'o']);
+        assert_eq!(of(|out| double(1.0, out)), [0, 0, 0, 0, 0, 0, 0xf0, 0x3f]);
+        assert_eq!(of(|out| float(-2.0, out)), [0, 0, 0, 0xc0]);
+        assert_eq!(of(|out| decimal(&[0, 0, 0x80], out)), [4, 0, 0x80]);
+        assert_eq!(of(|out| decimal(&[0xff, 0xff, 0x7f], out)), [4, 0xff, 0x7f]);
+        assert_eq!(of(|out| decimal(&[0, 0], out)), [2, 0]);
+        let list: Json = serde_json::from_str(r#"[1, null]"#).unwrap();
+        assert_eq!(of(|out| any(&list, out).unwrap()), [10, 4, 4, 2, 0, 0]);
+        assert!(any(&Json::from(u64::MAX), &mut Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,348 @@
+//! `firn table build`: a table from files. It gets its name when it is whole, or not at all.
+
+use super::{check, unescape};
+use crate::cmd::load::{BadRows, OnError, parse_bytes, parse_size, progress_bar};
+use crate::failure::Result;
+use crate::ingest::source::{Input, expand};
+use crate::output::{Out, plural, size, thousands, time};
+use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
+use clap::ValueEnum;
+use encoding_rs::Encoding;
+use firndb::table::{
+    BuildOptions, BuildReport, Compression, Duplicates, Filter, Progress, TableBuilder,
+};
+use firndb::{Error, ErrorKind};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Build a table: firn table build -i users.csv.gz --key id -o users.firn
+#[derive(clap::Args)]
+pub struct Args {
+    /// Files, directories of files, or `-` for standard input; gzip and zstd are decompressed.
+    #[arg(short, long, required = true, num_args = 1.., value_name = "INPUT")]
+    input: Vec<PathBuf>,
+    /// The table to write.
+    #[arg(short, long, value_name = "TABLE")]
+    output: PathBuf,
+    /// Form of the records; auto goes by the file's name, then by its first bytes.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// The column that is the key; needed for everything but text.
+    #[arg(short, long, value_name = "COLUMN")]
+    key: Option<String>,
+    /// The columns that are the value (default: all others). One is a value as it is, several are a
+    /// record. In CSV and JSON lines a type can be named: boolean, long, double, string, json.
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN[:TYPE]", value_parser = Asked::parse)]
+    value: Vec<Asked>,
+    /// Make a record of a single column too.
+    #[arg(long)]
+    record: bool,
+    /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
+    #[arg(short, long, default_value = " ", value_name = "TEXT", value_parser = separator)]
+    separator: std::vec::Vec<u8>,
+    /// Encoding of text, by its name on the web (latin1, utf-16le, gbk, ...): it is converted to
+    /// UTF-8. Without it bytes are taken as they are.
+    #[arg(short, long, value_name = "NAME", value_parser = encoding)]
+    encoding: Option<&'static Encoding>,
+    /// What to do about a row that cannot be used.
+    #[arg(long, value_enum, default_value_t)]
+    on_error: OnError,
+    /// What to do about a key that comes twice.
+    #[arg(long, value_enum, default_value_t)]
+    duplicates: Twice,
+    /// How values are stored: as they are, compressed one by one, or a block at a time.
+    #[arg(long, value_enum, default_value_t)]
+    compression: Packed,
+    /// zstd level, 1 to 19.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
+    level: i32,
+    /// Bits a key of a filter that answers for absent keys without touching a block.
+    #[arg(long, value_enum, default_value_t)]
+    filter: Bits,
+    /// Bytes of a block: a multiple of 4K.
+    #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_bytes)]
+    block_size: usize,
+    /// Memory for records on their way, at least 16M; more records go through a temporary file.
+    #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
+    memory: usize,
+    /// Directory of that temporary file, instead of the table's.
+    #[arg(long, value_name = "DIR")]
+    temp: Option<PathBuf>,
+    /// Threads that sort and compress [default: one a core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// Text to keep in the table; @FILE keeps what a file holds.
+    #[arg(long, value_name = "TEXT")]
+    metadata: Option<String>,
+    /// Replace a table of this name.
+    #[arg(long)]
+    force: bool,
+    /// Then read the inputs again, look up every record and compare.
+    #[arg(long)]
+    verify_input: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Twice {
+    /// Stop, and name the key and both places.
+    #[default]
+    Error,
+    /// Keep the first record.
+    First,
+    /// Keep the last record.
+    Last,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Packed {
+    #[default]
+    None,
+    Record,
+    Block,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Bits {
+    #[default]
+    None,
+    #[value(name = "8")]
+    Eight,
+    #[value(name = "16")]
+    Sixteen,
+}
+
+fn separator(text: &str) -> std::result::Result<Vec<u8>, String> {
+    match unescape(text)? {
+        bytes if bytes.is_empty() => Err("a separator has at least one byte".to_string()),
+        bytes => Ok(bytes),
+    }
+}
+
+fn encoding(name: &str) -> std::result::Result<&'static Encoding, String> {
+    let wrong = || format!("`{name}` is not the name of an encoding; try utf-8 or latin1");
+    Encoding::for_label(name.as_bytes()).ok_or_else(wrong)
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let inputs = expand(&args.input, &format::DATA_FILES)?;
+    args.check(&inputs)?;
+    let work = Work {
+        names: inputs.iter().map(Input::name).collect(),
+        wanted: Arc::new(args.wanted()),
+        stop: interrupts()?,
+        inputs,
+    };
+    let (report, read, skipped) = build(args, &work)?;
+    if args.verify_input {
+        check::run(&args.output, &work, &report)?;
+    }
+    let bytes = args.output.metadata().map_or(0, |meta| meta.len());
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "records": report.records,
+            "duplicates": report.duplicates,
+            "rows": read,
+            "skipped": skipped,
+            "raw_bytes": report.bytes,
+            "bytes": bytes,
+            "spilled": report.spilled,
+            "verified": args.verify_input,
+            "seconds": start.elapsed().as_secs_f64(),
+        }))?;
+    } else {
+        let twice = match report.duplicates {
+            0 => String::new(),
+            count => format!(" ({} left out)", plural(count, "duplicate")),
+        };
+        out.line(format!(
+            "{}: {}{twice}, {}, built{} in {}",
+            args.output.display(),
+            plural(report.records, "record"),
+            size(bytes),
+            if args.verify_input { " and compared" } else { "" },
+            time(start.elapsed())
+        ))?;
+    }
+    Ok(out.finish()?)
+}
+
+/// What the steps of a build share.
+pub struct Work {
+    pub inputs: Vec<Input>,
+    /// Their names, for messages.
+    pub names: Vec<String>,
+    pub wanted: Arc<Wanted>,
+    /// Somebody wants the command to end.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Work {
+    /// Reads the inputs from their beginning. The bar counts their bytes.
+    pub fn feed(&self) -> firndb::Result<(Feed, ProgressBar)> {
+        let sizes: Option<Vec<u64>> = self.inputs.iter().map(|input| input.size()).collect();
+        let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
+        Ok((Feed::start(&self.inputs, &self.wanted, &bar, &self.stop)?, bar))
+    }
+}
+
+/// A flag that Ctrl-C sets, so that a build can remove its temporary files. The second Ctrl-C ends
+/// the program at once.
+fn interrupts() -> firndb::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .map_err(|e| Error::new(ErrorKind::Io, format!("cannot handle signals: {e}")))?;
+    }
+    Ok(stop)
+}
+
+/// Rows that pass between two looks at the bar's message.
+const MESSAGE_ROWS: u64 = 1 << 14;
+
+/// Reads everything and writes the table. Returns what was built, and the rows read and left out.
+fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
+    let (mut feed, bar) = work.feed()?;
+    let mut builder = TableBuilder::create(&args.output, args.options(&feed.schema)?)?;
+    let names = work.names.clone();
+    builder.name_origins(move |origin| name_of(origin, &names));
+    let (mut rows, mut bad_rows) = (0, BadRows::new(args.on_error));
+    let mut add_all = || -> firndb::Result<()> {
+        while let Some(batch) = feed.next()? {
+            let before: u64 = rows;
+            for bad in &batch.bad {
+                rows += 1;
+                bad_rows.take(bad)?;
+            }
+            for (origin, key, value) in batch.iter() {
+                rows += 1;
+                match builder.add_from(origin, key, value) {
+                    Err(e) if e.kind() == ErrorKind::InvalidArgument => bad_rows.take(e)?,
+                    added => added?,
+                }
+            }
+            if before / MESSAGE_ROWS != rows / MESSAGE_ROWS {
+                bar.set_message(format!("{} records", thousands(rows)));
+            }
+        }
+        Ok(())
+    };
+    let added = add_all();
+    bar.finish_and_clear();
+    added?;
+    bad_rows.print(rows);
+    let bar = record_bar("writing");
+    let report = builder.finish_with(|Progress { done, total }| {
+        bar.set_length(total);
+        bar.set_position(done);
+        match work.stop.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    bar.finish_and_clear();
+    Ok((report?, rows, bad_rows.skipped))
+}
+
+/// A bar over records, with their rate and the time left.
+fn record_bar(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(0).with_prefix(what);
+    let template = "{prefix} {bar:30} {human_pos}/{human_len} records {per_sec} {eta}";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+impl Args {
+    /// Finds what would fail after everything was read.
+    fn check(&self, inputs: &[Input]) -> firndb::Result<()> {
+        let (table, exists) = (&self.output, self.output.exists());
+        if self.output.is_dir() {
+            let message = "this is a directory; name a file for the table";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(table));
+        }
+        if exists && !self.force {
+            let message = "the file exists; use --force to replace it";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(table));
+        }
+        let parent = table.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
+        for dir in std::iter::once(parent).chain(self.temp.as_deref()) {
+            let meta = dir.metadata().map_err(|e| Error::io("use the directory", dir, e))?;
+            if !meta.is_dir() {
+                return Err(Error::invalid("this is not a directory").in_file(dir));
+            }
+        }
+        if self.verify_input && inputs.contains(&Input::Stdin) {
+            let message =
+                "--verify-input reads the input again, and standard input is gone by then";
+            return Err(Error::invalid(message));
+        }
+        let itself = |input: &Input| match input {
+            Input::File(path) => exists && path.canonicalize().ok() == table.canonicalize().ok(),
+            Input::Stdin => false,
+        };
+        if inputs.iter().any(itself) {
+            return Err(Error::invalid("the table would replace its own input").in_file(table));
+        }
+        Ok(())
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            format: self.format,
+            separator: self.separator.clone(),
+            encoding: self.encoding,
+            key: self.key.clone(),
+            values: self.value.clone(),
+            record: self.record,
+        }
+    }
+
+    fn options(&self, schema: &str) -> firndb::Result<BuildOptions> {
+        let level = self.level;
+        let metadata = match self.metadata.as_deref() {
+            None => Vec::new(),
+            Some(text) => match text.strip_prefix('@').map(Path::new) {
+                Some(path) => std::fs::read(path).map_err(|e| Error::io("read", path, e))?,
+                None => text.as_bytes().to_vec(),
+            },
+        };
+        let mut options = BuildOptions {
+            block_size: self.block_size,
+            compression: match self.compression {
+                Packed::None => Compression::None,
+                Packed::Record => Compression::Records { level },
+                Packed::Block => Compression::Blocks { level },
+            },
+            filter: match self.filter {
+                Bits::None => Filter::None,
+                Bits::Eight => Filter::Bits8,
+                Bits::Sixteen => Filter::Bits16,
+            },
+            duplicates: match self.duplicates {
+                Twice::Error => Duplicates::Error,
+                Twice::First => Duplicates::First,
+                Twice::Last => Duplicates::Last,
+            },
+            memory: self.memory,
+            temporary: self.temp.clone(),
+            metadata,
+            value_schema: schema.to_string(),
+            ..BuildOptions::default()
+        };
+        if let Some(threads) = self.threads {
+            options.threads = usize::from(threads);
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,63 @@
+//! `--verify-input`: the inputs are read again, and each record is looked up in the table.
+
+use super::build::Work;
+use super::shown_key;
+use crate::failure::Result;
+use crate::output::{plural, thousands};
+use crate::records::name_of;
+use firndb::table::{Access, BuildReport, MAX_KEY, MAX_VALUE, Table};
+use firndb::{Error, ErrorKind};
+use std::path::Path;
+
+/// Compares every record of the inputs with the table that was built from them.
+///
+/// Of several records with one key the table has one: the others, which the build counted, may have
+/// other values.
+pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
+    let table = Table::open(path, Access::Map)?;
+    let (mut feed, bar) = work.feed()?;
+    let (mut records, mut replaced) = (0, 0);
+    let mut compare = || -> firndb::Result<()> {
+        while let Some(batch) = feed.next()? {
+            let fits = |(_, key, value): &(u64, &[u8], &[u8])| {
+                key.len() <= MAX_KEY && value.len() <= MAX_VALUE
+            };
+            let wanted: Vec<_> = batch.iter().filter(fits).collect();
+            let keys: Vec<&[u8]> = wanted.iter().map(|(_, key, _)| *key).collect();
+            for ((origin, key, value), found) in wanted.iter().zip(table.get_many(&keys)?) {
+                records += 1;
+                let place = || format!("{}: {}", name_of(*origin, &work.names), shown_key(key));
+                match found {
+                    Some(found) if *found == **value => {}
+                    Some(_) if replaced < report.duplicates => replaced += 1,
+                    Some(_) => return Err(wrong(path, &place(), "has another value")),
+                    None => return Err(wrong(path, &place(), "is not there")),
+                }
+            }
+            bar.set_message(format!("{} compared", thousands(records)));
+        }
+        Ok(())
+    };
+    let compared = compare();
+    bar.finish_and_clear();
+    compared.map_err(|e| match e.kind() {
+        ErrorKind::Cancelled => {
+            Error::new(ErrorKind::Cancelled, "interrupted: the table is built, but not compared")
+        }
+        _ => e,
+    })?;
+    if records != report.records + report.duplicates {
+        let message = format!(
+            "the inputs have {} now, and had {} when the table was built",
+            plural(records, "record"),
+            thousands(report.records + report.duplicates)
+        );
+        return Err(Error::new(ErrorKind::Failed, message).in_file(path).into());
+    }
+    Ok(())
+}
+
+fn wrong(path: &Path, place: &str, what: &str) -> Error {
+    let message = format!("{place} {what} in the table; build it again unless the input changed");
+    Error::new(ErrorKind::Corrupt, message).in_file(path)
+}

@@ -1,0 +1,220 @@
+//! Commands on tables. This file holds what several of them share: opening, keys, showing values.
+
+mod bench;
+mod build;
+mod check;
+mod get;
+mod mget;
+mod scan;
+mod stats;
+mod verify;
+
+use crate::avro::decode::Decoder;
+use crate::failure::Result;
+use crate::output::hex;
+use clap::{Subcommand, ValueEnum};
+use firndb::Error;
+use firndb::table::{self, Access};
+use serde_json::{Map, Value as Json};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// Commands on tables.
+#[derive(Subcommand)]
+pub enum Table {
+    /// Build a table from text, CSV, JSON lines, Parquet or Arrow.
+    Build(build::Args),
+    /// Get the value of a key.
+    Get(get::Args),
+    /// Get the values of many keys.
+    Mget(mget::Args),
+    /// Write all records, or the first of them.
+    Scan(scan::Args),
+    /// Show size, options and lengths of a table.
+    Stats(stats::Args),
+    /// Check every byte of a table.
+    Verify(verify::Args),
+    /// Time gets of random keys that are there, and of keys that are not.
+    Bench(bench::Args),
+}
+
+impl Table {
+    pub fn run(&self, json: bool) -> Result<()> {
+        match self {
+            Table::Build(args) => build::run(args, json),
+            Table::Get(args) => get::run(args, json),
+            Table::Mget(args) => mget::run(args, json),
+            Table::Scan(args) => scan::run(args, json),
+            Table::Stats(args) => stats::run(args, json),
+            Table::Verify(args) => verify::run(args, json),
+            Table::Bench(args) => bench::run(args, json),
+        }
+    }
+}
+
+/// The table that a command reads.
+#[derive(clap::Args)]
+pub struct Source {
+    /// The table.
+    #[arg(value_name = "TABLE")]
+    path: PathBuf,
+    /// How its blocks are read: from a map, by reads, by reads past the page cache, or all at once.
+    #[arg(long, value_enum, default_value_t)]
+    access: How,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum How {
+    #[default]
+    Map,
+    Buffered,
+    Direct,
+    Resident,
+}
+
+impl Source {
+    fn open(&self) -> firndb::Result<table::Table> {
+        let access = match self.access {
+            How::Map => Access::Map,
+            How::Buffered => Access::Buffered,
+            How::Direct => Access::Direct,
+            How::Resident => Access::Resident,
+        };
+        open(&self.path, access)
+    }
+}
+
+fn open(path: &Path, access: Access) -> firndb::Result<table::Table> {
+    if path.is_dir() {
+        let message = "this is a directory; name a table, which is a file";
+        return Err(Error::invalid(message).in_file(path));
+    }
+    table::Table::open(path, access)
+}
+
+/// The bytes that hexadecimal digits stand for.
+fn from_hex(text: &str) -> firndb::Result<Vec<u8>> {
+    let digits = text.trim().as_bytes();
+    let digit = |c: u8| (c as char).to_digit(16).map(|v| v as u8);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    bytes.ok_or_else(|| {
+        let shown: String = text.trim().chars().take(60).collect();
+        Error::invalid(format!("`{shown}` is not a key in hexadecimal digits, two a byte"))
+    })
+}
+
+/// A key for a message.
+fn shown_key(key: &[u8]) -> String {
+    let cut = &key[..key.len().min(80)];
+    let dots = if cut.len() < key.len() { "..." } else { "" };
+    match std::str::from_utf8(cut) {
+        Ok(text) if !text.contains(char::is_control) => format!("`{text}{dots}`"),
+        _ => format!("0x{}{dots}", hex(cut)),
+    }
+}
+
+/// How the values of a table are shown.
+struct Shown {
+    decoder: Option<Decoder>,
+}
+
+impl Shown {
+    /// By the table's schema. Values under a schema that is none of Avro's are bytes.
+    fn of(table: &table::Table) -> firndb::Result<Shown> {
+        Ok(Shown { decoder: Decoder::new(table.value_schema()?).ok() })
+    }
+
+    /// A value that is a record, as JSON; `None` if values are bytes.
+    fn record(&self, key: &[u8], value: &[u8]) -> firndb::Result<Option<Json>> {
+        let decoded = self.decoder.as_ref().map(|decoder| decoder.json(value)).transpose();
+        decoded.map_err(|reason| {
+            let key = shown_key(key);
+            Error::corrupt(format!("the value of {key} does not follow the schema: {reason}"))
+        })
+    }
+
+    /// A value as text: its bytes, or a record as JSON.
+    fn text<'a>(&self, key: &[u8], value: &'a [u8]) -> firndb::Result<Cow<'a, [u8]>> {
+        Ok(match self.record(key, value)? {
+            Some(json) => Cow::Owned(json.to_string().into_bytes()),
+            None => Cow::Borrowed(value),
+        })
+    }
+
+    /// Adds `value`, or `value_hex` for bytes that are not text.
+    fn json(&self, key: &[u8], value: &[u8], object: &mut Map<String, Json>) -> firndb::Result<()> {
+        match self.record(key, value)? {
+            Some(json) => {
+                object.insert("value".to_string(), json);
+            }
+            None => put_bytes(object, "value", value),
+        }
+        Ok(())
+    }
+}
+
+/// Bytes in a JSON object: as text under `name`, or in hexadecimal digits under `name_hex`.
+fn put_bytes(object: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object.insert(name.to_string(), Json::from(text)),
+        Err(_) => object.insert(format!("{name}_hex"), Json::from(hex(bytes))),
+    };
+}
+
+/// The JSON object of a key that was asked for: with `found` and, if it is there, its value.
+fn answer(shown: &Shown, key: &[u8], value: Option<&[u8]>) -> firndb::Result<Json> {
+    let mut object = Map::new();
+    put_bytes(&mut object, "key", key);
+    object.insert("found".to_string(), Json::from(value.is_some()));
+    if let Some(value) = value {
+        shown.json(key, value, &mut object)?;
+    }
+    Ok(Json::Object(object))
+}
+
+/// The bytes of an argument in which `\t`, `\n`, `\0`, `\\` and `\xHH` stand for others.
+fn unescape(text: &str) -> std::result::Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        bytes.push(match rest.next() {
+            Some(b't') => b'\t',
+            Some(b'n') => b'\n',
+            Some(b'0') => 0,
+            Some(b'\\') => b'\\',
+            Some(b'x') => {
+                let pair: Vec<u8> = rest.by_ref().take(2).collect();
+                match from_hex(&String::from_utf8_lossy(&pair)).as_deref() {
+                    Ok([byte]) => *byte,
+                    _ => return Err("write two hexadecimal digits after \\x".to_string()),
+                }
+            }
+            _ => return Err("after \\ comes t, n, 0, \\ or x and two digits".to_string()),
+        });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_stand_for_bytes() {
+        assert_eq!(unescape("a\\t\\x1f\\\\"), Ok(b"a\t\x1f\\".to_vec()));
+        assert!(unescape("\\q").is_err() && unescape("\\x1").is_err() && unescape("\\").is_err());
+        assert_eq!(from_hex("00fF\n").unwrap(), [0, 255]);
+        assert!(from_hex("0").is_err() && from_hex("0g").is_err());
+        assert_eq!(shown_key(b"abc"), "`abc`");
+        assert_eq!(shown_key(b"a\xff"), "0x61ff");
+        assert!(shown_key(&[b'x'; 100]).ends_with("x...`"));
+    }
+}

@@ -1,0 +1,181 @@
+//! All records of all inputs, read and parsed in a thread of its own.
+
+use super::columnar::ColumnarRecords;
+use super::delimited::DelimitedRecords;
+use super::lines::LineRecords;
+use super::shape::{Asked, Shape};
+use super::text::TextRecords;
+use super::{Batch, Format, Records};
+use crate::ingest::source::Input;
+use encoding_rs::Encoding;
+use firndb::{Error, ErrorKind, Result};
+use indicatif::ProgressBar;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+/// What is wanted of the inputs.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    pub format: Format,
+    /// Stands between key and value in text.
+    pub separator: Vec<u8>,
+    /// Encoding of text, CSV and TSV; `None` takes bytes as they are.
+    pub encoding: Option<&'static Encoding>,
+    /// The column that is the key.
+    pub key: Option<String>,
+    /// The columns that are the value; all others if there are none.
+    pub values: Vec<Asked>,
+    /// Make a record of a single column too.
+    pub record: bool,
+}
+
+/// Batches that may wait to be taken.
+const WAITING: usize = 4;
+
+enum Message {
+    /// The Avro schema of the values, empty if they are bytes. Comes first.
+    Schema(String),
+    Batch(Batch),
+    Failed(Error),
+}
+
+/// The records of several inputs. Dropping it ends the thread at its next batch.
+pub struct Feed {
+    receiver: Receiver<Message>,
+    stop: Arc<AtomicBool>,
+    /// The schema of the values; empty if they are bytes.
+    pub schema: String,
+}
+
+impl Feed {
+    /// Begins to read. Returns when the schema of the values is known. Once `stop` is set, every
+    /// call is `Cancelled`.
+    pub fn start(
+        inputs: &[Input],
+        wanted: &Arc<Wanted>,
+        progress: &ProgressBar,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Feed> {
+        let (sender, receiver) = sync_channel(WAITING);
+        let mut reading = Reading {
+            inputs: inputs.to_vec(),
+            wanted: wanted.clone(),
+            progress: progress.clone(),
+            sender,
+            shape: None,
+            input: 0,
+        };
+        std::thread::spawn(move || {
+            // Parsers of other crates may give up on damaged files in their own way.
+            let result = catch_unwind(AssertUnwindSafe(|| reading.run()));
+            if let Err(e) = result.unwrap_or_else(|_| Err(reading.gave_up())) {
+                // If nobody listens, the command has failed already.
+                let _ = reading.sender.send(Message::Failed(e));
+            }
+        });
+        let mut feed = Feed { receiver, stop: stop.clone(), schema: String::new() };
+        match feed.receive()? {
+            Some(Message::Schema(schema)) => feed.schema = schema,
+            _ => return Err(stopped()),
+        }
+        Ok(feed)
+    }
+
+    /// The next batch; `None` after the last.
+    pub fn next(&mut self) -> Result<Option<Batch>> {
+        match self.receive()? {
+            Some(Message::Batch(batch)) => Ok(Some(batch)),
+            Some(_) => Err(stopped()),
+            None => Ok(None),
+        }
+    }
+
+    fn receive(&mut self) -> Result<Option<Message>> {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Cancelled, "interrupted: nothing was written"));
+            }
+            // The thread may wait for a slow input, and a user must not wait with it.
+            match self.receiver.recv_timeout(Duration::from_millis(100)) {
+                Ok(Message::Failed(e)) => return Err(e),
+                Ok(message) => return Ok(Some(message)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
+    }
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorKind::Failed, "the reading thread stopped")
+}
+
+/// The reading thread.
+struct Reading {
+    inputs: Vec<Input>,
+    wanted: Arc<Wanted>,
+    progress: ProgressBar,
+    sender: SyncSender<Message>,
+    shape: Option<Shape>,
+    /// Number of the input at hand.
+    input: usize,
+}
+
+impl Reading {
+    fn run(&mut self) -> Result<()> {
+        for (number, input) in self.inputs.clone().iter().enumerate() {
+            self.input = number;
+            let mut records = self.open(number, input)?;
+            if self.shape.is_none()
+                && let Some(shape) = records.shape(&self.wanted)?
+            {
+                self.send(Message::Schema(shape.schema()));
+                self.shape = Some(shape);
+            }
+            // Without a shape there are no records.
+            let Some(shape) = &self.shape else { continue };
+            records.follow(shape, &self.wanted)?;
+            let mut more = true;
+            while more {
+                let mut batch = Batch::default();
+                more = records.fill(&mut batch)?;
+                if !self.send(Message::Batch(batch)) {
+                    return Ok(());
+                }
+            }
+        }
+        if self.shape.is_none() {
+            self.send(Message::Schema(String::new()));
+        }
+        Ok(())
+    }
+
+    fn gave_up(&self) -> Error {
+        let name = self.inputs.get(self.input).map(Input::name).unwrap_or_default();
+        Error::invalid(format!("{name}: the file is damaged; its reader gave up"))
+    }
+
+    /// False if nobody listens any more.
+    fn send(&self, message: Message) -> bool {
+        self.sender.send(message).is_ok()
+    }
+
+    fn open(&self, number: usize, input: &Input) -> Result<Box<dyn Records>> {
+        let (name, wanted) = (input.name(), &*self.wanted);
+        let mut reader = input.open(&self.progress)?;
+        let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
+        let format = wanted.format.of(input, head, wanted.key.is_some());
+        let (place, encoding) = ((number, name), wanted.encoding);
+        Ok(match format {
+            Format::Csv => Box::new(DelimitedRecords::new(reader, place, b',', encoding)?),
+            Format::Tsv => Box::new(DelimitedRecords::new(reader, place, b'\t', encoding)?),
+            Format::Parquet => Box::new(ColumnarRecords::parquet(input, place, &self.progress)?),
+            Format::Arrow => Box::new(ColumnarRecords::ipc(input, reader, place, &self.progress)?),
+            Format::Jsonl => Box::new(LineRecords::new(reader, place)),
+            _ => Box::new(TextRecords::new(reader, place, &wanted.separator, encoding)),
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! JSON lines: an object a line. What is nested stays as it is.
+
+use super::feed::Wanted;
+use super::shape::{self, Cell, Kind, SAMPLE, Shape};
+use super::{Batch, Records, origin};
+use crate::ingest::Numbered;
+use crate::ingest::jsonl::JsonRows;
+use firndb::Result;
+use serde_json::{Map, Value as Json};
+use std::collections::VecDeque;
+use std::io::BufRead;
+
+/// Reads the objects of one input.
+pub struct LineRecords {
+    rows: JsonRows,
+    input: usize,
+    name: String,
+    ahead: VecDeque<Numbered<Map<String, Json>>>,
+    key: String,
+    columns: Vec<String>,
+    kinds: Option<Vec<Kind>>,
+    /// Columns were found in the first rows, so others are a mistake.
+    closed: bool,
+}
+
+impl LineRecords {
+    pub fn new(reader: Box<dyn BufRead>, (input, name): (usize, String)) -> LineRecords {
+        LineRecords {
+            rows: JsonRows::new(reader, name.as_str().into()),
+            input,
+            name,
+            ahead: VecDeque::new(),
+            key: String::new(),
+            columns: Vec::new(),
+            kinds: None,
+            closed: false,
+        }
+    }
+
+    /// Key and value of an object.
+    fn record(
+        &self,
+        object: &Map<String, Json>,
+        key: &mut Vec<u8>,
+        value: &mut Vec<u8>,
+    ) -> std::result::Result<(), String> {
+        key.clear();
+        value.clear();
+        let cell = |name: &str| object.get(name).map_or(Cell::Missing, Cell::Json);
+        let named = |name: &str, reason: String| format!("column `{name}`: {reason}");
+        let key_cell = cell(&self.key);
+        if matches!(key_cell, Cell::Json(Json::Array(_) | Json::Object(_))) {
+            return Err(named(&self.key, "a key is a text, a number or a boolean".to_string()));
+        }
+        shape::raw(key_cell, key).map_err(|reason| named(&self.key, reason))?;
+        for (i, name) in self.columns.iter().enumerate() {
+            match &self.kinds {
+                None => shape::raw(cell(name), value),
+                Some(kinds) => shape::field(kinds[i], cell(name), value),
+            }
+            .map_err(|reason| named(name, reason))?;
+        }
+        let known = |name: &String| *name == self.key || self.columns.contains(name);
+        match object.keys().find(|name| self.closed && !known(name)) {
+            Some(name) => Err(named(
+                name,
+                format!("the first {SAMPLE} rows have no such column; name all with --value"),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Records for LineRecords {
+    fn shape(&mut self, wanted: &Wanted) -> Result<Option<Shape>> {
+        while self.ahead.len() < SAMPLE {
+            match self.rows.next_object()? {
+                Some(row) => self.ahead.push_back(row),
+                None => break,
+            }
+        }
+        let rows = || self.ahead.iter().filter_map(|(_, row)| row.as_ref().ok());
+        let mut names: Vec<&str> = Vec::new();
+        for name in rows().flat_map(|row| row.keys()) {
+            if !names.contains(&name.as_str()) {
+                names.push(name);
+            }
+        }
+        if names.is_empty() && self.ahead.is_empty() {
+            return Ok(None);
+        }
+        let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
+        let infer =
+            |column: &str| Kind::infer(rows().filter_map(|row| row.get(column)).map(Cell::Json));
+        Shape::of_rows(columns, wanted.record, infer).map(Some)
+    }
+
+    fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
+        self.key = wanted.key.clone().unwrap_or_default();
+        self.columns.clone_from(&shape.columns);
+        self.kinds = shape.kinds(&self.name)?;
+        self.closed = wanted.values.is_empty();
+        Ok(())
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        while !batch.is_full() {
+            let next = match self.ahead.pop_front() {
+                Some(row) => Some(row),
+                None => self.rows.next_object()?,
+            };
+            let Some((line, object)) = next else { return Ok(false) };
+            match object.and_then(|object| self.record(&object, &mut key, &mut value)) {
+                Ok(()) => batch.push(origin(self.input, line), &key, &value),
+                Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
+            }
+        }
+        Ok(true)
+    }
+}

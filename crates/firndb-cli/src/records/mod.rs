@@ -1,0 +1,116 @@
+//! Records from files of many kinds: what `firn table build` reads.
+//!
+//! ```text
+//! inputs -> source            (files, directories, standard input; gzip and zstd by content)
+//!        -> text              (key, separator, value)
+//!         | delimited         (CSV and TSV)
+//!         | lines             (JSON lines)
+//!         | columnar          (Parquet and Arrow IPC)
+//!        -> Batch             (keys and values as bytes, with the place each came from)
+//! ```
+//!
+//! One column becomes a value as it is; several become a record in Avro's binary encoding, whose
+//! schema is found before the first batch. Everything here runs in a thread of its own ([`Feed`]),
+//! so that reading and parsing go on while records are added.
+
+mod arrow;
+mod columnar;
+mod delimited;
+mod feed;
+pub mod format;
+mod lines;
+mod shape;
+mod text;
+
+pub use feed::{Feed, Wanted};
+pub use format::Format;
+pub use shape::Asked;
+
+use shape::Shape;
+
+/// Bits of an origin that say the line; the others say the input.
+const LINE_BITS: u32 = 40;
+
+/// Where a record came from: the number of its input and its line (or row), counted from 1.
+pub fn origin(input: usize, line: u64) -> u64 {
+    (input as u64) << LINE_BITS | line
+}
+
+/// `FILE:LINE` of an origin.
+pub fn name_of(origin: u64, inputs: &[String]) -> String {
+    let (input, line) = (origin >> LINE_BITS, origin & ((1 << LINE_BITS) - 1));
+    let name = inputs.get(input as usize).map_or("?", |name| name.as_str());
+    format!("{name}:{line}")
+}
+
+/// Records on their way from the reading thread.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    records: Vec<Entry>,
+    /// Rows that cannot be used: where and why.
+    pub bad: Vec<String>,
+}
+
+struct Entry {
+    origin: u64,
+    key: usize,
+    value: usize,
+}
+
+/// Bytes and records of a batch: large enough that handing it over costs nothing, small enough for
+/// the nearer caches.
+const BATCH_BYTES: usize = 256 << 10;
+const BATCH_RECORDS: usize = 16 << 10;
+
+impl Batch {
+    pub fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.records.push(Entry { origin, key: key.len(), value: value.len() });
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= BATCH_BYTES || self.records.len() + self.bad.len() >= BATCH_RECORDS
+    }
+
+    /// Origin, key and value of each record.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.records.iter().map(move |entry| {
+            let (key, after) = rest.split_at(entry.key);
+            let (value, after) = after.split_at(entry.value);
+            rest = after;
+            (entry.origin, key, value)
+        })
+    }
+}
+
+/// The records of one input.
+trait Records {
+    /// Finds the shape of the records from the first of them; `None` if there are none. Called for
+    /// the first input only.
+    fn shape(&mut self, wanted: &Wanted) -> firndb::Result<Option<Shape>>;
+
+    /// Takes the shape that all inputs have. An error if this one cannot.
+    fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> firndb::Result<()>;
+
+    /// Adds records until the batch is full; false at the end of the input. `Err` means that the
+    /// input cannot be read any further.
+    fn fill(&mut self, batch: &mut Batch) -> firndb::Result<bool>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_gives_back_what_was_pushed() {
+        let mut batch = Batch::default();
+        batch.push(origin(1, 7), b"a", b"");
+        batch.push(origin(0, 8), b"", b"xyz");
+        let all: Vec<_> = batch.iter().collect();
+        assert_eq!(all, [(1 << 40 | 7, &b"a"[..], &b""[..]), (8, &b""[..], &b"xyz"[..])]);
+        assert_eq!(name_of(all[0].0, &["x".into(), "y".into()]), "y:7");
+    }
+}

@@ -1,0 +1,221 @@
+//! Separated text: a record a line; the key goes up to the first separator, the value from there to
+//! the end of the line.
+//!
+//! Bytes are taken as they are unless an encoding is named; then each line is converted to UTF-8,
+//! and one that is not valid in the encoding is a bad line.
+
+use super::feed::Wanted;
+use super::shape::Shape;
+use super::{Batch, Records, origin};
+use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
+use firndb::{Error, Result};
+use std::borrow::Cow;
+use std::io::{BufRead, Read};
+use std::path::Path;
+
+/// A longer line is taken for an input that is not text.
+const MAX_LINE: u64 = 1 << 30;
+
+/// Reads the lines of one input.
+pub struct TextRecords {
+    lines: Lines,
+    input: usize,
+    name: String,
+    separator: Vec<u8>,
+    encoding: Option<&'static Encoding>,
+}
+
+impl TextRecords {
+    pub fn new(
+        reader: Box<dyn BufRead>,
+        (input, name): (usize, String),
+        separator: &[u8],
+        encoding: Option<&'static Encoding>,
+    ) -> TextRecords {
+        let wide = match encoding {
+            Some(e) if e == UTF_16LE => Wide::Little,
+            Some(e) if e == UTF_16BE => Wide::Big,
+            _ => Wide::No,
+        };
+        let lines = Lines { reader, wide, line: 0, buffer: Vec::new() };
+        TextRecords { lines, input, name, separator: separator.to_vec(), encoding }
+    }
+}
+
+impl Records for TextRecords {
+    fn shape(&mut self, _: &Wanted) -> Result<Option<Shape>> {
+        Ok(Some(Shape::default()))
+    }
+
+    fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
+        let columns = wanted.key.is_some() || !wanted.values.is_empty() || wanted.record;
+        if columns || shape.types.is_some() {
+            let name = &self.name;
+            let message =
+                format!("{name}: separated text has no columns; say what it is: --format");
+            return Err(Error::invalid(message));
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+        while !batch.is_full() {
+            let more = self.lines.next().map_err(|e| Error::io("read", Path::new(&self.name), e));
+            if !more? {
+                return Ok(false);
+            }
+            let line = self.lines.line;
+            let mut bad =
+                |reason: String| batch.bad.push(format!("{}:{line}: {reason}", self.name));
+            if self.lines.buffer.len() as u64 >= MAX_LINE {
+                return Err(Error::invalid(format!(
+                    "{}:{line}: the line is longer than 1 GiB; this is not separated text",
+                    self.name
+                )));
+            }
+            let Some(text) = decode(self.encoding, &self.lines.buffer, line == 1) else {
+                let name = self.encoding.map_or("", |encoding| encoding.name());
+                bad(format!("the line is not valid {name}"));
+                continue;
+            };
+            let text = text.strip_suffix(b"\n").unwrap_or(&text);
+            let text = text.strip_suffix(b"\r").unwrap_or(text);
+            match find(text, &self.separator) {
+                Some(at) => {
+                    let value = &text[at + self.separator.len()..];
+                    batch.push(origin(self.input, line), &text[..at], value);
+                }
+                None if text.is_empty() => {}
+                None => bad(format!(
+                    "there is no separator `{}` in the line; name another with -s",
+                    self.separator.escape_ascii()
+                )),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The place of `wanted` in `text`.
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    match wanted {
+        [byte] => memchr::memchr(*byte, text),
+        wanted => memchr::memmem::find(text, wanted),
+    }
+}
+
+/// Bytes as UTF-8; `None` if they are not valid in the encoding. The mark at the beginning of some
+/// files (`first`) is left out.
+pub fn decode<'a>(
+    encoding: Option<&'static Encoding>,
+    bytes: &'a [u8],
+    first: bool,
+) -> Option<Cow<'a, [u8]>> {
+    let Some(encoding) = encoding else {
+        let mark = first && bytes.starts_with(b"\xef\xbb\xbf");
+        return Some(Cow::Borrowed(if mark { &bytes[3..] } else { bytes }));
+    };
+    let mark = Encoding::for_bom(bytes).filter(|(found, _)| first && *found == encoding);
+    let bytes = &bytes[mark.map_or(0, |(_, length)| length)..];
+    let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
+    Some(match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    })
+}
+
+/// Whether, and how, characters are two bytes wide.
+#[derive(Clone, Copy, PartialEq)]
+enum Wide {
+    No,
+    Little,
+    Big,
+}
+
+struct Lines {
+    reader: Box<dyn BufRead>,
+    wide: Wide,
+    /// Number of the line at hand, from 1.
+    line: u64,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// Reads the next line into the buffer, with its end; false if there is none.
+    fn next(&mut self) -> std::io::Result<bool> {
+        self.buffer.clear();
+        self.line += 1;
+        loop {
+            let mut limited = self.reader.by_ref().take(MAX_LINE);
+            let read = limited.read_until(b'\n', &mut self.buffer)?;
+            if self.wide == Wide::Little && self.buffer.last() == Some(&b'\n') {
+                self.reader.by_ref().take(1).read_to_end(&mut self.buffer)?;
+            }
+            let end = match self.wide {
+                Wide::No => true,
+                Wide::Little => {
+                    self.buffer.ends_with(b"\n\0") && self.buffer.len().is_multiple_of(2)
+                }
+                Wide::Big => self.buffer.ends_with(b"\0\n") && self.buffer.len().is_multiple_of(2),
+            };
+            if end || read == 0 || self.buffer.len() as u64 >= MAX_LINE {
+                return Ok(!self.buffer.is_empty());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(
+        bytes: Vec<u8>,
+        separator: &str,
+        encoding: Option<&'static Encoding>,
+    ) -> (Vec<String>, Vec<String>) {
+        let reader = Box::new(std::io::Cursor::new(bytes));
+        let place = (0, "a".to_string());
+        let mut text = TextRecords::new(reader, place, separator.as_bytes(), encoding);
+        let mut batch = Batch::default();
+        while text.fill(&mut batch).unwrap() {}
+        let show = |(origin, key, value): (u64, &[u8], &[u8])| {
+            format!("{origin} {} {}", key.escape_ascii(), value.escape_ascii())
+        };
+        (batch.iter().map(show).collect(), batch.bad)
+    }
+
+    #[test]
+    fn the_first_separator_ends_the_key() {
+        let (records, bad) = read(b"\xef\xbb\xbfa b c\r\n\nd \n e\nf\ng h".to_vec(), " ", None);
+        assert_eq!(records, ["1 a b c", "3 d ", "4  e", "6 g h"]);
+        assert_eq!(bad, ["a:5: there is no separator ` ` in the line; name another with -s"]);
+        let (records, _) = read(b"a::b:c\xff\n".to_vec(), "::", None);
+        assert_eq!(records, ["1 a b:c\\xff"]);
+    }
+
+    #[test]
+    fn lines_are_converted_from_their_encoding() {
+        let latin = Encoding::for_label(b"latin1");
+        assert_eq!(read(b"a \xe9\n".to_vec(), " ", latin).0, ["1 a \\xc3\\xa9"]);
+        let (records, bad) =
+            read(b"a b\nc \xff\nd e\n".to_vec(), " ", Encoding::for_label(b"utf-8"));
+        assert_eq!(
+            (records.len(), &bad[..]),
+            (2, &["a:2: the line is not valid UTF-8".into()][..])
+        );
+        // U+0A0A and U+010A have the byte of a newline without being one.
+        for (encoding, big) in [(UTF_16LE, false), (UTF_16BE, true)] {
+            let text = "\u{feff}a \u{a0a}\u{10a}\r\nb \u{1f600}\n\nc d";
+            let units = text.encode_utf16();
+            let bytes = units.flat_map(|u| if big { u.to_be_bytes() } else { u.to_le_bytes() });
+            let (records, bad) = read(bytes.collect(), " ", Some(encoding));
+            assert_eq!(records.len(), 3, "{bad:?}");
+            assert_eq!(records[0], format!("1 a {}", "\u{a0a}\u{10a}".as_bytes().escape_ascii()));
+            assert_eq!(
+                (records[1].as_str(), records[2].as_str()),
+                ("2 b \\xf0\\x9f\\x98\\x80", "4 c d")
+            );
+        }
+    }
+}

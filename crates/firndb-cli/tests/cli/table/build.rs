@@ -1,0 +1,218 @@
+//! `firn table build` from text, and what holds for every kind of input: compression, directories,
+//! options, duplicates, existing files, interruption.
+
+use super::{bytes, content, small};
+use crate::Place;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Text of `count` records.
+fn text(count: u64) -> String {
+    (0..count).map(|i| format!("key-{i} value of {i}\n")).collect()
+}
+
+#[test]
+fn text_is_built_from_files_streams_and_compressed_files_alike() {
+    let place = Place::new();
+    let text = text(3000);
+    place.write("plain.txt", &text);
+    place.write("windows.txt", text.replace('\n', "\r\n"));
+    place.write("packed.gz", gzip(text.as_bytes()));
+    place.write("packed.txt.zst", zstd::encode_all(text.as_bytes(), 1).unwrap());
+    let out = place.firn("table build -i plain.txt -o t").ok().out;
+    assert!(out.starts_with("t: 3,000 records, "), "{out}");
+    let expected = std::fs::read(place.path("t")).unwrap();
+    for input in ["windows.txt", "packed.gz", "packed.txt.zst"] {
+        place.firn(&format!("table build -i {input} -o of-{input}")).ok();
+        // The same records give the same bytes.
+        assert_eq!(std::fs::read(place.path(&format!("of-{input}"))).unwrap(), expected, "{input}");
+    }
+    for (input, name) in [(text.as_bytes(), "a"), (&gzip(text.as_bytes()), "b")] {
+        place.firn_with(&format!("table build -i - -o {name}"), input).ok();
+        assert_eq!(std::fs::read(place.path(name)).unwrap(), expected);
+    }
+    assert_eq!(place.firn("table get t key-17").ok().out, "value of 17\n");
+}
+
+#[test]
+fn directories_and_several_files_are_read_in_order() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("in/deep")).unwrap();
+    place.write("in/b.txt", "k 2\n");
+    place.write("in/deep/c.gz", gzip(b"k 3\n"));
+    place.write("in/README", "not data");
+    place.write("a.txt", "k 1\n");
+    let last = place.firn("table build -i a.txt in -o last --duplicates last --json").ok().json();
+    assert_eq!((&last[0]["records"], &last[0]["duplicates"]), (&1.into(), &2.into()));
+    assert_eq!(place.firn("table get last k").ok().out, "3\n");
+    place.firn("table build -i a.txt -i in -o first --duplicates first").ok();
+    assert_eq!(place.firn("table get first k").ok().out, "1\n");
+    std::fs::create_dir_all(place.path("empty")).unwrap();
+    place.firn("table build -i empty -o d").fails(2, "holds no data file");
+    place.firn("table build -i nowhere.txt -o d").fails(3, "nowhere.txt");
+}
+
+#[test]
+fn separators_and_encodings_are_chosen() {
+    let place = Place::new();
+    place.write("a.txt", "a b\t1\t2\nc\t\n");
+    place.firn("table build -i a.txt -o tab -s \\t").ok();
+    assert_eq!(place.firn("table get tab 'a b'").ok().out, "1\t2\n");
+    assert_eq!(bytes(&place, "tab", "c"), "");
+    place.write("b.txt", b"caf\xe9::\xfc\n");
+    place.firn("table build -i b.txt -o latin -s :: -e latin1").ok();
+    assert_eq!(bytes(&place, "latin", "caf\u{e9}"), "c3bc");
+    place.firn("table build -i b.txt -o raw --separator=::").ok();
+    let raw = place.firn("table get raw 636166e9 --hex --json").ok().json();
+    assert_eq!((&raw[0]["key_hex"], &raw[0]["value_hex"]), (&"636166e9".into(), &"fc".into()));
+    place.firn("table build -i b.txt -o d -s :: -e utf-8").fails(2, "b.txt:1: the line is not");
+    place.firn("table build -i b.txt -o d -e klingon").fails(2, "not the name of an encoding");
+    place.firn("table build -i b.txt -o d -s ''").fails(2, "at least one byte");
+}
+
+#[test]
+fn a_line_without_separator_stops_the_build_and_leaves_nothing() {
+    let place = Place::new();
+    place.write("a.txt", "a 1\nwrong\nb 2\n");
+    let run = place.firn("table build -i a.txt -o t");
+    let run = run.fails(2, "a.txt:2: there is no separator ` ` in the line");
+    assert!(run.err.starts_with("error: ") && run.out.is_empty());
+    assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 1);
+    let run = place.firn("table build -i a.txt -o t --on-error skip --json").ok();
+    assert!(run.err.contains("skipped 1 of 3 rows") && run.err.contains("a.txt:2:"), "{}", run.err);
+    assert_eq!((&run.json()[0]["records"], &run.json()[0]["skipped"]), (&2.into(), &1.into()));
+}
+
+#[test]
+fn duplicates_are_named_with_both_places() {
+    let place = Place::new();
+    place.write("a.txt", "a 1\nb 1\n");
+    place.write("b.txt", "c 1\n\nb 2\n");
+    let run = place.firn("table build -i a.txt b.txt -o t").fails(2, "'b'");
+    assert!(run.err.contains("a.txt:2") && run.err.contains("b.txt:3"), "{}", run.err);
+    assert!(!place.path("t").exists());
+    let run = place.firn("table build -i a.txt b.txt -o t --duplicates last --verify-input").ok();
+    assert!(run.out.contains("3 records (1 duplicate left out)"), "{}", run.out);
+    assert!(run.out.contains("built and compared"), "{}", run.out);
+}
+
+#[test]
+fn an_existing_file_is_replaced_only_if_asked() {
+    let place = small();
+    place.write("b.txt", "carol 3\n");
+    place.firn("table build -i b.txt -o t").fails(4, "use --force to replace it");
+    assert_eq!(content(&place, "t").len(), 2);
+    place.firn("table build -i b.txt -o t --force").ok();
+    assert_eq!(place.firn("table scan t").ok().out, "carol\t3\n");
+    // A build that fails leaves the old table.
+    place.write("bad.txt", "x");
+    place.firn("table build -i bad.txt -o t --force").fails(2, "bad.txt:1");
+    assert_eq!(place.firn("table scan t").ok().out, "carol\t3\n");
+    place.firn("table build -i b.txt -o b.txt --force").fails(2, "its own input");
+    place.firn("table build -i b.txt -o no/t").fails(3, "no");
+    place.firn("table build -i b.txt -o .").fails(4, "this is a directory");
+    place.firn("table build -i b.txt -o u --temp nowhere").fails(3, "nowhere");
+}
+
+#[test]
+fn every_option_gives_a_table_that_answers() {
+    let place = Place::new();
+    place.write("a.txt", text(2000));
+    for options in [
+        "--compression record --level 1",
+        "--compression block --level 9 --block-size 16K",
+        "--filter 8 --block-size 8KiB",
+        "--filter 16 --compression record --threads 1",
+        "--memory 16MiB --temp .",
+    ] {
+        let run =
+            place.firn(&format!("table build -i a.txt -o t --force --verify-input {options}"));
+        assert!(run.ok().out.contains("2,000 records"), "{options}");
+        assert_eq!(place.firn("table get t key-1999").ok().out, "value of 1999\n", "{options}");
+        place.firn("table verify t").ok();
+    }
+    let stats = |options: &str| {
+        place.firn(&format!("table build -i a.txt -o t --force {options}")).ok();
+        place.firn("table stats t --json").ok().json().remove(0)
+    };
+    let seen = stats("--compression block --level 7 --filter 8 --block-size 8192");
+    assert_eq!((&seen["compression"], &seen["level"]), (&"block".into(), &7.into()));
+    assert_eq!((&seen["filter_bits"], &seen["block_size"]), (&8.into(), &8192.into()));
+    assert_eq!(stats("--metadata 'day 7'")["metadata"], "day 7");
+    place.write("meta", b"\xff\x00");
+    assert_eq!(stats("--metadata @meta")["metadata_hex"], "ff00");
+    place.firn("table build -i a.txt -o u --block-size 5000").fails(2, "multiple of 4096");
+    place.firn("table build -i a.txt -o u --memory 2M").fails(2, "memory");
+    place.firn("table build -i a.txt -o u --level 20").fails(2, "20");
+}
+
+#[test]
+fn records_that_exceed_the_memory_go_through_a_temporary_file() {
+    let place = Place::new();
+    let value = "x".repeat(1000);
+    let mut lines = String::new();
+    for i in 0..40_000 {
+        lines += &format!("{i} {i}{value}\n");
+    }
+    place.write("a.txt", &lines);
+    std::fs::create_dir(place.path("temp")).unwrap();
+    let options = "--memory 16M --temp temp --verify-input --json";
+    let built = place.firn(&format!("table build -i a.txt -o t {options}")).ok().json();
+    assert!(built[0]["spilled"].as_u64().unwrap() > 10 << 20, "{}", built[0]);
+    assert_eq!((&built[0]["records"], &built[0]["verified"]), (&40_000.into(), &true.into()));
+    assert_eq!(std::fs::read_dir(place.path("temp")).unwrap().count(), 0);
+    place.firn("table build -i a.txt -o u").ok();
+    let read = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert!(read("t") == read("u"), "memory changes the bytes");
+}
+
+#[test]
+fn an_input_that_changed_is_found() {
+    let place = Place::new();
+    place.firn_with("table build -i - -o t --verify-input", b"a 1\n").fails(2, "standard input");
+    place.write("none.txt", "");
+    let out = place.firn("table build -i none.txt -o t --verify-input").ok().out;
+    assert!(out.starts_with("t: 0 records"), "{out}");
+    place.firn("table get t a").fails(3, "there is no key `a`");
+}
+
+#[test]
+fn damaged_archives_name_the_file_and_leave_nothing() {
+    let place = Place::new();
+    let packed = gzip(text(5000).as_bytes());
+    place.write("a.txt.gz", &packed[..packed.len() / 2]);
+    place.firn("table build -i a.txt.gz -o t").fails(8, "a.txt.gz: cannot read");
+    assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 1);
+}
+
+#[test]
+fn an_interrupted_build_leaves_nothing() {
+    let place = Place::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["table", "build", "-i", "-", "-o", "t", "--memory", "16M"])
+        .current_dir(&place.0)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let line = format!("{}\n", "v".repeat(1000));
+    for i in 0..40_000 {
+        stdin.write_all(format!("{i} {line}").as_bytes()).unwrap();
+    }
+    // What was written is beyond the memory, so there is a temporary file to remove.
+    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(10), "{err}");
+    assert!(err.contains("interrupted: nothing was written"), "{err}");
+    assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 0);
+}

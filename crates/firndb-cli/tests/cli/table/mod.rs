@@ -1,0 +1,42 @@
+//! `firn table`: builds from every kind of input, and everything that is asked of a table.
+
+mod ask;
+mod build;
+mod columns;
+mod rows;
+
+use super::Place;
+use serde_json::Value as Json;
+
+/// Every record of a table as JSON objects, in the order of their keys.
+fn content(place: &Place, table: &str) -> Vec<Json> {
+    let mut records = place.firn(&format!("table scan {table} --json")).ok().json();
+    records.sort_by_key(|record| record["key"].as_str().unwrap_or_default().to_string());
+    records
+}
+
+/// The value of a key.
+fn value(place: &Place, table: &str, key: &str) -> Json {
+    let answer = place.firn(&format!("table get {table} '{key}' --json")).ok().json();
+    assert_eq!((&answer[0]["key"], &answer[0]["found"]), (&key.into(), &true.into()));
+    answer[0]["value"].clone()
+}
+
+/// The bytes of a value in hexadecimal digits.
+fn bytes(place: &Place, table: &str, key: &str) -> String {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_firn"))
+        .args(["table", "get", table, key, "--raw"])
+        .current_dir(&place.0)
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    output.stdout.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A table `t` of two records.
+fn small() -> Place {
+    let place = Place::new();
+    place.write("a.txt", "alice 1 2\nbob \n");
+    place.firn("table build -i a.txt -o t").ok();
+    place
+}
