@@ -3,7 +3,7 @@
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk;
 use crate::search::internal;
-use crate::table::{self, Access, Table};
+use crate::table::{self, Access, ApproximateTable, Table};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// What a frozen file is and what is in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inspection {
-    /// Kind of the file: `partition`, `partition set`, `table`.
+    /// Kind of the file: `partition`, `partition set`, `table`, `approximate table`.
     pub kind: String,
     /// Format version of the kind.
     pub version: u32,
@@ -65,6 +65,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         Kind::Table => table::internal::describe(path, &mut seen),
         // Sections alone: what they mean depends on the segments beside them.
         Kind::LogHint | Kind::LogCheckpoint => Ok(()),
+        Kind::ApproximateTable => table::internal::describe_approximate(path, &mut seen),
     };
     described.map_err(|e| e.in_file(path))?;
     Ok(seen)
@@ -79,9 +80,9 @@ pub struct VerifyReport {
     pub bytes: u64,
 }
 
-/// Checks every byte of a partition, a set, or a table, or of the current set of a collection and
-/// all its partitions, and what checksums cannot say: that the structures of each file, and the
-/// files of a set, agree. `progress` is told of each file that was checked.
+/// Checks every byte of a partition, a set, or a table of either kind, or of the current set of a
+/// collection and all its partitions, and what checksums cannot say: that the structures of each
+/// file, and the files of a set, agree. `progress` is told of each file that was checked.
 ///
 /// A collection may be changed meanwhile: if a file is gone because a newer set was published, that
 /// set is checked, and of it only what was not checked before. `NotFound` if it was overtaken 64
@@ -99,6 +100,7 @@ pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<Verif
             Kind::PartitionSet => internal::verify_members(&file, path)?,
             Kind::Table => Table::open(path, Access::Map)?.verify()?,
             Kind::LogHint | Kind::LogCheckpoint => file.verify()?,
+            Kind::ApproximateTable => ApproximateTable::open(path, Access::Map)?.verify()?,
         }
         checked.insert(path.to_path_buf(), file.len());
         progress(path, file.len());

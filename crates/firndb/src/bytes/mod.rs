@@ -11,3 +11,5 @@ pub(crate) mod increasing;
 pub(crate) mod kind;
 pub(crate) mod frozen;
 pub(crate) mod prefetch;
+#[cfg(test)]
+pub(crate) mod testing;

@@ -16,6 +16,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+#[cfg(test)]
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const PAGE: usize = 4096;
 /// Most reads under way in one ring.
@@ -25,6 +27,9 @@ const ENTRIES: u32 = 64;
 pub(crate) struct Direct {
     file: File,
     path: PathBuf,
+    /// Pieces that were asked for, and their pages, for tests that count.
+    #[cfg(test)]
+    asked: (AtomicU64, AtomicU64),
 }
 
 thread_local! {
@@ -44,12 +49,36 @@ impl Direct {
             .in_file(path),
             _ => Error::io("open", path, e),
         })?;
-        Ok(Direct { file, path: path.into() })
+        Ok(Direct {
+            file,
+            path: path.into(),
+            #[cfg(test)]
+            asked: Default::default(),
+        })
+    }
+
+    /// Number of reads so far, and of pages that they read.
+    #[cfg(test)]
+    pub(crate) fn reads(&self) -> (u64, u64) {
+        (self.asked.0.load(Relaxed), self.asked.1.load(Relaxed))
+    }
+
+    /// The pages that are read for a piece.
+    fn span(&self, offset: u64, len: usize) -> Span {
+        let span = Span::of(offset, len);
+        #[cfg(test)]
+        {
+            self.asked.0.fetch_add(1, Relaxed);
+            self.asked.1.fetch_add((span.pages / PAGE) as u64, Relaxed);
+        }
+        span
     }
 
     /// The `len` bytes from `offset` on.
     pub(crate) fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
-        ROOM.with_borrow_mut(|room| self.read_into(Span::of(offset, len), room).map(<[u8]>::to_vec))
+        ROOM.with_borrow_mut(|room| {
+            self.read_into(self.span(offset, len), room).map(<[u8]>::to_vec)
+        })
     }
 
     fn read_into<'a>(&self, span: Span, room: &'a mut Buffer) -> Result<&'a [u8]> {
@@ -83,7 +112,10 @@ impl Direct {
             return self.read_each(pieces, visit);
         };
         let done = ring.read_many(self, pieces, depth, visit);
-        RING.with_borrow_mut(|place| *place = Some(Some(ring)));
+        // A ring that still owes answers would give them to the next caller.
+        if ring.under_way == 0 {
+            RING.with_borrow_mut(|place| *place = Some(Some(ring)));
+        }
         done
     }
 
@@ -94,7 +126,7 @@ impl Direct {
     ) -> Result<()> {
         let mut room = Buffer { bytes: Vec::new() };
         for (number, &(offset, len)) in pieces.iter().enumerate() {
-            visit(number, self.read_into(Span::of(offset, len), &mut room)?)?;
+            visit(number, self.read_into(self.span(offset, len), &mut room)?)?;
         }
         Ok(())
     }
@@ -165,7 +197,7 @@ impl Ring {
         loop {
             while self.under_way < depth && next < pieces.len() && result.is_ok() {
                 let Some(slot) = free.pop() else { break };
-                let span = Span::of(pieces[next].0, pieces[next].1);
+                let span = file.span(pieces[next].0, pieces[next].1);
                 held[slot] = (next, span);
                 self.submit(file, span, slot);
                 next += 1;
@@ -192,7 +224,8 @@ impl Ring {
                 self.under_way -= 1;
                 let slot = answer.user_data() as usize;
                 let span = held[slot].1;
-                came.push((slot, answer.result() >= (span.skip + span.len) as i32));
+                let read = usize::try_from(answer.result()).unwrap_or(0);
+                came.push((slot, answer.result() >= 0 && read >= span.skip + span.len));
             }
         }
     }

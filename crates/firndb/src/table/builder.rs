@@ -6,7 +6,7 @@ use super::filter::FilterWriter;
 use super::format::{MAX_BLOCK_SIZE, MAX_KEY, MAX_VALUE, Meta, PAGE, section};
 use super::options::{BuildOptions, Compression, Duplicates, Progress};
 use super::pack::{BlockWriter, Blocks, Form};
-use super::partitions::{Added, Partitions, Place, Spool};
+use super::partitions::{Added, HashOf, Partitions, Place, Spool, remove_leftovers};
 use super::sort::{Policy, Sorted, sort};
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::bytes::increasing;
@@ -47,13 +47,31 @@ pub struct BuildReport {
 impl TableBuilder {
     /// Begins the table `path`. `InvalidArgument` if an option is out of its range.
     pub fn create(path: impl AsRef<Path>, options: BuildOptions) -> Result<TableBuilder> {
+        if options.memory < MIN_MEMORY {
+            let given = options.memory;
+            let message =
+                format!("a build needs at least {MIN_MEMORY} bytes of memory, not {given}");
+            return Err(Error::invalid(message));
+        }
         TableBuilder::create_on(disk::os(), path.as_ref(), options)
     }
 
+    /// [`TableBuilder::create`] on any disk, and with as little memory as a test likes.
     pub(crate) fn create_on(
         disk: DiskRef,
         path: &Path,
         options: BuildOptions,
+    ) -> Result<TableBuilder> {
+        TableBuilder::create_hashed(disk, path, options, xxh3_64)
+    }
+
+    /// [`TableBuilder::create_on`] with another hash of keys; tests choose one that makes keys
+    /// collide.
+    pub(crate) fn create_hashed(
+        disk: DiskRef,
+        path: &Path,
+        options: BuildOptions,
+        hash: HashOf,
     ) -> Result<TableBuilder> {
         let size = options.block_size;
         if size == 0 || !size.is_multiple_of(PAGE) || size > MAX_BLOCK_SIZE {
@@ -62,15 +80,10 @@ impl TableBuilder {
             )));
         }
         options.compression.check()?;
-        if options.memory < MIN_MEMORY {
-            let given = options.memory;
-            let message =
-                format!("a build needs at least {MIN_MEMORY} bytes of memory, not {given}");
-            return Err(Error::invalid(message));
-        }
         let folder = options.temporary.clone().unwrap_or_else(|| disk::parent(path).to_path_buf());
+        remove_leftovers(&disk, &folder);
         let place = Place { disk: disk.clone(), folder, memory: options.memory };
-        let partitions = Partitions::new(place);
+        let partitions = Partitions::new(place, hash);
         let name = Box::new(|origin| format!("record {origin}"));
         let path = path.to_path_buf();
         Ok(TableBuilder { disk, path, options, partitions, records: 0, bytes: 0, name })
@@ -100,7 +113,7 @@ impl TableBuilder {
         }
         self.records += 1;
         self.bytes += (key.len() + value.len()) as u64;
-        self.partitions.push(Added { hash: xxh3_64(key), origin, key, value })
+        self.partitions.push(Added { hash: self.partitions.hash()(key), origin, key, value })
     }
 
     /// Records added so far.
@@ -214,7 +227,11 @@ impl TableBuilder {
             return Ok((Vec::new(), mean));
         }
         let (mut sample, mut lengths, mut keys) = (Vec::new(), Vec::new(), 0);
-        let policy = Policy { duplicates: Duplicates::First, name: &self.name };
+        let policy = Policy {
+            hash: self.partitions.hash(),
+            duplicates: Duplicates::First,
+            name: &self.name,
+        };
         for number in 0..self.partitions.len() {
             self.partitions.gather(number, self.limit(), &mut |buffer| {
                 for record in sort(buffer, policy)?.iter() {
@@ -261,7 +278,7 @@ impl TableBuilder {
                 receive
             };
             let workers: Vec<Receiver<Message>> = (0..threads).map(start).collect();
-            for number in 0..self.partitions.len() {
+            for number in (0..self.partitions.len()).filter(|&n| !self.partitions.is_empty(n)) {
                 loop {
                     match workers[number % threads].recv() {
                         Ok(Message::Sorted(sorted)) => take(sorted)?,
@@ -284,14 +301,19 @@ impl TableBuilder {
         send: &SyncSender<Message>,
     ) {
         let sort_all = || -> Result<()> {
-            let policy = Policy { duplicates: self.options.duplicates, name: &self.name };
+            let policy = Policy {
+                hash: self.partitions.hash(),
+                duplicates: self.options.duplicates,
+                name: &self.name,
+            };
             let mut packer = match self.options.compression {
                 compression @ Compression::Records { .. } => {
                     Some(Packer::new(compression, dictionary)?)
                 }
                 _ => None,
             };
-            for number in (worker..self.partitions.len()).step_by(threads) {
+            let own = (worker..self.partitions.len()).step_by(threads);
+            for number in own.filter(|&n| !self.partitions.is_empty(n)) {
                 self.partitions.gather(number, self.limit(), &mut |buffer| {
                     let mut sorted = sort(buffer, policy)?;
                     if let Some(packer) = &mut packer {

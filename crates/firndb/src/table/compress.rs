@@ -6,8 +6,7 @@
 use super::options::Compression;
 use crate::{Error, Result};
 use std::cell::RefCell;
-use zstd::dict::DecoderDictionary;
-use zstd::zstd_safe::{CParameter, DCtx, get_frame_content_size};
+use zstd::zstd_safe::{CParameter, DCtx, DDict, get_frame_content_size};
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Bytes of a dictionary, by how much one frame holds, and of the sample it is trained on.
@@ -82,7 +81,7 @@ fn failed(e: std::io::Error) -> Error {
 
 /// Reads frames.
 pub(crate) struct Unpacker {
-    dictionary: Option<DecoderDictionary<'static>>,
+    dictionary: Option<DDict<'static>>,
 }
 
 thread_local! {
@@ -90,10 +89,22 @@ thread_local! {
     static ROOM: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
 }
 
+/// The most bytes that a frame of this length can hold: a block of a frame takes four bytes or more
+/// and gives 128 KiB or less. So a forged size asks for no more memory than the file pays for.
+fn most(frame: usize) -> u64 {
+    (frame as u64 / 4 + 1) << 17
+}
+
 impl Unpacker {
-    pub(crate) fn new(dictionary: &[u8]) -> Unpacker {
-        let known = (!dictionary.is_empty()).then(|| DecoderDictionary::copy(dictionary));
-        Unpacker { dictionary: known }
+    /// `Corrupt` if this is no dictionary.
+    pub(crate) fn new(dictionary: &[u8]) -> Result<Unpacker> {
+        if dictionary.is_empty() {
+            return Ok(Unpacker { dictionary: None });
+        }
+        let dictionary = DDict::try_create(dictionary);
+        let known =
+            dictionary.ok_or_else(|| Error::corrupt("the dictionary of zstd is damaged"))?;
+        Ok(Unpacker { dictionary: Some(known) })
     }
 
     /// The bytes of a frame, which are at most `longest`.
@@ -103,12 +114,12 @@ impl Unpacker {
             room.extend_from_slice(&MAGIC);
             room.extend_from_slice(frame);
             let size = match get_frame_content_size(room) {
-                Ok(Some(size)) if size <= longest as u64 => size as usize,
+                Ok(Some(size)) if size <= (longest as u64).min(most(frame.len())) => size as usize,
                 _ => return Err(Error::corrupt("a zstd frame has no size, or too large a one")),
             };
             let mut out = Vec::with_capacity(size);
             let done = match &self.dictionary {
-                Some(d) => zstd.decompress_using_ddict(&mut out, room, d.as_ddict()),
+                Some(d) => zstd.decompress_using_ddict(&mut out, room, d),
                 None => zstd.decompress(&mut out, room),
             };
             match done {

@@ -1,5 +1,7 @@
 //! What `inspect` shows of a table.
 
+use super::approx::ApproximateTable;
+use super::approx_format::section as approx_section;
 use super::format::section;
 use super::options::{Access, Compression, Filter};
 use super::reader::Table;
@@ -47,6 +49,36 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
         let entry = table.file.entry(i);
         let name = name_of(entry.id).to_string();
         seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+    }
+    Ok(())
+}
+
+/// Fills in what is special to an approximate table.
+pub(crate) fn describe_approximate(path: &Path, seen: &mut Inspection) -> Result<()> {
+    let table = ApproximateTable::open(path, Access::Map)?;
+    let stats = table.stats();
+    let mut fact = |name: &str, value: String| seen.facts.push((name.to_string(), value));
+    fact("records", stats.records.to_string());
+    fact("shards", stats.shards.to_string());
+    fact("bytes of a value", stats.value_width.to_string());
+    fact("bits of a fingerprint", stats.fingerprint_bits.to_string());
+    fact("absent keys answered", format!("1 in {}", 1u64 << stats.fingerprint_bits));
+    fact("bytes of the perfect hash", stats.hash_bytes.to_string());
+    fact("memory when open", stats.memory.to_string());
+    fact("bytes of metadata", table.metadata()?.len().to_string());
+    for i in 0..table.file.entries() {
+        let entry = table.file.entry(i);
+        let name = match entry.id {
+            approx_section::META => "meta",
+            approx_section::SLOTS => "slots",
+            approx_section::SHARDS => "shards",
+            approx_section::PILOTS => "pilots",
+            approx_section::REMAPPED => "remapped",
+            approx_section::METADATA => "metadata",
+            _ => "unknown",
+        };
+        let (offset, bytes) = (entry.offset, entry.len);
+        seen.sections.push(InspectedSection { name: name.to_string(), offset, bytes });
     }
     Ok(())
 }

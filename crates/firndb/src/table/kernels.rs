@@ -96,9 +96,9 @@ mod portable {
 
     pub(super) fn equal_16(low: u64, high: u64, tag: u8) -> u16 {
         let equal_8 = |word: u64| -> u16 {
-            let differs = word ^ u64::from(tag) * LOW;
+            let differs = word ^ (u64::from(tag) * LOW);
             // The highest bit of each byte, if any bit of the byte differs.
-            let any = ((differs & !HIGH) + !HIGH | differs) & HIGH;
+            let any = (((differs & !HIGH) + !HIGH) | differs) & HIGH;
             ((any ^ HIGH) >> 7).wrapping_mul(0x0102_0408_1020_4080).wrapping_shr(56) as u16
         };
         equal_8(low) | equal_8(high) << 8
@@ -123,7 +123,7 @@ mod tests {
 
     fn bytes(seed: u64, n: usize) -> Vec<u8> {
         let mix = |i: u64| (i ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) as u8;
-        (0..n as u64).map(|i| mix(i) % if seed % 2 == 0 { 255 } else { 3 }).collect()
+        (0..n as u64).map(|i| mix(i) % if seed.is_multiple_of(2) { 255 } else { 3 }).collect()
     }
 
     #[test]

@@ -34,6 +34,11 @@ mod sort;
 mod filter;
 mod pack;
 mod builder;
+mod source;
+mod approx;
+mod approx_builder;
+mod approx_format;
+mod approx_hash;
 mod reader;
 mod many;
 mod iter;
@@ -42,6 +47,9 @@ pub(crate) mod internal;
 #[cfg(test)]
 mod tests;
 
+pub use approx::{ApproximateStats, ApproximateTable};
+pub use approx_builder::{ApproximateBuilder, ApproximateOptions, ApproximateReport};
+pub use approx_format::FixedValue;
 pub use builder::{BuildReport, TableBuilder};
 pub use format::{MAX_KEY, MAX_VALUE};
 pub use iter::Iter;

@@ -66,9 +66,11 @@ impl BlockWriter {
         let item = Item { place, key: record.key.len() as u32, value: record.value.len() as u32 };
         let mut next = self.shape.with(record.key.len(), record.value.len());
         if next.block_len() > self.form.block_size && !self.items.is_empty() {
-            // Records of one place stay together: then the place names the block.
-            let first = self.items.iter().rposition(|other| other.place != place);
-            if let Some(last) = first {
+            // Records of one place stay together: then the place names the block. If the first is
+            // of this place, all are, and looking through them for each would take long.
+            let several = self.items[0].place != place;
+            let other = |item: &Item| item.place != place;
+            if several && let Some(last) = self.items.iter().rposition(other) {
                 self.write(out, last + 1)?;
                 next = self.shape.with(record.key.len(), record.value.len());
             }

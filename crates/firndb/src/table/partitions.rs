@@ -15,11 +15,10 @@
 //! The hash is not kept: to compute it again costs less than to carry it.
 
 use crate::disk::{Append, DiskRef, ReadAt, Slab};
-use crate::{Error, Result};
-use std::path::PathBuf;
+use crate::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use xxhash_rust::xxh3::xxh3_64;
 
 const BITS: u32 = 10;
 const PARTITIONS: usize = 1 << BITS;
@@ -33,6 +32,9 @@ const MAX_HEAD: usize = 20;
 /// Bytes that are appended to the file at once, and read back at once.
 const BUFFER: usize = 1 << 20;
 const WINDOW: usize = 1 << 20;
+
+/// The hash of a key, by which records are split and sorted.
+pub(crate) type HashOf = fn(&[u8]) -> u64;
 
 /// A record that was added.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,7 @@ pub(crate) struct Place {
 /// Collects records.
 pub(crate) struct Partitions {
     place: Place,
+    hash: HashOf,
     /// Bits of the hash that are equal in all records.
     depth: u32,
     parts: Vec<Part>,
@@ -142,13 +145,46 @@ impl Drop for SpillFile {
     }
 }
 
+/// Names of temporary files begin and end so; the rest is the process and a number.
+const SPILL: [&str; 2] = [".firndb-table-", ".spill"];
+/// Names that are tried before a temporary file cannot be made.
+const NAMES: usize = 100;
+
+/// Removes the temporary files that builds left in a folder when their processes died: those that
+/// nobody holds the lock of. What cannot be removed is in nobody's way.
+pub(crate) fn remove_leftovers(disk: &DiskRef, folder: &Path) {
+    let is_spill = |name: &String| name.starts_with(SPILL[0]) && name.ends_with(SPILL[1]);
+    for name in disk.list(folder).unwrap_or_default().into_iter().filter(is_spill) {
+        let path = folder.join(name);
+        if let Ok(lock) = disk.lock(&path) {
+            let _ = disk.remove(&path);
+            drop(lock);
+        }
+    }
+}
+
 impl SpillFile {
-    fn create(place: &Place) -> Result<SpillFile> {
+    /// A new file of a name that nobody else has.
+    fn name(place: &Place) -> Result<(PathBuf, Box<dyn Append>)> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".firndb-table-{}-{number}.spill", std::process::id());
-        let path = place.folder.join(name);
-        let append = Mutex::new(place.disk.create(&path)?);
+        let mut tries = 0..NAMES;
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{}{}-{number}{}", SPILL[0], std::process::id(), SPILL[1]);
+            let path = place.folder.join(name);
+            match place.disk.create(&path) {
+                // A leftover of a process that had our number, or somebody took it for one.
+                Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::Locked) => {
+                    tries.next().ok_or(e)?;
+                }
+                created => return Ok((path, created?)),
+            }
+        }
+    }
+
+    fn create(place: &Place) -> Result<SpillFile> {
+        let (path, append) = SpillFile::name(place)?;
+        let append = Mutex::new(append);
         let read = match place.disk.open(&path) {
             Ok(read) => read,
             Err(e) => {
@@ -165,18 +201,28 @@ impl SpillFile {
 }
 
 impl Partitions {
-    pub(crate) fn new(place: Place) -> Partitions {
-        Partitions::at(place, 0)
+    pub(crate) fn new(place: Place, hash: HashOf) -> Partitions {
+        Partitions::at(place, hash, 0)
     }
 
-    fn at(place: Place, depth: u32) -> Partitions {
+    fn at(place: Place, hash: HashOf, depth: u32) -> Partitions {
         let parts = (0..PARTITIONS).map(|_| Part::default()).collect();
-        Partitions { place, depth, parts, arena: Arena::default(), file: None, spilled: 0 }
+        Partitions { place, hash, depth, parts, arena: Arena::default(), file: None, spilled: 0 }
     }
 
     /// Number of partitions; all hashes of one are below all hashes of the next.
     pub(crate) fn len(&self) -> usize {
         PARTITIONS
+    }
+
+    /// Whether a partition has no records.
+    pub(crate) fn is_empty(&self, number: usize) -> bool {
+        self.parts[number].bytes == 0
+    }
+
+    /// The hash by which records are split.
+    pub(crate) fn hash(&self) -> HashOf {
+        self.hash
     }
 
     /// Where temporary files go.
@@ -294,17 +340,18 @@ impl Partitions {
         limit: usize,
         use_it: &mut dyn FnMut(Vec<u8>) -> Result<()>,
     ) -> Result<()> {
-        let mut finer = Partitions::at(self.place.clone(), self.depth + BITS);
+        let mut finer = Partitions::at(self.place.clone(), self.hash, self.depth + BITS);
         finer.place.memory = limit;
         let mut origin = 0;
         for &(offset, len) in &part.pieces {
             finer.push_piece(self, offset, len, &mut origin)?;
         }
         for chunk in &part.chunks {
-            read(self.arena.bytes(chunk), &mut origin, |record, _| finer.push(record))?;
+            read(self.arena.bytes(chunk), self.hash, &mut origin, |record, _| finer.push(record))?;
         }
         finer.seal()?;
-        (0..finer.len()).try_for_each(|number| finer.gather(number, limit, use_it))
+        let mut full = (0..finer.len()).filter(|&number| !finer.is_empty(number));
+        full.try_for_each(|number| finer.gather(number, limit, use_it))
     }
 
     /// Adds the records of a piece of another's file, a few at a time.
@@ -319,7 +366,7 @@ impl Partitions {
         while offset < end {
             window.resize(((end - offset) as usize).min(size), 0);
             from.read_at(offset, &mut window)?;
-            let whole = read(&window, origin, |record, _| self.push(record))?;
+            let whole = read(&window, self.hash, origin, |record, _| self.push(record))?;
             // A record that is longer than the window needs a longer one.
             size = if whole == 0 { 2 * window.len() } else { WINDOW };
             if whole == 0 && window.len() as u64 == end - offset {
@@ -390,11 +437,12 @@ impl Spool {
 #[inline]
 pub(crate) fn read<'a>(
     bytes: &'a [u8],
+    hash: HashOf,
     origin: &mut u64,
     mut visit: impl FnMut(Added<'a>, usize) -> Result<()>,
 ) -> Result<usize> {
     let mut at = 0;
-    while let Some((record, key_at)) = first(bytes, at, *origin) {
+    while let Some((record, key_at)) = first(bytes, hash, at, *origin) {
         *origin = record.origin;
         at = key_at + record.key.len() + record.value.len();
         visit(record, key_at)?;
@@ -404,7 +452,7 @@ pub(crate) fn read<'a>(
 
 /// The record that begins at `at`, if it is whole, and where its key is.
 #[inline(always)]
-fn first(bytes: &[u8], at: usize, origin: u64) -> Option<(Added<'_>, usize)> {
+fn first(bytes: &[u8], hash: HashOf, at: usize, origin: u64) -> Option<(Added<'_>, usize)> {
     let (key, at) = varint(bytes, at)?;
     let (value, at) = varint(bytes, at)?;
     let (from_last, at) = varint(bytes, at)?;
@@ -413,7 +461,7 @@ fn first(bytes: &[u8], at: usize, origin: u64) -> Option<(Added<'_>, usize)> {
     let end = middle.checked_add(value as usize)?;
     let (key, value) = (bytes.get(at..middle)?, bytes.get(middle..end)?);
     let origin = origin.wrapping_add(from_last as u64);
-    Some((Added { hash: xxh3_64(key), origin, key, value }, at))
+    Some((Added { hash: hash(key), origin, key, value }, at))
 }
 
 /// Writes a number, 7 bits a byte from the lowest on, and gives where it ends.

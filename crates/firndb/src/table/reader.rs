@@ -6,15 +6,14 @@ use super::directory::{Directory, Place, place};
 use super::filter::FilterShape;
 use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
 use super::options::{Access, Compression, Filter};
+use super::source::{Source, reopen};
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::u32_at;
-use crate::bytes::prefetch::prefetch;
-use crate::disk::{self, DiskRef, Map, ReadAt};
+use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// An open table, to be shared by any number of threads. Nothing in it is locked.
@@ -44,16 +43,6 @@ pub(crate) const HEAD_LINES: usize = 3;
 enum Bytes {
     Mapped(u64, u64),
     Copied(Box<[u8]>),
-}
-
-/// Where blocks are read from.
-enum Source {
-    /// The map of the file; a bit a block says that its checksum was found right.
-    Map(Box<[AtomicU64]>),
-    /// A copy of the blocks, checked when it was made.
-    Resident(Map),
-    Buffered(Box<dyn ReadAt>),
-    Direct(disk::Direct),
 }
 
 /// What a table is: sizes in bytes unless said otherwise.
@@ -98,11 +87,14 @@ impl Table {
     }
 
     pub(crate) fn open_on(disk: &DiskRef, path: &Path, access: Access) -> Result<Table> {
-        let file = Frozen::open(disk.map(path)?, path, Kind::Table)?;
-        Table::parse(disk, file, path, access).map_err(|e| e.in_file(path))
+        reopen(path, || {
+            let file = Frozen::open(disk.map(path)?, path, Kind::Table)?;
+            Table::parse(disk, file, path, access).map_err(|e| e.in_file(path))
+        })
     }
 
-    fn parse(disk: &DiskRef, file: Frozen, path: &Path, access: Access) -> Result<Table> {
+    /// `None` if another file has taken the name of `file` meanwhile.
+    fn parse(disk: &DiskRef, file: Frozen, path: &Path, access: Access) -> Result<Option<Table>> {
         let meta = Meta::decode(needed(&file, section::META)?)?;
         let directory =
             Directory::new(needed(&file, section::DIRECTORY)?, meta.slots, meta.blocks)?;
@@ -113,7 +105,7 @@ impl Table {
         let blocks = (entry.offset, entry.len);
         let starts = optional(&file, section::STARTS)?.map(Box::from);
         let dictionary = optional(&file, section::DICTIONARY)?.unwrap_or(&[]);
-        let unpacker = Unpacker::new(dictionary);
+        let unpacker = Unpacker::new(dictionary)?;
         let filter = match meta.filter {
             Filter::None => None,
             kind => {
@@ -130,26 +122,18 @@ impl Table {
                 ))
             }
         };
-        let source = match access {
-            Access::Map => {
-                let words = meta.blocks.div_ceil(64);
-                Source::Map((0..words).map(|_| AtomicU64::new(0)).collect())
-            }
-            Access::Resident => {
-                Source::Resident(Map::resident(&*disk.open(path)?, entry.offset, entry.len)?)
-            }
-            Access::Buffered => Source::Buffered(disk.open(path)?),
-            Access::Direct => Source::Direct(disk::Direct::open(path)?),
+        let Some(source) = Source::open(disk, &file, blocks, meta.blocks, access)? else {
+            return Ok(None);
         };
         let path = path.to_path_buf();
         let table = Table { file, meta, directory, starts, filter, unpacker, source, blocks, path };
         table.check_shape()?;
-        if let Source::Resident(_) = table.source {
+        if table.source.is_resident() {
             (0..table.meta.blocks).try_for_each(|block| {
                 check(table.memory(block)?, block).map_err(|e| e.at(table.offset(block)))
             })?;
         }
-        Ok(table)
+        Ok(Some(table))
     }
 
     /// Lengths that other facts depend on.
@@ -251,9 +235,8 @@ impl Table {
         }
         let (frame, body) = (u32_at(rest, 0) as usize, u32_at(rest, 4) as usize);
         // A body is longer than a block size only if one record or one place is.
-        let longest = (self.meta.key_bytes + self.meta.value_bytes)
-            .saturating_mul(2)
-            .saturating_add(MAX_BLOCK_SIZE as u64);
+        let all = self.meta.key_bytes.saturating_add(self.meta.value_bytes);
+        let longest = all.saturating_mul(2).saturating_add(MAX_BLOCK_SIZE as u64);
         let bytes = rest.get(8..frame.saturating_add(8)).filter(|_| body as u64 <= longest);
         let bytes = bytes.ok_or_else(|| Error::corrupt("the frame of a block is cut"))?;
         self.unpacker.unpack(bytes, body).map(Cow::Owned)
@@ -262,67 +245,26 @@ impl Table {
     /// A block, checked.
     #[inline]
     pub(crate) fn block(&self, number: u64) -> Result<Cow<'_, [u8]>> {
-        match &self.source {
-            Source::Map(checked) => {
-                let block = self.memory(number)?;
-                prefetch(block, HEAD_LINES);
-                let bit = 1 << (number % 64);
-                let word = &checked[(number / 64) as usize];
-                if word.load(Ordering::Relaxed) & bit == 0 {
-                    check(block, number).map_err(|e| self.here(e, number))?;
-                    word.fetch_or(bit, Ordering::Relaxed);
-                }
-                Ok(Cow::Borrowed(block))
-            }
-            Source::Resident(_) => {
-                let block = self.memory(number)?;
-                prefetch(block, HEAD_LINES);
-                Ok(Cow::Borrowed(block))
-            }
-            Source::Buffered(file) => {
-                let (offset, len) = self.extent(number)?;
-                let mut block = vec![0; len];
-                file.read_at(offset, &mut block)?;
-                check(&block, number).map_err(|e| self.here(e, number))?;
-                Ok(Cow::Owned(block))
-            }
-            Source::Direct(file) => {
-                let (offset, len) = self.extent(number)?;
-                let block = file.read(offset, len)?;
-                check(&block, number).map_err(|e| self.here(e, number))?;
-                Ok(Cow::Owned(block))
-            }
-        }
+        let extent = self.extent(number)?;
+        let block = self.source.block(&self.file, number, extent, HEAD_LINES);
+        block.map_err(|e| self.here(e, number))
     }
 
     /// The bytes of a block that is in memory, unchecked.
     #[inline(always)]
     pub(crate) fn memory(&self, number: u64) -> Result<&[u8]> {
-        let (offset, len) = self.extent(number)?;
-        let bytes = match &self.source {
-            Source::Resident(copy) => {
-                let at = (offset - self.blocks.0) as usize;
-                copy.get(at..at + len).unwrap_or(&[])
-            }
-            _ => self.file.bytes(offset, len as u64),
-        };
-        if bytes.len() < CHECKSUM {
-            return Err(self.here(Error::corrupt("a block is cut"), number));
-        }
-        Ok(bytes)
+        let extent = self.extent(number)?;
+        self.source.memory(&self.file, extent).map_err(|e| self.here(e, number))
     }
 
     /// Whether blocks are in memory.
     pub(crate) fn in_memory(&self) -> bool {
-        matches!(self.source, Source::Map(_) | Source::Resident(_))
+        self.source.in_memory()
     }
 
     /// The file that is read past the page cache.
     pub(crate) fn direct(&self) -> Option<&disk::Direct> {
-        match &self.source {
-            Source::Direct(file) => Some(file),
-            _ => None,
-        }
+        self.source.direct()
     }
 
     /// Where a block begins in the file, and its length.
@@ -382,11 +324,6 @@ impl Table {
             Some((_, Bytes::Copied(bytes))) => (bytes.len() as u64, bytes.len()),
         };
         let starts = self.starts.as_ref().map_or(0, |bytes| bytes.len());
-        let blocks = match &self.source {
-            Source::Map(checked) => 8 * checked.len(),
-            Source::Resident(copy) => copy.len(),
-            Source::Buffered(_) | Source::Direct(_) => 0,
-        };
         TableStats {
             records: self.meta.records,
             blocks: self.meta.blocks,
@@ -399,7 +336,7 @@ impl Table {
             longest_value: u64::from(self.meta.longest_value),
             file_bytes: self.file.len(),
             filter_bytes,
-            memory: (self.directory.memory() + starts + filter_memory + blocks) as u64,
+            memory: (self.directory.memory() + starts + filter_memory + self.source.bytes()) as u64,
             paged: self.meta.paged,
             compression: self.meta.compression,
             filter: self.meta.filter,
@@ -424,10 +361,12 @@ impl Table {
     }
 }
 
-fn optional(file: &Frozen, id: u32) -> Result<Option<&[u8]>> {
+/// A section that may be there.
+pub(crate) fn optional(file: &Frozen, id: u32) -> Result<Option<&[u8]>> {
     file.find(id).map(|i| file.section(i)).transpose()
 }
 
-fn needed(file: &Frozen, id: u32) -> Result<&[u8]> {
+/// A section that must be there.
+pub(crate) fn needed(file: &Frozen, id: u32) -> Result<&[u8]> {
     optional(file, id)?.ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))
 }

@@ -2,7 +2,7 @@
 
 use super::compress::Packer;
 use super::options::Duplicates;
-use super::partitions::read;
+use super::partitions::{HashOf, read};
 use crate::{Error, Result};
 
 /// Records in the order of their hashes, then of their keys.
@@ -37,6 +37,7 @@ pub(crate) struct Ready<'a> {
 /// What to do with duplicates, and how to name where a record came from.
 #[derive(Clone, Copy)]
 pub(crate) struct Policy<'a> {
+    pub(crate) hash: HashOf,
     pub(crate) duplicates: Duplicates,
     pub(crate) name: &'a (dyn Fn(u64) -> String + Sync),
 }
@@ -44,7 +45,7 @@ pub(crate) struct Policy<'a> {
 /// Sorts the records of a partition's buffer.
 pub(crate) fn sort(buffer: Vec<u8>, policy: Policy) -> Result<Sorted> {
     let (mut entries, mut order, mut origin) = (Vec::new(), Vec::new(), 0);
-    read(&buffer, &mut origin, |record, key_at| {
+    read(&buffer, policy.hash, &mut origin, |record, key_at| {
         order.push((record.hash, entries.len() as u32));
         let (key, value) = (record.key.len() as u32, record.value.len() as u32);
         entries.push(Entry { key_at, key, value, raw: value, origin: record.origin });
@@ -91,6 +92,11 @@ impl Sorted {
         &self.bytes[entry.key_at..entry.key_at + entry.key as usize]
     }
 
+    fn value(&self, number: u32) -> &[u8] {
+        let entry = &self.entries[number as usize];
+        &self.bytes[entry.key_at + entry.key as usize..][..entry.value as usize]
+    }
+
     fn origin(&self, number: u32) -> u64 {
         self.entries[number as usize].origin
     }
@@ -117,7 +123,9 @@ impl Sorted {
         kept: &mut Vec<(u64, u32)>,
     ) -> Result<()> {
         same.sort_unstable_by(|&(_, a), &(_, b)| {
-            (self.key(a), self.origin(a)).cmp(&(self.key(b), self.origin(b)))
+            // By value at last: then records of one origin too stand in an order of their own.
+            let all = |number| (self.key(number), self.origin(number), self.value(number));
+            all(a).cmp(&all(b))
         });
         for equal in same.chunk_by(|a, b| self.key(a.1) == self.key(b.1)) {
             kept.push(match policy.duplicates {

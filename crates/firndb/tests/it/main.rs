@@ -5,6 +5,7 @@
 //! - `queries.rs`: what can be asked, what is refused and how, when a query stops;
 //! - `changes.rs`: creating, changing, locking and refreshing collections; limits of a builder;
 //! - `memory.rs`: the peak memory of builders, as the kernel counts it;
+//! - `tables.rs`: tables of every format version that was released;
 //! - `borders.rs`: numbers of documents at which structures or ways of execution change.
 
 mod borders;
@@ -14,6 +15,7 @@ mod memory;
 mod queries;
 mod readme;
 mod several;
+mod tables;
 
 use firndb::search::{Collection, PartitionBuilder, Reader};
 use firndb::{Error, ErrorKind, Result};

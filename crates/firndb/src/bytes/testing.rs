@@ -1,0 +1,135 @@
+//! For tests: seeded random numbers, and frozen files that are changed so that all checksums fit.
+
+use super::int::{u32_at, u64_at};
+use std::ops::Range;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
+
+/// SplitMix64: small, and the same sequence for a seed on every machine.
+pub(crate) struct Rng(pub u64);
+
+impl Rng {
+    /// 64 random bits.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number in `0..n`; `n` is at least 1.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// One of `items`.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+
+    /// Another order of the items.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        (1..items.len()).rev().for_each(|i| items.swap(i, self.below(i + 1)));
+    }
+
+    /// So many random bytes.
+    pub fn fill(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+const EDGE: usize = 64;
+const ENTRY: usize = 32;
+
+/// A frozen file whose sections can be changed; see the head of `frozen.rs` for the layout.
+pub(crate) struct Forged(pub(crate) Vec<u8>);
+
+impl Forged {
+    fn footer(&self) -> usize {
+        self.0.len() - EDGE
+    }
+
+    /// Where entry `i` of the directory begins.
+    pub(crate) fn entry(&self, i: usize) -> usize {
+        u64_at(&self.0, self.footer()) as usize + i * ENTRY
+    }
+
+    pub(crate) fn entries(&self) -> usize {
+        u32_at(&self.0, self.footer() + 8) as usize
+    }
+
+    pub(crate) fn id(&self, i: usize) -> u32 {
+        u32_at(&self.0, self.entry(i))
+    }
+
+    pub(crate) fn section(&self, i: usize) -> Range<usize> {
+        let at = u64_at(&self.0, self.entry(i) + 8) as usize;
+        at..at + u64_at(&self.0, self.entry(i) + 16) as usize
+    }
+
+    pub(crate) fn find(&self, id: u32) -> Option<Range<usize>> {
+        (0..self.entries()).find(|&i| self.id(i) == id).map(|i| self.section(i))
+    }
+
+    pub(crate) fn kind(&self) -> u32 {
+        u32_at(&self.0, 8)
+    }
+
+    /// Makes all checksums of the envelope fit; gives the old and the new content id.
+    pub(crate) fn seal(&mut self) -> (Vec<u8>, Vec<u8>) {
+        for i in 0..self.entries() {
+            let sum = xxh3_64(&self.0[self.section(i)]);
+            let at = self.entry(i) + 24;
+            self.0[at..at + 8].copy_from_slice(&sum.to_le_bytes());
+        }
+        let footer = self.footer();
+        let directory = &self.0[self.entry(0)..footer];
+        let seed = u64::from(self.kind()) << 32 | u64::from(u32_at(&self.0, 12));
+        let (old, new) = (
+            self.0[footer + 32..footer + 48].to_vec(),
+            xxh3_128_with_seed(directory, seed).to_le_bytes().to_vec(),
+        );
+        self.0[footer + 32..footer + 48].copy_from_slice(&new);
+        let sum = xxh3_64(&self.0[footer..footer + 48]);
+        self.0[footer + 48..footer + 56].copy_from_slice(&sum.to_le_bytes());
+        (old, new)
+    }
+}
+
+/// Changes a few bytes of a section, or a number in it.
+pub(crate) fn damage(rng: &mut Rng, bytes: &mut [u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    for _ in 0..1 + rng.below(4) {
+        let at = rng.below(bytes.len());
+        match rng.below(6) {
+            0 => bytes[at] = rng.next() as u8,
+            1 => bytes[at] ^= 1 << rng.below(8),
+            2 => bytes[at] = *rng.pick(&[0, 1, 0x7F, 0x80, 0xFF]),
+            3 => bytes[at] = bytes[at].wrapping_add(1),
+            4 => {
+                let end = bytes.len().min(at + 8);
+                let number = *rng.pick(&[0, 1, u64::MAX, u64::MAX / 2, 1 << 32, 1 << 26]);
+                bytes[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
+            }
+            _ => {
+                let from = rng.below(bytes.len());
+                let len = (1 + rng.below(16)).min(bytes.len() - at.max(from));
+                bytes.copy_within(from..from + len, at);
+            }
+        }
+    }
+}
+
+/// A line of `/proc/self/status` in KiB; `None` where there is no such file.
+pub(crate) fn memory(line: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix(line))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}

@@ -1,0 +1,350 @@
+//! Builds an approximate table: records come in any order; each thread makes the perfect hash
+//! functions of the shards of the partitions it takes.
+
+use super::approx::hash_of;
+use super::approx_format::{
+    MAX_FINGERPRINT, MAX_WIDTH, Meta, Shard, Slots, section, shard_of, shards_for,
+};
+use super::approx_hash::{Hash, Made, make};
+use super::block::checksum;
+use super::format::{MAX_KEY, PAGE};
+use super::options::Duplicates;
+use super::partitions::{Added, Partitions, Place, Spool, remove_leftovers};
+use super::sort::{Policy, sort};
+use crate::bytes::frozen::{FrozenWriter, Kind};
+use crate::bytes::int::{Encoder, put_u32};
+use crate::disk::{self, DiskRef};
+use crate::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Choices of the build of an approximate table.
+#[derive(Clone, Debug)]
+pub struct ApproximateOptions {
+    /// Bytes of every value, 1 to 16.
+    pub value_width: usize,
+    /// Bits of a fingerprint, 0 to 32: one absent key in 2^bits is answered. With 0 every key is.
+    pub fingerprint_bits: u32,
+    /// What happens when a key is added twice; keys are compared whole.
+    pub duplicates: Duplicates,
+    /// Bytes of memory for records on their way; what is more goes to a temporary file. At least
+    /// 16 MiB. The process takes up to 1.2 times as much, plus 100 MiB.
+    pub memory: usize,
+    /// Where that temporary file is made; beside the table if `None`.
+    pub temporary: Option<PathBuf>,
+    /// Threads that sort and make perfect hash functions.
+    pub threads: usize,
+    /// Bytes of the user, kept in the file.
+    pub metadata: Vec<u8>,
+}
+
+impl Default for ApproximateOptions {
+    fn default() -> ApproximateOptions {
+        ApproximateOptions {
+            value_width: 8,
+            fingerprint_bits: 16,
+            duplicates: Duplicates::Error,
+            memory: 1 << 30,
+            temporary: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            metadata: Vec::new(),
+        }
+    }
+}
+
+/// What was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApproximateReport {
+    /// Records in the table.
+    pub records: u64,
+    /// Records that were left out because their keys were there already.
+    pub duplicates: u64,
+    /// Bytes written to a temporary file on the way.
+    pub spilled: u64,
+}
+
+/// Collects records and writes them as one approximate table.
+///
+/// Nothing stands under the path until [`ApproximateBuilder::finish`] has written and synced all of
+/// it; a table that was there before is replaced then. The same records give the same bytes, in any
+/// order and with any memory and number of threads.
+pub struct ApproximateBuilder {
+    disk: DiskRef,
+    path: PathBuf,
+    options: ApproximateOptions,
+    partitions: Partitions,
+    records: u64,
+    name: Box<dyn Fn(u64) -> String + Sync + Send>,
+}
+
+const MIN_MEMORY: usize = 16 << 20;
+
+/// The half of the hash by which records are split and sorted.
+fn split(key: &[u8]) -> u64 {
+    hash_of(key).high
+}
+
+impl ApproximateBuilder {
+    /// Begins the table `path`. `InvalidArgument` if an option is out of its range.
+    pub fn create(
+        path: impl AsRef<Path>,
+        options: ApproximateOptions,
+    ) -> Result<ApproximateBuilder> {
+        if options.memory < MIN_MEMORY {
+            let given = options.memory;
+            let message =
+                format!("a build needs at least {MIN_MEMORY} bytes of memory, not {given}");
+            return Err(Error::invalid(message));
+        }
+        ApproximateBuilder::create_on(disk::os(), path.as_ref(), options)
+    }
+
+    /// [`ApproximateBuilder::create`] on any disk, and with as little memory as a test likes.
+    pub(crate) fn create_on(
+        disk: DiskRef,
+        path: &Path,
+        options: ApproximateOptions,
+    ) -> Result<ApproximateBuilder> {
+        let (width, bits) = (options.value_width, options.fingerprint_bits);
+        if !(1..=MAX_WIDTH).contains(&width) || bits > MAX_FINGERPRINT {
+            return Err(Error::invalid(format!(
+                "values of {width} bytes and fingerprints of {bits} bits; use 1 to {MAX_WIDTH} \
+                 bytes and 0 to {MAX_FINGERPRINT} bits"
+            )));
+        }
+        let folder = options.temporary.clone().unwrap_or_else(|| disk::parent(path).to_path_buf());
+        remove_leftovers(&disk, &folder);
+        let place = Place { disk: disk.clone(), folder, memory: options.memory };
+        let (partitions, path) = (Partitions::new(place, split), path.to_path_buf());
+        let name = Box::new(|origin| format!("record {origin}"));
+        Ok(ApproximateBuilder { disk, path, options, partitions, records: 0, name })
+    }
+
+    /// Says how messages name where a record came from (by default: "record 7", counted from 1).
+    pub fn name_origins(&mut self, name: impl Fn(u64) -> String + Sync + Send + 'static) {
+        self.name = Box::new(name);
+    }
+
+    /// Adds a record. Keys have 0 to 65,536 bytes; `InvalidArgument` if a value does not have the
+    /// width of the table.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add_from(self.records + 1, key, value)
+    }
+
+    /// Adds a record that came from `origin`: a number that messages name, and by which the first
+    /// or last of two records with one key is told.
+    pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
+        if key.len() > MAX_KEY || value.len() != self.options.value_width {
+            return Err(Error::invalid(format!(
+                "{}: a key of {} bytes and a value of {} bytes; keys have at most {MAX_KEY}, the \
+                 values of this table {}",
+                (self.name)(origin),
+                key.len(),
+                value.len(),
+                self.options.value_width
+            )));
+        }
+        self.records += 1;
+        self.partitions.push(Added { hash: split(key), origin, key, value })
+    }
+
+    /// Records added so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Writes the table and publishes it.
+    pub fn finish(mut self) -> Result<ApproximateReport> {
+        self.partitions.seal()?;
+        let disk = self.disk.clone();
+        disk::publish(&*disk, &self.path, |out| {
+            let mut out = FrozenWriter::new(out, Kind::ApproximateTable)?;
+            let report = self.write(&mut out)?;
+            out.finish()?;
+            Ok(report)
+        })
+    }
+
+    fn write(&self, out: &mut FrozenWriter) -> Result<ApproximateReport> {
+        let mut meta = Meta {
+            records: 0,
+            shards: shards_for(self.records),
+            width: self.options.value_width as u32,
+            fingerprint: self.options.fingerprint_bits,
+        };
+        let memory = self.options.memory / 16;
+        let spool = || Spool::new(Place { memory, ..self.partitions.place().clone() });
+        let (mut pilots, mut remapped) = (spool(), spool());
+        let (mut shards, mut next, mut duplicates) = (Encoder::default(), Shard::default(), 0);
+        out.begin_at(section::SLOTS, true, PAGE)?;
+        let mut slots = SlotWriter::new(meta.slots());
+        self.each_shard(meta, &mut |shard| {
+            Shard { seed: shard.made.seed, ..next }.encode(&mut shards);
+            next.records += shard.highs.len() as u64;
+            next.buckets += shard.made.pilots.len() as u64;
+            next.remapped += shard.made.remap.len() as u64;
+            duplicates += shard.duplicates;
+            pilots.push(&shard.made.pilots)?;
+            let mut bytes = Encoder::default();
+            shard.made.remap.iter().for_each(|&slot| bytes.u32(slot));
+            remapped.push(&bytes.0)?;
+            let values = shard.values.chunks_exact(self.options.value_width);
+            shard.highs.iter().zip(values).try_for_each(|(&high, v)| slots.push(out, high, v))
+        })?;
+        slots.finish(out)?;
+        out.end();
+        next.encode(&mut shards);
+        out.section(section::SHARDS, &shards.0)?;
+        for (id, spool) in [(section::PILOTS, pilots), (section::REMAPPED, remapped)] {
+            out.begin(id, false)?;
+            spool.each(|bytes| out.write(bytes))?;
+            out.end();
+        }
+        if !self.options.metadata.is_empty() {
+            out.section(section::METADATA, &self.options.metadata)?;
+        }
+        meta.records = next.records;
+        out.section(section::META, &meta.encode())?;
+        let spilled = self.partitions.spilled();
+        Ok(ApproximateReport { records: next.records, duplicates, spilled })
+    }
+
+    /// Hands over all shards in order, made by the threads of the build.
+    fn each_shard(&self, meta: Meta, take: &mut dyn FnMut(Ready) -> Result<()>) -> Result<()> {
+        let units = self.units(meta);
+        let threads = self.options.threads.clamp(1, units as usize) as u64;
+        std::thread::scope(|scope| {
+            let start = |worker| {
+                let (send, receive) = sync_channel(1);
+                scope.spawn(move || {
+                    let mut own = (worker..units).step_by(threads as usize);
+                    if let Err(e) = own.try_for_each(|unit| self.make_unit(meta, unit, &send)) {
+                        // If nobody listens, the build has failed with another error.
+                        let _ = send.send(Err(e));
+                    }
+                });
+                receive
+            };
+            let workers: Vec<Receiver<Result<Ready>>> = (0..threads).map(start).collect();
+            for unit in 0..units {
+                for _ in 0..meta.shards / units {
+                    match workers[(unit % threads) as usize].recv() {
+                        Ok(ready) => take(ready?)?,
+                        Err(_) => return Err(Error::new(ErrorKind::Failed, "a thread stopped")),
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Units of work: partitions with all their shards, or shards with all their partitions.
+    fn units(&self, meta: Meta) -> u64 {
+        meta.shards.min(self.partitions.len() as u64)
+    }
+
+    /// Makes the shards of a unit, one after the other.
+    fn make_unit(&self, meta: Meta, unit: u64, send: &SyncSender<Result<Ready>>) -> Result<()> {
+        let units = self.units(meta);
+        let each = self.partitions.len() / units as usize;
+        let partitions = unit as usize * each..(unit as usize + 1) * each;
+        let limit = self.options.memory / (4 * self.options.threads.max(1));
+        let policy = Policy { hash: split, duplicates: self.options.duplicates, name: &self.name };
+        let end = (unit + 1) * (meta.shards / units);
+        let mut shard = Gathered::new(unit * (meta.shards / units));
+        let hand_over = |shard: Gathered| {
+            let ready = shard.make(self.options.value_width)?;
+            let nobody = |_| Error::new(ErrorKind::Cancelled, "the build ended");
+            send.send(Ok(ready)).map_err(nobody)
+        };
+        for number in partitions {
+            self.partitions.gather(number, limit, &mut |buffer| {
+                let sorted = sort(buffer, policy)?;
+                shard.duplicates += sorted.duplicates;
+                for record in sorted.iter() {
+                    while shard.number != shard_of(record.hash, meta.shards) {
+                        let next = Gathered::new(shard.number + 1);
+                        hand_over(std::mem::replace(&mut shard, next))?;
+                    }
+                    shard.hashes.push(hash_of(record.key));
+                    shard.values.extend_from_slice(record.value);
+                }
+                Ok(())
+            })?;
+        }
+        while shard.number + 1 < end {
+            let next = Gathered::new(shard.number + 1);
+            hand_over(std::mem::replace(&mut shard, next))?;
+        }
+        hand_over(shard)
+    }
+}
+
+/// The records of a shard, in the order of their hashes.
+struct Gathered {
+    number: u64,
+    hashes: Vec<Hash>,
+    values: Vec<u8>,
+    duplicates: u64,
+}
+
+/// A shard: what its slots hold, in order, and the function that finds them.
+struct Ready {
+    highs: Vec<u64>,
+    values: Vec<u8>,
+    made: Made,
+    duplicates: u64,
+}
+
+impl Gathered {
+    fn new(number: u64) -> Gathered {
+        Gathered { number, hashes: Vec::new(), values: Vec::new(), duplicates: 0 }
+    }
+
+    fn make(self, width: usize) -> Result<Ready> {
+        let n = self.hashes.len();
+        let made = make(&self.hashes)?;
+        let (mut highs, mut values) = (vec![0; n], vec![0; self.values.len()]);
+        for (hash, value) in self.hashes.iter().zip(self.values.chunks_exact(width)) {
+            let slot = made.get(*hash, n as u64) as usize;
+            highs[slot] = hash.high;
+            values[slot * width..(slot + 1) * width].copy_from_slice(value);
+        }
+        Ok(Ready { highs, values, made, duplicates: self.duplicates })
+    }
+}
+
+/// Packs slots into blocks and writes these.
+struct SlotWriter {
+    slots: Slots,
+    block: Vec<u8>,
+    /// The block that is being filled, and the slots in it.
+    number: u64,
+    filled: u32,
+}
+
+impl SlotWriter {
+    fn new(slots: Slots) -> SlotWriter {
+        SlotWriter { slots, block: vec![0; PAGE], number: 0, filled: 0 }
+    }
+
+    fn push(&mut self, out: &mut FrozenWriter, high: u64, value: &[u8]) -> Result<()> {
+        let (_, bit) = self.slots.place(u64::from(self.filled));
+        self.slots.put(&mut self.block, bit, high, value);
+        self.filled += 1;
+        if self.filled == self.slots.per_block() { self.write(out) } else { Ok(()) }
+    }
+
+    fn write(&mut self, out: &mut FrozenWriter) -> Result<()> {
+        let sum = checksum(&self.block, self.number);
+        put_u32(&mut self.block, 0, sum);
+        out.write(&self.block)?;
+        self.block.fill(0);
+        (self.number, self.filled) = (self.number + 1, 0);
+        Ok(())
+    }
+
+    fn finish(mut self, out: &mut FrozenWriter) -> Result<()> {
+        if self.filled > 0 { self.write(out) } else { Ok(()) }
+    }
+}

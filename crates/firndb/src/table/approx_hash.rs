@@ -1,0 +1,324 @@
+//! A minimal perfect hash function: sends n keys to 0..n, one to each, in about 2.7 bits a key.
+//!
+//! After PtrHash (Groot Koerkamp, "PtrHash: Minimal Perfect Hashing at RAM Throughput", SEA 2025),
+//! which follows PTHash (Pibiri and Trani, SIGIR 2021). Keys fall into buckets of about 3.5, some
+//! of them large and most small. Each bucket has a *pilot*, a byte that is tried until all keys of
+//! the bucket fall into free slots; when no byte does, the buckets that are in the way of the one
+//! that disturbs least are taken out and placed anew. One slot in a hundred stays free, so that
+//! this ends soon; the slots from n on are sent to the free ones below n.
+//!
+//! ```text
+//! key      128 bits of hash; its halves are high and low
+//! x        low + seed * high, modulo 2^64
+//! bucket   c B / 2^64, where c = (255 / 256) x^2 (2^64 + x) / 2^129 + x / 256 is rounded down at
+//!          each step; B = ceil(2 n / 7) buckets
+//! slot     y S / 2^64, where y = (x xor (pilot + 1) * C1) * C2 modulo 2^64; S = n + n / 99 slots
+//! answer   the slot if it is below n, else what the table of remapped slots has for it
+//! ```
+//! C1 is 0x9E3779B97F4A7C15, C2 is 0xD6E8FEB86659FD93.
+
+use crate::{Error, ErrorKind, Result};
+use std::collections::BinaryHeap;
+
+const C1: u64 = 0x9E37_79B9_7F4A_7C15;
+const C2: u64 = 0xD6E8_FEB8_6659_FD93;
+/// Seeds that are tried. Only equal hashes make all of them fail.
+const SEEDS: u64 = 64;
+const FREE: u32 = u32::MAX;
+/// Buckets that were placed last and are not taken out again at once.
+const RECENT: usize = 16;
+
+/// 128 bits of hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hash {
+    pub(crate) high: u64,
+    pub(crate) low: u64,
+}
+
+/// Buckets of `n` keys.
+pub(crate) fn buckets_for(n: u64) -> u64 {
+    (2 * n).div_ceil(7)
+}
+
+/// Slots beyond the first `n` for `n` keys.
+pub(crate) fn remapped_for(n: u64) -> u64 {
+    n / 99
+}
+
+#[inline(always)]
+fn times(a: u64, b: u64) -> u64 {
+    ((u128::from(a) * u128::from(b)) >> 64) as u64
+}
+
+/// The number that bucket and slot of a key are made of.
+#[inline(always)]
+pub(crate) fn mixed(hash: Hash, seed: u64) -> u64 {
+    hash.low.wrapping_add(seed.wrapping_mul(hash.high))
+}
+
+/// The bucket of a key among so many.
+#[inline(always)]
+pub(crate) fn bucket(x: u64, buckets: u64) -> u64 {
+    let curve = times(times(x, x), 1 << 63 | x >> 1);
+    times(curve / 256 * 255 + x / 256, buckets)
+}
+
+/// The slot of a key among so many.
+#[inline(always)]
+pub(crate) fn slot(x: u64, pilot: u8, slots: u64) -> u64 {
+    let y = (x ^ (u64::from(pilot) + 1).wrapping_mul(C1)).wrapping_mul(C2);
+    times(y, slots)
+}
+
+/// A function that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) seed: u64,
+    pub(crate) pilots: Vec<u8>,
+    /// For each slot from n on, a slot below n that is its own.
+    pub(crate) remap: Vec<u32>,
+}
+
+impl Made {
+    /// Where the function sends a key; `n` is the number of keys it was made of.
+    pub(crate) fn get(&self, hash: Hash, n: u64) -> u64 {
+        let x = mixed(hash, self.seed);
+        let pilot = self.pilots[bucket(x, self.pilots.len() as u64) as usize];
+        let slot = slot(x, pilot, n + self.remap.len() as u64);
+        if slot < n { slot } else { u64::from(self.remap[(slot - n) as usize]) }
+    }
+}
+
+/// Makes the function of these keys, fewer than 2^32. `InvalidArgument` if two are equal.
+pub(crate) fn make(keys: &[Hash]) -> Result<Made> {
+    for seed in 0..SEEDS {
+        if let Some(mut maker) = Maker::new(keys, seed)
+            && maker.place_all()
+        {
+            return Ok(maker.finish(seed));
+        }
+    }
+    let mut sorted: Vec<(u64, u64)> = keys.iter().map(|hash| (hash.high, hash.low)).collect();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|two| two[0] == two[1]) {
+        return Err(Error::invalid("two keys have the same 128 bits of hash: leave out one"));
+    }
+    let message = format!("no perfect hash function of {} keys in {SEEDS} tries", keys.len());
+    Err(Error::new(ErrorKind::Failed, message))
+}
+
+/// Places the buckets of a shard, for one seed.
+struct Maker {
+    /// The keys of bucket 0, of bucket 1, ...
+    keys: Vec<u64>,
+    /// Where the keys of each bucket begin.
+    starts: Vec<u32>,
+    pilots: Vec<u8>,
+    /// The bucket that holds each slot.
+    owners: Vec<u32>,
+    /// A bit a slot: it has an owner.
+    taken: Vec<u64>,
+    recent: [u32; RECENT],
+    evictions: usize,
+}
+
+impl Maker {
+    /// `None` if two keys of a bucket are equal under this seed.
+    fn new(hashes: &[Hash], seed: u64) -> Option<Maker> {
+        let n = hashes.len() as u64;
+        let buckets = buckets_for(n);
+        let number = |hash: &Hash| bucket(mixed(*hash, seed), buckets) as usize;
+        let mut starts = vec![0u32; buckets as usize + 1];
+        hashes.iter().for_each(|hash| starts[number(hash) + 1] += 1);
+        for i in 1..starts.len() {
+            starts[i] += starts[i - 1];
+        }
+        let (mut next, mut keys) = (starts.clone(), vec![0; hashes.len()]);
+        for hash in hashes {
+            let at = &mut next[number(hash)];
+            keys[*at as usize] = mixed(*hash, seed);
+            *at += 1;
+        }
+        for ends in starts.windows(2) {
+            let bucket = &mut keys[ends[0] as usize..ends[1] as usize];
+            bucket.sort_unstable();
+            if bucket.windows(2).any(|two| two[0] == two[1]) {
+                return None;
+            }
+        }
+        let slots = (n + remapped_for(n)) as usize;
+        Some(Maker {
+            keys,
+            starts,
+            pilots: vec![0; buckets as usize],
+            owners: vec![FREE; slots],
+            taken: vec![0; slots.div_ceil(64)],
+            recent: [FREE; RECENT],
+            evictions: 0,
+        })
+    }
+
+    fn size(&self, bucket: u32) -> usize {
+        (self.starts[bucket as usize + 1] - self.starts[bucket as usize]) as usize
+    }
+
+    fn keys(&self, bucket: u32) -> &[u64] {
+        let ends = self.starts[bucket as usize]..self.starts[bucket as usize + 1];
+        &self.keys[ends.start as usize..ends.end as usize]
+    }
+
+    /// Places the buckets, the largest first. Says whether that ended well.
+    fn place_all(&mut self) -> bool {
+        let mut order: Vec<u32> = (0..self.pilots.len() as u32).collect();
+        order.sort_by_key(|&bucket| std::cmp::Reverse(self.size(bucket)));
+        let mut waiting = BinaryHeap::new();
+        for bucket in order {
+            waiting.push((self.size(bucket), bucket));
+            while let Some((_, bucket)) = waiting.pop() {
+                let pilot = match self.free_pilot(bucket) {
+                    Some(pilot) => pilot,
+                    None => match self.cheapest_pilot(bucket) {
+                        Some(pilot) => pilot,
+                        None => return false,
+                    },
+                };
+                self.take(bucket, pilot, &mut waiting);
+                if self.evictions > 1000 + 10 * self.pilots.len() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// The first pilot with which all keys fall into free slots of their own.
+    fn free_pilot(&self, bucket: u32) -> Option<u8> {
+        let (keys, slots) = (self.keys(bucket), self.owners.len() as u64);
+        let is_free = |slot: u64| self.taken[(slot / 64) as usize] >> (slot % 64) & 1 == 0;
+        (0..=255).find(|&pilot| {
+            keys.iter().all(|&x| is_free(slot(x, pilot, slots))) && is_apart(keys, pilot, slots)
+        })
+    }
+
+    /// The pilot that takes the least out: small buckets, none of the last placed.
+    fn cheapest_pilot(&self, bucket: u32) -> Option<u8> {
+        let (keys, slots) = (self.keys(bucket), self.owners.len() as u64);
+        let (mut best, mut cheapest) = (usize::MAX, None);
+        // Another order each time, lest two buckets take each other out for ever.
+        let first = (self.evictions as u8).wrapping_mul(101);
+        for pilot in (0..=255).map(|i: u8| i.wrapping_add(first)) {
+            let mut cost = 0;
+            for &x in keys {
+                let owner = self.owners[slot(x, pilot, slots) as usize];
+                if owner != FREE {
+                    let size = self.size(owner);
+                    cost += if self.recent.contains(&owner) { 1 << 32 } else { size * size };
+                }
+                if cost >= best {
+                    break;
+                }
+            }
+            if cost < best.min(1 << 32) && is_apart(keys, pilot, slots) {
+                (best, cheapest) = (cost, Some(pilot));
+            }
+        }
+        cheapest
+    }
+
+    /// Gives a bucket the slots of a pilot; buckets that had them wait to be placed anew.
+    fn take(&mut self, bucket: u32, pilot: u8, waiting: &mut BinaryHeap<(usize, u32)>) {
+        let slots = self.owners.len() as u64;
+        let range =
+            self.starts[bucket as usize] as usize..self.starts[bucket as usize + 1] as usize;
+        for i in range.clone() {
+            let owner = self.owners[slot(self.keys[i], pilot, slots) as usize];
+            if owner != FREE {
+                self.set(owner, self.pilots[owner as usize], FREE);
+                waiting.push((self.size(owner), owner));
+                self.evictions += 1;
+            }
+        }
+        self.pilots[bucket as usize] = pilot;
+        self.set(bucket, pilot, bucket);
+        self.recent[self.evictions % RECENT] = bucket;
+    }
+
+    fn set(&mut self, bucket: u32, pilot: u8, owner: u32) {
+        let slots = self.owners.len() as u64;
+        for i in self.starts[bucket as usize]..self.starts[bucket as usize + 1] {
+            let slot = slot(self.keys[i as usize], pilot, slots) as usize;
+            self.owners[slot] = owner;
+            let bit = 1 << (slot % 64);
+            if owner == FREE {
+                self.taken[slot / 64] &= !bit;
+            } else {
+                self.taken[slot / 64] |= bit;
+            }
+        }
+    }
+
+    fn finish(self, seed: u64) -> Made {
+        let n = self.keys.len();
+        let mut free = (0..n as u32).filter(|&slot| self.owners[slot as usize] == FREE);
+        let own = |owner: &u32| if *owner == FREE { 0 } else { free.next().unwrap_or(0) };
+        let remap = self.owners[n..].iter().map(own).collect();
+        Made { seed, pilots: self.pilots, remap }
+    }
+}
+
+/// Whether a pilot sends all keys of a bucket to different slots.
+fn is_apart(keys: &[u64], pilot: u8, slots: u64) -> bool {
+    let meets = |i: usize| {
+        let at = slot(keys[i], pilot, slots);
+        keys[..i].iter().any(|&other| slot(other, pilot, slots) == at)
+    };
+    !(1..keys.len()).any(meets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::testing::Rng;
+
+    fn keys(n: usize, seed: u64) -> Vec<Hash> {
+        let mut rng = Rng(seed);
+        (0..n).map(|_| Hash { high: rng.next(), low: rng.next() }).collect()
+    }
+
+    fn check(keys: &[Hash]) -> Made {
+        let made = make(keys).unwrap();
+        let mut seen = vec![false; keys.len()];
+        for &key in keys {
+            let at = made.get(key, keys.len() as u64) as usize;
+            assert!(!std::mem::replace(&mut seen[at], true), "{at} twice");
+        }
+        made
+    }
+
+    #[test]
+    fn every_key_has_a_number_of_its_own() {
+        for n in (0..300).chain([1000, 4096, 65_536, 100_000]) {
+            let made = check(&keys(n, n as u64));
+            assert_eq!(made.pilots.len() as u64, buckets_for(n as u64));
+            assert!(n < 50 || made.seed < 10, "{n} keys needed seed {}", made.seed);
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_keys_does_not_matter() {
+        let mut keys = keys(5_000, 7);
+        let made = check(&keys);
+        Rng(8).shuffle(&mut keys);
+        assert_eq!(check(&keys), made);
+    }
+
+    #[test]
+    fn halves_of_hashes_may_be_equal() {
+        let same_low = |i: u64| Hash { high: i.wrapping_mul(C1), low: 5 };
+        check(&(0..1000).map(same_low).collect::<Vec<_>>());
+        let same_high = |i: u64| Hash { high: 5, low: i.wrapping_mul(C1) };
+        check(&(0..1000).map(same_high).collect::<Vec<_>>());
+        let twice = [keys(3, 1), keys(3, 1)].concat();
+        assert_eq!(make(&twice).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}

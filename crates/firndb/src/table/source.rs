@@ -1,0 +1,168 @@
+//! Where blocks come from: a map, a copy in memory, or reads; each checked before it is used.
+
+use super::block::{CHECKSUM, check};
+use super::options::Access;
+use crate::bytes::frozen::Frozen;
+use crate::bytes::prefetch::prefetch;
+use crate::disk::{self, DiskRef, Map, ReadAt};
+use crate::{Error, ErrorKind, Result};
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The blocks of a file.
+pub(crate) struct Source {
+    from: From,
+    /// Where the section of the blocks begins.
+    start: u64,
+}
+
+enum From {
+    /// The map of the file; a bit a block says that its checksum was found right.
+    Map(Box<[AtomicU64]>),
+    /// A copy of the blocks.
+    Resident(Map),
+    Buffered(Box<dyn ReadAt>),
+    Direct(disk::Direct),
+}
+
+/// Times that a file is opened anew because another took its name meanwhile.
+const TRIES: usize = 100;
+
+/// Opens what `open` makes of a file; again if that is `None`, because another file has taken the
+/// name meanwhile.
+pub(crate) fn reopen<T>(path: &Path, mut open: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..TRIES {
+        if let Some(opened) = open()? {
+            return Ok(opened);
+        }
+    }
+    Err(Error::new(ErrorKind::Failed, "replaced each time it was opened").in_file(path))
+}
+
+impl Source {
+    /// The `blocks` blocks in the section at `place` (offset and length). `None` if the name of the
+    /// file was given to another since `file` was mapped.
+    pub(crate) fn open(
+        disk: &DiskRef,
+        file: &Frozen,
+        place: (u64, u64),
+        blocks: u64,
+        access: Access,
+    ) -> Result<Option<Source>> {
+        let path = file.path();
+        let from = match access {
+            Access::Map => {
+                let words = blocks.div_ceil(64);
+                From::Map((0..words).map(|_| AtomicU64::new(0)).collect())
+            }
+            Access::Resident | Access::Buffered => {
+                let opened = disk.open(path)?;
+                if !file.is_read_by(|at, bytes| opened.read_at(at, bytes))? {
+                    return Ok(None);
+                }
+                match access {
+                    Access::Resident => From::Resident(Map::resident(&*opened, place.0, place.1)?),
+                    _ => From::Buffered(opened),
+                }
+            }
+            Access::Direct => {
+                let opened = disk::Direct::open(path)?;
+                let read = |at, bytes: &mut [u8]| {
+                    bytes.copy_from_slice(&opened.read(at, bytes.len())?);
+                    Ok(())
+                };
+                if !file.is_read_by(read)? {
+                    return Ok(None);
+                }
+                From::Direct(opened)
+            }
+        };
+        Ok(Some(Source { from, start: place.0 }))
+    }
+
+    /// The block at this offset and of this length, checked; its first cache lines are asked for
+    /// before anything of it is touched.
+    #[inline]
+    pub(crate) fn block<'a>(
+        &'a self,
+        file: &'a Frozen,
+        number: u64,
+        (offset, len): (u64, usize),
+        lines: usize,
+    ) -> Result<Cow<'a, [u8]>> {
+        let block = match &self.from {
+            From::Map(checked) => {
+                let block = self.memory(file, (offset, len))?;
+                prefetch(block, lines);
+                let bit = 1 << (number % 64);
+                let word = &checked[(number / 64) as usize];
+                if word.load(Ordering::Relaxed) & bit == 0 {
+                    check(block, number)?;
+                    word.fetch_or(bit, Ordering::Relaxed);
+                }
+                return Ok(Cow::Borrowed(block));
+            }
+            From::Resident(_) => {
+                let block = self.memory(file, (offset, len))?;
+                prefetch(block, lines);
+                return Ok(Cow::Borrowed(block));
+            }
+            From::Buffered(file) => {
+                let mut block = vec![0; len];
+                file.read_at(offset, &mut block)?;
+                block
+            }
+            From::Direct(file) => file.read(offset, len)?,
+        };
+        check(&block, number)?;
+        Ok(Cow::Owned(block))
+    }
+
+    /// The bytes of a block that is in memory, unchecked.
+    #[inline(always)]
+    pub(crate) fn memory<'a>(
+        &'a self,
+        file: &'a Frozen,
+        (offset, len): (u64, usize),
+    ) -> Result<&'a [u8]> {
+        let bytes = match &self.from {
+            From::Resident(copy) => {
+                let at = (offset - self.start) as usize;
+                copy.get(at..at + len).unwrap_or(&[])
+            }
+            _ => file.bytes(offset, len as u64),
+        };
+        if bytes.len() < CHECKSUM {
+            return Err(Error::corrupt("a block is cut"));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether blocks are copies, which must be checked when they are made.
+    pub(crate) fn is_resident(&self) -> bool {
+        matches!(self.from, From::Resident(_))
+    }
+
+    /// Whether blocks are in memory.
+    pub(crate) fn in_memory(&self) -> bool {
+        matches!(self.from, From::Map(_) | From::Resident(_))
+    }
+
+    /// The file that is read past the page cache.
+    pub(crate) fn direct(&self) -> Option<&disk::Direct> {
+        match &self.from {
+            From::Direct(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.from {
+            From::Map(checked) => 8 * checked.len(),
+            From::Resident(copy) => copy.len(),
+            From::Buffered(_) | From::Direct(_) => 0,
+        }
+    }
+}

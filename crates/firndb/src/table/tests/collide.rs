@@ -1,0 +1,155 @@
+//! Keys whose hashes are equal or share a place, which real keys hardly ever do: the hash is given,
+//! not computed: it is the first eight bytes of a key.
+
+use super::*;
+use crate::bytes::int::u64_at;
+use crate::bytes::testing::Rng;
+use crate::table::block::tag;
+use crate::table::directory::{place, slots_for};
+use crate::table::{Compression, Duplicates, Filter};
+use crate::{Error, ErrorKind};
+
+/// Records with hashes of the test's choice, with which their keys begin.
+type Hashed = Vec<(u64, Vec<u8>, Vec<u8>)>;
+
+fn build_hashed(options: BuildOptions, records: &Hashed) -> Result<DiskRef> {
+    let disk: DiskRef = SimDisk::new();
+    let hash = |key: &[u8]| u64_at(key, 0);
+    let mut builder = TableBuilder::create_hashed(disk.clone(), Path::new(FILE), options, hash)?;
+    for (_, key, value) in records {
+        builder.add(key, value)?;
+    }
+    builder.finish()?;
+    Ok(disk)
+}
+
+fn get(table: &Table, hash: u64, key: &[u8]) -> Option<Vec<u8>> {
+    let (place, found) = table.locate(hash)?;
+    table.get_at(place, found, key).unwrap().map(|value| value.into_owned())
+}
+
+/// Every record is found, absent keys of the same hashes are not, and all come out in order.
+fn check(options: BuildOptions, records: &Hashed) -> Table {
+    let disk = build_hashed(options.clone(), records).unwrap();
+    let bytes = disk.map(Path::new(FILE)).unwrap().to_vec();
+    let mut shuffled = records.clone();
+    Rng(1).shuffle(&mut shuffled);
+    let other = BuildOptions { memory: 1 << 14, threads: 3, ..options };
+    let again = build_hashed(other, &shuffled).unwrap().map(Path::new(FILE)).unwrap().to_vec();
+    assert!(bytes == again, "other bytes from the same records");
+    for access in [Access::Map, Access::Resident, Access::Buffered] {
+        let table = open(&disk, access).unwrap();
+        // A get looks at all records of its hash.
+        for (hash, key, value) in records.iter().step_by(1 + records.len() / 300) {
+            assert_eq!(get(&table, *hash, key).as_ref(), Some(value));
+            assert_eq!(get(&table, *hash, &[key, &b"?"[..]].concat()), None);
+        }
+        for (hash, ..) in records.iter().take(100) {
+            assert_eq!(get(&table, *hash, b"absent"), None);
+            assert_eq!(get(&table, hash.wrapping_add(1), b"absent"), None);
+        }
+    }
+    let table = open(&disk, Access::Map).unwrap();
+    table.directory.verify().unwrap();
+    let mut sorted = records.clone();
+    sorted.sort();
+    let all: Records = table.iter().collect::<Result<_>>().unwrap();
+    let expected: Records = sorted.into_iter().map(|(_, key, value)| (key, value)).collect();
+    assert!(all == expected, "records are lost or out of order");
+    table
+}
+
+fn record(i: usize, hash: u64, value: usize) -> (u64, Vec<u8>, Vec<u8>) {
+    let key = [&hash.to_le_bytes()[..], format!("key {i}").as_bytes()].concat();
+    (hash, key, vec![i as u8; value])
+}
+
+fn every_form() -> impl Iterator<Item = BuildOptions> {
+    let compressions =
+        [Compression::None, Compression::Records { level: 1 }, Compression::Blocks { level: 1 }];
+    compressions.into_iter().flat_map(|compression| {
+        [Filter::None, Filter::Bits8].map(|filter| BuildOptions {
+            compression,
+            filter,
+            ..BuildOptions::default()
+        })
+    })
+}
+
+#[test]
+fn many_keys_of_one_hash() {
+    for hash in [0, 1, u64::MAX, 0x8000_0000_0000_0000] {
+        for options in every_form() {
+            check(options, &(0..500).map(|i| record(i, hash, 5)).collect());
+        }
+    }
+}
+
+#[test]
+fn a_few_keys_of_each_hash() {
+    let mut rng = Rng(3);
+    for options in every_form() {
+        let hashes: Vec<u64> = (0..500).map(|_| rng.next()).collect();
+        let records = (0..2_000).map(|i| record(i, hashes[i * i % 500], i % 50)).collect();
+        check(options, &records);
+    }
+}
+
+#[test]
+fn a_place_that_is_larger_than_a_block_stays_whole() {
+    // One place in the middle of ordinary records: its block grows, the blocks around do not.
+    let mut rng = Rng(4);
+    let (n, crowd) = (5_000, 700);
+    let slots = slots_for((n + crowd) as u64);
+    let middle = 0x7000_0000_0000_0000u64;
+    let mut records: Hashed = (0..n).map(|i| record(i, rng.next(), 20)).collect();
+    // Neighbours of one place: hashes differ, slot and step do not.
+    let near: Vec<u64> = (0..crowd as u64).map(|i| middle + i).collect();
+    let at = place(middle, slots);
+    assert!(near.iter().all(|&hash| place(hash, slots) == at));
+    records.extend((n..).zip(near).map(|(i, hash)| record(i, hash, 20)));
+    for options in every_form() {
+        let table = check(options, &records);
+        let stats = table.stats();
+        assert!(stats.longest_block > 4096 || stats.compression != Compression::None);
+    }
+}
+
+#[test]
+fn keys_of_one_tag_are_told_apart() {
+    // Tags repeat within a place's neighbourhood: all records of this table have the same tag.
+    let slots = slots_for(300);
+    let mut rng = Rng(5);
+    let mut records = Hashed::new();
+    while records.len() < 300 {
+        let hash = rng.next();
+        if tag(place(hash, slots)) == 77 {
+            records.push(record(records.len(), hash, 3));
+        }
+    }
+    every_form().for_each(|options| drop(check(options, &records)));
+}
+
+#[test]
+fn a_block_of_more_records_than_two_bytes_count() {
+    let records = (0..66_000).map(|i| record(i, 42, 0)).collect();
+    let table = check(BuildOptions::default(), &records);
+    assert_eq!(table.stats().blocks, 1);
+    // Lengths of four bytes: a long value among short ones.
+    let mut records: Hashed = (0..300).map(|i| record(i, 42, 3)).collect();
+    records.push(record(300, 42, 70_000));
+    check(BuildOptions::default(), &records);
+}
+
+#[test]
+fn duplicates_are_keys_and_not_hashes() {
+    let twice: Hashed = [1, 2, 3, 2].map(|i| record(i, 9, i)).into();
+    let error: Error = build_hashed(BuildOptions::default(), &twice).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    for words in ["key 2'", "record 2", "record 4"] {
+        assert!(error.message().contains(words), "{error}");
+    }
+    let options = BuildOptions { duplicates: Duplicates::Last, ..BuildOptions::default() };
+    let table = open(&build_hashed(options, &twice).unwrap(), Access::Map).unwrap();
+    assert_eq!(table.len(), 3);
+}

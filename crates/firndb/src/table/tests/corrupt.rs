@@ -1,0 +1,195 @@
+//! Every byte of small tables damaged in three ways, and every length cut: each answer is right or
+//! an error that says so, in every way of reading.
+
+use super::*;
+use crate::ErrorKind;
+use crate::bytes::testing::Rng;
+use crate::table::{Compression, Filter};
+
+const SEED: u64 = 0xBAD_7AB1E;
+
+/// What became of the questions to damaged tables.
+#[derive(Debug, Default)]
+struct Tally {
+    tables: u64,
+    right: u64,
+    errors: u64,
+}
+
+/// A table and what is in it.
+struct Exam {
+    name: &'static str,
+    bytes: Vec<u8>,
+    records: Records,
+    tally: Tally,
+}
+
+fn exam(name: &'static str, n: usize, value: usize, options: BuildOptions) -> Exam {
+    let record = |i: usize| {
+        let value = format!("value {} of {i} ", i % 3).repeat(value).into_bytes();
+        (format!("key {i}").into_bytes(), value)
+    };
+    let records: Records = (0..n).map(record).collect();
+    let options = BuildOptions {
+        metadata: b"about this table".to_vec(),
+        value_schema: "text".into(),
+        ..options
+    };
+    Exam { name, bytes: bytes_of(options, &records), records, tally: Tally::default() }
+}
+
+/// Tables of every kind, small enough to be damaged byte by byte.
+fn exams() -> Vec<Exam> {
+    let of = |compression, filter| BuildOptions { compression, filter, ..BuildOptions::default() };
+    let (none, level) = (Compression::None, 3);
+    vec![
+        exam("paged", 12, 2, of(none, Filter::Bits16)),
+        exam("packed", 14, 10, of(none, Filter::None)),
+        exam("packed, filter", 9, 25, of(none, Filter::Bits8)),
+        exam("records", 30, 20, of(Compression::Records { level }, Filter::None)),
+        exam("blocks", 30, 20, of(Compression::Blocks { level }, Filter::Bits8)),
+        exam("long", 2, 320, of(none, Filter::None)),
+        exam("empty", 0, 0, of(none, Filter::Bits8)),
+    ]
+}
+
+impl Exam {
+    /// Asks everything of a damaged table.
+    fn judge(&mut self, disk: &DiskRef, accesses: &[Access], damage: &dyn Fn() -> String) {
+        self.tally.tables += 1;
+        for &access in accesses {
+            let name = self.name;
+            let label = || format!("{name}, {access:?}, {}", damage());
+            let Some(table) = self.settle(open(disk, access), |_| true, &label) else { continue };
+            // Others each time: with all of them each time this would take minutes.
+            for i in (self.tally.tables as usize % 4..self.records.len()).step_by(4) {
+                let (key, value) = self.records[i].clone();
+                self.settle(table.get(&key), |got| got.as_deref() == Some(&value), &label);
+                self.settle(table.contains(&key), |there| *there, &label);
+            }
+            for absent in [&b"key"[..], b"", b"key 99", b"other"] {
+                self.settle(table.get(absent), |got| got.is_none(), &label);
+            }
+            let keys: Vec<Vec<u8>> = self.records.iter().map(|(key, _)| key.clone()).collect();
+            let records = self.records.clone();
+            let all = |got: &Vec<Option<std::borrow::Cow<[u8]>>>| {
+                got.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value))
+            };
+            self.settle(table.get_many(&keys), all, &label);
+            let collected: Result<Records> = table.iter().collect();
+            let sorted = |mut all: Records| {
+                all.sort();
+                all
+            };
+            self.settle(collected, |got| sorted(got.clone()) == sorted(records.clone()), &label);
+            self.settle(table.metadata(), |got| *got == b"about this table", &label);
+            self.settle(table.value_schema(), |got| *got == "text", &label);
+            self.settle(table.verify(), |()| true, &label);
+        }
+    }
+
+    /// The answer, which must be right, unless it is an error that is apt.
+    fn settle<T>(
+        &mut self,
+        answer: Result<T>,
+        right: impl Fn(&T) -> bool,
+        label: &dyn Fn() -> String,
+    ) -> Option<T> {
+        match answer {
+            Ok(answer) => {
+                assert!(right(&answer), "{}: wrong answer", label());
+                self.tally.right += 1;
+                Some(answer)
+            }
+            Err(e) => {
+                let apt = [ErrorKind::Corrupt, ErrorKind::UnsupportedVersion];
+                assert!(apt.contains(&e.kind()), "{}: {e:?}", label());
+                assert!(e.file().is_some(), "{}: no file in {e:?}", label());
+                self.tally.errors += 1;
+                None
+            }
+        }
+    }
+
+    fn report(&self, what: &str) {
+        println!("{}, {} bytes, {what}: {:?}", self.name, self.bytes.len(), self.tally);
+        assert!(self.tally.errors > 0);
+    }
+}
+
+const IN_MEMORY: [Access; 3] = [Access::Map, Access::Resident, Access::Buffered];
+
+#[test]
+fn undamaged_tables_give_no_error() {
+    for mut exam in exams() {
+        exam.judge(&disk_with(&exam.bytes.clone()), &IN_MEMORY, &|| "whole".into());
+        assert_eq!(exam.tally.errors, 0);
+    }
+}
+
+#[test]
+fn every_damaged_byte_is_an_error_or_no_matter() {
+    let mut rng = Rng(SEED);
+    for mut exam in exams() {
+        let mut damaged = exam.bytes.clone();
+        for at in 0..damaged.len() {
+            let old = damaged[at];
+            for new in [old ^ 0xFF, 0, old ^ 1 << rng.below(8)] {
+                // The long runs of zeros in a table of pages are alike: one in 37 is enough.
+                if new == old || (old == 0 && damaged.len() > 8000 && at % 37 > 0) {
+                    continue;
+                }
+                damaged[at] = new;
+                let access = IN_MEMORY[rng.below(3)];
+                exam.judge(&disk_with(&damaged), &[access], &|| format!("byte {at}: {old}, {new}"));
+            }
+            damaged[at] = old;
+        }
+        exam.report("bytes");
+    }
+}
+
+#[test]
+fn every_other_length_is_an_error() {
+    for mut exam in exams() {
+        let whole = exam.bytes.clone();
+        for len in 0..whole.len() {
+            let access = IN_MEMORY[len % 3];
+            exam.judge(&disk_with(&whole[..len]), &[access], &|| format!("cut to {len} bytes"));
+        }
+        for more in [1, 64, 4096] {
+            let longer = [&whole[..], &vec![0; more]].concat();
+            exam.judge(&disk_with(&longer), &IN_MEMORY, &|| format!("{more} bytes more"));
+        }
+        assert_eq!(exam.tally.right, 0, "a table of another length was opened");
+        exam.report("lengths");
+    }
+}
+
+#[test]
+fn damage_under_direct_reads_is_an_error_or_no_matter() {
+    let mut rng = Rng(SEED);
+    for mut exam in exams() {
+        let Some(place) = super::direct::Place::new() else { return };
+        let path = place.0.join(FILE);
+        for _ in 0..60 {
+            let mut damaged = exam.bytes.clone();
+            let at = rng.below(damaged.len());
+            let old = std::mem::replace(&mut damaged[at], rng.next() as u8);
+            std::fs::write(&path, &damaged).unwrap();
+            let damage = || format!("byte {at}, which was {old}");
+            let name = exam.name;
+            let opened = Table::open(&path, Access::Direct);
+            let label = || format!("{name}, Direct, {}", damage());
+            let Some(table) = exam.settle(opened, |_| true, &label) else { continue };
+            for (key, value) in exam.records.clone() {
+                exam.settle(table.get(&key), |got| got.as_deref() == Some(&value), &label);
+                let right = |got: &Vec<Option<std::borrow::Cow<[u8]>>>| {
+                    got[0].as_deref() == Some(&value) && got[1].is_none()
+                };
+                exam.settle(table.get_many(&[&key, &b"absent"[..].to_vec()]), right, &label);
+            }
+        }
+        println!("{}: {:?}", exam.name, exam.tally);
+    }
+}

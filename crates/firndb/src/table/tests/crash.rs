@@ -1,0 +1,167 @@
+//! Power cuts and failing calls at every operation of a build: what stands under the name is the
+//! old table or the new one, whole; and temporary files go with the next build.
+
+use super::*;
+use crate::disk::Disk;
+use crate::table::{Compression, Filter};
+use std::sync::Arc;
+
+const SEED: u64 = 20_261_122;
+const DIR: &str = "/tables";
+const PATH: &str = "/tables/a.table";
+
+fn records(version: u8) -> Records {
+    (0..24u32).map(|i| (format!("key {i}").into_bytes(), vec![version; 60])).collect()
+}
+
+fn run(disk: &Arc<SimDisk>, options: &BuildOptions, version: u8) -> Result<BuildReport> {
+    let mut builder =
+        TableBuilder::create_on(disk.clone() as DiskRef, Path::new(PATH), options.clone())?;
+    for (key, value) in records(version) {
+        builder.add(&key, &value)?;
+    }
+    builder.finish()
+}
+
+/// A disk with the old table, or with none, and the leftovers of a build that died.
+fn base(old: bool) -> Arc<SimDisk> {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new(DIR)).unwrap();
+    if old {
+        run(&disk, &BuildOptions::default(), 1).unwrap();
+    }
+    disk.write_raw(Path::new("/tables/.firndb-table-1-0.spill"), b"left over");
+    disk.write_raw(Path::new("/tables/.a.table.tmp"), b"left over");
+    disk.fork()
+}
+
+/// Which version stands there, if any: 0 for none.
+fn version(disk: &Arc<SimDisk>) -> std::result::Result<u8, String> {
+    if !disk.files().contains_key(Path::new(PATH)) {
+        return Ok(0);
+    }
+    let read = || -> Result<Records> {
+        let table = Table::open_on(&(disk.clone() as DiskRef), Path::new(PATH), Access::Map)?;
+        table.verify()?;
+        let mut all: Records = table.iter().collect::<Result<_>>()?;
+        all.sort();
+        Ok(all)
+    };
+    let all = read().map_err(|e| format!("not a whole table: {e:?}"))?;
+    let is = |version: &u8| {
+        let mut expected = records(*version);
+        expected.sort();
+        expected == all
+    };
+    [1, 2].into_iter().find(is).ok_or_else(|| "a mixture".into())
+}
+
+fn judge(disk: &Arc<SimDisk>, old: bool, done: bool) -> std::result::Result<(), String> {
+    match version(disk)? {
+        2 => Ok(()),
+        found if !done && found == u8::from(old) => Ok(()),
+        found => Err(format!("acknowledged: {done}, found version {found}")),
+    }
+}
+
+/// The next build works, and nothing but the table is left.
+fn next_build_tidies(disk: &Arc<SimDisk>, options: &BuildOptions) {
+    run(disk, options, 2).unwrap();
+    assert_eq!(version(disk), Ok(2));
+    let left: Vec<_> = disk.files().into_keys().collect();
+    assert_eq!(left, [Path::new(PATH)], "leftovers");
+}
+
+/// Builds that stay in memory, that spill, that split partitions, and that need every section.
+fn every_build() -> Vec<(&'static str, BuildOptions)> {
+    let plain = BuildOptions { threads: 1, ..BuildOptions::default() };
+    let small = BuildOptions { memory: 1_000, ..plain.clone() };
+    vec![
+        ("in memory", plain.clone()),
+        ("spilling", small.clone()),
+        (
+            "all sections",
+            BuildOptions {
+                compression: Compression::Records { level: 1 },
+                filter: Filter::Bits8,
+                metadata: vec![7; 10],
+                ..small
+            },
+        ),
+    ]
+}
+
+#[test]
+fn the_builds_of_these_tests_spill() {
+    for (name, options) in every_build() {
+        let report = run(&base(true), &options, 2).unwrap();
+        assert_eq!(report.spilled > 0, name != "in memory", "{name}: {report:?}");
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_the_old_table_or_the_new_one() {
+    for old in [false, true] {
+        let base = base(old);
+        for (name, options) in every_build() {
+            let work = |disk: Arc<SimDisk>| run(&disk, &options, 2);
+            let mut tidied = 0;
+            let images = base.each_crash(SEED, 5, work, |label, done, image| {
+                let wrong = judge(&image, old, done.is_ok());
+                assert_eq!(wrong, Ok(()), "{name}, {label}");
+                tidied += 1;
+                if tidied % 5 == 0 {
+                    next_build_tidies(&image, &options);
+                }
+            });
+            println!("{name}, old table: {old}: {images} images");
+            assert!(images > 20);
+        }
+    }
+}
+
+#[test]
+fn a_failed_call_is_reported_and_harms_nothing() {
+    let base = base(true);
+    for (name, options) in every_build() {
+        let work = |disk: Arc<SimDisk>| run(&disk, &options, 2);
+        let (mut failures, mut runs) = (0, 0);
+        base.each_fault(work, |label, done, disk| {
+            failures += usize::from(done.is_err());
+            assert_eq!(judge(&disk, true, done.is_ok()), Ok(()), "{name}, {label}");
+            for (cut, image) in disk.images(SEED, 2) {
+                assert_eq!(judge(&image, true, done.is_ok()), Ok(()), "{name}, {label}, {cut}");
+            }
+            runs += 1;
+            if runs % 5 == 0 {
+                next_build_tidies(&disk, &options);
+            }
+        });
+        println!("{name}: {runs} runs, {failures} reported");
+        assert!(failures > 5, "{name}: {failures} of {runs} faults were reported");
+    }
+}
+
+/// The temporary file of a build that goes on is not a leftover.
+#[test]
+fn a_build_leaves_the_files_of_another_alone() {
+    let disk = base(false);
+    let small = BuildOptions { memory: 2_000, ..BuildOptions::default() };
+    let begin = |name: &str| {
+        let path = Path::new(DIR).join(name);
+        TableBuilder::create_on(disk.clone() as DiskRef, &path, small.clone()).unwrap()
+    };
+    let (mut first, mut second) = (begin("first"), begin("second"));
+    for (key, value) in records(1) {
+        first.add(&key, &value).unwrap();
+        second.add(&key, &value).unwrap();
+    }
+    drop(begin("third"));
+    assert!(first.finish().unwrap().spilled > 0 && second.finish().unwrap().spilled > 0);
+    for name in ["first", "second"] {
+        let path = Path::new(DIR).join(name);
+        let table = Table::open_on(&(disk.clone() as DiskRef), &path, Access::Map).unwrap();
+        table.verify().unwrap();
+        assert_eq!(table.len(), 24);
+    }
+}

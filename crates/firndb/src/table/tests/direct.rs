@@ -1,0 +1,173 @@
+//! Reads past the page cache on the real disk, counted; and a name that changes hands while a table
+//! is opened.
+
+use super::*;
+use crate::bytes::testing::Rng;
+use crate::disk::{self, Append, Disk, Map, ReadAt, Tape, TapeWriter};
+use crate::table::{Compression, Filter};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// A directory on the real disk, removed at the end.
+pub(super) struct Place(pub(super) PathBuf);
+
+impl Place {
+    /// `None` where the file system has no direct reads.
+    pub(super) fn new() -> Option<Place> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (number, process) = (NEXT.fetch_add(1, Relaxed), std::process::id());
+        let dir = std::env::current_exe().unwrap().parent()?.join("table-tests");
+        let place = Place(dir.join(format!("{process}-{number}")));
+        std::fs::create_dir_all(&place.0).unwrap();
+        std::fs::write(place.0.join("try"), b"try").unwrap();
+        match disk::Direct::open(&place.0.join("try")) {
+            Ok(_) => Some(place),
+            Err(e) => {
+                println!("skipped: {e}");
+                None
+            }
+        }
+    }
+
+    fn build(&self, options: BuildOptions, records: &Records) -> Table {
+        build_at(&disk::os(), &self.0.join(FILE), options, records);
+        Table::open(self.0.join(FILE), Access::Direct).unwrap()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn build_at(disk: &DiskRef, path: &Path, options: BuildOptions, records: &Records) {
+    let mut builder = TableBuilder::create_on(disk.clone(), path, options).unwrap();
+    records.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    builder.finish().unwrap();
+}
+
+fn records(n: usize, value: usize) -> Records {
+    let mut rng = Rng(n as u64);
+    (0..n).map(|i| (format!("k{i:012}").into_bytes(), rng.fill(value))).collect()
+}
+
+#[test]
+fn a_get_is_one_read_of_one_page() {
+    let Some(place) = Place::new() else { return };
+    for (value, n) in [(32, 20_000), (100, 5_000)] {
+        let records = records(n, value);
+        let table = place.build(BuildOptions::default(), &records);
+        assert!(table.stats().paged);
+        let before = table.direct().unwrap().reads();
+        for (key, value) in &records {
+            assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
+        }
+        (0..n as u64).for_each(|i| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
+        let reads = table.direct().unwrap().reads();
+        let (reads, pages) = (reads.0 - before.0, reads.1 - before.1);
+        println!("{} gets, present and absent: {reads} reads, {pages} pages", 2 * n);
+        // A hash below the first block's is known to be absent without a read.
+        assert!(reads <= 2 * n as u64 && reads + 200 > 2 * n as u64 && pages == reads);
+    }
+}
+
+#[test]
+fn a_get_of_a_longer_record_is_still_one_read() {
+    let Some(place) = Place::new() else { return };
+    for compression in
+        [Compression::None, Compression::Records { level: 1 }, Compression::Blocks { level: 1 }]
+    {
+        let records = records(300, 9_000);
+        let options = BuildOptions { compression, ..BuildOptions::default() };
+        let table = place.build(options, &records);
+        let before = table.direct().unwrap().reads().0;
+        for (key, value) in &records {
+            assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
+        }
+        assert_eq!(table.direct().unwrap().reads().0 - before, 300, "{compression:?}");
+    }
+}
+
+#[test]
+fn a_filter_spares_nearly_all_reads_of_absent_keys() {
+    let Some(place) = Place::new() else { return };
+    let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
+    let table = place.build(options, &records(20_000, 32));
+    let before = table.direct().unwrap().reads().0;
+    let n = 50_000;
+    (0..n).for_each(|i: u64| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
+    let reads = table.direct().unwrap().reads().0 - before;
+    println!("{n} absent keys: {reads} reads");
+    assert!(reads < n / 200);
+}
+
+#[test]
+fn many_gets_read_each_block_once() {
+    let Some(place) = Place::new() else { return };
+    let records = records(20_000, 32);
+    let table = place.build(BuildOptions::default(), &records);
+    let before = table.direct().unwrap().reads().0;
+    let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
+    let values = table.get_many(&keys).unwrap();
+    assert!(values.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value)));
+    assert_eq!(table.direct().unwrap().reads().0 - before, table.stats().blocks);
+}
+
+/// A disk on which the file of a name is replaced between two looks at it, a few times.
+#[derive(Debug)]
+struct Restless {
+    disk: Arc<SimDisk>,
+    left: AtomicU32,
+}
+
+#[rustfmt::skip]
+impl Disk for Restless {
+    fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
+    fn list(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list(dir) }
+    fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
+    fn map(&self, path: &Path) -> Result<Map> { self.disk.map(path) }
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> { self.disk.rename(from, to) }
+    fn remove(&self, path: &Path) -> Result<()> { self.disk.remove(path) }
+    fn link(&self, from: &Path, to: &Path) -> Result<()> { self.disk.link(from, to) }
+    fn create_tape(&self, path: &Path, size: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+        self.disk.create_tape(path, size)
+    }
+    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+        self.disk.open_tape(path, end)
+    }
+    fn sync_dir(&self, dir: &Path) -> Result<()> { self.disk.sync_dir(dir) }
+    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> { self.disk.lock(path) }
+    fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
+        let left = self.left.load(Relaxed);
+        if left > 0 {
+            self.left.store(left - 1, Relaxed);
+            let n = 1000 + 500 * left as usize;
+            let (disk, records) = (self.disk.clone() as DiskRef, records(n, left as usize));
+            build_at(&disk, path, BuildOptions::default(), &records);
+        }
+        self.disk.open(path)
+    }
+}
+
+/// The directory of one table and the blocks of another would deny keys that are in both.
+#[test]
+fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
+    for access in [Access::Map, Access::Buffered, Access::Resident] {
+        let disk = SimDisk::new();
+        build_at(
+            &(disk.clone() as DiskRef),
+            Path::new(FILE),
+            BuildOptions::default(),
+            &records(9, 50),
+        );
+        let restless: DiskRef = Arc::new(Restless { disk, left: AtomicU32::new(3) });
+        let table = open(&restless, access).unwrap();
+        let value = if access == Access::Map { 50 } else { 1 };
+        for i in 0..9 {
+            let got = table.get(format!("k{i:012}").as_bytes()).unwrap();
+            assert_eq!(got.map(|value| value.len()), Some(value), "{access:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What is promised of filters, sizes and memory, against tables that are built. The figures for a
+//! table of 13,193,787,549 records in `docs/formats.md` come from the same formulas.
+//!
+//! `FIRNDB_FIGURES=10000000` builds a table of so many records (with `--release`).
+
+use super::direct::Place;
+use super::hostile::run_child;
+use super::*;
+use crate::bytes::testing::{Rng, memory};
+use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Filter};
+use xxhash_rust::xxh3::xxh3_64;
+
+fn builder(n: u64, key: usize, value: usize, options: BuildOptions) -> (DiskRef, BuildReport) {
+    let disk: DiskRef = SimDisk::new();
+    let mut builder = TableBuilder::create_on(disk.clone(), Path::new(FILE), options).unwrap();
+    let mut rng = Rng(1);
+    for i in 0..n {
+        builder.add(format!("{i:0key$}").as_bytes(), &rng.fill(value)).unwrap();
+    }
+    let report = builder.finish().unwrap();
+    (disk, report)
+}
+
+#[test]
+fn filters_let_the_stated_share_of_absent_keys_pass() {
+    let n = number_from_env("FIRNDB_FIGURES", 250_000);
+    let probes = number_from_env("FIRNDB_TABLE_PROBES", 2_000_000);
+    for (filter, bits) in [(Filter::Bits8, 8), (Filter::Bits16, 16)] {
+        let options = BuildOptions { filter, ..BuildOptions::default() };
+        let (disk, _) = builder(n, 9, 0, options);
+        let table = open(&disk, Access::Map).unwrap();
+        let absent = (0..probes).map(|i| xxh3_64(&(i << 20 | 1).to_le_bytes()));
+        let passed = absent.filter(|&hash| table.passes(hash)).count() as f64;
+        let stated = probes as f64 / f64::from(1 << bits);
+        let a_key = table.stats().filter_bytes as f64 * 8.0 / n as f64;
+        println!(
+            "{filter:?}: {passed} of {probes} passed, {stated:.0} stated; {a_key:.3} bits a key"
+        );
+        // Five standard deviations.
+        assert!((passed - stated).abs() < 5.0 * stated.sqrt(), "{filter:?}");
+        let most = if n >= 1_000_000 { 1.15 } else { 1.2 };
+        assert!(a_key / f64::from(bits) < most && a_key > f64::from(bits), "{filter:?}");
+    }
+}
+
+/// What a table of records of one length takes, by the formulas of `docs/formats.md`.
+#[derive(Debug)]
+struct Figures {
+    /// Bytes of all blocks of 4096 bytes.
+    blocks: u64,
+    /// Bytes of the directory, on disk and in memory.
+    directory: u64,
+}
+
+fn figures(records: u64, key: u64, value: u64) -> Figures {
+    // A block has 16 bytes before its records, and a record a byte besides key and value.
+    let in_a_block = (4096 - 16) / (1 + key + value);
+    let blocks = records.div_ceil(in_a_block);
+    Figures { blocks: 4096 * blocks, directory: 8 * (records.div_ceil(512) + 1) + 2 * blocks }
+}
+
+#[test]
+fn tables_have_the_sizes_that_the_formulas_say() {
+    let n = number_from_env("FIRNDB_FIGURES", 200_000);
+    let (disk, _) = builder(n, 13, 32, BuildOptions::default());
+    let table = open(&disk, Access::Buffered).unwrap();
+    let (stats, figures) = (table.stats(), figures(n, 13, 32));
+    println!("{n} records: {figures:?}, {stats:?}");
+    let near = |real: u64, said: u64| real.abs_diff(said) as f64 <= said as f64 / 1000.0;
+    assert!(near(stats.block_bytes, figures.blocks), "blocks");
+    assert!(near(stats.memory, figures.directory), "memory");
+    assert!(near(stats.file_bytes - 8192, figures.blocks + figures.directory), "file");
+}
+
+#[test]
+fn the_page_on_formats_says_what_the_formulas_say() {
+    let page = include_str!("../../../../../docs/formats.md");
+    let figures = figures(13_193_787_549, 13, 32);
+    let with_commas = |n: u64| {
+        let digits = n.to_string();
+        let comma = |(i, c): (usize, char)| {
+            let comma = i > 0 && (digits.len() - i).is_multiple_of(3);
+            [comma.then_some(','), Some(c)].into_iter().flatten()
+        };
+        digits.chars().enumerate().flat_map(comma).collect::<String>()
+    };
+    for bytes in [figures.blocks, figures.directory] {
+        let bytes = with_commas(bytes);
+        assert!(page.contains(&bytes), "docs/formats.md does not say {bytes}");
+    }
+}
+
+/// The work of the process that `builds_stay_within_their_memory` starts.
+#[test]
+#[ignore = "started by builds_stay_within_their_memory"]
+fn build_more_than_the_memory_holds() {
+    let Some(place) = Place::new() else {
+        println!("no panic");
+        return;
+    };
+    let (memory_limit, value) = (16 << 20, 900usize);
+    let records = 10 * memory_limit as u64 / (value as u64 + 10);
+    let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
+    let peak = |what: &str| {
+        let Some(peak) = memory("VmHWM:") else { return };
+        println!("{what}: peak {peak} KiB of {most}");
+        assert!(peak <= most, "{what}: {peak} KiB");
+    };
+    let mut rng = Rng(2);
+    for (what, compression, filter) in [
+        ("plain", Compression::None, Filter::Bits8),
+        ("compressed", Compression::Records { level: 1 }, Filter::None),
+    ] {
+        let options =
+            BuildOptions { compression, filter, memory: memory_limit, ..BuildOptions::default() };
+        let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
+        for i in 0..records {
+            builder.add(format!("k{i:09}").as_bytes(), &rng.fill(value)).unwrap();
+        }
+        let report = builder.finish().unwrap();
+        assert!(report.spilled >= 9 * memory_limit as u64, "{report:?}");
+        peak(what);
+    }
+    let options = ApproximateOptions { memory: memory_limit, ..ApproximateOptions::default() };
+    let mut builder = ApproximateBuilder::create(place.0.join(FILE), options).unwrap();
+    for i in 0..records {
+        let key = format!("k{i:0900}");
+        builder.add(key.as_bytes(), &i.to_le_bytes()).unwrap();
+    }
+    assert!(builder.finish().unwrap().spilled >= 9 * memory_limit as u64);
+    peak("approximate");
+    println!("no panic");
+}
+
+#[test]
+fn builds_stay_within_their_memory() {
+    run_child("table::tests::figures::build_more_than_the_memory_holds");
+}

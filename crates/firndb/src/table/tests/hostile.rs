@@ -1,0 +1,152 @@
+//! Damage with checksums that fit, as somebody who means harm would make it: no panic, no hang, no
+//! huge allocation. What the answers are is not specified.
+//!
+//! The damaged tables are read in a process of their own, so that its memory can be measured and
+//! its end enforced.
+
+use super::*;
+use crate::bytes::int::put_u32;
+use crate::bytes::testing::{Forged, Rng, damage, memory};
+use crate::table::block::checksum;
+use crate::table::format::section;
+use crate::table::{Compression, Filter};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SEED: u64 = 0x0905_7AB1;
+/// Most memory that a damaged table may take beyond a whole one.
+const MEMORY_KIB: u64 = 128 << 10;
+const TIME: Duration = Duration::from_secs(300);
+
+fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
+    let table = |name, n: usize, value: usize, compression, filter| {
+        let record = |i: usize| {
+            (format!("key {i}").into_bytes(), format!("value {i} ").repeat(value).into_bytes())
+        };
+        let records: Records = (0..n).map(record).collect();
+        let options = BuildOptions { compression, filter, ..BuildOptions::default() };
+        let bytes = bytes_of(options, &records);
+        (name, records, bytes)
+    };
+    let level = 1;
+    vec![
+        table("paged", 1500, 2, Compression::None, Filter::Bits16),
+        table("packed", 200, 30, Compression::None, Filter::None),
+        table("records", 200, 30, Compression::Records { level }, Filter::Bits8),
+        table("blocks", 300, 30, Compression::Blocks { level }, Filter::None),
+    ]
+}
+
+/// Where each block begins and ends, read from a whole table.
+fn extents(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let table = open(&disk_with(bytes), Access::Map).unwrap();
+    let extent = |block| table.extent(block).unwrap();
+    (0..table.meta.blocks).map(|n| (extent(n).0 as usize, extent(n).1)).collect()
+}
+
+/// The table with one section damaged, and the checksums of blocks and sections made to fit.
+fn forge(rng: &mut Rng, whole: &[u8], blocks: &[(usize, usize)]) -> (Vec<u8>, String) {
+    let mut file = Forged(whole.to_vec());
+    let i = rng.below(file.entries());
+    let id = file.id(i);
+    let mut range = file.section(i);
+    if id == section::BLOCKS {
+        // The heads of blocks are a small part of their bytes and the larger part of the matter.
+        let (at, len) = *rng.pick(blocks);
+        let len = if rng.below(2) == 0 { len.min(120) } else { len };
+        range = at..at + len;
+    }
+    damage(rng, &mut file.0[range.clone()]);
+    for (number, &(at, len)) in (0..).zip(blocks) {
+        if id == section::BLOCKS && range.start == at {
+            let sum = checksum(&file.0[at..at + len], number);
+            put_u32(&mut file.0, at, sum);
+        }
+    }
+    file.seal();
+    (file.0, format!("section {id}, bytes {range:?}"))
+}
+
+/// Asks everything; gives how many answers and errors came.
+fn ask(bytes: &[u8], records: &Records, access: Access) -> (usize, usize) {
+    let (mut answered, mut refused) = (0, 0);
+    let mut count = |ok: bool| if ok { answered += 1 } else { refused += 1 };
+    let table = match open(&disk_with(bytes), access) {
+        Ok(table) => table,
+        Err(_) => return (0, 1),
+    };
+    for (key, _) in records.iter().step_by(1 + records.len() / 60) {
+        count(table.get(key).is_ok());
+        count(table.contains(&key[1..]).is_ok());
+    }
+    let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
+    count(table.get_many(&keys).is_ok());
+    count(table.iter().all(|record| record.is_ok()));
+    count(table.verify().is_ok());
+    count(table.metadata().is_ok() && table.value_schema().is_ok());
+    table.stats();
+    (answered, refused)
+}
+
+/// The work of the process that `forged_tables_do_no_harm` starts.
+#[test]
+#[ignore = "started by forged_tables_do_no_harm"]
+fn read_forged_tables() {
+    let rng = &mut Rng(SEED);
+    let (mut answered, mut refused, mut longest) = (0, 0, Duration::ZERO);
+    let damages = number_from_env("FIRNDB_DAMAGES", 2_500);
+    for (name, records, whole) in tables() {
+        let mut same = Forged(whole.clone());
+        let (old, new) = same.seal();
+        assert!(old == new && same.0 == whole, "the seal of an undamaged table is its own");
+        let blocks = extents(&whole);
+        for access in [Access::Map, Access::Resident, Access::Buffered] {
+            assert_eq!(ask(&whole, &records, access).1, 0);
+        }
+        let before = memory("VmPeak:");
+        for n in 0..damages {
+            let (bytes, what) = forge(rng, &whole, &blocks);
+            let access = *rng.pick(&[Access::Map, Access::Resident, Access::Buffered]);
+            let label = format!("{name}, {access:?}, damage {n} of {SEED:#x}: {what}");
+            let start = Instant::now();
+            let done = catch_unwind(AssertUnwindSafe(|| ask(&bytes, &records, access)));
+            let (ok, errors) = done.unwrap_or_else(|_| panic!("{label}"));
+            (answered, refused) = (answered + ok, refused + errors);
+            longest = longest.max(start.elapsed());
+            assert!(longest < Duration::from_secs(10), "{label}: a hang");
+            let grown = memory("VmPeak:").zip(before).map_or(0, |(now, before)| now - before);
+            assert!(grown < MEMORY_KIB, "{label}: {grown} KiB");
+        }
+    }
+    println!("{answered} answers, {refused} errors, longest {longest:?}, no panic");
+    assert!(answered > 0 && refused > 0);
+}
+
+#[test]
+fn forged_tables_do_no_harm() {
+    run_child("table::tests::hostile::read_forged_tables");
+}
+
+/// Runs an ignored test in a process of its own, which must say "no panic" and end in time.
+pub(super) fn run_child(name: &str) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > TIME {
+            child.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let mut output = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut output).unwrap();
+    println!("{output}");
+    assert!(status.success() && output.contains("no panic"), "the reader ended with {status}");
+}

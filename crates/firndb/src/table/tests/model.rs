@@ -1,0 +1,276 @@
+//! Random tables against a map: every key, ten absent ones for each, in every way to ask; and the
+//! same bytes for any order, number of threads and memory.
+//!
+//! `FIRNDB_MODEL_TABLES=300` builds more (with `--release`); `FIRNDB_SEED=...` replays the tables
+//! from that seed on; `FIRNDB_TABLE_PROBES=10000000` asks for more absent keys.
+
+use super::*;
+use crate::bytes::testing::Rng;
+use crate::table::{Compression, Duplicates, Filter};
+use crate::{Error, ErrorKind};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+const SEED: u64 = 0x7AB1E;
+/// Most bytes of keys and values of a table.
+const BYTES: usize = 6 << 20;
+
+type Model = HashMap<Vec<u8>, Vec<u8>>;
+
+fn length(rng: &mut Rng, style: usize) -> usize {
+    match style {
+        0 => 0,
+        1 => 8,
+        2 => 1 + rng.below(40),
+        3 => *rng.pick(&[0, 1, 254, 255, 256, 257, 300]),
+        4 => 32,
+        5 => rng.below(3000),
+        6 if rng.below(50) == 0 => *rng.pick(&[65_535, 65_536]),
+        7 if rng.below(200) == 0 => (1 << 20) + rng.below(1 << 19),
+        _ => rng.below(60),
+    }
+}
+
+/// Records with distinct keys.
+fn records(rng: &mut Rng) -> Records {
+    let n = match rng.below(12) {
+        0 => rng.below(4),
+        1..=4 => rng.below(300),
+        5..=9 => rng.below(5_000),
+        10 => rng.below(20_000),
+        _ => rng.below(100_001),
+    };
+    let (keys, values) = (rng.below(7), rng.below(9));
+    let (mut seen, mut records, mut bytes) = (Model::new(), Records::new(), 0);
+    for _ in 0..n {
+        let len = length(rng, keys);
+        let key = if keys == 0 { rng.fill(rng.0 as usize % 3) } else { rng.fill(len) };
+        let len = length(rng, values);
+        // Something to compress in half of the values.
+        let value = if rng.below(2) == 0 { vec![rng.next() as u8; len] } else { rng.fill(len) };
+        bytes += key.len() + value.len();
+        if bytes > BYTES {
+            break;
+        }
+        if seen.insert(key.clone(), Vec::new()).is_none() {
+            records.push((key, value));
+        }
+    }
+    records
+}
+
+fn options(rng: &mut Rng) -> BuildOptions {
+    let level = 1 + rng.below(5) as i32;
+    BuildOptions {
+        block_size: 4096 * *rng.pick(&[1, 1, 1, 2, 3, 4, 16]),
+        compression: *rng.pick(&[
+            Compression::None,
+            Compression::None,
+            Compression::Records { level },
+            Compression::Blocks { level },
+        ]),
+        filter: *rng.pick(&[Filter::None, Filter::Bits8, Filter::Bits16]),
+        threads: 1 + rng.below(4),
+        memory: memory(rng),
+        metadata: rng.fill(rng.0 as usize % 9),
+        value_schema: "any".repeat(rng.below(3)),
+        ..BuildOptions::default()
+    }
+}
+
+/// So little, sometimes, that records go to a file, and partitions are split.
+fn memory(rng: &mut Rng) -> usize {
+    *rng.pick(&[1 << 30, 1 << 20, 1 << 18, 1 << 16])
+}
+
+/// Ten keys that are not there for each that is, many of them alike; for a large table a few.
+fn absent(rng: &mut Rng, model: &Model) -> Vec<Vec<u8>> {
+    let mut absent = Vec::new();
+    for key in model.keys().take(20_000) {
+        for _ in 0..10 {
+            let mut other = key.clone();
+            match rng.below(4) {
+                0 => other.push(rng.next() as u8),
+                1 => drop(other.pop()),
+                2 if !other.is_empty() => {
+                    let at = rng.below(other.len());
+                    other[at] ^= 1 << rng.below(8);
+                }
+                _ => other = rng.fill(1 + key.len().min(40)),
+            }
+            if !model.contains_key(&other) {
+                absent.push(other);
+            }
+        }
+    }
+    absent.extend([Vec::new()].into_iter().filter(|key| !model.contains_key(key)));
+    absent
+}
+
+fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) {
+    let absent = absent(rng, model);
+    for access in [Access::Map, Access::Resident, Access::Buffered] {
+        let table = open(disk, access).unwrap();
+        assert_eq!(table.len(), model.len() as u64);
+        assert_eq!(table.is_empty(), model.is_empty());
+        // A buffered read of the simulated disk is slow.
+        let most = if access == Access::Buffered { 2_000 } else { usize::MAX };
+        for (key, value) in model.iter().take(most) {
+            assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
+            assert!(table.contains(key).unwrap());
+        }
+        for key in absent.iter().take(most) {
+            assert!(table.get(key).unwrap().is_none());
+            assert!(!table.contains(key).unwrap());
+        }
+        let mut keys: Vec<&[u8]> = model.keys().take(most).map(|key| &key[..]).collect();
+        keys.extend(absent.iter().take(model.len().min(most)).map(|key| &key[..]));
+        keys.extend(keys.first().copied());
+        rng.shuffle(&mut keys);
+        let values = table.get_many(&keys).unwrap();
+        assert_eq!(values.len(), keys.len());
+        for (key, value) in keys.iter().zip(values) {
+            assert_eq!(value.as_deref(), model.get(*key).map(|value| &value[..]));
+        }
+    }
+    check_all(rng, &open(disk, Access::Map).unwrap(), model);
+}
+
+/// What goes over all records.
+fn check_all(rng: &mut Rng, table: &Table, model: &Model) {
+    table.verify().unwrap();
+    let all: Records = table.iter().collect::<Result<_>>().unwrap();
+    assert_eq!(all.len(), model.len());
+    assert!(all.iter().all(|(key, value)| model.get(key) == Some(value)));
+    let parts = 1 + rng.below(7) as u64;
+    let mut found = Records::new();
+    (0..parts).for_each(|part| found.extend(table.part(part, parts).map(|record| record.unwrap())));
+    assert_eq!(found, all);
+    let mut scanned = 0;
+    for part in 0..parts {
+        let visit = |key: &[u8], value: &[u8]| {
+            assert_eq!((key, value), (&all[scanned].0[..], &all[scanned].1[..]));
+            scanned += 1;
+            ControlFlow::Continue(())
+        };
+        assert!(table.scan(part, parts, visit).unwrap());
+    }
+    assert_eq!(scanned, all.len());
+    if !all.is_empty() {
+        assert!(!table.scan(0, 1, |_, _| ControlFlow::Break(())).unwrap());
+    }
+    let (longest, bytes) = all.iter().fold((0, 0), |(longest, bytes), (key, value)| {
+        (value.len().max(longest), bytes + key.len() + value.len())
+    });
+    let stats = table.stats();
+    assert_eq!(stats.longest_value, longest as u64);
+    assert_eq!(stats.key_bytes + stats.value_bytes, bytes as u64);
+}
+
+#[test]
+fn random_tables_answer_as_a_map_does() {
+    let tables = number_from_env("FIRNDB_MODEL_TABLES", 10);
+    let first = number_from_env("FIRNDB_SEED", SEED);
+    let (mut total, mut spilled) = (0, 0);
+    for seed in first..first + tables {
+        let rng = &mut Rng(seed);
+        let (records, options) = (records(rng), options(rng));
+        println!("seed {seed:#x}: {} records, {options:?}", records.len());
+        let disk = SimDisk::new();
+        let report = build(&(disk.clone() as DiskRef), options.clone(), &records).unwrap();
+        assert_eq!((report.records, report.duplicates), (records.len() as u64, 0));
+        assert_eq!(disk.files().len(), 1, "a temporary file is left");
+        total += records.len();
+        spilled += usize::from(report.spilled > 0);
+        check(rng, &(disk.clone() as DiskRef), &records.iter().cloned().collect());
+
+        let mut shuffled = records;
+        rng.shuffle(&mut shuffled);
+        let other =
+            BuildOptions { threads: 1 + rng.below(4), memory: memory(rng), ..options.clone() };
+        let bytes = disk.files().remove(Path::new(FILE)).unwrap();
+        assert!(bytes == bytes_of(other, &shuffled), "other bytes from the same records");
+    }
+    println!("{total} records in {tables} tables, {spilled} of them larger than their memory");
+    assert!(spilled > 0 || tables < 10);
+}
+
+#[test]
+fn partitions_that_are_larger_than_the_memory_of_a_thread_are_split() {
+    let rng = &mut Rng(SEED);
+    let records: Records =
+        (0..20_000).map(|i| (format!("key {i}").into_bytes(), rng.fill(100))).collect();
+    let large = bytes_of(BuildOptions { threads: 1, ..BuildOptions::default() }, &records);
+    for (memory, threads) in [(20_000, 1), (40_000, 2)] {
+        let small = BuildOptions { memory, threads, ..BuildOptions::default() };
+        assert!(bytes_of(small, &records) == large, "memory {memory}");
+    }
+}
+
+#[test]
+fn of_records_with_one_key_the_chosen_one_stays() {
+    for seed in SEED..SEED + 6 {
+        let rng = &mut Rng(seed);
+        let mut added: Vec<(u64, Vec<u8>, Vec<u8>)> = (1..=4_000)
+            .map(|origin| (origin, format!("{}", rng.below(1500)).into_bytes(), rng.fill(9)))
+            .collect();
+        for duplicates in [Duplicates::First, Duplicates::Last] {
+            let mut model = Model::new();
+            for (_, key, value) in &added {
+                match duplicates {
+                    Duplicates::First => drop(model.entry(key.clone()).or_insert(value.clone())),
+                    _ => drop(model.insert(key.clone(), value.clone())),
+                }
+            }
+            let mut files = Vec::new();
+            for (memory, threads) in [(1 << 30, 1), (1 << 15, 3)] {
+                let disk: DiskRef = SimDisk::new();
+                let options =
+                    BuildOptions { duplicates, memory, threads, ..BuildOptions::default() };
+                let mut builder =
+                    TableBuilder::create_on(disk.clone(), Path::new(FILE), options).unwrap();
+                let mut order = added.clone();
+                rng.shuffle(&mut order);
+                for (origin, key, value) in &order {
+                    builder.add_from(*origin, key, value).unwrap();
+                }
+                let report = builder.finish().unwrap();
+                assert_eq!(report.records, model.len() as u64);
+                assert_eq!(report.duplicates, (added.len() - model.len()) as u64);
+                check(rng, &disk, &model);
+                files.push(disk.map(Path::new(FILE)).unwrap().to_vec());
+            }
+            assert!(files[0] == files[1], "the bytes follow the order of adding");
+        }
+        // Refused, and both places are named.
+        added.truncate(1);
+        let disk: DiskRef = SimDisk::new();
+        let mut builder =
+            TableBuilder::create_on(disk, Path::new(FILE), BuildOptions::default()).unwrap();
+        builder.name_origins(|origin| format!("line {origin}"));
+        for origin in [17, 4] {
+            builder.add_from(origin, &added[0].1, b"value").unwrap();
+        }
+        let error: Error = builder.finish().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let key = String::from_utf8(added[0].1.clone()).unwrap();
+        for word in [&*key, "line 4", "line 17"] {
+            assert!(error.message().contains(word), "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_was_not_added_is_never_there() {
+    let probes = number_from_env("FIRNDB_TABLE_PROBES", 400_000);
+    for filter in [Filter::None, Filter::Bits8] {
+        let records: Records =
+            (0..50_000u64).map(|i| (i.to_le_bytes().to_vec(), vec![1; 20])).collect();
+        let options = BuildOptions { filter, ..BuildOptions::default() };
+        let disk = disk_with(&bytes_of(options, &records));
+        let table = open(&disk, Access::Map).unwrap();
+        let wrong = (0..probes / 2)
+            .filter(|probe| table.get(&(1u64 << 32 | probe).to_le_bytes()).unwrap().is_some());
+        assert_eq!(wrong.count(), 0);
+    }
+}

@@ -1,0 +1,146 @@
+//! Tables of every format version that was released: they open, give what they gave, and are built
+//! anew byte by byte.
+
+use super::Place;
+use firndb::ErrorKind;
+use firndb::table::{
+    Access, ApproximateBuilder, ApproximateOptions, ApproximateTable, BuildOptions, Compression,
+    Filter, Table, TableBuilder,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+const CHANGED: &str = "the same records give other bytes than in the version that was released: \
+                       this needs a new format version";
+
+fn golden(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1");
+    dir.join(format!("{name}.table"))
+}
+
+fn records(n: usize, key: &str, repeat: impl Fn(usize) -> usize) -> Records {
+    let value = |i: usize| format!("value {} of {i}; ", i % 7).repeat(repeat(i)).into_bytes();
+    (0..n).map(|i| (format!("{key}{i}").into_bytes(), value(i))).collect()
+}
+
+/// A table of each kind.
+fn tables() -> Vec<(&'static str, BuildOptions, Records)> {
+    let of = |compression, filter| BuildOptions {
+        compression,
+        filter,
+        metadata: b"golden".to_vec(),
+        value_schema: "text".to_string(),
+        ..BuildOptions::default()
+    };
+    let level = 3;
+    let mut odd = records(40, "odd key ", |i| i % 30);
+    odd.push((Vec::new(), b"of the empty key".to_vec()));
+    odd.push((vec![b'k'; 300], vec![b'v'; 9_000]));
+    vec![
+        ("paged", of(Compression::None, Filter::Bits16), records(200, "k", |_| 1)),
+        ("packed", of(Compression::None, Filter::Bits8), odd),
+        ("records", of(Compression::Records { level }, Filter::None), records(300, "r", |i| i % 9)),
+        ("blocks", of(Compression::Blocks { level }, Filter::Bits8), records(300, "b", |i| i % 9)),
+        ("empty", of(Compression::None, Filter::None), Records::new()),
+    ]
+}
+
+fn build(path: &Path, options: &BuildOptions, records: &Records) {
+    let mut builder = TableBuilder::create(path, options.clone()).unwrap();
+    records.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    builder.finish().unwrap();
+}
+
+const APPROXIMATE: &str = "approximate";
+
+/// Enough keys for remapped slots.
+fn approximate() -> (ApproximateOptions, Records) {
+    let options = ApproximateOptions {
+        value_width: 5,
+        fingerprint_bits: 11,
+        metadata: b"golden".to_vec(),
+        ..ApproximateOptions::default()
+    };
+    let record = |i: usize| (format!("key {i}").into_bytes(), format!("{i:05}").into_bytes());
+    (options, (0..300).map(record).collect())
+}
+
+fn build_approximate(path: &Path) {
+    let (options, records) = approximate();
+    let mut builder = ApproximateBuilder::create(path, options).unwrap();
+    records.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    builder.finish().unwrap();
+}
+
+const ACCESSES: [Access; 4] = [Access::Map, Access::Resident, Access::Buffered, Access::Direct];
+
+/// `None` where the file system has no direct reads.
+fn opened<T>(access: Access, table: firndb::Result<T>) -> Option<T> {
+    match table {
+        Err(e) if access == Access::Direct && e.kind() == ErrorKind::InvalidArgument => None,
+        table => Some(table.unwrap()),
+    }
+}
+
+#[test]
+fn golden_tables_answer_as_they_did() {
+    for (name, options, records) in tables() {
+        let path = golden(name);
+        assert_eq!(firndb::verify(&path, |_, _| {}).unwrap().files, 1);
+        assert_eq!(firndb::inspect(&path).unwrap().version, 1);
+        for access in ACCESSES {
+            let Some(table) = opened(access, Table::open(&path, access)) else { continue };
+            for (key, value) in &records {
+                assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]), "{name}");
+                assert_eq!(table.get(&[key, &b"?"[..]].concat()).unwrap(), None, "{name}");
+            }
+            assert_eq!((table.len(), table.iter().count()), (records.len() as u64, records.len()));
+            assert_eq!(table.metadata().unwrap(), options.metadata);
+            assert_eq!(table.value_schema().unwrap(), options.value_schema);
+            let stats = table.stats();
+            let chosen = (stats.compression, stats.filter, stats.paged);
+            let paged = !["packed", "blocks"].contains(&name);
+            assert_eq!(chosen, (options.compression, options.filter, paged), "{name}");
+        }
+    }
+    let path = golden(APPROXIMATE);
+    assert_eq!(firndb::verify(&path, |_, _| {}).unwrap().files, 1);
+    assert_eq!(firndb::inspect(&path).unwrap().kind, "approximate table");
+    for access in ACCESSES {
+        let Some(table) = opened(access, ApproximateTable::open(&path, access)) else { continue };
+        for (key, value) in approximate().1 {
+            assert_eq!(table.get(&key).unwrap().as_deref(), Some(&value[..]));
+        }
+        assert_eq!(table.metadata().unwrap(), b"golden");
+    }
+}
+
+#[test]
+fn the_same_records_give_the_same_tables() {
+    let place = Place::new();
+    let same = |name: &str| fs::read(golden(name)).unwrap() == fs::read(place.path(name)).unwrap();
+    for (name, options, records) in tables() {
+        build(&place.path(name), &options, &records);
+        // Another release of zstd may pack otherwise; what was packed is compared above.
+        let by_zstd = options.compression != Compression::None;
+        assert!(same(name) || by_zstd, "{name}: {CHANGED}");
+    }
+    build_approximate(&place.path(APPROXIMATE));
+    assert!(same(APPROXIMATE), "{CHANGED}");
+}
+
+/// Writes the tables, for a new format version, below `target/`.
+#[test]
+#[ignore = "writes new golden tables"]
+fn write_golden_tables() {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden-tables");
+    let _ = fs::remove_dir_all(&target);
+    fs::create_dir_all(&target).unwrap();
+    for (name, options, records) in tables() {
+        build(&target.join(format!("{name}.table")), &options, &records);
+    }
+    build_approximate(&target.join(format!("{APPROXIMATE}.table")));
+    println!("written to {}", target.display());
+}
