@@ -50,12 +50,13 @@ const FENCES: [Fence; 5] = [
 ];
 
 /// The only files with unsafe code.
-const UNSAFE_FILES: [&str; 6] = [
+const UNSAFE_FILES: [&str; 7] = [
     "crates/firndb/src/bytes/prefetch.rs",
     "crates/firndb/src/disk/direct.rs",
     "crates/firndb/src/disk/map.rs",
     "crates/firndb/src/disk/tape.rs",
     "crates/firndb/src/search/kernels.rs",
+    "crates/firndb/src/search/lists.rs",
     "crates/firndb/src/table/kernels.rs",
 ];
 

@@ -55,7 +55,11 @@ struct State {
     log: Vec<String>,
     cut: Option<usize>,
     faults: Option<Faults>,
+    lie: Option<Lie>,
 }
+
+/// Which calls (verb and path) claim success without doing anything.
+type Lie = fn(&str, &Path) -> bool;
 
 type Names = BTreeMap<PathBuf, Node>;
 
@@ -84,6 +88,11 @@ struct Content {
     reserved: usize,
     /// A sync failed: the kernel forgot that the rest was never written.
     doomed: bool,
+    /// Lengths after the appends that no sync followed: a sector may be on disk as it was then.
+    marks: Vec<usize>,
+    /// What is on disk in the place of bytes that are not durable, as far as it is not zeros: a
+    /// tape that is opened again may have something behind its end.
+    under: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -138,6 +147,12 @@ impl SimDisk {
     /// The power goes before operation `n`: the `n` operations before it happened, nothing after.
     pub(crate) fn crash_at(&self, n: usize) {
         self.state().cut = Some(n);
+    }
+
+    /// From now on the syncs of which `lie` says so, by verb and path, claim success and do
+    /// nothing, as if the program had left them out.
+    pub(crate) fn lie_about(&self, lie: fn(&str, &Path) -> bool) {
+        self.state().lie = Some(lie);
     }
 
     /// Every file and its bytes, as a running process sees them.
@@ -195,6 +210,11 @@ impl State {
         Ok(Some(Error::io(verb, path, error)))
     }
 
+    /// Whether this sync is one that claims success and does nothing.
+    fn is_lie(&self, verb: &str, path: &Path) -> bool {
+        self.lie.is_some_and(|lie| lie(verb, path))
+    }
+
     /// Counts an operation that has no effect when it fails.
     fn step(&mut self, verb: &str, path: &Path) -> Result<()> {
         self.begin(verb, path)?.map_or(Ok(()), Err)
@@ -238,6 +258,9 @@ impl State {
         if !self.is_dir(dir) {
             return Err(Error::io("sync_dir", dir, io::ErrorKind::NotFound.into()));
         }
+        if failed.is_none() && self.is_lie("sync_dir", dir) {
+            return Ok(());
+        }
         let pending = std::mem::take(&mut self.pending);
         if let Some(error) = failed {
             let doom =
@@ -251,6 +274,18 @@ impl State {
 }
 
 impl Content {
+    /// Adds bytes at the end.
+    fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.marks.push(self.bytes.len());
+    }
+
+    /// Everything up to `to` is durable now.
+    fn settle(&mut self, to: usize) {
+        self.synced = self.synced.max(to.min(self.bytes.len()));
+        self.marks.retain(|&mark| mark > self.synced);
+    }
+
     /// Length of the file as a running process sees it.
     fn length(&self) -> usize {
         self.bytes.len().max(self.capacity)
@@ -259,6 +294,7 @@ impl Content {
     /// The file as a running process sees it.
     fn whole(&self) -> Vec<u8> {
         let mut whole = self.bytes.clone();
+        whole.extend_from_slice(self.under.get(whole.len()..).unwrap_or(&[]));
         whole.resize(self.length(), 0);
         whole
     }

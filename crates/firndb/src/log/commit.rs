@@ -59,6 +59,7 @@ impl Commit {
             state.is_running = false;
             state.group = served;
             match synced {
+                Err(_) if super::bug::Bug::SwallowFailedSync.is_on() => state.durable = target,
                 Ok(position) => state.durable = state.durable.max(position),
                 Err(error) => {
                     state.failed = Some(format!(

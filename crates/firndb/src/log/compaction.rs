@@ -15,6 +15,7 @@
 //! Readers that have the segment keep its map. At no time does the lock of the writers cover more
 //! than one record.
 
+use super::bug::Bug;
 use super::format::{Kind, Record};
 use super::hint;
 use super::segment::{Segment, file_name};
@@ -162,11 +163,15 @@ impl Shared {
             let number = Record::removed_value(victim.number);
             let frame = Frame::new(Record::internal(Kind::Removed, &number), 0, None);
             writer.make_room(self, frame.length() as u64, 1)?;
-            writer.append(&frame).inspect_err(|e| self.fail(e))?;
+            if !Bug::ForgetRemoval.is_on() {
+                writer.append(&frame).inspect_err(|e| self.fail(e))?;
+            }
             writer.retire(self, victim);
             writer.position()
         };
-        self.make_durable(position)?;
+        if !Bug::RemoveBeforeSync.is_on() {
+            self.make_durable(position)?;
+        }
         self.disk.remove(&self.dir.join(file_name(victim.number)))?;
         self.disk.remove(&self.dir.join(hint::file_name(victim.number)))?;
         self.sync_dir()?;
@@ -188,12 +193,15 @@ impl Shared {
             return Ok(false);
         }
         let is_expired = self.is_expired(record);
-        if is_expired && !is_needed(hash, older)? {
+        if is_expired && (Bug::ForgetExpired.is_on() || !is_needed(hash, older)?) {
             let mut writer = self.writer()?;
             return writer.forget(self, hash, place).map(|()| false);
         }
         let again = match is_expired {
             true => Record { moved: true, ..Record::delete(record.key) },
+            false if Bug::ForgetExpiry.is_on() => {
+                Record { moved: true, more: false, expires: None, ..*record }
+            }
             false => Record { moved: true, more: false, ..*record },
         };
         let frame = Frame::new(again, hash, Some(place));
@@ -209,7 +217,7 @@ impl Shared {
     /// Appends a delete again if it may hide something. Whether it did.
     fn move_delete(&self, record: &Record, older: &[Arc<Segment>]) -> Result<bool> {
         let hash = self.hash(record.key);
-        if !is_needed(hash, older)? {
+        if Bug::ForgetTombstone.is_on() || !is_needed(hash, older)? {
             return Ok(false);
         }
         let again = Record { moved: true, more: false, ..*record };

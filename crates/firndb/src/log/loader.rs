@@ -1,5 +1,6 @@
 //! Filling the index when a store is opened: from the checkpoint, from hints, or from the records.
 
+use super::bug::Bug;
 use super::checkpoint::Checkpoint;
 use super::format::{Header, Kind};
 use super::hint;
@@ -34,14 +35,17 @@ impl Loader {
     /// Fills the index from the checkpoint, as far as it goes, then from the hints of segments, and
     /// from their records where there is no hint. Returns the last segment of the checkpoint.
     pub(super) fn fill(&mut self, disk: &DiskRef, dir: &Path) -> Result<u64> {
-        let segments = self.table.in_order();
+        let mut segments = self.table.in_order();
+        if Bug::ReplayBackwards.is_on() {
+            segments.reverse();
+        }
         let mut covered = 0;
         if let Ok(checkpoint) = Checkpoint::open(&**disk, dir, self.id) {
             let last = checkpoint.segments.keys().next_back().copied().unwrap_or(0);
             let old = segments.partition_point(|segment| segment.number <= last);
             match checkpoint.load(&segments[..old], &self.index, &mut self.writer) {
                 Ok(()) => {
-                    covered = last;
+                    covered = if Bug::TrustCheckpoint.is_on() { u64::MAX } else { last };
                     for segment in &segments[..old] {
                         let live = checkpoint.segments[&segment.number].live;
                         segment.live.store(live, Ordering::Relaxed);
@@ -100,6 +104,7 @@ impl Loader {
                     segment.live.fetch_add(length, Ordering::Relaxed);
                     self.change(hash, record.key, Some(segment.place(offset)))
                 }
+                Kind::Delete if Bug::ForgetDeletesOnReplay.is_on() => Ok(()),
                 Kind::Delete => {
                     segment.deletes.fetch_add(length, Ordering::Relaxed);
                     self.change(hash, record.key, None)

@@ -35,6 +35,7 @@
 //! `snapshot.rs` shows the store at one moment, `update.rs` writes what depends on what is there,
 //! `backup.rs` links a store elsewhere, `verify.rs` and `repair.rs` check and salvage.
 
+mod bug;
 mod options;
 mod format;
 mod segment;

@@ -16,6 +16,7 @@
 //! Nothing on disk changes but that files which are not part of the store go away, so an opening
 //! that is interrupted does no harm: the next one finds the same.
 
+use super::bug::Bug;
 use super::commit::{Commit, Position};
 use super::format::{self, HEADER, Header, Kind, Link, Record};
 use super::hint::{self, Hint};
@@ -73,6 +74,11 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let names = disk.list(dir)?;
     let hints: BTreeSet<u64> = names.iter().filter_map(|name| hint::number_of(name)).collect();
     let files = survey(&disk, dir, &names, |n| options.read_only && !hints.contains(&n))?;
+    if files.is_empty() && options.create && !options.read_only {
+        // A process that died while it created the store may have left the directory's own name
+        // unsynced.
+        disk.create_dir_all(dir)?;
+    }
     let id = match files.iter().find_map(|file| file.head.as_ref().ok()) {
         Some(head) => head.header.store,
         None if options.create && !options.read_only => new_id(),
@@ -132,6 +138,10 @@ fn absent(dir: &Path) -> Error {
 
 /// An id that no other store has: 64 bits that the standard library draws at random.
 fn new_id() -> u64 {
+    #[cfg(test)]
+    if let Some(id) = super::bug::active::STORE.get() {
+        return id;
+    }
     RandomState::new().hash_one(std::time::SystemTime::now())
 }
 
@@ -241,7 +251,7 @@ pub(super) fn scan<'a>(
         };
         at = offset + length as u64;
         batch.push((offset, record, length as u64));
-        if !record.more {
+        if !record.more || Bug::AcceptHalfBatch.is_on() {
             for (offset, record, length) in batch.drain(..) {
                 each(offset, record, length)?;
             }
@@ -281,7 +291,7 @@ impl Chain {
                 Some(&last) => head.link.previous == last,
                 None => head.link.previous.0 <= durable,
             };
-            if follows {
+            if follows || Bug::IgnoreLinks.is_on() {
                 let end = scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?;
                 tail.push((file.number, end));
             }
@@ -337,7 +347,7 @@ impl Chain {
             })?;
             let head = file.head.as_ref().map_err(again)?;
             let rest = file.map.get(end as usize..).unwrap_or(&[]);
-            let torn = rest.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
+            let torn = torn_bytes(rest);
             let is_last = number == self.last.0;
             let (bytes, tape) = if !read_only && (number > self.durable || is_last) {
                 let (tape, writer) = disk.open_tape(&path, end as usize)?;
@@ -388,6 +398,14 @@ impl Chain {
             dropped_bytes,
             checkpointed,
         })
+    }
+}
+
+/// Number of bytes behind the end of the records up to where there are only zeros.
+fn torn_bytes(rest: &[u8]) -> usize {
+    match rest.iter().rposition(|&byte| byte != 0) {
+        Some(at) if !Bug::ResumeTornSegment.is_on() => at + 1,
+        _ => 0,
     }
 }
 

@@ -1,5 +1,6 @@
 //! [`LogStore`]: opening, reading, closing. The write side is in `write.rs`.
 
+use super::bug::Bug;
 use super::commit::{Commit, Position};
 use super::format::{MAX_KEY, Record};
 use super::index::{Index, Place};
@@ -146,7 +147,13 @@ impl LogStore {
     /// Makes everything durable and gives up the lock. Dropping a store does the same, but cannot
     /// say whether it worked; writes that wait meanwhile get an error.
     pub fn close(mut self) -> Result<()> {
-        self.shut()
+        let failed = self.shared.failed.get().cloned();
+        self.shut()?;
+        // Somebody else may have got the error: then this is where the caller learns of it.
+        match failed {
+            Some(message) => Err(Error::new(ErrorKind::Failed, message).in_file(&self.shared.dir)),
+            None => Ok(()),
+        }
     }
 
     fn shut(&mut self) -> Result<()> {
@@ -277,12 +284,16 @@ impl Shared {
             let Some(writer) = &*writer else { return Ok((0, 0)) };
             (writer.unsynced.clone(), Arc::clone(&writer.segment), writer.position())
         };
+        if Bug::SyncActiveOnly.is_on() {
+            segments.clear();
+        }
         segments.push(active);
         for segment in &segments {
             let to = if segment.number == end.0 { end.1 } else { segment.end() };
             segment.sync(to)?;
         }
-        if segments.iter().any(|segment| !segment.is_named.load(Ordering::Acquire)) {
+        let is_unnamed = |segment: &Arc<Segment>| !segment.is_named.load(Ordering::Acquire);
+        if segments.iter().any(is_unnamed) && !Bug::NameWithoutDirectorySync.is_on() {
             self.sync_dir()?;
             segments.iter().for_each(|segment| segment.is_named.store(true, Ordering::Release));
         }
@@ -290,7 +301,8 @@ impl Shared {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = &mut *writer {
             writer.unsynced.retain(|segment| segment.number >= end.0);
-            writer.durable = writer.durable.max(end.0 - 1);
+            let sealed = if Bug::DurableTooFar.is_on() { end.0 } else { end.0 - 1 };
+            writer.durable = writer.durable.max(sealed);
         }
         Ok(end)
     }
@@ -327,7 +339,9 @@ impl Shared {
             Ok(writer) => writer.position(),
             Err(_) => return Ok(()),
         };
-        self.make_durable(position)?;
+        if !Bug::CloseWithoutSync.is_on() {
+            self.make_durable(position)?;
+        }
         while self.seal()? {}
         let sealed = self.table.load().in_order();
         let sealed = sealed.iter().filter(|s| s.hint.get().is_some()).map(|s| s.number).max();

@@ -1,6 +1,7 @@
 //! Upkeep: what a store does beside reading and writing. [`LogStore::maintain`] is a plain function
 //! that tests and programs may drive; [`Upkeep`] is the thread that calls it.
 
+use super::bug::Bug;
 use super::segment::{Segment, file_name};
 use super::store::{LogStore, Shared};
 use crate::{Error, Result};
@@ -101,7 +102,7 @@ impl Shared {
         let segments = self.table.load().in_order();
         let is_due = |s: &&Arc<Segment>| s.number < active && s.hint.get().is_none();
         let Some(segment) = segments.iter().find(is_due) else { return Ok(false) };
-        if segment.number > durable {
+        if segment.number > durable && !Bug::HintBeforeSync.is_on() {
             self.make_durable((segment.number, segment.end()))?;
         }
         let _ = segment.hint.set(self.write_hint(segment)?);

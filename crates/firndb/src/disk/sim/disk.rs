@@ -86,9 +86,17 @@ impl Disk for SimDisk {
         state.step("open", path)?;
         let id = state.file("open", path)?;
         let file = &mut state.files[id];
-        file.capacity = file.length();
+        let whole = file.whole();
+        file.capacity = whole.len();
+        let used = whole.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
+        file.under.resize(used, 0);
+        if end < used {
+            file.under[end..].copy_from_slice(&whole[end..used]);
+        }
+        file.bytes = whole;
         file.bytes.resize(end, 0);
         file.synced = file.synced.min(end);
+        file.marks.retain(|&mark| mark <= end);
         tape(&self.state, &state, id, end, path)
     }
 
@@ -185,20 +193,21 @@ impl TapeFile for SimTape {
     fn appended(&self, bytes: &[u8]) -> Result<()> {
         let mut state = self.state.lock().unwrap();
         state.step("store", &self.path)?;
-        state.files[self.id].bytes.extend_from_slice(bytes);
+        state.files[self.id].append(bytes);
         Ok(())
     }
 
     fn sync(&self, _: &MmapRaw, _: usize, to: usize) -> Result<()> {
         let mut state = self.state.lock().unwrap();
         let failed = state.begin("sync", &self.path)?;
+        let is_lie = state.is_lie("sync", &self.path);
         let file = &mut state.files[self.id];
         if let Some(error) = failed {
             file.doomed = true;
             return Err(error);
         }
-        if !file.doomed {
-            file.synced = file.synced.max(to.min(file.bytes.len()));
+        if !file.doomed && !is_lie {
+            file.settle(to);
             file.reserved = file.capacity;
         }
         Ok(())
@@ -241,13 +250,14 @@ impl Append for SimAppend {
             Some(_) if short => bytes.len() / 2,
             Some(_) => 0,
         };
-        state.files[self.lock.id].bytes.extend_from_slice(&bytes[..taken]);
+        state.files[self.lock.id].append(&bytes[..taken]);
         failed.map_or(Ok(()), Err)
     }
 
     fn sync(&mut self) -> Result<()> {
         let mut state = self.lock.state.lock().unwrap();
         let failed = state.begin("sync", &self.path)?;
+        let is_lie = state.is_lie("sync", &self.path);
         let file = &mut state.files[self.lock.id];
         match failed {
             Some(error) => {
@@ -255,7 +265,9 @@ impl Append for SimAppend {
                 Err(error)
             }
             None => {
-                file.synced = if file.doomed { file.synced } else { file.bytes.len() };
+                if !file.doomed && !is_lie {
+                    file.settle(file.bytes.len());
+                }
                 Ok(())
             }
         }

@@ -23,6 +23,10 @@ enum Tail {
     Garbage,
     /// Some sectors of it, up to some sector.
     Torn,
+    /// The sectors whose bits are set, counted from the first that is not durable; zeros else.
+    Sectors(u64),
+    /// Each sector as it was after some append, each after another one.
+    Older,
 }
 
 impl SimDisk {
@@ -63,6 +67,47 @@ impl SimDisk {
             }
         }
         found.list
+    }
+}
+
+/// Files with at most this many sectors that are not durable are shown in all their subsets.
+const SUBSETS_MAX: usize = 5;
+
+impl SimDisk {
+    /// Up to `max` more states after a power cut now, in which all names are kept and a file lost
+    /// some of its sectors: every subset if there are few of them, every prefix, and sectors that
+    /// reached the disk at different moments.
+    pub(crate) fn sector_images(&self, seed: u64, max: usize) -> Vec<(String, Arc<SimDisk>)> {
+        let state = self.state();
+        let mut found = Images { seen: HashSet::new(), list: Vec::new(), at: state.log.len() };
+        let random = RefCell::new(Random(seed ^ (state.log.len() as u64) << 32));
+        found.seen.insert(state.image(&|_| true, &|_| Tail::Kept, &random).digest());
+        for id in (0..state.files.len()).filter(|&id| state.files[id].is_unsynced()) {
+            let sectors = state.files[id].unsynced_sectors();
+            let all = 1u64.checked_shl(sectors as u32).unwrap_or(0).wrapping_sub(1);
+            let masks: Vec<u64> = match sectors {
+                0..=SUBSETS_MAX => (0..all).collect(),
+                _ => (0..sectors.min(63)).flat_map(|n| [(1 << n) - 1, all ^ 1 << n]).collect(),
+            };
+            let older = (0..max / 4).map(|_| Tail::Older);
+            for tail in masks.into_iter().map(Tail::Sectors).chain(older) {
+                if found.list.len() >= max {
+                    return found.list;
+                }
+                let what = match tail {
+                    Tail::Sectors(mask) => format!("sectors {mask:b} of file {id} kept"),
+                    _ => format!("older sectors of file {id}, seed {seed}"),
+                };
+                let tails = |i| if i == id { tail } else { Tail::Kept };
+                found.add(&what, state.image(&|_| true, &tails, &random));
+            }
+        }
+        found.list
+    }
+
+    /// A hash of all names and bytes.
+    pub(crate) fn digest(&self) -> u64 {
+        self.state().digest()
     }
 }
 
@@ -130,19 +175,33 @@ impl State {
 }
 
 impl Content {
+    /// Number of sectors that hold bytes which are not durable.
+    fn unsynced_sectors(&self) -> usize {
+        self.bytes.len().div_ceil(SECTOR) - (self.synced / SECTOR).min(self.bytes.len() / SECTOR)
+    }
+
     fn is_unsynced(&self) -> bool {
         self.synced < self.bytes.len() || self.reserved < self.capacity
     }
 
     /// What is left: what was synced, and of the rest what `tail` says.
     fn after_cut(&self, tail: Tail, random: &mut Random) -> Content {
-        let bytes = self.bytes_after_cut(tail, random);
+        let mut bytes = self.bytes_after_cut(tail, random);
+        bytes.extend_from_slice(self.under.get(bytes.len()..).unwrap_or(&[]));
         let kept = match tail {
             Tail::Dropped => self.reserved,
             _ => self.capacity,
         };
         let capacity = kept.max(self.reserved);
-        Content { synced: bytes.len(), bytes, capacity, reserved: capacity, doomed: false }
+        let synced = bytes.len();
+        Content { synced, bytes, capacity, reserved: capacity, doomed: false, ..Content::default() }
+    }
+
+    /// Up to `to` there is what was there before: zeros, in most files.
+    fn lose(&self, left: &mut Vec<u8>, to: usize) {
+        let under = self.under.get(left.len()..to.min(self.under.len())).unwrap_or(&[]);
+        left.extend_from_slice(under);
+        left.resize(to, 0);
     }
 
     fn bytes_after_cut(&self, tail: Tail, random: &mut Random) -> Vec<u8> {
@@ -151,8 +210,32 @@ impl Content {
         match tail {
             Tail::Kept if !self.doomed => left.extend_from_slice(&self.bytes[self.synced..]),
             Tail::Dropped => {}
-            Tail::Kept | Tail::Zeros => left.resize(length, 0),
+            Tail::Kept | Tail::Zeros => self.lose(&mut left, length),
             Tail::Garbage => left.extend((self.synced..length).map(|_| random.next() as u8)),
+            Tail::Sectors(mask) => {
+                let first = self.synced / SECTOR;
+                while left.len() < length {
+                    let (from, sector) = (left.len(), left.len() / SECTOR);
+                    let to = length.min((sector + 1) * SECTOR);
+                    let is_kept = mask >> (sector - first).min(63) & 1 == 1 && !self.doomed;
+                    left.extend_from_slice(if is_kept { &self.bytes[from..to] } else { &[] });
+                    self.lose(&mut left, to);
+                }
+            }
+            Tail::Older if !self.doomed => {
+                while left.len() < length {
+                    let from = left.len();
+                    let to = length.min((from / SECTOR + 1) * SECTOR);
+                    // What the file's length was when this sector was written, or before that.
+                    let then = match self.marks.len() as u64 {
+                        0 => to,
+                        n => self.marks[random.below(n) as usize].clamp(from, to),
+                    };
+                    left.extend_from_slice(&self.bytes[from..then]);
+                    self.lose(&mut left, to);
+                }
+            }
+            Tail::Older => {}
             Tail::Torn => {
                 let sectors = (length - self.synced).div_ceil(SECTOR) as u64;
                 let end = self.synced / SECTOR + random.below(sectors + 2) as usize;
@@ -161,9 +244,9 @@ impl Content {
                     let from = left.len();
                     let to = length.min((from / SECTOR + 1) * SECTOR);
                     match random.below(4) {
-                        0 if !in_order => left.resize(to, 0),
+                        0 if !in_order => self.lose(&mut left, to),
                         1 if !in_order => left.extend((from..to).map(|_| random.next() as u8)),
-                        _ if self.doomed => left.resize(to, 0),
+                        _ if self.doomed => self.lose(&mut left, to),
                         _ => left.extend_from_slice(&self.bytes[from..to]),
                     }
                 }

@@ -4,6 +4,7 @@ mod basic;
 mod crash;
 mod features;
 mod model;
+mod proof;
 
 use super::{LogStore, Options};
 use crate::Result;

@@ -1,0 +1,82 @@
+//! Bugs on purpose: what proves that the tests of crashes would notice.
+//!
+//! A place in the code asks [`Bug::is_on`] whether it shall misbehave. In tests one thread switches
+//! one bug on for itself; everywhere else the answer is a constant `false`, and nothing of it is in
+//! the program.
+
+/// What may be wrong. Each name says what the code leaves out or does instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bug {
+    /// A write that asked for `Sync` is acknowledged at once.
+    AcknowledgeWithoutSync,
+    /// Only the active segment is synced, not those before it.
+    SyncActiveOnly,
+    /// The names of new segments are taken for durable without a sync of the directory.
+    NameWithoutDirectorySync,
+    /// The segment that is being written is taken for durable as a whole.
+    DurableTooFar,
+    /// A failed sync is reported to nobody.
+    SwallowFailedSync,
+    /// A record's checksum is not looked at.
+    SkipChecksum,
+    /// Records of a batch are taken over before its end was seen.
+    AcceptHalfBatch,
+    /// A segment is taken for a part of the log wherever the one before it ends.
+    IgnoreLinks,
+    /// Records go on behind an end that is torn.
+    ResumeTornSegment,
+    /// Segments are put into the index in the wrong order.
+    ReplayBackwards,
+    /// Deletes are not replayed.
+    ForgetDeletesOnReplay,
+    /// A checkpoint is taken for the whole store, whatever was written since.
+    TrustCheckpoint,
+    /// A checkpoint is published while the end of the log, of which it knows, is not durable.
+    CheckpointBeforeSync,
+    /// Compaction does not copy deletes.
+    ForgetTombstone,
+    /// Compaction drops records whose time has passed without a delete.
+    ForgetExpired,
+    /// Compaction makes records immortal.
+    ForgetExpiry,
+    /// Compaction removes a file before its copies are durable.
+    RemoveBeforeSync,
+    /// Compaction does not say in the log that a segment is gone.
+    ForgetRemoval,
+    /// A hint is written for a segment that is not durable.
+    HintBeforeSync,
+    /// Closing does not sync.
+    CloseWithoutSync,
+    /// A backup leaves out the newest segment.
+    BackupWithoutNewest,
+    /// The names in a backup are not synced.
+    BackupWithoutDirectorySync,
+}
+
+impl Bug {
+    /// Whether this bug is on in this thread.
+    #[cfg(not(test))]
+    #[inline(always)]
+    pub(super) const fn is_on(self) -> bool {
+        false
+    }
+
+    /// Whether this bug is on in this thread.
+    #[cfg(test)]
+    pub(super) fn is_on(self) -> bool {
+        active::BUG.get() == Some(self)
+    }
+}
+
+/// What tests set for their thread.
+#[cfg(test)]
+pub(super) mod active {
+    use super::Bug;
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(in crate::log) static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
+        /// The id of every new store, so that the same seed gives the same bytes.
+        pub(in crate::log) static STORE: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+}

@@ -1,0 +1,147 @@
+//! A store with one byte changed, or one file cut: the right answer or an error that says where,
+//! never another value, and never a panic.
+
+use super::oracle::{History, content, open_at, visible};
+use super::work::Run;
+use super::{DIR, Random};
+use crate::ErrorKind;
+use crate::disk::SimDisk;
+use crate::log::bug::active;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A small store with all kinds of files and records, closed or not.
+fn store(is_closed: bool) -> (Arc<SimDisk>, History) {
+    active::STORE.set(Some(77));
+    let disk = SimDisk::new();
+    let mut run = Run::begin(&disk, 1, false);
+    for n in 0..4 {
+        run.put(n, 120, false);
+        run.put(n + 1, 60, false);
+    }
+    run.delete(2, false);
+    run.roll();
+    run.batch(&[0, 1, 2, 3], 40, false);
+    run.put_until(5, 30, false, Some(1_000_000));
+    run.roll();
+    run.checkpoint();
+    run.delete(3, false);
+    run.put(6, 200, false);
+    run.roll();
+    run.maintain(1);
+    run.put(7, 50, false);
+    run.delete(0, true);
+    if is_closed {
+        run.reopen();
+    }
+    assert_eq!(run.wrong, None);
+    let mut history = run.end();
+    // From the state on with which the last durable segment ends, damage is a torn write.
+    history.durable = 0;
+    (disk, history)
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    right: u64,
+    older: u64,
+    refused: u64,
+}
+
+/// Opens and reads a store with one file replaced. Damage in the last segment, behind which nothing
+/// was written any more, looks like a torn write: there an older state is right, and only there.
+fn try_it(
+    base: &SimDisk,
+    history: &History,
+    (path, bytes): (&Path, &[u8]),
+    is_last: bool,
+    sums: &mut Sums,
+) -> Result<(), String> {
+    let disk = base.fork();
+    disk.write_raw(path, bytes);
+    let store = match open_at(&disk, DIR) {
+        Ok(store) => store,
+        Err(e) if is_honest(e.kind()) => {
+            sums.refused += 1;
+            return Ok(());
+        }
+        Err(e) => return Err(format!("opening: {e}")),
+    };
+    let expected = visible(history.last(), history.now);
+    let (mut found, mut errors) = ([0; super::KEYS], 0);
+    for n in 0..super::KEYS {
+        match store.get(&super::key(n)) {
+            Ok(value) => {
+                let id = value.as_deref().and_then(|v| v.first_chunk());
+                found[n] = id.map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                if value.is_some_and(|value| value != super::oracle::value_of(found[n])) {
+                    return Err(format!("key {n} has a value that was never written"));
+                }
+            }
+            Err(e) if is_honest(e.kind()) => {
+                errors += 1;
+                found[n] = expected[n];
+            }
+            Err(e) => return Err(format!("get: {e}")),
+        }
+    }
+    // Whatever these say, they must not panic.
+    let _ = (store.verify(), store.snapshot().iter().count());
+    // A checkpoint may know of deletes in the segment that is lost: so key by key.
+    let had = |n: usize| history.states.iter().any(|s| visible(s, history.now)[n] == found[n]);
+    let older = (0..super::KEYS).all(had);
+    match () {
+        () if errors > 0 && found == expected => sums.refused += 1,
+        () if found == expected && content(&store) == Ok(expected) => sums.right += 1,
+        () if is_last && older => sums.older += 1,
+        () => return Err(format!("found {found:?}, not {expected:?}")),
+    }
+    let _ = store.compact(0.0);
+    let _ = store.close();
+    Ok(())
+}
+
+fn is_honest(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Corrupt | ErrorKind::UnsupportedVersion | ErrorKind::NotFound)
+}
+
+fn damage(is_closed: bool) {
+    let (disk, history) = store(is_closed);
+    let base = disk.images(0, 1).pop().unwrap().1;
+    let files = base.files();
+    let last = files.keys().filter(|path| path.extension().is_some_and(|e| e == "log")).max();
+    let last = last.cloned().unwrap();
+    let (mut sums, mut random, mut count) = (Sums::default(), Random(5), 0);
+    for (path, bytes) in files.iter().filter(|(path, _)| !path.ends_with("lock")) {
+        let is_last = *path == last;
+        // What follows the records of a segment are zeros, of which a few will do.
+        let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |at| at + 1);
+        let places = (0..bytes.len()).filter(|&at| at < used + 70 || at % 331 == 0);
+        for at in places {
+            for new in [bytes[at] ^ 0xFF, 0, bytes[at] ^ 1 << random.below(8)] {
+                let mut damaged = bytes.clone();
+                damaged[at] = new;
+                count += 1;
+                try_it(&base, &history, (path, &damaged), is_last, &mut sums)
+                    .unwrap_or_else(|e| panic!("{path:?}, byte {at} is {new}: {e}"));
+            }
+        }
+        for length in (0..bytes.len()).filter(|&l| l < used + 70 || l % 331 == 0) {
+            count += 1;
+            try_it(&base, &history, (path, &bytes[..length]), is_last, &mut sums)
+                .unwrap_or_else(|e| panic!("{path:?}, cut at {length}: {e}"));
+        }
+    }
+    println!("damage: closed={is_closed} changes={count} {sums:?} wrong=0");
+    assert!(sums.right > 0 && sums.refused > 0);
+}
+
+#[test]
+fn a_damaged_byte_gives_the_right_answer_or_an_error() {
+    damage(true);
+}
+
+#[test]
+fn a_damaged_byte_after_a_power_cut_gives_the_right_answer_or_an_error() {
+    damage(false);
+}

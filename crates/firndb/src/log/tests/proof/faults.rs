@@ -1,0 +1,52 @@
+//! Every call to the disk fails: once and for ever, for want of space and otherwise.
+//!
+//! Work goes on after an error, as a program may. What was acknowledged stays: in the running
+//! store, after a reopening, and after a power cut.
+
+use super::oracle::{History, check};
+use super::work::Run;
+use super::workloads::{ALL, Workload};
+use crate::disk::SimDisk;
+use crate::log::bug::active;
+
+/// Fails every operation of a workload in turn; the number of runs, and of images checked.
+pub(super) fn sweep(workload: Workload, seed: u64) -> Result<(usize, usize), String> {
+    let (mut images, mut failure) = (0, None);
+    let work = |disk| {
+        active::STORE.set(Some(seed | 1));
+        let mut run = Run::begin(&disk, seed, true);
+        (workload.1)(&mut run);
+        let (wrong, errors) = (run.wrong.take(), run.errors);
+        (run.end(), wrong, errors)
+    };
+    let see =
+        |label: &str, done: &(History, Option<String>, usize), disk: std::sync::Arc<SimDisk>| {
+            let (history, wrong, _) = done;
+            let mut found = wrong.clone().map_or(Ok(()), Err);
+            let reopened = vec![("reopened".to_string(), disk.fork())];
+            for (cut, image) in reopened.into_iter().chain(disk.images(seed, 6)) {
+                images += 1;
+                // What a failed sync lost no later one saves until the machine starts again: so
+                // there is no power cut after the reopening alone.
+                let turn = if cut == "reopened" { images as u64 % 2 } else { images as u64 };
+                let checked = check(&image, history, turn);
+                found = found.and(checked.map_err(|e| format!("{cut}: {e}")));
+            }
+            if let Err(what) = found {
+                failure.get_or_insert(format!("{}, seed {seed}, {label}: {what}", workload.0));
+            }
+        };
+    let runs = SimDisk::new().each_fault(work, see);
+    failure.map_or(Ok((runs, images)), Err)
+}
+
+#[test]
+fn a_failing_call_is_reported_and_what_was_acknowledged_stays() {
+    let (mut runs, mut images) = (0, 0);
+    for (n, workload) in ALL.iter().enumerate() {
+        let (more, checked) = sweep(*workload, n as u64).unwrap_or_else(|e| panic!("{e}"));
+        (runs, images) = (runs + more, images + checked);
+    }
+    println!("faults: workloads={} runs={runs} images={images} wrong=0", ALL.len());
+    assert!(runs > 10_000, "{runs}");
+}

@@ -1,0 +1,85 @@
+//! The proof of the store: pieces of work, an oracle that knows what they wrote, and a disk that
+//! loses, keeps, tears and refuses what it may.
+//!
+//! - `work.rs`: a run: a store on a simulated disk, driven while its history is noted;
+//! - `oracle.rs`: histories, and whether a disk shows a state that a history allows;
+//! - `workloads.rs`: more than twenty pieces of work, each around one thing;
+//! - `crash.rs`: power cuts at every operation of each of them, and during recovery;
+//! - `bugs.rs`: bugs on purpose, each of which must be noticed;
+//! - `faults.rs`: every call to the disk fails once, and for ever;
+//! - `model.rs`: long random work beside a map;
+//! - `damage.rs`: every byte of a store changed, every file cut at every length;
+//! - `histories.rs`: what threads saw, checked for linearizability;
+//! - `kill.rs`: a process killed over and over, and the power cut of a file system, for real.
+//!
+//! `cargo xtask crash` runs the large version of all of it and prints counts.
+
+mod bugs;
+mod crash;
+mod damage;
+mod faults;
+mod histories;
+mod kill;
+mod model;
+mod oracle;
+mod work;
+mod workloads;
+
+use crate::log::Options;
+use std::cell::Cell;
+
+const DIR: &str = "/log";
+const BACKUP: &str = "/backup";
+/// Number of keys that workloads use.
+const KEYS: usize = 8;
+
+thread_local! {
+    /// What the clock of the stores of this thread shows.
+    static NOW: Cell<u64> = const { Cell::new(1_000_000) };
+}
+
+fn now() -> u64 {
+    NOW.get()
+}
+
+/// Segments of a page, nothing in the background, a clock that stands still.
+fn options() -> Options {
+    Options {
+        segment_bytes: 4096,
+        background: false,
+        index_bits: 2,
+        clock: now,
+        ..Options::default()
+    }
+}
+
+fn key(n: usize) -> Vec<u8> {
+    format!("key{n}").into_bytes()
+}
+
+/// A number from the environment, for runs that are larger than usual.
+fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// SplitMix64.
+#[derive(Clone)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// Whether a thing of this chance in a hundred happens.
+    fn percent(&mut self, chance: u64) -> bool {
+        self.below(100) < chance
+    }
+}

@@ -1,0 +1,205 @@
+//! Long random work on a store and beside it on a map, in tiny segments.
+
+use super::{DIR, Random, options, setting};
+use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::log::{Batch, LogStore, Snapshot, WriteOptions};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Values, and when they expire.
+type Map = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
+/// What a snapshot must show.
+type Visible = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const KEYS: u64 = 120;
+
+struct Model {
+    disk: Arc<SimDisk>,
+    store: LogStore,
+    map: Map,
+    snapshots: Vec<(Snapshot, Visible)>,
+    random: Random,
+}
+
+fn open(disk: &Arc<SimDisk>) -> LogStore {
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options()).unwrap()
+}
+
+impl Model {
+    fn key(&mut self) -> Vec<u8> {
+        let n = self.random.below(KEYS);
+        // Keys of very different lengths, the empty one among them.
+        format!("{n:x}").repeat(if n.is_multiple_of(11) { n as usize } else { 1 }).into_bytes()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let longest = if self.random.percent(2) { 5000 } else { 160 };
+        let (length, byte) = (self.random.below(longest), self.random.next() as u8);
+        vec![byte; length as usize]
+    }
+
+    fn visible(&self) -> Visible {
+        let now = super::now();
+        let there = self.map.iter().filter(|(_, (_, expires))| *expires > now);
+        there.map(|(key, (value, _))| (key.clone(), value.clone())).collect()
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&[u8]> {
+        let (value, expires) = self.map.get(key)?;
+        (*expires > super::now()).then_some(value)
+    }
+
+    fn step(&mut self) {
+        let key = self.key();
+        match self.random.below(1000) {
+            0..450 => {
+                let value = self.value();
+                self.store.put(&key, &value).unwrap();
+                self.map.insert(key, (value, u64::MAX));
+            }
+            450..650 => {
+                let there = self.get(&key).is_some();
+                assert_eq!(self.store.delete(&key).unwrap(), there);
+                self.map.remove(&key);
+            }
+            650..720 => self.batch(),
+            720..780 => {
+                let (value, ttl) = (self.value(), self.random.below(500));
+                let options = WriteOptions::ttl(Duration::from_millis(ttl));
+                self.store.put_with(&key, &value, options).unwrap();
+                self.map.insert(key, (value, super::now() + ttl));
+            }
+            780..820 => {
+                let mut expected = self.get(&key).unwrap_or_default().to_vec();
+                expected.push(1);
+                let length = self.store.append(&key, &[1]).unwrap();
+                assert_eq!(length, expected.len() as u64);
+                self.map.insert(key, (expected, u64::MAX));
+            }
+            820..840 => {
+                let (old, new) = (self.get(&key).map(<[u8]>::to_vec), self.value());
+                assert!(self.store.compare_and_set(&key, old.as_deref(), Some(&new)).unwrap());
+                let is_other = self.store.compare_and_set(&key, Some(b"never there"), None);
+                assert!(!is_other.unwrap());
+                self.map.insert(key, (new, u64::MAX));
+            }
+            840..950 => drop(self.store.maintain().unwrap()),
+            950..958 => super::NOW.set(super::now() + self.random.below(100)),
+            958..964 => {
+                let threshold = self.random.below(10) as f64 / 10.0;
+                self.store.compact(threshold).unwrap();
+            }
+            964..974 => self.snapshot(),
+            974..978 => self.reopen(),
+            978 => self.compare(),
+            979..981 => self.store.sync().unwrap(),
+            _ => assert_eq!(self.store.get(&key).unwrap().as_deref(), self.get(&key)),
+        }
+    }
+
+    fn batch(&mut self) {
+        let mut batch = Batch::new();
+        for _ in 0..self.random.below(8) {
+            let (key, value) = (self.key(), self.value());
+            if self.random.percent(30) {
+                batch.delete(&key);
+                self.map.remove(&key);
+            } else {
+                batch.put(&key, &value);
+                self.map.insert(key, (value, u64::MAX));
+            }
+        }
+        self.store.write(&batch).unwrap();
+    }
+
+    fn snapshot(&mut self) {
+        if self.snapshots.len() < 3 {
+            self.snapshots.push((self.store.snapshot(), self.visible()));
+            return;
+        }
+        let at = self.random.below(3) as usize;
+        let (snapshot, map) = self.snapshots.swap_remove(at);
+        let listed: Vec<_> = snapshot.iter().map(Result::unwrap).collect();
+        assert_eq!(listed.len(), map.len(), "each key once");
+        assert_eq!(listed.into_iter().collect::<BTreeMap<_, _>>(), map);
+        let key = self.key();
+        assert_eq!(snapshot.get(&key).unwrap(), map.get(&key).cloned());
+    }
+
+    /// Closes or dies, and opens, perhaps without the files that opening can do without.
+    fn reopen(&mut self) {
+        self.snapshots.clear();
+        let store = std::mem::replace(&mut self.store, open(&SimDisk::new()));
+        if self.random.percent(50) {
+            store.close().unwrap()
+        } else {
+            super::oracle::kill(store)
+        }
+        let is_lost: fn(&str) -> bool = match self.random.below(4) {
+            0 => |name| name.ends_with(".firn"),
+            1 => |name| name.ends_with(".firn") || name.ends_with(".hint"),
+            2 => |name| name.ends_with("3.hint"),
+            _ => |_| false,
+        };
+        for name in self.disk.list(Path::new(DIR)).unwrap().iter().filter(|name| is_lost(name)) {
+            self.disk.remove(&Path::new(DIR).join(name)).unwrap();
+        }
+        self.store = open(&self.disk);
+        self.compare();
+    }
+
+    /// Compares everything.
+    fn compare(&self) {
+        let expected = self.visible();
+        for (key, value) in &expected {
+            assert_eq!(self.store.get(key).unwrap().as_ref(), Some(value));
+        }
+        let found: BTreeMap<_, _> = self.store.snapshot().iter().map(Result::unwrap).collect();
+        assert_eq!(found, expected);
+        self.store.verify().unwrap();
+    }
+}
+
+/// Says where a failure was, for the panic of an assertion does not.
+struct Place {
+    seed: u64,
+    step: Cell<u64>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("model: seed {}, step {}", self.seed, self.step.get());
+        }
+    }
+}
+
+/// `FIRNDB_MODEL_STEPS` asks for more steps, `FIRNDB_MODEL_SEED` for other ones.
+#[test]
+fn a_store_does_what_a_map_does() {
+    let steps = setting("FIRNDB_MODEL_STEPS", 20_000);
+    let first = setting("FIRNDB_MODEL_SEED", 1);
+    const RUN: u64 = 5000;
+    let seeds = first..first + steps.div_ceil(RUN);
+    println!("model: seeds {seeds:?}, {RUN} steps each");
+    for seed in seeds {
+        let place = Place { seed, step: Cell::new(0) };
+        super::NOW.set(1_000_000);
+        let disk = SimDisk::new();
+        let (store, map) = (open(&disk), Map::new());
+        let mut model = Model { disk, store, map, snapshots: Vec::new(), random: Random(seed) };
+        for step in 0..RUN {
+            place.step.set(step);
+            model.step();
+        }
+        model.reopen();
+        // Upkeep comes to an end, whatever state it finds.
+        let steps = (0..1000).take_while(|_| model.store.maintain().unwrap()).count();
+        assert!(steps < 1000, "upkeep does not come to rest");
+        model.compare();
+    }
+    println!("model: steps={} wrong=0", steps.div_ceil(RUN) * RUN);
+}

@@ -1,0 +1,164 @@
+//! Histories of what was written, and whether a disk shows a state that one allows.
+
+use super::{BACKUP, DIR, KEYS, NOW, key, options};
+use crate::Result;
+use crate::disk::{DiskRef, SimDisk};
+use crate::log::{LogStore, WriteOptions};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The value of a key: its number, of which the low 14 bits are its length, and its time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// 0 if the key is absent.
+    pub(super) id: u32,
+    /// 0 if it stays.
+    pub(super) expires: u64,
+}
+
+/// What a store holds.
+pub(super) type State = [Entry; KEYS];
+
+/// The bytes of the value with this number.
+pub(super) fn value_of(id: u32) -> Vec<u8> {
+    let length = (id & 0x3FFF) as usize;
+    let mut value = id.to_le_bytes().to_vec();
+    let mut word = id;
+    while value.len() < length.max(4) {
+        word = word.wrapping_mul(0x9E37_79B1).wrapping_add(0x7F4A_7C15);
+        value.push((word >> 24) as u8);
+    }
+    value
+}
+
+/// What a state shows at this time.
+pub(super) fn visible(state: &State, now: u64) -> [u32; KEYS] {
+    state.map(|entry| if entry.expires != 0 && entry.expires <= now { 0 } else { entry.id })
+}
+
+/// What a run wrote, in order.
+#[derive(Clone, Debug)]
+pub(super) struct History {
+    /// The states after 0, 1, 2, ... writes.
+    pub(super) states: Vec<State>,
+    /// So many writes, at least, survive a power cut.
+    pub(super) durable: usize,
+    /// The state after a write that gave an error: it may have happened or not.
+    pub(super) open: Option<State>,
+    /// The state of the backup, if one was made to the end.
+    pub(super) backup: Option<State>,
+    /// When it was.
+    pub(super) now: u64,
+}
+
+impl History {
+    pub(super) fn new(now: u64) -> History {
+        let states = vec![State::default()];
+        History { states, durable: 0, open: None, backup: None, now }
+    }
+
+    pub(super) fn last(&self) -> &State {
+        &self.states[self.states.len() - 1]
+    }
+
+    fn allows(&self, found: &[u32; KEYS]) -> bool {
+        let allowed = self.states[self.durable..].iter().chain(&self.open);
+        allowed.into_iter().any(|state| visible(state, self.now) == *found)
+    }
+}
+
+pub(super) fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(dir), options())
+}
+
+/// Ends a store as the death of its process would: nothing is written any more.
+pub(super) fn kill(store: LogStore) {
+    let _ = store.shared.failed.set("killed by a test".to_string());
+}
+
+/// What the store holds, by number of value; a sentence if a value is none that was ever written.
+pub(super) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], String> {
+    let mut found = [0; KEYS];
+    for (n, found) in found.iter_mut().enumerate() {
+        let value = store.get(&key(n)).map_err(|e| format!("get of key {n}: {e}"))?;
+        let Some(value) = value else { continue };
+        let id = value.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        if value != value_of(id) {
+            return Err(format!("the value of key {n} was never written"));
+        }
+        *found = id;
+    }
+    let keys = found.iter().filter(|&&id| id != 0).count() as u64;
+    if store.len() < keys || store.len() > KEYS as u64 {
+        return Err(format!("len() is {}, {keys} keys were found", store.len()));
+    }
+    Ok(found)
+}
+
+/// What is done with an image after it was found right.
+#[derive(Clone, Copy)]
+enum After {
+    Close,
+    Kill,
+    PowerCut,
+    Compact,
+}
+
+/// Opens an image and compares it with the history; then writes, ends in a way that `turn` chooses,
+/// opens again and compares once more. A sentence for people if something is wrong.
+pub(super) fn check(
+    image: &Arc<SimDisk>,
+    history: &History,
+    turn: u64,
+) -> std::result::Result<(), String> {
+    NOW.set(history.now);
+    let said = |what: &'static str| move |e: crate::Error| format!("{what}: {e}");
+    let store = open_at(image, DIR).map_err(said("opening"))?;
+    let found = content(&store)?;
+    if !history.allows(&found) {
+        return Err(format!(
+            "found {found:?}, which is none of the states {} to {}: {:?} {:?}",
+            history.durable,
+            history.states.len() - 1,
+            history.states[history.durable..].iter().map(|s| visible(s, history.now)),
+            history.open
+        ));
+    }
+    if let Some(backup) = &history.backup {
+        let copy = open_at(image, BACKUP).map_err(said("opening the backup"))?;
+        let held = content(&copy)?;
+        if held != visible(backup, history.now) {
+            return Err(format!("the backup holds {held:?}, not {backup:?}"));
+        }
+        copy.close().map_err(said("closing the backup"))?;
+    }
+    let after = [After::Close, After::Kill, After::PowerCut, After::Compact][turn as usize % 4];
+    let (changed, absent) = (turn as usize % KEYS, (turn as usize + 3) % KEYS);
+    let mut expected = found;
+    (expected[changed], expected[absent]) = (0x0100_0010, 0);
+    let value = value_of(expected[changed]);
+    store.delete(&key(absent)).map_err(said("deleting"))?;
+    store.put_with(&key(changed), &value, WriteOptions::sync()).map_err(said("writing"))?;
+    let mut again = Arc::clone(image);
+    match after {
+        After::Close => store.close().map_err(said("closing"))?,
+        After::Kill => kill(store),
+        After::PowerCut => {
+            kill(store);
+            // Everything is lost that may be lost.
+            again = image.images(turn, 2).pop().ok_or("no image")?.1;
+        }
+        After::Compact => {
+            store.compact(0.0).map_err(said("compacting"))?;
+            store.verify().map_err(said("verifying"))?;
+            kill(store);
+            again = image.images(turn, 2).pop().ok_or("no image")?.1;
+        }
+    }
+    let store = open_at(&again, DIR).map_err(said("opening again"))?;
+    let found = content(&store)?;
+    if found != expected {
+        return Err(format!("after writing, again: found {found:?}, not {expected:?}"));
+    }
+    store.close().map_err(said("closing again"))
+}

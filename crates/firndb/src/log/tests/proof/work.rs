@@ -1,0 +1,298 @@
+//! A run: a store on a simulated disk, driven while its history is noted.
+
+use super::oracle::{Entry, History, State, content, kill, open_at, value_of, visible};
+use super::{BACKUP, DIR, KEYS, NOW, Random, key};
+use crate::Result;
+use crate::disk::SimDisk;
+use crate::log::{Batch, Durability, LogStore, Snapshot, WriteOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// See the head of this file. After the first error nothing more is done, unless `goes_on`.
+pub(super) struct Run {
+    disk: Arc<SimDisk>,
+    pub(super) store: Option<LogStore>,
+    pub(super) random: Random,
+    pub(super) history: History,
+    snapshot: Option<(Snapshot, State)>,
+    next_id: u32,
+    /// After an error look what came of it, and work on.
+    goes_on: bool,
+    pub(super) errors: usize,
+    /// What was seen that must not be.
+    pub(super) wrong: Option<String>,
+}
+
+impl Run {
+    pub(super) fn begin(disk: &Arc<SimDisk>, seed: u64, goes_on: bool) -> Run {
+        NOW.set(1_000_000);
+        let mut run = Run {
+            disk: Arc::clone(disk),
+            store: None,
+            random: Random(seed),
+            history: History::new(1_000_000),
+            snapshot: None,
+            next_id: 1,
+            goes_on,
+            errors: 0,
+            wrong: None,
+        };
+        run.open();
+        run
+    }
+
+    /// The history, and the store's process dies.
+    pub(super) fn end(mut self) -> History {
+        self.history.now = NOW.get();
+        self.snapshot = None;
+        if let Some(store) = self.store.take() {
+            kill(store);
+        }
+        self.history
+    }
+
+    fn open(&mut self) {
+        match open_at(&self.disk, DIR) {
+            Ok(store) => self.store = Some(store),
+            Err(_) => self.errors += 1,
+        }
+    }
+
+    /// A value that was never written before, of about this length.
+    fn fresh(&mut self, length: u64) -> u32 {
+        let id = self.next_id << 14 | length.clamp(4, 0x3FFF) as u32;
+        self.next_id += 1;
+        id
+    }
+
+    /// Does something that leads to the state `next`.
+    fn step(&mut self, next: State, is_sync: bool, act: impl FnOnce(&LogStore) -> Result<()>) {
+        let Some(store) = &self.store else { return };
+        match act(store) {
+            Ok(()) => {
+                let writes = next != *self.history.last();
+                if writes {
+                    self.history.states.push(next);
+                }
+                if is_sync && writes {
+                    self.history.durable = self.history.states.len() - 1;
+                }
+            }
+            Err(_) if self.goes_on => self.look(next),
+            Err(_) => self.stop(next),
+        }
+    }
+
+    /// An error: whether the write happened is open, and nothing more is done.
+    fn stop(&mut self, next: State) {
+        self.errors += 1;
+        self.history.open = Some(next);
+        self.snapshot = None;
+        kill(self.store.take().expect("there was a store to give the error"));
+    }
+
+    /// An error: the store shows whether the write happened, and the work goes on.
+    fn look(&mut self, next: State) {
+        self.errors += 1;
+        let Some(store) = &self.store else { return };
+        let now = NOW.get();
+        match content(store) {
+            Ok(found) if found == visible(self.history.last(), now) => {
+                // Perhaps it is in the log all the same, when the store is opened again.
+                if store.shared.failed.get().is_some() {
+                    self.stop(next);
+                }
+            }
+            Ok(found) if found == visible(&next, now) => self.history.states.push(next),
+            Ok(found) => self.wrong = Some(format!("after an error: {found:?}")),
+            // The disk may refuse reads as well.
+            Err(_) => self.stop(next),
+        }
+    }
+
+    pub(super) fn put(&mut self, n: usize, length: u64, is_sync: bool) {
+        self.put_until(n, length, is_sync, None);
+    }
+
+    /// A put that expires after `ttl` milliseconds.
+    pub(super) fn put_until(&mut self, n: usize, length: u64, is_sync: bool, ttl: Option<u64>) {
+        let id = self.fresh(length);
+        let mut next = *self.history.last();
+        next[n % KEYS] = Entry { id, expires: ttl.map_or(0, |ttl| NOW.get() + ttl) };
+        let mut options = written(is_sync);
+        options.ttl = ttl.map(Duration::from_millis);
+        let (key, value) = (key(n % KEYS), value_of(id));
+        self.step(next, is_sync, |store| store.put_with(&key, &value, options));
+    }
+
+    pub(super) fn delete(&mut self, n: usize, is_sync: bool) {
+        let mut next = *self.history.last();
+        // The delete of an absent key writes nothing, so it makes nothing durable.
+        let is_there = visible(&next, NOW.get())[n % KEYS] != 0;
+        next[n % KEYS] = Entry::default();
+        let key = key(n % KEYS);
+        self.step(next, is_sync && is_there, |store| {
+            store.delete_with(&key, written(is_sync)).map(|_| ())
+        });
+    }
+
+    /// A batch over these keys; every third of them is deleted.
+    pub(super) fn batch(&mut self, keys: &[usize], length: u64, is_sync: bool) {
+        let (mut batch, mut next) = (Batch::new(), *self.history.last());
+        for (i, n) in keys.iter().map(|n| n % KEYS).enumerate() {
+            if i % 3 == 2 {
+                batch.delete(&key(n));
+                next[n] = Entry::default();
+            } else {
+                let id = self.fresh(length);
+                batch.put(&key(n), &value_of(id));
+                next[n] = Entry { id, expires: 0 };
+            }
+        }
+        self.step(next, is_sync, |store| store.write_with(&batch, written(is_sync)));
+    }
+
+    /// A read-modify-write of a key.
+    pub(super) fn update(&mut self, n: usize, length: u64, is_sync: bool) {
+        let (n, id) = (n % KEYS, self.fresh(length));
+        let mut next = *self.history.last();
+        let old = visible(&next, NOW.get())[n];
+        next[n] = Entry { id, expires: 0 };
+        let mut saw = old;
+        self.step(next, is_sync, |store| {
+            let change = |value: Option<&[u8]>| {
+                let bytes = value.and_then(|value| value.first_chunk());
+                saw = bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes));
+                Some(Some(value_of(id)))
+            };
+            store.update_with(&key(n), written(is_sync), change).map(|_| ())
+        });
+        if saw != old {
+            self.wrong = Some(format!("an update of key {n} saw {saw}, not {old}"));
+        }
+    }
+
+    /// Something that changes no value.
+    pub(super) fn quietly(&mut self, act: impl FnOnce(&LogStore) -> Result<()>) {
+        self.step(*self.history.last(), false, act);
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.quietly(LogStore::sync);
+        self.now_durable();
+    }
+
+    /// Everything so far was acknowledged as durable, unless an error ended the run.
+    fn now_durable(&mut self) {
+        if self.store.is_some() && self.errors == 0 {
+            self.history.durable = self.history.states.len() - 1;
+        }
+    }
+
+    /// One step of upkeep, or all there are.
+    pub(super) fn maintain(&mut self, steps: usize) {
+        for _ in 0..steps {
+            let mut did = false;
+            self.quietly(|store| {
+                did = store.maintain()?;
+                Ok(())
+            });
+            if !did {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn compact(&mut self, threshold: f64) {
+        self.quietly(|store| store.compact(threshold).map(|_| ()));
+    }
+
+    /// Makes hints of all sealed segments and a checkpoint.
+    pub(super) fn checkpoint(&mut self) {
+        self.quietly(|store| {
+            while store.shared.seal()? {}
+            store.shared.write_checkpoint()
+        });
+    }
+
+    /// Begins a new segment.
+    pub(super) fn roll(&mut self) {
+        self.quietly(|store| store.shared.writer()?.roll(&store.shared, 0, 0));
+    }
+
+    pub(super) fn backup(&mut self) {
+        // While one is being made anew, the one before may be in pieces.
+        self.history.backup = None;
+        self.quietly(|store| store.backup(Path::new(BACKUP)).map(|_| ()));
+        if self.store.is_some() && self.errors == 0 {
+            self.history.backup = Some(*self.history.last());
+            self.history.durable = self.history.states.len() - 1;
+        }
+    }
+
+    /// Closes and opens.
+    pub(super) fn reopen(&mut self) {
+        self.snapshot = None;
+        let Some(store) = self.store.take() else { return };
+        match store.close() {
+            Ok(()) => {
+                self.open();
+                self.now_durable();
+            }
+            Err(_) => self.errors += 1,
+        }
+    }
+
+    /// The process dies, and another one opens the store.
+    pub(super) fn kill(&mut self) {
+        self.snapshot = None;
+        let Some(store) = self.store.take() else { return };
+        // What a failed sync lost is still in memory: opening would take it for durable, and only
+        // a restart of the machine shows what is there.
+        let is_failed = store.shared.failed.get().is_some();
+        kill(store);
+        if !is_failed {
+            self.open();
+            self.compare();
+        }
+    }
+
+    /// Lets time pass.
+    pub(super) fn wait(&mut self, milliseconds: u64) {
+        NOW.set(NOW.get() + milliseconds);
+    }
+
+    /// Takes a snapshot, or looks at the one that was taken.
+    pub(super) fn snapshot(&mut self) {
+        let Some(store) = &self.store else { return };
+        match self.snapshot.take() {
+            None => self.snapshot = Some((store.snapshot(), *self.history.last())),
+            Some((snapshot, state)) => {
+                for (n, id) in state.map(|entry| entry.id).into_iter().enumerate() {
+                    let expected = (id != 0).then(|| value_of(id));
+                    if !matches!(snapshot.get(&key(n)), Ok(found) if found == expected) {
+                        self.wrong = Some(format!("a snapshot shows another key {n}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Compares the store with the history.
+    pub(super) fn compare(&mut self) {
+        let Some(store) = &self.store else { return };
+        let expected = visible(self.history.last(), NOW.get());
+        match content(store) {
+            Ok(found) if found == expected => {}
+            Ok(found) => self.wrong = Some(format!("found {found:?}, not {expected:?}")),
+            Err(_) if self.errors > 0 => {}
+            Err(what) => self.wrong = Some(what),
+        }
+    }
+}
+
+fn written(is_sync: bool) -> WriteOptions {
+    let durability = if is_sync { Durability::Sync } else { Durability::Os };
+    WriteOptions { durability: Some(durability), ttl: None }
+}
