@@ -141,6 +141,7 @@ impl<'a> Increasing<'a> {
         self.heads.len() / 16
     }
 
+    #[inline(always)]
     fn first(&self, block: usize) -> u64 {
         u64_at(self.heads, block * 16)
     }

@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     LogHint = 4,
     /// Which records of the sealed segments of a log are live.
     LogCheckpoint = 5,
+    /// A table that tells absent keys only nearly always.
+    ApproximateTable = 6,
 }
 
 impl Kind {
@@ -23,12 +25,14 @@ impl Kind {
             Kind::Table => "table",
             Kind::LogHint => "hint of a log segment",
             Kind::LogCheckpoint => "checkpoint of a log",
+            Kind::ApproximateTable => "approximate table",
         }
     }
 
     pub(crate) fn from_code(code: u32) -> Option<Kind> {
         let kinds = [Kind::Partition, Kind::PartitionSet, Kind::Table];
         let kinds = kinds.into_iter().chain([Kind::LogHint, Kind::LogCheckpoint]);
+        let kinds = kinds.chain([Kind::ApproximateTable]);
         kinds.into_iter().find(|k| *k as u32 == code)
     }
 

@@ -86,6 +86,11 @@ impl<'a> Packed<'a> {
         self.len
     }
 
+    /// The bytes, and the bits of a number: for loops that unpack many at a time.
+    pub(crate) fn raw(&self) -> (&'a [u8], usize) {
+        (self.bytes, self.bits as usize)
+    }
+
     /// Number `i`; 0 if `i` is out of bounds.
     #[inline(always)]
     pub(crate) fn get(&self, i: usize) -> u32 {
@@ -116,12 +121,27 @@ impl<'a> Packed<'a> {
         }
         let head = end.min(start.next_multiple_of(GROUP));
         (start..head).for_each(|i| each(self.get(i)));
-        let mut at = head;
-        while at + GROUP <= end {
-            self.group(at / GROUP).into_iter().for_each(&mut each);
-            at += GROUP;
+        let groups = head / GROUP..(end / GROUP).max(head / GROUP);
+        let tail = if head < end { groups.end * GROUP } else { end };
+        // The width is looked at once, not once a group.
+        macro_rules! widths {
+            ($($bits:literal)*) => {
+                match self.bits {
+                    $($bits => for g in groups {
+                        let numbers = unpack::<$bits, { $bits + 8 }>(self.bytes, g);
+                        numbers.into_iter().for_each(&mut each);
+                    },)*
+                    _ => for _ in groups {
+                        [0; GROUP].into_iter().for_each(&mut each);
+                    },
+                }
+            };
         }
-        (at..end).for_each(|i| each(self.get(i)));
+        widths!(
+            1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
+            17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+        );
+        (tail..end).for_each(|i| each(self.get(i)));
     }
 
     /// Numbers `8 g .. 8 g + 8`, which occupy whole bytes. Each width has code of its own, in which
@@ -157,6 +177,35 @@ fn unpack<const BITS: usize, const WINDOW: usize>(bytes: &[u8], group: usize) ->
     out
 }
 
+/// Fills `out` with the bits from `bit` on, lowest first; bits behind the end are zeros.
+#[inline(always)]
+pub(crate) fn bits_at(bytes: &[u8], bit: usize, out: &mut [u8]) {
+    let (mut at, shift) = (bit >> 3, bit & 7);
+    for piece in out.chunks_mut(8) {
+        let mut window = [0; 16];
+        let there = bytes.get(at..).unwrap_or(&[]);
+        match there.first_chunk::<16>() {
+            Some(all) => window = *all,
+            None => window[..there.len()].copy_from_slice(there),
+        }
+        let word = (u128::from_le_bytes(window) >> shift) as u64;
+        piece.copy_from_slice(&word.to_le_bytes()[..piece.len()]);
+        at += 8;
+    }
+}
+
+/// Puts bytes over zeros, from `bit` on; there must be room.
+pub(crate) fn put_bits(bytes: &mut [u8], bit: usize, from: &[u8]) {
+    let (at, shift) = (bit >> 3, bit & 7);
+    for (i, &byte) in from.iter().enumerate() {
+        let both = u16::from(byte) << shift;
+        bytes[at + i] |= both as u8;
+        if both > 0xFF {
+            bytes[at + i + 1] |= (both >> 8) as u8;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +231,13 @@ mod tests {
             let mut all = Vec::new();
             packed.decode(0, packed.len(), &mut all);
             assert_eq!(all, values, "{bits} bits");
+            for (start, end) in
+                [(0, 300), (3, 5), (3, 8), (7, 17), (8, 16), (9, 10), (5, 5), (1, 299)]
+            {
+                let mut some = Vec::new();
+                packed.for_each(start, end, |v| some.push(v));
+                assert_eq!(some, values[start..end], "{bits} bits, {start}..{end}");
+            }
             assert_eq!(Packed::new(&bytes, bits, values.len() + 9).is_err(), bits > 0);
         }
     }

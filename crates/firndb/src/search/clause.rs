@@ -49,12 +49,17 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// A zero bitset of so many words; its number.
     pub(crate) fn take_bits(&mut self, words: usize) -> usize {
+        let number = self.take_any_bits(words);
+        self.bits[number].fill(0);
+        number
+    }
+
+    /// A bitset of so many words of any content; its number.
+    fn take_any_bits(&mut self, words: usize) -> usize {
         if self.bits_used == self.bits.len() {
             self.bits.push(Vec::new());
         }
-        let bits = &mut self.bits[self.bits_used];
-        bits.clear();
-        bits.resize(words, 0);
+        self.bits[self.bits_used].resize(words, 0);
         self.bits_used += 1;
         self.bits_used - 1
     }
@@ -144,27 +149,55 @@ impl Clause {
         })
     }
 
-    /// Adds the clause's documents (before negation) to a zero bitset.
+    /// Sets a bitset, whatever it is, to the clause's documents (before negation).
     pub(crate) fn fill(&self, part: &Partition, scratch: &Scratch, bits: &mut [u64]) -> Result<()> {
+        if let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) {
+            let postings = part.postings(field)?;
+            let edges = postings.checkpoint_edges(start, end);
+            let direct = postings.count(start, end).saturating_mul(DECODE);
+            let pass = 3 * part.words() as u64 * WORD;
+            if edges.is_some_and(|edges| edges * DECODE + pass < direct) {
+                postings.fill(start, end, bits);
+                return Ok(());
+            }
+        }
+        bits.fill(0);
         match self.form {
             Form::Bits(number) => kernels::or(bits, scratch.bits(number)),
             Form::Documents(first, last) => kernels::set_range(bits, first, last),
-            Form::Ordinals { field, first, last, multi } => {
+            Form::Ordinals { field, first, last, .. } => {
                 let postings = part.postings(field)?;
-                let words = part.words() as u64;
                 for &(start, end) in &scratch.intervals[first..last] {
-                    let edges = if multi { None } else { postings.checkpoint_edges(start, end) };
-                    let direct = postings.count(start, end).saturating_mul(DECODE);
-                    let alone = last == first + 1;
-                    if alone && edges.is_some_and(|e| e * DECODE + 3 * words * WORD < direct) {
-                        postings.fill(start, end, bits);
-                    } else {
-                        postings.add_to(start, end, bits);
-                    }
+                    postings.add_to(start, end, bits);
                 }
             }
         }
         Ok(())
+    }
+
+    fn is_multi(&self) -> bool {
+        matches!(self.form, Form::Ordinals { multi: true, .. })
+    }
+
+    /// Whether [`Clause::count_in`] can tell.
+    pub(crate) fn is_countable(&self, scratch: &Scratch) -> bool {
+        self.interval(scratch).is_some() && !self.is_multi()
+    }
+
+    /// The number of documents of a bitset that satisfy the clause, without making a bitset of it;
+    /// `None` if the clause is none that this can be told of.
+    pub(crate) fn count_in(
+        &self,
+        part: &Partition,
+        scratch: &Scratch,
+        bits: usize,
+    ) -> Result<Option<u64>> {
+        let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) else {
+            return Ok(None);
+        };
+        let (bits, pass) = (scratch.bits(bits), part.words() as u64 * 2 * WORD / DECODE);
+        let count = part.postings(field)?.count_in(start, end, bits, pass);
+        Ok(Some(if self.negate { kernels::count(bits).saturating_sub(count) } else { count }))
     }
 
     /// The pieces of each interval in turn, for a clause that leads.
@@ -388,7 +421,7 @@ pub(crate) fn materialise(
     if let Form::Bits(number) = clause.form {
         return Ok(number);
     }
-    let number = scratch.take_bits(part.words());
+    let number = scratch.take_any_bits(part.words());
     let mut bits = std::mem::take(scratch.bits_mut(number));
     let filled = clause.fill(part, scratch, &mut bits);
     *scratch.bits_mut(number) = bits;

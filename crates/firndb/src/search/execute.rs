@@ -39,6 +39,8 @@ pub(crate) struct Stats {
     pub(crate) words: u64,
     /// Partitions that were asked as bundles, and the number of these.
     pub(crate) bundled: (u64, u64),
+    /// The page was a part of what is kept of its order.
+    pub(crate) kept: bool,
 }
 
 /// Runs a plan, partition after partition.
@@ -259,6 +261,12 @@ impl<'r> Executor<'r> {
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.stats.by_words += 1;
+        if let Some(total) = sink.counter()
+            && let Some(count) = self.count_pair(part, base)?
+        {
+            *total += count;
+            return Ok(ControlFlow::Continue(()));
+        }
         let (mut masks, mut checks) = (Vec::new(), Vec::new());
         let mut estimate = part.documents as f64;
         for i in base..self.clauses.len() {
@@ -286,6 +294,31 @@ impl<'r> Executor<'r> {
         let flow = self.chunks(part, &masks, &checks, &mut acc, sink);
         self.scratch.words = acc;
         flow
+    }
+
+    /// The number of documents of two clauses: only the first becomes a bitset, and the documents
+    /// of the other are counted in it. `None` if there is a better way.
+    fn count_pair(&mut self, part: &'r Partition, base: usize) -> Result<Option<u64>> {
+        let [first, other] = &self.clauses[base..] else { return Ok(None) };
+        let (mut first, mut other) = (first, other);
+        let cost = |clause: &Clause| clause.cost_bits(part, &self.scratch);
+        if first.is_countable(&self.scratch) && !other.negate && cost(other)? < cost(first)? {
+            // To set a bit takes longer than to look at one.
+            (first, other) = (other, first);
+        }
+        let mapped = first.mapped(part, &self.scratch)?.or(other.mapped(part, &self.scratch)?);
+        if first.negate || mapped.is_some() || !other.is_countable(&self.scratch) {
+            return Ok(None);
+        }
+        if let Some(check) = other.cost_check(part, &self.scratch)?
+            && first.count.saturating_mul(check * 2) < other.cost_bits(part, &self.scratch)?
+        {
+            return Ok(None);
+        }
+        let bits = materialise(first, part, &mut self.scratch)?;
+        self.stats.postings += first.count + other.count;
+        self.stats.words += part.words() as u64;
+        other.count_in(part, &self.scratch, bits)
     }
 
     fn chunks(

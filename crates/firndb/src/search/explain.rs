@@ -75,6 +75,9 @@ impl Reader {
         if let (members, bundles @ 1..) = stats.bundled {
             lines.push(format!("{members} small partitions asked as {bundles} bundles in memory"));
         }
+        if stats.kept {
+            lines.push("copied from the first documents of the order, which are kept".to_string());
+        }
         for (times, what) in ways.into_iter().filter(|(times, _)| *times > 0) {
             lines.push(format!("{what} in {times} partitions"));
         }

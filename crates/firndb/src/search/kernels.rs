@@ -40,6 +40,13 @@ fn best() -> Version {
     Version::Portable
 }
 
+/// Whether the processor has the byte permutation that `lists.rs` unpacks with.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn can_move_bytes() -> bool {
+    best() == Version::Avx512 && is_x86_feature_detected!("avx512vbmi")
+}
+
 macro_rules! dispatch {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $body:ident) => {
         $(#[$doc])*
@@ -81,6 +88,14 @@ dispatch! {
 dispatch! {
     /// Number of bits set in both.
     count_and(bits: &[u64], with: &[u8]) -> u64 = count_and_body
+}
+dispatch! {
+    /// Number of bits set in `bits` and `high` but not in `low`: as long as `high`, or empty.
+    count_between(bits: &[u64], high: &[u8], low: &[u8]) -> u64 = count_between_body
+}
+dispatch! {
+    /// `bits = high & !low`; `low` is as long as `high` or empty. Words that `high` lacks become 0.
+    set_between(bits: &mut [u64], high: &[u8], low: &[u8]) -> () = set_between_body
 }
 dispatch! {
     /// `bits |= with`
@@ -129,6 +144,33 @@ fn count_and_body(bits: &[u64], with: &[u8]) -> u64 {
 }
 
 #[inline(always)]
+fn count_between_body(bits: &[u64], high: &[u8], low: &[u8]) -> u64 {
+    if low.is_empty() {
+        return count_and_body(bits, high);
+    }
+    let mut sum = 0;
+    for ((a, h), l) in bits.iter().zip(words(high)).zip(words(low)) {
+        sum += u64::from((a & u64::from_le_bytes(*h) & !u64::from_le_bytes(*l)).count_ones());
+    }
+    sum
+}
+
+#[inline(always)]
+fn set_between_body(bits: &mut [u64], high: &[u8], low: &[u8]) {
+    let n = (high.len() / 8).min(bits.len());
+    if low.is_empty() {
+        for (a, h) in bits.iter_mut().zip(words(high)) {
+            *a = u64::from_le_bytes(*h);
+        }
+    } else {
+        for ((a, h), l) in bits.iter_mut().zip(words(high)).zip(words(low)) {
+            *a = u64::from_le_bytes(*h) & !u64::from_le_bytes(*l);
+        }
+    }
+    bits[n..].fill(0);
+}
+
+#[inline(always)]
 fn or_bytes_body(bits: &mut [u64], with: &[u8]) {
     for (a, b) in bits.iter_mut().zip(words(with)) {
         *a |= u64::from_le_bytes(*b);
@@ -170,20 +212,6 @@ fn and_not_body(bits: &mut [u64], with: &[u64]) {
     for (a, b) in bits.iter_mut().zip(with) {
         *a &= !b;
     }
-}
-
-/// Asks for the first lines of `bytes` to be brought into the cache. Changes nothing else.
-#[inline(always)]
-pub(crate) fn prefetch(bytes: &[u8], lines: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(64).take(lines) {
-        // SAFETY: the address is that of a live byte; a prefetch reads nothing the program can see.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch(line.as_ptr().cast(), std::arch::x86_64::_MM_HINT_T0)
-        };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, lines);
 }
 
 /// Sets bits `start..end`, as far as `bits` has them.
@@ -239,7 +267,7 @@ pub(crate) mod tests {
     }
 
     /// What all kernels give for some bits, words and mapped bytes.
-    fn answers(bits: &[u64], with: &[u64], bytes: &[u8]) -> (u64, u64, Vec<Vec<u64>>) {
+    fn answers(bits: &[u64], with: &[u64], bytes: &[u8]) -> ([u64; 4], Vec<Vec<u64>>) {
         let change = |kernel: &dyn Fn(&mut [u64])| {
             let mut bits = bits.to_vec();
             kernel(&mut bits);
@@ -252,15 +280,25 @@ pub(crate) mod tests {
             change(&|bits| or(bits, with)),
             change(&|bits| and(bits, with)),
             change(&|bits| and_not(bits, with)),
+            change(&|bits| set_between(bits, bytes, &[])),
+            change(&|bits| set_between(bits, bytes, &turned(bytes))),
         ];
-        (count(bits), count_and(bits, bytes), changed)
+        let between = [&[][..], &turned(bytes)].map(|low| count_between(bits, bytes, low));
+        ([count(bits), count_and(bits, bytes), between[0], between[1]], changed)
+    }
+
+    /// Other bytes, as many.
+    fn turned(bytes: &[u8]) -> Vec<u8> {
+        bytes.iter().map(|byte| byte.rotate_left(3)).collect()
     }
 
     /// The same, bit by bit.
-    fn naive(bits: &[u64], with: &[u64], bytes: &[u8]) -> (u64, u64, Vec<Vec<u64>>) {
+    fn naive(bits: &[u64], with: &[u64], bytes: &[u8]) -> ([u64; 4], Vec<Vec<u64>>) {
         let has =
             |words: &[u64], i: usize| words.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1);
         let mapped = |i: usize| i < bytes.len() / 8 * 64 && bytes[i / 8] >> (i % 8) & 1 == 1;
+        let low = turned(bytes);
+        let between = |i: usize| mapped(i) && low[i / 8] >> (i % 8) & 1 == 0;
         let all = 0..bits.len() * 64;
         let choose = |keep: &dyn Fn(usize) -> bool| {
             let mut chosen = vec![0; bits.len()];
@@ -276,9 +314,13 @@ pub(crate) mod tests {
             choose(&|i| has(bits, i) || has(with, i)),
             choose(&|i| has(bits, i) && (has(with, i) || beyond(i))),
             choose(&|i| has(bits, i) && !has(with, i)),
+            choose(&mapped),
+            choose(&between),
         ];
-        let both = all.clone().filter(|&i| has(bits, i) && mapped(i)).count() as u64;
-        (all.clone().filter(|&i| has(bits, i)).count() as u64, both, changed)
+        let count = |keep: &dyn Fn(usize) -> bool| {
+            all.clone().filter(|&i| has(bits, i) && keep(i)).count() as u64
+        };
+        ([count(&|_| true), count(&mapped), count(&mapped), count(&between)], changed)
     }
 
     /// The versions that the machine can run.

@@ -31,7 +31,9 @@
 //!    count, and `Executor::conjunction` chooses from the counts between `by_list` and `by_words`.
 //! 7. Matches go to a `Sink`: `Count`, a page without order (`Take`), `topk::ordered` with one,
 //!    `facet::counts`, `group::groups`.
-//! 8. `Reader::payload` and `Reader::value` read back by document.
+//! 8. `Reader::payload`, `Reader::value` and `Reader::field` read back by document.
+//!
+//! The first page of everything is copied from `Firsts` before step 2, once it was found.
 
 mod value;
 mod schema;
@@ -58,9 +60,11 @@ mod partition;
 mod set;
 mod catalogue;
 mod chunks;
+mod firsts;
 mod bundle;
 mod view;
 mod kernels;
+mod lists;
 mod plan;
 mod clause;
 mod sink;
@@ -73,6 +77,7 @@ mod topk;
 mod facet;
 mod group;
 mod reader;
+mod fields;
 mod explain;
 mod manifest;
 mod collection;
@@ -88,12 +93,13 @@ pub use collection::{Change, Collection, PartitionInfo};
 pub use document::Document;
 pub use explain::Explain;
 pub use facet::{Facet, FacetCounts};
+pub use fields::FieldReader;
 pub use format::MAX_DOCUMENTS;
 pub use group::{Aggregate, Group, GroupBy, Number};
 pub use hint::point_at;
 pub use parse::{MAX_DEPTH, MAX_IN, parse_filter, parse_order, parse_query};
 pub use query::{Cursor, Filter, Op, OrderBy, Query};
 pub use rank::MAX_ORDER;
-pub use reader::{FieldReader, Hit, Page, Reader};
+pub use reader::{Hit, Page, Reader};
 pub use schema::{Field, MAX_FIELDS, Payload, Roles, Schema, Type};
 pub use value::{Value, timestamp_from_text, timestamp_to_text};

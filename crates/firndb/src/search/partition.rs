@@ -6,7 +6,6 @@
 use super::column::Column;
 use super::dictionary::Dictionary;
 use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
-use super::kernels;
 use super::payload::Payloads;
 use super::postings::{Cursor, Parts, Postings};
 use super::schema::{Schema, Type};
@@ -15,6 +14,7 @@ use super::verify;
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::packed::Packed;
+use crate::bytes::prefetch::prefetch;
 use crate::disk::Disk;
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -56,8 +56,9 @@ pub(crate) struct FieldView<'p> {
 }
 
 impl FieldView<'_> {
-    #[inline]
-    pub(crate) fn value(&self, doc: u32) -> Result<Option<Value>> {
+    /// The ordinal of a document's value (of the smallest of several); `None` if it has none.
+    #[inline(always)]
+    fn ordinal(&self, doc: u32) -> Result<Option<u32>> {
         self.part.check(doc)?;
         let Some(column) = &self.column else { return Ok(None) };
         let mut first = None;
@@ -68,7 +69,18 @@ impl FieldView<'_> {
             }
             _ => column.each(doc, self.distinct, |ord| first = first.or(Some(ord))),
         }
-        let Some(ord) = first else { return Ok(None) };
+        Ok(first)
+    }
+
+    /// The key of a document in a field of fixed width; `None` if it has no value.
+    #[inline(always)]
+    pub(crate) fn fixed_key(&self, doc: u32) -> Result<Option<u64>> {
+        Ok(self.ordinal(doc)?.map(|ord| self.dictionary.fixed_key(ord)))
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, doc: u32) -> Result<Option<Value>> {
+        let Some(ord) = self.ordinal(doc)? else { return Ok(None) };
         if let Dictionary::Fixed(keys) = &self.dictionary {
             return Ok(Some(decode_fixed(self.ty, keys.get(ord as usize))));
         }
@@ -198,7 +210,7 @@ impl Partition {
     }
 
     /// Adds the documents of the ordinals `start..end` to a bitset, in a partition that is ready.
-    /// Gives the number of their entries.
+    /// Gives the number of their entries, never more than the field has: damaged sums say anything.
     #[inline(always)]
     pub(crate) fn ready_add(
         &self,
@@ -211,7 +223,7 @@ impl Partition {
         if f.parts & RARE_PARTS != 0 || f.meta.ordered != Ordered::No {
             let postings = self.postings(field)?;
             postings.add_to(start, end, bits);
-            return Ok(postings.count(start, end));
+            return Ok(postings.count(start, end).min(f.meta.postings));
         }
         let sums = self.ready_part(f, part::SUMS);
         let sums = Increasing::trusted(sums, f.meta.distinct as usize + 1);
@@ -223,7 +235,7 @@ impl Partition {
                 *word |= 1 << (doc % 64);
             }
         });
-        Ok(last.saturating_sub(first) as u64)
+        Ok((last.saturating_sub(first) as u64).min(f.meta.postings))
     }
 
     /// Adds the documents of some ordinals to a bitset, in a partition that is ready.
@@ -243,7 +255,8 @@ impl Partition {
         }
         let postings = self.postings(field)?;
         ords.iter().for_each(|&ord| postings.add_to(ord, ord + 1, bits));
-        Ok(ords.iter().map(|&ord| postings.count(ord, ord + 1)).sum())
+        let most = self.fields[field].meta.postings;
+        Ok(ords.iter().map(|&ord| postings.count(ord, ord + 1).min(most)).sum())
     }
 
     /// Brings what a look-up in a small field touches first into the cache: the heads of keys and
@@ -251,9 +264,9 @@ impl Partition {
     pub(crate) fn prefetch(&self, field: usize, keys: bool) {
         let f = &self.fields[field];
         if keys {
-            kernels::prefetch(self.ready_part(f, part::KEYS), 5);
+            prefetch(self.ready_part(f, part::KEYS), 5);
         }
-        kernels::prefetch(self.ready_part(f, part::SUMS), 2);
+        prefetch(self.ready_part(f, part::SUMS), 2);
     }
 
     /// The distinct keys of a field.
@@ -424,15 +437,30 @@ impl Partition {
         })
     }
 
+    /// The ordinals of the documents and the keys of a single-valued field of fixed width; `None`
+    /// if it is not one or has no column.
+    #[inline(always)]
+    pub(crate) fn fixed(&self, field: usize) -> Result<Option<(Packed<'_>, Increasing<'_>)>> {
+        let f = &self.fields[field];
+        let (Some(bits), false, true) = (f.meta.column_bits, f.multi, f.ty.is_fixed()) else {
+            return Ok(None);
+        };
+        let (ords, keys) = (self.part(f, part::COLUMN)?, self.part(f, part::KEYS)?);
+        let ords = self.at_file(Packed::new(ords, bits, self.documents as usize))?;
+        let keys = self.at_file(Increasing::new(keys, f.meta.distinct as usize))?;
+        Ok(Some((ords, keys)))
+    }
+
     /// `InvalidArgument` for a document that the partition does not have.
+    #[inline(always)]
     pub(crate) fn check(&self, doc: u32) -> Result<()> {
-        if doc < self.documents {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "there is no document {doc}; the partition has {}",
-            self.documents
-        )))
+        if doc < self.documents { Ok(()) } else { self.refuse(doc) }
+    }
+
+    #[cold]
+    fn refuse(&self, doc: u32) -> Result<()> {
+        let n = self.documents;
+        Err(Error::invalid(format!("there is no document {doc}; the partition has {n}")))
     }
 
     /// Checks the checksums of all structures that queries touch.

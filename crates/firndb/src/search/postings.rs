@@ -3,6 +3,7 @@
 
 use super::format::{FieldMeta, Ordered};
 use super::kernels;
+use super::lists;
 use super::postings_build::EXCEPTION;
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
@@ -161,7 +162,7 @@ impl<'a> Postings<'a> {
         let (first, last) = pieces.documents;
         kernels::set_range(bits, first, last.min(self.documents));
         let (s, e) = pieces.slice;
-        self.slices.for_each(s, e.min(self.slices.len()), |doc| set(bits, doc));
+        lists::set(self.slices, s, e.min(self.slices.len()), bits);
         for x in pieces.exceptions.0..pieces.exceptions.1 {
             let runs = self.runs_at(x);
             for at in (0..runs.len()).step_by(8) {
@@ -176,15 +177,55 @@ impl<'a> Postings<'a> {
 
     /// Takes the documents of the ordinals `start..end` out of a bitset of the partition.
     fn take_from(&self, start: u32, end: u32, bits: &mut [u64]) {
-        let mut cursor = Cursor::new(self.pieces(start, end));
-        let mut block = Vec::with_capacity(BLOCK);
-        while cursor.next(self, &mut block) {
-            for &doc in &block {
-                if let Some(word) = bits.get_mut(doc as usize / 64) {
-                    *word &= !(1 << (doc % 64));
-                }
+        let (first, last) = self.each_exception(start, end, |doc| {
+            if let Some(word) = bits.get_mut(doc as usize / 64) {
+                *word &= !(1 << (doc % 64));
+            }
+        });
+        lists::clear(self.slices, first, last, bits);
+    }
+
+    /// The number of documents of the ordinals `start..end` that are in a bitset, one by one.
+    fn probe(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
+        let mut count = 0;
+        let (first, last) = self.each_exception(start, end, |doc| {
+            count += bits.get(doc as usize / 64).map_or(0, |word| word >> (doc % 64) & 1);
+        });
+        count + lists::count(self.slices, first, last, bits)
+    }
+
+    /// Calls `each` with the documents of the ordinals `start..end` that are not in the slices.
+    /// Gives the entries of the slices.
+    fn each_exception(&self, start: u32, end: u32, mut each: impl FnMut(u32)) -> (usize, usize) {
+        let mut pieces = self.pieces(start, end);
+        let (first, last) = std::mem::take(&mut pieces.slice);
+        if self.exception_count > 0 || self.ordered != Ordered::No {
+            let (mut cursor, mut block) = (Cursor::new(pieces), Vec::with_capacity(BLOCK));
+            while cursor.next(self, &mut block) {
+                block.iter().for_each(|&doc| each(doc));
             }
         }
+        (first, last.min(self.slices.len()))
+    }
+
+    /// The number of documents of the ordinals `start..end` of a single-valued field that are in a
+    /// bitset of the partition. `pass` says how many documents cost as much as a pass over
+    /// bitsets.
+    pub(crate) fn count_in(&self, start: u32, end: u32, bits: &[u64], pass: u64) -> u64 {
+        match self.checkpoint_edges(start, end) {
+            Some(edges) if edges.saturating_add(pass) < self.count(start, end) => {}
+            _ => return self.probe(start, end, bits),
+        }
+        let ((low, a), (high, b)) = (self.nearest(start), self.nearest(end));
+        if a >= b {
+            return self.probe(start, end, bits);
+        }
+        let between = kernels::count_between(bits, high.unwrap_or(&[]), low.unwrap_or(&[]));
+        // Each document has one ordinal: what is added is not there, what is taken is.
+        let before = self.probe(start.min(a), start.max(a), bits);
+        let after = self.probe(end.min(b), end.max(b), bits);
+        let count = if start < a { between + before } else { between.saturating_sub(before) };
+        if end > b { count + after } else { count.saturating_sub(after) }
     }
 
     /// The number of documents that [`Postings::fill`] would touch one by one between its
@@ -218,16 +259,16 @@ impl<'a> Postings<'a> {
         (best.0, best.1)
     }
 
-    /// Sets `bits`, which are zero, to the documents of the ordinals `start..end` of a
+    /// Sets `bits`, whatever they are, to the documents of the ordinals `start..end` of a
     /// single-valued field, using the checkpoints.
     pub(crate) fn fill(&self, start: u32, end: u32, bits: &mut [u64]) {
         let (low, a) = self.nearest(start);
         let (high, b) = self.nearest(end);
         if a >= b {
+            bits.fill(0);
             return self.add_to(start, end, bits);
         }
-        kernels::or_bytes(bits, high.unwrap_or(&[]));
-        kernels::and_not_bytes(bits, low.unwrap_or(&[]));
+        kernels::set_between(bits, high.unwrap_or(&[]), low.unwrap_or(&[]));
         if start < a {
             self.add_to(start, a, bits);
         } else {
@@ -238,13 +279,6 @@ impl<'a> Postings<'a> {
         } else {
             self.take_from(end, b, bits);
         }
-    }
-}
-
-#[inline(always)]
-fn set(bits: &mut [u64], doc: u32) {
-    if let Some(word) = bits.get_mut(doc as usize / 64) {
-        *word |= 1 << (doc % 64);
     }
 }
 

@@ -5,10 +5,11 @@ use super::clause::Scratch;
 use super::collection::PartitionInfo;
 use super::condition::key_of;
 use super::execute::{Executor, Stats};
-use super::partition::{FieldView, Partition};
+use super::firsts::KEPT;
+use super::partition::Partition;
 use super::plan::{Node, Plan, filterable};
 use super::query::{Cursor, Filter, Op, Query};
-use super::rank::{self, By, Ranks};
+use super::rank::{self, Ranks};
 use super::schema::Schema;
 use super::set::{Limits, Set};
 use super::sink::Sink;
@@ -47,33 +48,6 @@ pub struct Page {
     pub hits: Vec<Hit>,
     /// The number of all matches of the filter, if the query asked for it.
     pub count: Option<u64>,
-}
-
-/// Reads the values of one field of many hits: what a look-up needs is prepared once a partition,
-/// not once a hit as in [`Reader::value`].
-pub struct FieldReader<'r> {
-    set: &'r Set,
-    field: usize,
-    view: Option<(u32, FieldView<'r>)>,
-}
-
-impl FieldReader<'_> {
-    /// The value of a hit (the smallest of several); `None` if it has none.
-    #[inline]
-    pub fn value(&mut self, hit: Hit) -> Result<Option<Value>> {
-        if self.view.as_ref().is_none_or(|(partition, _)| *partition != hit.partition) {
-            let part = self.set.partitions.get(hit.partition as usize);
-            let part = part.ok_or_else(|| Error::invalid("there is no such partition"))?;
-            let Some(local) = self.set.local(hit.partition as usize, self.field) else {
-                return Ok(None);
-            };
-            self.view = Some((hit.partition, part.view(local)?));
-        }
-        match &self.view {
-            Some((_, view)) => view.value(hit.doc),
-            None => Ok(None),
-        }
-    }
 }
 
 /// Matches handed to [`Reader::for_each`] are found this many at a time.
@@ -228,53 +202,75 @@ impl Reader {
     }
 
     pub(crate) fn search_counted(&self, query: &Query) -> Result<(Page, Stats)> {
+        self.limits.check()?;
+        let documents = self.set.documents;
+        if let Some(page) = self.set.firsts.page(query, documents) {
+            return Ok((page, Stats { kept: true, ..Stats::default() }));
+        }
         let order = rank::resolve(&self.set, &query.order)?;
         if let Some(cursor) = &query.after {
             check_cursor(cursor, query)?;
         }
-        let all = self.set.documents;
-        let k = query.skip.saturating_add(query.limit.unwrap_or(u64::MAX)).min(all) as usize;
         let limit = query.limit.unwrap_or(u64::MAX);
-        self.limits.check()?;
-        if let Some(page) = self.everything(query, &order, k) {
-            return Ok((page, Stats::default()));
+        let k = query.skip.saturating_add(limit).min(documents) as usize;
+        if self.set.firsts.wants(query) {
+            let all = Wanted {
+                order: &order,
+                k: KEPT.min(documents as usize),
+                after: None,
+                count: false,
+            };
+            let (hits, _, stats) = self.find(query, &all)?;
+            return Ok((self.set.firsts.keep(query, documents, hits), stats));
+        }
+        let (after, count) = (query.after.as_ref(), query.count);
+        let wanted = Wanted { order: &order, k: if limit == 0 { 0 } else { k }, after, count };
+        let (mut hits, count, stats) = self.find(query, &wanted)?;
+        hits.drain(..hits.len().min(query.skip as usize));
+        Ok((Page { hits, count: query.count.then_some(count) }, stats))
+    }
+
+    /// The first `wanted.k` matches of a query's filter, the number of all matches if that is
+    /// wanted, and what was touched.
+    fn find(&self, query: &Query, wanted: &Wanted) -> Result<(Vec<Hit>, u64, Stats)> {
+        let order = wanted.order;
+        if let Some(hits) = self.everything(query, wanted) {
+            return Ok((hits, self.set.documents, Stats::default()));
         }
         let plan = Plan::new(&query.filter, &self.set.schema)?;
         let view = self.view(&plan, &order.iter().map(|by| by.field).collect::<Vec<_>>());
         let set = view.as_ref().map_or(&*self.set, |view| &view.set);
-        let after = query.after.as_ref().map(|cursor| match &view {
+        let after = wanted.after.map(|cursor| match &view {
             Some(view) => Cow::Owned(view.cursor(&self.set, cursor)),
             None => Cow::Borrowed(cursor),
         });
+        let wanted = Wanted { after: after.as_deref(), ..*wanted };
         let ((mut places, count), mut stats) = self.execute_on(set, &plan, |executor| {
-            let (after, count) = (after.as_deref(), query.count);
-            if limit == 0 {
-                return Ok((Vec::new(), if count { count_all(executor)? } else { 0 }));
+            if wanted.k == 0 {
+                return Ok((Vec::new(), if wanted.count { count_all(executor)? } else { 0 }));
             }
             if order.is_empty() {
-                return unordered(executor, k, after, count);
+                return unordered(executor, wanted.k, wanted.after, wanted.count);
             }
-            topk::ordered(executor, &Wanted { order: &order, k, after, count })
+            topk::ordered(executor, &wanted)
         })?;
-        places.drain(..places.len().min(query.skip as usize));
         if let Some(view) = &view {
             places.iter_mut().for_each(|place| *place = view.place(*place));
             stats.bundled = view.bundled();
         }
         let hits = places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect();
-        Ok((Page { hits, count: query.count.then_some(count) }, stats))
+        Ok((hits, count, stats))
     }
 
-    /// The page of a query for all documents of one partition in their own order: a range.
-    fn everything(&self, query: &Query, order: &[By], k: usize) -> Option<Page> {
+    /// The first documents of one partition in their own order: a range.
+    fn everything(&self, query: &Query, wanted: &Wanted) -> Option<Vec<Hit>> {
         let [part] = self.set.partitions.as_slice() else { return None };
-        let whole = query.filter == Filter::All && query.after.is_none();
+        let (order, end) = (wanted.order, (wanted.k as u64).min(self.set.documents) as u32);
+        let whole = query.filter == Filter::All && wanted.after.is_none();
         if !whole || !(order.is_empty() || in_document_order(&self.set, 0, part, order)) {
             return None;
         }
-        let docs = (query.skip.min(k as u64) as u32)..k as u32;
-        let hits = docs.map(|doc| Hit { partition: 0, doc }).collect();
-        Some(Page { hits, count: query.count.then_some(self.set.documents) })
+        Some((0..end).map(|doc| Hit { partition: 0, doc }).collect())
     }
 
     /// Calls `callback` with all matches in order, from `skip` on and up to `limit`, until it
@@ -316,7 +312,7 @@ impl Reader {
         }
     }
 
-    fn partition(&self, hit: Hit) -> Result<&Partition> {
+    pub(crate) fn partition(&self, hit: Hit) -> Result<&Partition> {
         let part = self.set.partitions.get(hit.partition as usize);
         let missing = || Error::invalid(format!("there is no partition number {}", hit.partition));
         part.map(|part| &**part).ok_or_else(missing)
@@ -325,46 +321,6 @@ impl Reader {
     /// The payload of a hit: borrowed from the file if payloads are raw.
     pub fn payload(&self, hit: Hit) -> Result<Cow<'_, [u8]>> {
         self.partition(hit)?.payload(hit.doc)
-    }
-
-    /// The value of a stored or sortable field of a hit (the smallest of several); `None` if it has
-    /// none.
-    pub fn value(&self, hit: Hit, field: &str) -> Result<Option<Value>> {
-        match self.readable(hit, field)? {
-            (part, Some(field)) => part.value(field, hit.doc),
-            (_, None) => Ok(None),
-        }
-    }
-
-    /// All values of a stored or sortable field of a hit, ascending.
-    pub fn values(&self, hit: Hit, field: &str) -> Result<Vec<Value>> {
-        match self.readable(hit, field)? {
-            (part, Some(field)) => part.values(field, hit.doc),
-            (_, None) => Ok(Vec::new()),
-        }
-    }
-
-    /// The partition of a hit, and the number there of a field whose values can be read back.
-    fn readable(&self, hit: Hit, field: &str) -> Result<(&Partition, Option<usize>)> {
-        let part = self.partition(hit)?;
-        let number = self.readable_field(field)?;
-        Ok((part, self.set.local(hit.partition as usize, number)))
-    }
-
-    fn readable_field(&self, field: &str) -> Result<usize> {
-        let schema = &self.set.schema;
-        let (number, described) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
-        if described.roles.stored || described.roles.sortable {
-            return Ok(number);
-        }
-        Err(Error::invalid(format!(
-            "field `{field}` is neither stored nor sortable: its values cannot be read back"
-        )))
-    }
-
-    /// A stored or sortable field, for reading its values of many hits.
-    pub fn field(&self, field: &str) -> Result<FieldReader<'_>> {
-        Ok(FieldReader { set: &self.set, field: self.readable_field(field)?, view: None })
     }
 
     /// The place of a hit in the order of a query, for [`Query::after`].

@@ -2,6 +2,7 @@
 
 use super::bundle::Bundles;
 use super::catalogue::Catalogues;
+use super::firsts::Firsts;
 use super::partition::Partition;
 use super::schema::Schema;
 use crate::{Error, ErrorKind, Result};
@@ -19,6 +20,7 @@ pub(crate) struct Set {
     maps: Vec<Option<Arc<[u32]>>>,
     pub(crate) catalogues: Catalogues,
     pub(crate) bundles: Bundles,
+    pub(crate) firsts: Firsts,
     pub(crate) documents: u64,
 }
 
@@ -39,7 +41,8 @@ impl Set {
         let catalogues = Catalogues::new(schema.fields.len());
         let names = names.into();
         let bundles = Bundles::new(&partitions);
-        Ok(Set { partitions, names, schema, maps, catalogues, bundles, documents })
+        let firsts = Firsts::default();
+        Ok(Set { partitions, names, schema, maps, catalogues, bundles, firsts, documents })
     }
 
     /// A set of some partitions of this one, by number, or of others in their places that have
@@ -59,6 +62,7 @@ impl Set {
             maps,
             catalogues: Catalogues::new(self.schema.fields.len()),
             bundles: Bundles::new(&[]),
+            firsts: Firsts::default(),
             documents: self.documents,
         }
     }
@@ -80,6 +84,7 @@ impl Set {
                 maps: self.maps.clone(),
                 catalogues: Catalogues::default(),
                 bundles: Bundles::new(&[]),
+                firsts: Firsts::default(),
             }
         } else {
             Set::new(self.names.iter().cloned().zip(partitions).collect())?

@@ -12,6 +12,11 @@ pub(crate) trait Sink {
     fn wanted(&self) -> u64 {
         u64::MAX
     }
+    /// Takes a number of matches instead of the matches, if that is all it wants to know: gives
+    /// what to add it to.
+    fn counter(&mut self) -> Option<&mut u64> {
+        None
+    }
     /// Takes some matches.
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>>;
     /// Takes the matches of 64 documents a word, from document `first` on.
@@ -37,6 +42,10 @@ pub(crate) struct Count(pub(crate) u64);
 impl Sink for Count {
     fn ascending(&self) -> bool {
         false
+    }
+
+    fn counter(&mut self) -> Option<&mut u64> {
+        Some(&mut self.0)
     }
 
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {

@@ -189,7 +189,8 @@ impl<'r> Executor<'r> {
                 let postings = part.postings(field)?;
                 for &(start, end) in intervals {
                     postings.add_to(start, end, found);
-                    self.stats.postings += postings.count(start, end);
+                    let most = part.meta(field).postings;
+                    self.stats.postings += postings.count(start, end).min(most);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use super::schema::Type;
 use super::value::Value;
+pub(crate) use crate::bytes::testing::Rng;
 use std::cell::Cell;
 
 /// How queries of this thread must be run, whatever would be cheapest; the answers stay the same.
@@ -18,29 +19,7 @@ thread_local! {
         const { Cell::new(Forced { list: None, large: false }) };
 }
 
-/// SplitMix64: small, and the same sequence for a seed on every machine.
-pub(crate) struct Rng(pub u64);
-
 impl Rng {
-    /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number in `0..n`; `n` is at least 1.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    /// One of `items`.
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len())]
-    }
-
     fn i64(&mut self) -> i64 {
         let edge = *self.pick(&[i64::MIN, i64::MAX, 0, 1 << 53, -(1 << 53), 1 << 62, 1_000_000]);
         match self.below(3) {

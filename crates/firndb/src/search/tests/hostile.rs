@@ -6,15 +6,13 @@
 
 use super::shelf::{Files, answers, files, large_files};
 use crate::bytes::frozen::{Kind, kind_of};
-use crate::bytes::int::{u32_at, u64_at};
+use crate::bytes::testing::{Forged, Rng, damage, memory};
 use crate::search::format::global;
-use crate::search::testing::Rng;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
+use xxhash_rust::xxh3::xxh3_64;
 
 const SEED: u64 = 0x0905_711E;
 const DAMAGES: u64 = 6_000;
@@ -22,94 +20,17 @@ const DAMAGES: u64 = 6_000;
 const LARGE: [(u64, u64); 2] = [(5_000, 1_500), (66_000, 60)];
 const MEMORY_KIB: u64 = 256 << 10;
 const TIME: Duration = Duration::from_secs(300);
-const EDGE: usize = 64;
-const ENTRY: usize = 32;
 
-/// A frozen file whose sections can be changed; see the head of `bytes/frozen.rs` for the layout.
-struct Forged(Vec<u8>);
-
-impl Forged {
-    fn footer(&self) -> usize {
-        self.0.len() - EDGE
+/// Makes all checksums fit, those of the payloads too.
+fn seal(file: &mut Forged) -> (Vec<u8>, Vec<u8>) {
+    let payloads = file.find(global::PAYLOADS).zip(file.find(global::CHECKS));
+    if let Some((data, check)) = payloads.filter(|(_, check)| check.len() == 8)
+        && file.kind() == Kind::Partition as u32
+    {
+        let sum = xxh3_64(&file.0[data]);
+        file.0[check].copy_from_slice(&sum.to_le_bytes());
     }
-
-    fn entry(&self, i: usize) -> usize {
-        u64_at(&self.0, self.footer()) as usize + i * ENTRY
-    }
-
-    fn entries(&self) -> usize {
-        u32_at(&self.0, self.footer() + 8) as usize
-    }
-
-    fn id(&self, i: usize) -> u32 {
-        u32_at(&self.0, self.entry(i))
-    }
-
-    fn section(&self, i: usize) -> Range<usize> {
-        let at = u64_at(&self.0, self.entry(i) + 8) as usize;
-        at..at + u64_at(&self.0, self.entry(i) + 16) as usize
-    }
-
-    fn find(&self, id: u32) -> Option<Range<usize>> {
-        (0..self.entries()).find(|&i| self.id(i) == id).map(|i| self.section(i))
-    }
-
-    fn kind(&self) -> u32 {
-        u32_at(&self.0, 8)
-    }
-
-    /// Makes all checksums fit; gives the old and the new content id.
-    fn seal(&mut self) -> (Vec<u8>, Vec<u8>) {
-        let payloads = self.find(global::PAYLOADS).zip(self.find(global::CHECKS));
-        if let Some((data, check)) = payloads.filter(|(_, check)| check.len() == 8)
-            && self.kind() == Kind::Partition as u32
-        {
-            let sum = xxh3_64(&self.0[data]);
-            self.0[check].copy_from_slice(&sum.to_le_bytes());
-        }
-        for i in 0..self.entries() {
-            let sum = xxh3_64(&self.0[self.section(i)]);
-            let at = self.entry(i) + 24;
-            self.0[at..at + 8].copy_from_slice(&sum.to_le_bytes());
-        }
-        let footer = self.footer();
-        let directory = &self.0[self.entry(0)..footer];
-        let seed = u64::from(self.kind()) << 32 | u64::from(u32_at(&self.0, 12));
-        let (old, new) = (
-            self.0[footer + 32..footer + 48].to_vec(),
-            xxh3_128_with_seed(directory, seed).to_le_bytes().to_vec(),
-        );
-        self.0[footer + 32..footer + 48].copy_from_slice(&new);
-        let sum = xxh3_64(&self.0[footer..footer + 48]);
-        self.0[footer + 48..footer + 56].copy_from_slice(&sum.to_le_bytes());
-        (old, new)
-    }
-}
-
-/// Changes a few bytes of a section, or a number in it.
-fn damage(rng: &mut Rng, bytes: &mut [u8]) {
-    if bytes.is_empty() {
-        return;
-    }
-    for _ in 0..1 + rng.below(4) {
-        let at = rng.below(bytes.len());
-        match rng.below(6) {
-            0 => bytes[at] = rng.next() as u8,
-            1 => bytes[at] ^= 1 << rng.below(8),
-            2 => bytes[at] = *rng.pick(&[0, 1, 0x7F, 0x80, 0xFF]),
-            3 => bytes[at] = bytes[at].wrapping_add(1),
-            4 => {
-                let end = bytes.len().min(at + 8);
-                let number = *rng.pick(&[0, 1, u64::MAX, u64::MAX / 2, 1 << 32, 1 << 26]);
-                bytes[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
-            }
-            _ => {
-                let from = rng.below(bytes.len());
-                let len = (1 + rng.below(16)).min(bytes.len() - at.max(from));
-                bytes.copy_within(from..from + len, at);
-            }
-        }
-    }
+    file.seal()
 }
 
 /// The files with one section of one file damaged, and where.
@@ -121,7 +42,7 @@ fn forge(rng: &mut Rng, files: &Files) -> (Files, String) {
     let i = rng.below(file.entries());
     let section = file.section(i);
     damage(rng, &mut file.0[section]);
-    let (old, new) = file.seal();
+    let (old, new) = seal(&mut file);
     let label = format!("{}, section {:#x}", path.display(), file.id(i));
     files.insert(path, file.0);
     admit(&mut files, &old, &new);
@@ -138,17 +59,10 @@ fn admit(files: &mut Files, old: &[u8], new: &[u8]) {
         let end = set.entry(0);
         if let Some(at) = set.0[..end].windows(old.len()).position(|window| window == old) {
             set.0[at..at + new.len()].copy_from_slice(new);
-            set.seal();
+            seal(&mut set);
         }
         *bytes = set.0;
     }
-}
-
-/// A line of `/proc/self/status` in KiB; `None` where there is no such file.
-fn memory(line: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix(line))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 /// What reading forged files did.
@@ -188,7 +102,7 @@ fn read_forged_files() {
     assert!(answers(&whole).iter().all(|answer| answer.is_ok()));
     let mut same = whole.clone();
     let mut forged = Forged(same.values().next().unwrap().clone());
-    let (old, new) = forged.seal();
+    let (old, new) = seal(&mut forged);
     assert!(old == new, "the seal of an undamaged file is its own");
     admit(&mut same, &old, &new);
     assert!(same == whole);

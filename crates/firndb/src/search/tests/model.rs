@@ -9,7 +9,7 @@ use super::world::{Scale, World};
 use crate::search::kernels::tests::with_each_version;
 use crate::search::query::{Query, all, and, asc, between, eq, not, or};
 use crate::search::testing::{FORCED, Forced, Rng};
-use crate::search::{Cursor, Filter, Hit, Reader, parse_query};
+use crate::search::{Cursor, Filter, Hit, Reader, Type, Value, parse_query};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -203,7 +203,7 @@ impl Interview<'_> {
     fn ask(&self, rng: &mut Rng) -> &'static str {
         let (reader, model) = (self.reader, &self.world.model);
         let filter = &self.query.filter;
-        match rng.below(14) {
+        match rng.below(15) {
             0 | 1 => {
                 let expected = model.matching(filter).len() as u64;
                 assert_same(&reader.count(filter).unwrap(), &expected, "count");
@@ -255,6 +255,7 @@ impl Interview<'_> {
                 );
                 "explain"
             }
+            13 => self.check_firsts(rng),
             _ => self.check_pages(rng),
         }
     }
@@ -327,6 +328,40 @@ impl Interview<'_> {
                 assert_same(&got.as_ref(), &expected.first(), &field.name);
             }
         }
+        self.check_numbers(rng);
+    }
+
+    /// Numbers of many hits, from one partition after another, are the values.
+    fn check_numbers(&self, rng: &mut Rng) {
+        let hits: Vec<Hit> = self.world.model.hits.iter().copied().take(rng.below(40)).collect();
+        for field in &self.asker.readable {
+            let mut reader = self.reader.field(&field.name).unwrap();
+            let expected: Vec<_> = hits.iter().map(|&hit| reader.value(hit).unwrap()).collect();
+            let mut got = Vec::new();
+            match field.ty {
+                Type::U64 => reader.each_u64(&hits, |v| got.push(v.map(Value::U64))).unwrap(),
+                Type::I64 => reader.each_i64(&hits, |v| got.push(v.map(Value::I64))).unwrap(),
+                Type::Timestamp => {
+                    reader.each_i64(&hits, |v| got.push(v.map(Value::Timestamp))).unwrap();
+                }
+                _ => {
+                    assert!(reader.each_u64(&hits, |_| ()).is_err());
+                    continue;
+                }
+            }
+            assert_same(&got, &expected, &field.name);
+        }
+    }
+
+    /// The first documents of an order are the same when they are found and when they are kept.
+    fn check_firsts(&self, rng: &mut Rng) -> &'static str {
+        for _ in 0..3 {
+            let (skip, limit) = (rng.below(8) as u64, Some(rng.below(30) as u64));
+            let query =
+                Query { filter: Filter::All, after: None, skip, limit, ..self.query.clone() };
+            self.check_page(&query);
+        }
+        "first documents"
     }
 
     /// The text of a query asks the same.

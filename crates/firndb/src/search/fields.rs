@@ -1,0 +1,147 @@
+//! Reading values of hits back.
+
+use super::partition::{FieldView, Partition};
+use super::reader::{Hit, Reader};
+use super::schema::Type;
+use super::set::Set;
+use super::value::{Value, key_to_i64};
+use crate::{Error, Result};
+
+/// Reads the values of one field of many hits: what a look-up needs is prepared once a partition,
+/// not once a hit as in [`Reader::value`].
+pub struct FieldReader<'r> {
+    set: &'r Set,
+    field: usize,
+    ty: Type,
+    /// The partition of the last hit; without a view if it does not have the field.
+    view: Option<(u32, Option<FieldView<'r>>)>,
+}
+
+impl<'r> FieldReader<'r> {
+    /// The value of a hit (the smallest of several); `None` if it has none.
+    #[inline]
+    pub fn value(&mut self, hit: Hit) -> Result<Option<Value>> {
+        match self.view(hit.partition)? {
+            Some(view) => view.value(hit.doc),
+            None => Ok(None),
+        }
+    }
+
+    /// Calls `each` with the values of the hits in turn, for a field of type `u64`: in a loop over
+    /// a page this takes a third of the time of [`FieldReader::value`]. `InvalidArgument` for a
+    /// field of another type.
+    #[inline]
+    pub fn each_u64(&mut self, hits: &[Hit], each: impl FnMut(Option<u64>)) -> Result<()> {
+        self.is(&[Type::U64], "u64")?;
+        self.each_key(hits, |key| key, each)
+    }
+
+    /// The same for a field of type `i64` or `timestamp` (microseconds since 1970).
+    #[inline]
+    pub fn each_i64(&mut self, hits: &[Hit], each: impl FnMut(Option<i64>)) -> Result<()> {
+        self.is(&[Type::I64, Type::Timestamp], "i64 or timestamp")?;
+        self.each_key(hits, key_to_i64, each)
+    }
+
+    fn is(&self, types: &[Type], wanted: &str) -> Result<()> {
+        if types.contains(&self.ty) {
+            return Ok(());
+        }
+        let name = &self.set.schema.fields[self.field].name;
+        Err(Error::invalid(format!("field `{name}` is not of type {wanted}: read it by `value`")))
+    }
+
+    #[inline(always)]
+    fn each_key<T>(
+        &mut self,
+        hits: &[Hit],
+        decode: impl Fn(u64) -> T,
+        mut each: impl FnMut(Option<T>),
+    ) -> Result<()> {
+        let mut hits = hits;
+        while let Some(&Hit { partition, .. }) = hits.first() {
+            let same = hits.iter().position(|hit| hit.partition != partition);
+            let (here, rest) = hits.split_at(same.unwrap_or(hits.len()));
+            hits = rest;
+            let (part, local) = self.part(partition)?;
+            let Some(local) = local else {
+                here.iter().for_each(|_| each(None));
+                continue;
+            };
+            let Some((ords, keys)) = part.fixed(local)? else {
+                let view = part.view(local)?;
+                for hit in here {
+                    each(view.fixed_key(hit.doc)?.map(&decode));
+                }
+                continue;
+            };
+            for hit in here {
+                part.check(hit.doc)?;
+                let ord = ords.get(hit.doc as usize) as usize;
+                each((ord < keys.len()).then(|| decode(keys.get(ord))));
+            }
+        }
+        Ok(())
+    }
+
+    /// A partition, and the number of the field in it.
+    #[inline(always)]
+    fn part(&self, partition: u32) -> Result<(&'r Partition, Option<usize>)> {
+        let part = self.set.partitions.get(partition as usize);
+        let part = part.ok_or_else(|| Error::invalid("there is no such partition"))?;
+        Ok((part, self.set.local(partition as usize, self.field)))
+    }
+
+    /// The field in a partition; `None` if the partition does not have it.
+    #[inline]
+    fn view(&mut self, partition: u32) -> Result<Option<&FieldView<'r>>> {
+        if self.view.as_ref().is_none_or(|(of, _)| *of != partition) {
+            let (part, local) = self.part(partition)?;
+            self.view = Some((partition, local.map(|local| part.view(local)).transpose()?));
+        }
+        Ok(self.view.as_ref().and_then(|(_, view)| view.as_ref()))
+    }
+}
+
+impl Reader {
+    /// The value of a stored or sortable field of a hit (the smallest of several); `None` if it has
+    /// none.
+    pub fn value(&self, hit: Hit, field: &str) -> Result<Option<Value>> {
+        match self.readable(hit, field)? {
+            (part, Some(field)) => part.value(field, hit.doc),
+            (_, None) => Ok(None),
+        }
+    }
+
+    /// All values of a stored or sortable field of a hit, ascending.
+    pub fn values(&self, hit: Hit, field: &str) -> Result<Vec<Value>> {
+        match self.readable(hit, field)? {
+            (part, Some(field)) => part.values(field, hit.doc),
+            (_, None) => Ok(Vec::new()),
+        }
+    }
+
+    /// The partition of a hit, and the number there of a field whose values can be read back.
+    fn readable(&self, hit: Hit, field: &str) -> Result<(&Partition, Option<usize>)> {
+        let part = self.partition(hit)?;
+        let (number, _) = self.readable_field(field)?;
+        Ok((part, self.set.local(hit.partition as usize, number)))
+    }
+
+    fn readable_field(&self, field: &str) -> Result<(usize, Type)> {
+        let schema = &self.set.schema;
+        let (number, described) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
+        if described.roles.stored || described.roles.sortable {
+            return Ok((number, described.ty));
+        }
+        Err(Error::invalid(format!(
+            "field `{field}` is neither stored nor sortable: its values cannot be read back"
+        )))
+    }
+
+    /// A stored or sortable field, for reading its values of many hits.
+    pub fn field(&self, field: &str) -> Result<FieldReader<'_>> {
+        let (field, ty) = self.readable_field(field)?;
+        Ok(FieldReader { set: &self.set, field, ty, view: None })
+    }
+}
