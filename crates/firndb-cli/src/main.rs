@@ -36,6 +36,9 @@ enum Command {
     /// Build tables of keys and values, and get values by key.
     #[command(subcommand, arg_required_else_help = true)]
     Table(cmd::table::Table),
+    /// Put, get and delete values by key, in a store that keeps a log.
+    #[command(subcommand, arg_required_else_help = true)]
+    Log(cmd::log::Log),
     /// Show what is in a file of FirnDB.
     Inspect(cmd::inspect::Args),
     /// Check every byte of a file or of a collection.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => cmd::demo::run(args, cli.json),
         Command::Search(command) => command.run(cli.json),
         Command::Table(command) => command.run(cli.json),
+        Command::Log(command) => command.run(cli.json),
         Command::Inspect(args) => cmd::inspect::run(args, cli.json),
         Command::Verify(args) => cmd::verify::run(args, cli.json),
         Command::Completions(args) => cmd::completions::run(args),

@@ -166,6 +166,21 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 15)]).collect()
 }
 
+/// The bytes that hexadecimal digits stand for.
+pub fn from_hex(text: &str) -> Result<Vec<u8>> {
+    let digits = text.trim().as_bytes();
+    let digit = |c: u8| (c as char).to_digit(16).map(|v| v as u8);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    bytes.ok_or_else(|| {
+        let shown: String = text.trim().chars().take(60).collect();
+        Error::invalid(format!("`{shown}` is not hexadecimal digits, two a byte"))
+    })
+}
+
 /// A value as JSON: timestamps as RFC 3339 text, bytes as hexadecimal text, infinities as text.
 pub fn to_json(value: &Value) -> Json {
     match value {

@@ -10,6 +10,7 @@ pub mod facets;
 pub mod group;
 pub mod inspect;
 pub mod load;
+pub mod log;
 pub mod merge;
 pub mod partitions;
 pub mod parts;

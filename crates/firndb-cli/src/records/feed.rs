@@ -3,6 +3,7 @@
 use super::columnar::ColumnarRecords;
 use super::delimited::DelimitedRecords;
 use super::lines::LineRecords;
+use super::objects::ObjectRecords;
 use super::shape::{Asked, Shape};
 use super::text::TextRecords;
 use super::{Batch, Format, Records};
@@ -30,6 +31,8 @@ pub struct Wanted {
     pub values: Vec<Asked>,
     /// Make a record of a single column too.
     pub record: bool,
+    /// JSON lines go to a store without a schema: see `objects.rs`.
+    pub objects: bool,
 }
 
 /// Batches that may wait to be taken.
@@ -167,13 +170,15 @@ impl Reading {
         let (name, wanted) = (input.name(), &*self.wanted);
         let mut reader = input.open(&self.progress)?;
         let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
-        let format = wanted.format.of(input, head, wanted.key.is_some());
+        let is_object = wanted.objects && head.trim_ascii_start().starts_with(b"{");
+        let format = wanted.format.of(input, head, wanted.key.is_some() || is_object);
         let (place, encoding) = ((number, name), wanted.encoding);
         Ok(match format {
             Format::Csv => Box::new(DelimitedRecords::new(reader, place, b',', encoding)?),
             Format::Tsv => Box::new(DelimitedRecords::new(reader, place, b'\t', encoding)?),
             Format::Parquet => Box::new(ColumnarRecords::parquet(input, place, &self.progress)?),
             Format::Arrow => Box::new(ColumnarRecords::ipc(input, reader, place, &self.progress)?),
+            Format::Jsonl if wanted.objects => Box::new(ObjectRecords::new(reader, place, wanted)),
             Format::Jsonl => Box::new(LineRecords::new(reader, place)),
             _ => Box::new(TextRecords::new(reader, place, &wanted.separator, encoding)),
         })

@@ -5,6 +5,7 @@
 //!        -> text              (key, separator, value)
 //!         | delimited         (CSV and TSV)
 //!         | lines             (JSON lines)
+//!         | objects           (JSON lines for a store without a schema)
 //!         | columnar          (Parquet and Arrow IPC)
 //!        -> Batch             (keys and values as bytes, with the place each came from)
 //! ```
@@ -19,6 +20,7 @@ mod delimited;
 mod feed;
 pub mod format;
 mod lines;
+mod objects;
 mod shape;
 mod text;
 

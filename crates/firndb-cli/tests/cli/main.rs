@@ -4,6 +4,7 @@
 mod build;
 mod change;
 mod demo;
+mod log;
 mod query;
 mod table;
 mod usage;

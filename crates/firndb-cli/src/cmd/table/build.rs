@@ -1,16 +1,14 @@
 //! `firn table build`: a table from files. It gets its name when it is whole, or not at all.
 
-use super::{check, unescape};
-use crate::cmd::load::{BadRows, OnError, parse_bytes, parse_size, progress_bar};
+use super::{Layout, check, unescape};
+use crate::cmd::load::{BadRows, OnError, progress_bar};
 use crate::failure::Result;
 use crate::ingest::source::{Input, expand};
 use crate::output::{Out, plural, size, thousands, time};
 use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
 use clap::ValueEnum;
 use encoding_rs::Encoding;
-use firndb::table::{
-    BuildOptions, BuildReport, Compression, Duplicates, Filter, Progress, TableBuilder,
-};
+use firndb::table::{BuildOptions, BuildReport, Duplicates, Progress, TableBuilder};
 use firndb::{Error, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -55,30 +53,8 @@ pub struct Args {
     /// What to do about a key that comes twice.
     #[arg(long, value_enum, default_value_t)]
     duplicates: Twice,
-    /// How values are stored: as they are, compressed one by one, or a block at a time.
-    #[arg(long, value_enum, default_value_t)]
-    compression: Packed,
-    /// zstd level, 1 to 19.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
-    level: i32,
-    /// Bits a key of a filter that answers for absent keys without touching a block.
-    #[arg(long, value_enum, default_value_t)]
-    filter: Bits,
-    /// Bytes of a block: a multiple of 4K.
-    #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_bytes)]
-    block_size: usize,
-    /// Memory for records on their way, at least 16M; more records go through a temporary file.
-    #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
-    memory: usize,
-    /// Directory of that temporary file, instead of the table's.
-    #[arg(long, value_name = "DIR")]
-    temp: Option<PathBuf>,
-    /// Threads that sort and compress [default: one a core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    threads: Option<u16>,
-    /// Text to keep in the table; @FILE keeps what a file holds.
-    #[arg(long, value_name = "TEXT")]
-    metadata: Option<String>,
+    #[command(flatten)]
+    layout: Layout,
     /// Replace a table of this name.
     #[arg(long)]
     force: bool,
@@ -96,24 +72,6 @@ enum Twice {
     First,
     /// Keep the last record.
     Last,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum Packed {
-    #[default]
-    None,
-    Record,
-    Block,
-}
-
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum Bits {
-    #[default]
-    None,
-    #[value(name = "8")]
-    Eight,
-    #[value(name = "16")]
-    Sixteen,
 }
 
 fn separator(text: &str) -> std::result::Result<Vec<u8>, String> {
@@ -276,7 +234,7 @@ impl Args {
         }
         let parent = table.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
-        for dir in std::iter::once(parent).chain(self.temp.as_deref()) {
+        for dir in std::iter::once(parent).chain(self.layout.temp.as_deref()) {
             let meta = dir.metadata().map_err(|e| Error::io("use the directory", dir, e))?;
             if !meta.is_dir() {
                 return Err(Error::invalid("this is not a directory").in_file(dir));
@@ -305,44 +263,19 @@ impl Args {
             key: self.key.clone(),
             values: self.value.clone(),
             record: self.record,
+            objects: false,
         }
     }
 
     fn options(&self, schema: &str) -> firndb::Result<BuildOptions> {
-        let level = self.level;
-        let metadata = match self.metadata.as_deref() {
-            None => Vec::new(),
-            Some(text) => match text.strip_prefix('@').map(Path::new) {
-                Some(path) => std::fs::read(path).map_err(|e| Error::io("read", path, e))?,
-                None => text.as_bytes().to_vec(),
-            },
-        };
-        let mut options = BuildOptions {
-            block_size: self.block_size,
-            compression: match self.compression {
-                Packed::None => Compression::None,
-                Packed::Record => Compression::Records { level },
-                Packed::Block => Compression::Blocks { level },
-            },
-            filter: match self.filter {
-                Bits::None => Filter::None,
-                Bits::Eight => Filter::Bits8,
-                Bits::Sixteen => Filter::Bits16,
-            },
+        Ok(BuildOptions {
             duplicates: match self.duplicates {
                 Twice::Error => Duplicates::Error,
                 Twice::First => Duplicates::First,
                 Twice::Last => Duplicates::Last,
             },
-            memory: self.memory,
-            temporary: self.temp.clone(),
-            metadata,
             value_schema: schema.to_string(),
-            ..BuildOptions::default()
-        };
-        if let Some(threads) = self.threads {
-            options.threads = usize::from(threads);
-        }
-        Ok(options)
+            ..self.layout.options()?
+        })
     }
 }

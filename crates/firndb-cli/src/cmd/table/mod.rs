@@ -4,14 +4,17 @@ mod bench;
 mod build;
 mod check;
 mod get;
+mod layout;
 mod mget;
 mod scan;
 mod stats;
 mod verify;
 
+pub use layout::Layout;
+
 use crate::avro::decode::Decoder;
 use crate::failure::Result;
-use crate::output::hex;
+use crate::output::{from_hex, hex};
 use clap::{Subcommand, ValueEnum};
 use firndb::Error;
 use firndb::table::{self, Access};
@@ -92,23 +95,8 @@ fn open(path: &Path, access: Access) -> firndb::Result<table::Table> {
     table::Table::open(path, access)
 }
 
-/// The bytes that hexadecimal digits stand for.
-fn from_hex(text: &str) -> firndb::Result<Vec<u8>> {
-    let digits = text.trim().as_bytes();
-    let digit = |c: u8| (c as char).to_digit(16).map(|v| v as u8);
-    let byte = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    };
-    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-    bytes.ok_or_else(|| {
-        let shown: String = text.trim().chars().take(60).collect();
-        Error::invalid(format!("`{shown}` is not a key in hexadecimal digits, two a byte"))
-    })
-}
-
 /// A key for a message.
-fn shown_key(key: &[u8]) -> String {
+pub(super) fn shown_key(key: &[u8]) -> String {
     let cut = &key[..key.len().min(80)];
     let dots = if cut.len() < key.len() { "..." } else { "" };
     match std::str::from_utf8(cut) {
@@ -158,7 +146,7 @@ impl Shown {
 }
 
 /// Bytes in a JSON object: as text under `name`, or in hexadecimal digits under `name_hex`.
-fn put_bytes(object: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
+pub(super) fn put_bytes(object: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert(name.to_string(), Json::from(text)),
         Err(_) => object.insert(format!("{name}_hex"), Json::from(hex(bytes))),
@@ -177,7 +165,7 @@ fn answer(shown: &Shown, key: &[u8], value: Option<&[u8]>) -> firndb::Result<Jso
 }
 
 /// The bytes of an argument in which `\t`, `\n`, `\0`, `\\` and `\xHH` stand for others.
-fn unescape(text: &str) -> std::result::Result<Vec<u8>, String> {
+pub(super) fn unescape(text: &str) -> std::result::Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -1,0 +1,55 @@
+//! `firn log compact`: gives back the space of what was replaced or deleted.
+
+use super::open_to_write;
+use crate::failure::Result;
+use crate::output::{Out, plural, size, time};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Copy what is live out of segments that are partly stale, and remove those. A store that a
+/// program has open does this by itself.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the store.
+    #[arg(value_name = "STORE")]
+    dir: PathBuf,
+    /// Share of a segment that must be stale, 0 to 1; 0 goes through the whole store.
+    #[arg(long, default_value_t = 0.1, value_name = "SHARE", value_parser = share)]
+    threshold: f64,
+}
+
+fn share(text: &str) -> std::result::Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("`{text}` is not a share; write a number from 0 to 1"))
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let store = open_to_write(&args.dir)?;
+    let before = store.stats();
+    let segments = store.compact(args.threshold)? as u64;
+    let copied = store.stats().moved_bytes;
+    store.close()?;
+    let after = super::open_to_read(&args.dir)?.stats();
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "segments": segments,
+            "copied_bytes": copied,
+            "disk_bytes_before": before.disk_bytes,
+            "disk_bytes_after": after.disk_bytes,
+            "seconds": start.elapsed().as_secs_f64(),
+        }))?;
+    } else {
+        out.line(format!(
+            "Compacted {} in {}: {} before, {} after; {} copied.",
+            plural(segments, "segment"),
+            time(start.elapsed()),
+            size(before.disk_bytes),
+            size(after.disk_bytes),
+            size(copied)
+        ))?;
+    }
+    Ok(out.finish()?)
+}

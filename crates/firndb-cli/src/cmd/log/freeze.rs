@@ -1,0 +1,82 @@
+//! `firn log freeze`: a log store, as it is at one moment, into a table.
+
+use super::open_to_read;
+use crate::cmd::load::progress_bar;
+use crate::cmd::table::Layout;
+use crate::failure::Result;
+use crate::output::{Out, plural, size, thousands, time};
+use firndb::table::TableBuilder;
+use firndb::{Error, ErrorKind};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Write all records into a table: firn log freeze users -o users.firn. The table stands under its
+/// name when it is whole, or not at all. Times to live are not kept: what has expired is left out.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the store.
+    #[arg(value_name = "STORE")]
+    dir: PathBuf,
+    /// The table to write.
+    #[arg(short, long, value_name = "TABLE")]
+    output: PathBuf,
+    #[command(flatten)]
+    layout: Layout,
+    /// Replace a table of this name.
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    if args.output.is_dir() || (args.output.exists() && !args.force) {
+        let message = match args.output.is_dir() {
+            true => "this is a directory; name a file for the table",
+            false => "the file exists; use --force to replace it",
+        };
+        let error = Error::new(ErrorKind::AlreadyExists, message).in_file(&args.output);
+        return Err(error.into());
+    }
+    let store = open_to_read(&args.dir)?;
+    let mut builder = TableBuilder::create(&args.output, args.layout.options()?)?;
+    let bar = progress_bar(None);
+    let snapshot = store.snapshot();
+    let mut all = snapshot.iter();
+    let mut records: u64 = 0;
+    let mut add = |key: &[u8], value: &[u8]| {
+        records += 1;
+        bar.inc((key.len() + value.len()) as u64);
+        if records.is_multiple_of(1 << 14) {
+            bar.set_message(format!("{} records", thousands(records)));
+        }
+        builder.add(key, value)
+    };
+    let mut added = Ok(());
+    while let (Some(next), Ok(())) = (all.next_with(&mut add), &added) {
+        added = next.and_then(|added| added);
+    }
+    bar.set_message("writing");
+    let report = added.and_then(|()| builder.finish());
+    bar.finish_and_clear();
+    let report = report?;
+    let bytes = args.output.metadata().map_err(|e| Error::io("read", &args.output, e))?.len();
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "records": report.records,
+            "raw_bytes": report.bytes,
+            "bytes": bytes,
+            "seconds": start.elapsed().as_secs_f64(),
+        }))?;
+    } else {
+        out.line(format!(
+            "{}: {}, {}, built in {}",
+            args.output.display(),
+            plural(report.records, "record"),
+            size(bytes),
+            time(start.elapsed())
+        ))?;
+    }
+    Ok(out.finish()?)
+}

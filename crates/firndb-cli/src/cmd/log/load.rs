@@ -1,0 +1,220 @@
+//! `firn log load`: puts records from files.
+
+use super::{Writing, open_or_create, unescape};
+use crate::avro::decode::Decoder;
+use crate::cmd::load::{self as rows, BadRows, progress_bar};
+use crate::failure::Result;
+use crate::ingest::source::{Input, expand};
+use crate::output::{Out, from_hex, plural, size, thousands, time};
+use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
+use clap::ValueEnum;
+use firndb::log::{LogStore, WriteOptions};
+use firndb::{Error, ErrorKind};
+use indicatif::ProgressBar;
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// Put records: firn log load users users.csv.gz --key id
+///
+/// What was put before an error stays. When the command ends well, everything it put is durable.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the store; it is made if it is not there.
+    #[arg(value_name = "STORE")]
+    dir: PathBuf,
+    /// Files, directories of files, or `-` for standard input; gzip and zstd are decompressed.
+    #[arg(default_value = "-", value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// Form of the records; auto goes by the file's name, then by its first bytes.
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// The column that is the key [default: `key`, or `key_hex` in JSON lines].
+    #[arg(short, long, value_name = "COLUMN")]
+    key: Option<String>,
+    /// The columns that are the value [default: `value` or `value_hex` in JSON lines without --key,
+    /// else all but the key]. One is a value as it is, several are a JSON object.
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN,...", value_parser = Asked::parse)]
+    value: Vec<Asked>,
+    /// Make a JSON object of a single column too.
+    #[arg(long)]
+    record: bool,
+    /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
+    #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = separator)]
+    separator: std::vec::Vec<u8>,
+    /// Keys and values are in hexadecimal digits, two a byte.
+    #[arg(long)]
+    hex: bool,
+    /// What to do about a row that cannot be used.
+    #[arg(long, value_enum, default_value_t)]
+    on_error: OnError,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum OnError {
+    /// Stop. The rows before it are in the store.
+    #[default]
+    Stop,
+    /// Leave the row out, and report how many were left out.
+    Skip,
+}
+
+fn separator(text: &str) -> std::result::Result<Vec<u8>, String> {
+    match unescape(text)? {
+        bytes if bytes.is_empty() => Err("a separator has at least one byte".to_string()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// What was loaded so far.
+struct Loading<'a> {
+    args: &'a Args,
+    store: &'a LogStore,
+    bar: ProgressBar,
+    bad_rows: BadRows,
+    rows: u64,
+    records: u64,
+    bytes: u64,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let inputs = expand(&args.inputs, &format::DATA_FILES)?;
+    let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
+    let store = open_or_create(&args.dir)?;
+    let mut loading = Loading {
+        args,
+        store: &store,
+        bar: progress_bar(sizes.map(|sizes| sizes.iter().sum())),
+        bad_rows: BadRows::new(match args.on_error {
+            OnError::Stop => rows::OnError::Stop,
+            OnError::Skip => rows::OnError::Skip,
+        }),
+        rows: 0,
+        records: 0,
+        bytes: 0,
+    };
+    let loaded = inputs.iter().try_for_each(|input| loading.input(input));
+    loading.bar.finish_and_clear();
+    let Loading { bad_rows, rows, records, bytes, .. } = loading;
+    if loaded.is_err() && records > 0 {
+        eprintln!("note: {} before the error are in the store", plural(records, "record"));
+    }
+    let closed = store.close();
+    loaded?;
+    closed?;
+    bad_rows.print(rows);
+    let mut out = Out::new();
+    let seconds = start.elapsed().as_secs_f64();
+    if json {
+        out.json(&json!({
+            "records": records,
+            "rows": rows,
+            "skipped": bad_rows.skipped,
+            "bytes": bytes,
+            "seconds": seconds,
+        }))?;
+    } else {
+        out.line(format!(
+            "{}: {} put, {}, in {} ({} a second)",
+            args.dir.display(),
+            plural(records, "record"),
+            size(bytes),
+            time(start.elapsed()),
+            thousands((records as f64 / seconds.max(1e-9)) as u64)
+        ))?;
+    }
+    Ok(out.finish()?)
+}
+
+/// Records that pass between two looks at the bar's message.
+const MESSAGE_RECORDS: u64 = 1 << 14;
+
+impl Loading<'_> {
+    fn input(&mut self, input: &Input) -> firndb::Result<()> {
+        let args = self.args;
+        let named = args.format.of(input, &[], false);
+        let has_header = !matches!(named, Format::Text | Format::Jsonl);
+        let key = args.key.clone().or_else(|| has_header.then(|| "key".to_string()));
+        let wanted = Wanted {
+            format: args.format,
+            separator: args.separator.clone(),
+            key,
+            values: args.value.clone(),
+            record: args.record,
+            objects: true,
+            ..Wanted::default()
+        };
+        // An input at a time: each has columns of its own.
+        let (inputs, stop) = (std::slice::from_ref(input), Arc::new(AtomicBool::new(false)));
+        let mut feed = Feed::start(inputs, &Arc::new(wanted), &self.bar, &stop)?;
+        let decoder = match feed.schema.as_str() {
+            "" => None,
+            schema => Some(Decoder::new(schema).map_err(Error::invalid)?),
+        };
+        let names = [input.name()];
+        while let Some(batch) = feed.next()? {
+            for bad in &batch.bad {
+                self.rows += 1;
+                self.bad_rows.take(bad)?;
+            }
+            for (origin, key, value) in batch.iter() {
+                self.rows += 1;
+                if let Err(reason) = self.record(key, value, decoder.as_ref())? {
+                    let place = name_of(origin, &names);
+                    self.bad_rows.take(format!("{place}: {reason}"))?;
+                }
+            }
+            if args.writing.sync {
+                self.store.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts one record. The inner error is the row's.
+    fn record(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        decoder: Option<&Decoder>,
+    ) -> firndb::Result<std::result::Result<(), String>> {
+        let (unhexed, object);
+        let (mut key, mut value) = (key, value);
+        if self.args.hex {
+            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+            unhexed = match (from_hex(&text(key)), from_hex(&text(value))) {
+                (Ok(key), Ok(value)) => (key, value),
+                (Err(e), _) | (_, Err(e)) => return Ok(Err(e.message().to_string())),
+            };
+            (key, value) = (&unhexed.0, &unhexed.1);
+        }
+        if let Some(decoder) = decoder {
+            object = match decoder.json(value) {
+                Ok(json) => json.to_string(),
+                Err(reason) => return Ok(Err(reason)),
+            };
+            value = object.as_bytes();
+        }
+        // The log makes each record durable with the others of its batch, not one by one.
+        let options = WriteOptions { ttl: self.args.writing.ttl, durability: None };
+        match self.store.put_with(key, value, options) {
+            Err(e) if e.kind() == ErrorKind::InvalidArgument => {
+                return Ok(Err(e.message().to_string()));
+            }
+            put => put?,
+        }
+        self.records += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+        if self.records.is_multiple_of(MESSAGE_RECORDS) {
+            let rate = self.records as f64 / self.bar.elapsed().as_secs_f64().max(1e-9);
+            let (records, rate) = (thousands(self.records), thousands(rate as u64));
+            self.bar.set_message(format!("{records} records, {rate} a second"));
+        }
+        Ok(Ok(()))
+    }
+}

@@ -1,0 +1,223 @@
+//! Commands on log stores. This file holds what several of them share: opening and keys.
+
+mod backup;
+mod bench;
+mod compact;
+mod delete;
+mod dump;
+mod form;
+mod freeze;
+mod get;
+mod halodb;
+mod import;
+mod load;
+mod put;
+mod repair;
+mod scan;
+mod stats;
+mod verify;
+
+use super::table::{put_bytes, shown_key, unescape};
+use crate::failure::Result;
+use crate::output::from_hex;
+use clap::Subcommand;
+use firndb::log::{LogStore, Options, WriteOptions};
+use firndb::{Error, ErrorKind};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Commands on log stores.
+#[derive(Subcommand)]
+pub enum Log {
+    /// Set the value of a key; makes the store if there is none.
+    Put(put::Args),
+    /// Get the value of a key.
+    Get(get::Args),
+    /// Remove keys.
+    Delete(delete::Args),
+    /// Put records from text, CSV, JSON lines, Parquet or Arrow.
+    Load(load::Args),
+    /// Write all records in a form that `load` reads.
+    Dump(dump::Args),
+    /// Show records, or keys alone.
+    Scan(scan::Args),
+    /// Show keys, segments, sizes and how the store was opened.
+    Stats(stats::Args),
+    /// Copy what is live out of segments that are partly stale, and remove those.
+    Compact(compact::Args),
+    /// Make a copy of the store out of hard links.
+    Backup(backup::Args),
+    /// Check every byte of a store.
+    Verify(verify::Args),
+    /// Save what is left of a damaged store into a new one.
+    Repair(repair::Args),
+    /// Import a directory of HaloDB.
+    Import(import::Args),
+    /// Write all records, as they are at one moment, into a table.
+    Freeze(freeze::Args),
+    /// Time puts, gets and updates in a store of its own.
+    Bench(bench::Args),
+}
+
+impl Log {
+    pub fn run(&self, json: bool) -> Result<()> {
+        match self {
+            Log::Put(args) => put::run(args, json),
+            Log::Get(args) => get::run(args, json),
+            Log::Delete(args) => delete::run(args, json),
+            Log::Load(args) => load::run(args, json),
+            Log::Dump(args) => dump::run(args, json),
+            Log::Scan(args) => scan::run(args, json),
+            Log::Stats(args) => stats::run(args, json),
+            Log::Compact(args) => compact::run(args, json),
+            Log::Backup(args) => backup::run(args, json),
+            Log::Verify(args) => verify::run(args, json),
+            Log::Repair(args) => repair::run(args, json),
+            Log::Import(args) => import::run(args, json),
+            Log::Freeze(args) => freeze::run(args, json),
+            Log::Bench(args) => bench::run(args, json),
+        }
+    }
+}
+
+/// Opens a store for reading, beside a program that may be writing to it.
+fn open_to_read(dir: &Path) -> firndb::Result<LogStore> {
+    let mut options = existing();
+    options.read_only = true;
+    LogStore::open(dir, options)
+}
+
+/// Opens a store that is there for writing.
+fn open_to_write(dir: &Path) -> firndb::Result<LogStore> {
+    open_with(dir, existing())
+}
+
+fn existing() -> Options {
+    let mut options = Options::default();
+    options.create = false;
+    options
+}
+
+/// Opens a store for writing, or makes one where nothing is.
+fn open_or_create(dir: &Path) -> firndb::Result<LogStore> {
+    if !dir.exists() || is_empty(dir)? {
+        return open_with(dir, Options::default());
+    }
+    open_with(dir, existing()).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => occupied(dir),
+        _ => e,
+    })
+}
+
+fn open_with(dir: &Path, options: Options) -> firndb::Result<LogStore> {
+    LogStore::open(dir, options).map_err(|e| match e.kind() {
+        ErrorKind::Locked => {
+            let message = "another program has this store open for writing: wait until it closes \
+                           the store; `get`, `scan`, `dump` and `stats` work meanwhile";
+            Error::new(ErrorKind::Locked, message).in_file(dir)
+        }
+        _ => e,
+    })
+}
+
+/// `AlreadyExists` unless nothing is in this place that a new store could disturb.
+fn check_absent(dir: &Path) -> firndb::Result<()> {
+    if !dir.exists() || (dir.is_dir() && is_empty(dir)?) {
+        return Ok(());
+    }
+    let message = "there is something already; name a new directory";
+    Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir))
+}
+
+fn occupied(dir: &Path) -> Error {
+    let message = "the directory is not empty and holds no log store; name another one";
+    Error::new(ErrorKind::AlreadyExists, message).in_file(dir)
+}
+
+fn is_empty(dir: &Path) -> firndb::Result<bool> {
+    let mut entries = std::fs::read_dir(dir).map_err(|e| Error::io("open", dir, e))?;
+    Ok(entries.next().is_none())
+}
+
+/// How keys are given.
+#[derive(clap::Args)]
+struct KeyForm {
+    /// Keys are given in hexadecimal digits, two a byte.
+    #[arg(long)]
+    hex: bool,
+    /// The key is what this file holds, byte by byte.
+    #[arg(long, value_name = "FILE", conflicts_with = "hex")]
+    file: Option<PathBuf>,
+}
+
+impl KeyForm {
+    /// The key of an argument.
+    fn key(&self, text: &OsStr) -> firndb::Result<Vec<u8>> {
+        match self.hex {
+            true => from_hex(&text.to_string_lossy()),
+            false => Ok(text.as_bytes().to_vec()),
+        }
+    }
+
+    /// The key of the file, if one is named.
+    fn of_file(&self) -> Option<firndb::Result<Vec<u8>>> {
+        let path = self.file.as_ref()?;
+        Some(std::fs::read(path).map_err(|e| Error::io("read", path, e)))
+    }
+}
+
+/// How records are written.
+#[derive(clap::Args)]
+struct Writing {
+    /// Return when the records survive a power cut, not only the end of this program.
+    #[arg(long)]
+    sync: bool,
+    /// Records count as deleted after this time, for example 90s, 15m, 12h or 7d.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    ttl: Option<Duration>,
+}
+
+impl Writing {
+    fn options(&self) -> WriteOptions {
+        let durability = if self.sync { WriteOptions::sync() } else { WriteOptions::default() };
+        WriteOptions { ttl: self.ttl, ..durability }
+    }
+}
+
+/// Reads a time such as `500ms`, `90s`, `15m`, `12h` or `7d`.
+fn parse_time(text: &str) -> std::result::Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a time; write for example 90s, 15m, 12h or 7d");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
+    let unit: u64 = match &text[digits..] {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(unit).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// The error of a key that is not there.
+fn no_key(dir: &Path, key: &[u8]) -> Error {
+    let message = format!("there is no key {}", shown_key(key));
+    Error::new(ErrorKind::NotFound, message).in_file(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(parse_time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_time("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        for wrong in ["", "5", "h", "-1s", "1w", "99999999999999999d"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

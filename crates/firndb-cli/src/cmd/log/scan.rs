@@ -1,0 +1,62 @@
+//! `firn log scan`: records for eyes and pipes.
+
+use super::form::{Form, Records, Sink, Style};
+use super::{open_to_read, unescape};
+use crate::failure::Result;
+use crate::output::Out;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Show records, in the order in which they lie on disk.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the store.
+    #[arg(value_name = "STORE")]
+    dir: PathBuf,
+    /// Show this many records at most.
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Show records whose keys begin like this. All records are read for it.
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<OsString>,
+    /// Show keys alone.
+    #[arg(long)]
+    keys_only: bool,
+    /// Form of the records; --json is short for jsonl.
+    #[arg(long, value_enum, default_value = "text")]
+    format: Form,
+    /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
+    #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = unescape)]
+    separator: std::vec::Vec<u8>,
+    /// Show keys and values in hexadecimal digits.
+    #[arg(long)]
+    hex: bool,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let store = open_to_read(&args.dir)?;
+    let style = Style {
+        form: if json { Form::Jsonl } else { args.format.of(None) },
+        separator: args.separator.clone(),
+        hex: args.hex,
+        is_exact: false,
+        keys_only: args.keys_only,
+    };
+    let mut records = Records::new(Sink::Out(Out::new()), None, style)?;
+    let prefix = args.prefix.as_ref().map_or(&b""[..], |prefix| prefix.as_bytes());
+    let mut left = args.limit.unwrap_or(u64::MAX);
+    let snapshot = store.snapshot();
+    let mut all = snapshot.iter();
+    while left > 0 {
+        let shown = all.next_with(|key, value| match key.starts_with(prefix) {
+            true => records.write(key, value).map(|()| true),
+            false => Ok(false),
+        });
+        match shown {
+            None => break,
+            Some(shown) => left -= u64::from(shown??),
+        }
+    }
+    Ok(records.finish()?)
+}

@@ -1,0 +1,62 @@
+//! `firn log stats`: how large a store is, and how it was opened.
+
+use super::open_to_read;
+use crate::failure::Result;
+use crate::output::{Grid, Out, size, thousands, time};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Show keys, segments, sizes and how the store was opened.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the store.
+    #[arg(value_name = "STORE")]
+    dir: PathBuf,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let store = open_to_read(&args.dir)?;
+    let stats = store.stats();
+    let recovery = stats.recovery;
+    let index_per_key = stats.index_bytes as f64 / (stats.keys as f64).max(1.0);
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "keys": stats.keys,
+            "segments": stats.segments,
+            "disk_bytes": stats.disk_bytes,
+            "live_bytes": stats.live_bytes,
+            "index_bytes": stats.index_bytes,
+            "recovery": {
+                "seconds": recovery.seconds,
+                "scanned_segments": recovery.scanned_segments,
+                "hinted_segments": recovery.hinted_segments,
+            },
+        }))?;
+        return Ok(out.finish()?);
+    }
+    let share = 100.0 * stats.live_bytes as f64 / (stats.disk_bytes as f64).max(1.0);
+    let mut grid = Grid::new(["what", "how much", "note"]);
+    let mut row = |name: &str, value: String, note: String| {
+        grid.row([name.to_string(), value, note]);
+    };
+    let none = String::new;
+    row("keys", thousands(stats.keys), none());
+    row("segments", thousands(stats.segments), none());
+    row("on disk", size(stats.disk_bytes), "with space reserved for more".to_string());
+    row("live records", size(stats.live_bytes), format!("{share:.1} % of what is on disk"));
+    row("index in memory", size(stats.index_bytes), format!("{index_per_key:.1} bytes a key"));
+    let opened = time(Duration::from_secs_f64(recovery.seconds.max(0.0)));
+    row(
+        "opened in",
+        opened,
+        format!(
+            "{} segments read, {} by their hints",
+            thousands(recovery.scanned_segments),
+            thousands(recovery.hinted_segments)
+        ),
+    );
+    out.line(grid)?;
+    Ok(out.finish()?)
+}

@@ -1,0 +1,87 @@
+//! How a table is laid out and built: the options that all commands share that write one.
+
+use crate::cmd::load::{parse_bytes, parse_size};
+use clap::ValueEnum;
+use firndb::table::{BuildOptions, Compression, Filter};
+use firndb::{Error, Result};
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+pub struct Layout {
+    /// How values are stored: as they are, compressed one by one, or a block at a time.
+    #[arg(long, value_enum, default_value_t)]
+    compression: Packed,
+    /// zstd level, 1 to 19.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
+    level: i32,
+    /// Bits a key of a filter that answers for absent keys without touching a block.
+    #[arg(long, value_enum, default_value_t)]
+    filter: Bits,
+    /// Bytes of a block: a multiple of 4K.
+    #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_bytes)]
+    block_size: usize,
+    /// Memory for records on their way, at least 16M; more records go through a temporary file.
+    #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
+    memory: usize,
+    /// Directory of that temporary file, instead of the table's.
+    #[arg(long, value_name = "DIR")]
+    pub temp: Option<PathBuf>,
+    /// Threads that sort and compress [default: one a core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// Text to keep in the table; @FILE keeps what a file holds.
+    #[arg(long, value_name = "TEXT")]
+    metadata: Option<String>,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Packed {
+    #[default]
+    None,
+    Record,
+    Block,
+}
+
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum Bits {
+    #[default]
+    None,
+    #[value(name = "8")]
+    Eight,
+    #[value(name = "16")]
+    Sixteen,
+}
+
+impl Layout {
+    pub fn options(&self) -> Result<BuildOptions> {
+        let level = self.level;
+        let metadata = match self.metadata.as_deref() {
+            None => Vec::new(),
+            Some(text) => match text.strip_prefix('@').map(Path::new) {
+                Some(path) => std::fs::read(path).map_err(|e| Error::io("read", path, e))?,
+                None => text.as_bytes().to_vec(),
+            },
+        };
+        let mut options = BuildOptions {
+            block_size: self.block_size,
+            compression: match self.compression {
+                Packed::None => Compression::None,
+                Packed::Record => Compression::Records { level },
+                Packed::Block => Compression::Blocks { level },
+            },
+            filter: match self.filter {
+                Bits::None => Filter::None,
+                Bits::Eight => Filter::Bits8,
+                Bits::Sixteen => Filter::Bits16,
+            },
+            memory: self.memory,
+            temporary: self.temp.clone(),
+            metadata,
+            ..BuildOptions::default()
+        };
+        if let Some(threads) = self.threads {
+            options.threads = usize::from(threads);
+        }
+        Ok(options)
+    }
+}

@@ -1,0 +1,210 @@
+//! `firn log import --halodb`: whole directories, random ones, and damaged ones.
+
+use super::halodb_dir::{HaloDir, append, flip, record};
+use super::{Place, content};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn import(place: &Place) -> super::super::Run {
+    place.firn("log import s --halodb h --json")
+}
+
+/// Nothing of a store, whole or not, is left under its name or beside it.
+fn is_untouched(place: &Place) -> bool {
+    let names = fs::read_dir(&place.0).unwrap().flatten().map(|e| e.file_name());
+    names.map(|name| name.into_string().unwrap()).all(|name| !name.starts_with('s'))
+}
+
+/// Keys 0..40 in several files; each fourth deleted, each third replaced.
+fn sample(place: &Place) -> HaloDir {
+    let mut halo = HaloDir::new(&place.path("h"));
+    let key = |n: u32| format!("key-{n}").into_bytes();
+    (0..40).for_each(|n| halo.put(&key(n), format!("first value of {n}").as_bytes()));
+    (0..40).step_by(4).for_each(|n| halo.delete(&key(n)));
+    (0..40).step_by(3).for_each(|n| halo.put(&key(n), format!("second value of {n}").as_bytes()));
+    halo
+}
+
+#[test]
+fn a_closed_directory_is_imported() {
+    let place = Place::new();
+    let mut halo = sample(&place);
+    assert!(halo.data_files() > 2);
+    // Compacted records have higher file numbers and older sequence numbers than newer ones.
+    halo.compact(0, false);
+    halo.put(b"", b"an empty key");
+    halo.put(b"empty", b"");
+    halo.put(&[0, 255, 10], &[255; 5000]);
+    fs::write(place.path("h").join("1.data.repair"), b"junk").unwrap();
+    let said = import(&place).ok();
+    assert_eq!(said.err, "");
+    let json = &said.json()[0];
+    let wanted = halo.content();
+    assert_eq!(json["keys"], wanted.len());
+    assert_eq!((&json["unclean"], json["dropped"].as_array().unwrap().len()), (&false.into(), 0));
+    assert!(json["deleted"].as_u64().unwrap() > 0 && json["tombstones"] == 10);
+    assert_eq!(content(&place, "s"), wanted);
+
+    // A second import must be asked to change what is there.
+    import(&place).fails(4, "there is something already");
+    place.firn("log put s key-1 mine").ok();
+    place.firn("log put s other mine").ok();
+    place.firn("log import s --halodb h --add").ok();
+    let mut both = wanted;
+    both.insert(b"other".to_vec(), b"mine".to_vec());
+    assert_eq!(content(&place, "s"), both);
+}
+
+#[test]
+fn random_directories_mean_what_the_model_says() {
+    for seed in 1..=12u64 {
+        let place = Place::new();
+        let mut halo = HaloDir::new(&place.path("h"));
+        halo.file_bytes = 300;
+        let mut state = seed;
+        let mut random = |end: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % end
+        };
+        for step in 0..400 {
+            let key = format!("k{}", random(40)).into_bytes();
+            match random(10) {
+                0..=5 => {
+                    let value = vec![step as u8; random(60) as usize];
+                    halo.put(&key, &value);
+                }
+                6..=8 => halo.delete(&key),
+                _ if halo.data_files() > 1 => {
+                    let number = random(halo.data_files() as u64) as usize;
+                    halo.compact(number, random(4) == 0);
+                }
+                _ => {}
+            }
+        }
+        // A crash may leave a torn record of each kind.
+        let is_torn = seed % 3 == 0;
+        if is_torn {
+            halo.meta(true);
+            let torn = record(b"k1", b"torn", 1 << 40);
+            append(&halo.newest_data(), &torn[..torn.len() - 1 - random(20) as usize]);
+            append(&halo.newest_tombstones(), &[7; 9]);
+        }
+        let said = import(&place).ok();
+        let dropped = said.json()[0]["dropped"].as_array().unwrap().clone();
+        assert_eq!(dropped.len(), if is_torn { 2 } else { 0 }, "seed {seed}: {dropped:?}");
+        assert!(dropped.iter().all(|d| d["torn"] == true), "seed {seed}");
+        assert_eq!(content(&place, "s"), halo.content(), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_a_crash_tore_is_dropped_and_told() {
+    let place = Place::new();
+    let mut halo = sample(&place);
+    halo.meta(true);
+    let torn = record(b"key-1", b"never whole", 1_000_000);
+    append(&halo.newest_data(), &torn[..torn.len() - 3]);
+    let said = import(&place).ok();
+    assert!(said.err.contains("did not close"), "{}", said.err);
+    assert!(said.err.contains("a crash interrupted"), "{}", said.err);
+    let json = &said.json()[0];
+    assert_eq!(json["dropped"][0]["bytes"], torn.len() - 3);
+    assert_eq!((&json["dropped"][0]["torn"], &json["unclean"]), (&true.into(), &true.into()));
+    assert_eq!(content(&place, "s"), halo.content());
+}
+
+/// Imports with `--on-error skip` and compares.
+fn skipping(place: &Place, wanted: &Content) -> super::super::Run {
+    let run = place.firn("log import s --halodb h --json --on-error skip").ok();
+    assert_eq!(&content(place, "s"), wanted);
+    run
+}
+
+#[test]
+fn damage_stops_the_import_unless_it_is_to_be_skipped() {
+    let place = Place::new();
+    let mut halo = sample(&place);
+    // Older and newer version of a key; the newer one is damaged.
+    halo.put(b"key-1", b"newer");
+    halo.roll();
+    halo.put(b"last", b"1");
+    let (path, offset, length) = halo.place_of(b"key-1");
+    flip(&path, offset + length - 1);
+    let run = import(&place).fails(6, "no whole record");
+    let error: serde_json::Value = serde_json::from_str(&run.err).unwrap();
+    assert_eq!(error["error"]["offset"], offset);
+    assert!(error["error"]["message"].as_str().unwrap().contains("--on-error skip"), "{error}");
+    assert!(is_untouched(&place));
+
+    // The old version of a key whose new one is lost is not brought back.
+    let mut wanted = halo.content();
+    wanted.remove(&b"key-1"[..]);
+    let run = skipping(&place, &wanted);
+    assert!(run.err.contains("`key-1` was not imported"), "{}", run.err);
+    assert_eq!(run.json()[0]["lost"][0]["key"], "key-1");
+}
+
+#[test]
+fn a_damaged_record_whose_length_is_wrong_costs_no_other() {
+    let place = Place::new();
+    let halo = sample(&place);
+    let (path, offset, _) = halo.place_of(b"key-5");
+    flip(&path, offset + 8);
+    import(&place).fails(6, "no whole record");
+    let mut wanted = halo.content();
+    wanted.remove(&b"key-5"[..]);
+    skipping(&place, &wanted);
+
+    // Without its index file, too much is lost to know what; that is told.
+    fs::remove_dir_all(place.path("s")).unwrap();
+    fs::remove_file(path.with_extension("index")).unwrap();
+    let run = place.firn("log import s --halodb h --on-error skip").ok();
+    assert!(run.err.contains("nothing tells which keys"), "{}", run.err);
+}
+
+#[test]
+fn damaged_tombstones_do_not_hide_those_behind() {
+    let place = Place::new();
+    let mut halo = HaloDir::new(&place.path("h"));
+    for key in [b"aaa", b"bbb", b"ccc"] {
+        halo.put(key, b"value");
+    }
+    for key in [b"aaa", b"bbb", b"ccc"] {
+        halo.delete(key);
+    }
+    // The length of the first key.
+    flip(&halo.newest_tombstones(), 13);
+    import(&place).fails(6, "tombstone");
+    let wanted = Content::from([(b"aaa".to_vec(), b"value".to_vec())]);
+    skipping(&place, &wanted);
+}
+
+#[test]
+fn directories_that_are_open_or_no_halodb_are_refused() {
+    let place = Place::new();
+    let _halo = sample(&place);
+    let lock = fs::OpenOptions::new().write(true).open(place.path("h").join("LOCK")).unwrap();
+    let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    rustix::fs::fcntl_lock(&lock, exclusive).unwrap();
+    import(&place).fails(5, "close it");
+    drop(lock);
+    fs::create_dir(place.path("empty")).unwrap();
+    place.firn("log import s --halodb empty").fails(3, "no files of HaloDB");
+    place.firn("log import s --halodb nowhere").fails(3, "nowhere");
+    assert!(is_untouched(&place));
+
+    // A later version of the format.
+    let data = place.path("h").join("1.data");
+    fs::remove_dir_all(place.path("h")).unwrap();
+    fs::create_dir(place.path("h")).unwrap();
+    let mut bytes = record(b"a", b"b", 1);
+    bytes[4] = 1;
+    fs::write(&data, &bytes).unwrap();
+    // In the only file it may be a torn write as well: it is dropped, and told.
+    fs::write(place.path("h").join("2.data"), record(b"c", b"d", 2)).unwrap();
+    import(&place).fails(7, "version 1");
+    assert!(Path::new(&data).exists() && is_untouched(&place));
+}

@@ -1,0 +1,40 @@
+//! `firn log`: every command, end to end.
+
+mod basic;
+mod files;
+mod halodb_dir;
+mod import;
+mod upkeep;
+
+use super::Place;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+
+/// Everything in a store, by way of `dump`.
+fn content(place: &Place, store: &str) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let records = place.firn(&format!("log dump {store} --hex")).ok().json();
+    let bytes = |record: &Json, name: &str| {
+        let digits = record[name].as_str().unwrap().as_bytes();
+        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16);
+        digits.chunks(2).map(|pair| byte(pair).unwrap()).collect::<Vec<u8>>()
+    };
+    let count = records.len();
+    let all: BTreeMap<_, _> =
+        records.iter().map(|r| (bytes(r, "key_hex"), bytes(r, "value_hex"))).collect();
+    assert_eq!(all.len(), count, "a key was dumped twice");
+    all
+}
+
+/// Text records as `dump` has them.
+fn texts(place: &Place, store: &str) -> BTreeMap<String, String> {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    content(place, store).into_iter().map(|(key, value)| (text(key), text(value))).collect()
+}
+
+/// A store `s` of this many records.
+fn filled(records: u64) -> Place {
+    let place = Place::new();
+    let lines: String = (0..records).map(|n| format!("key-{n}\tvalue {n}\n")).collect();
+    place.firn_with("log load s", lines.as_bytes()).ok();
+    place
+}

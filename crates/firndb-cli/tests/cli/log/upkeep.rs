@@ -1,0 +1,123 @@
+//! compact, backup, verify, repair, freeze, bench.
+
+use super::{Place, content, filled, texts};
+use std::fs;
+
+/// The segment files of a store.
+fn segments(place: &Place, store: &str) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(place.path(store)).unwrap().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_string();
+    paths.retain(|path| name(path).starts_with("segment-") && name(path).ends_with(".log"));
+    paths.sort();
+    paths
+}
+
+/// A store `s` whose records were replaced several times.
+fn worn() -> Place {
+    let place = Place::new();
+    let value = "x".repeat(1000);
+    for round in 0..4 {
+        let line = |n| format!("key-{n}\t{round} {value}\n");
+        let lines: String = (0..1000).map(line).collect();
+        place.firn_with("log load s", lines.as_bytes()).ok();
+    }
+    place
+}
+
+#[test]
+fn compaction_gives_space_back_and_keeps_every_record() {
+    let place = worn();
+    let before = content(&place, "s");
+    let json = place.firn("log compact s --threshold 0 --json").ok().json();
+    let bytes = |name: &str| json[0][name].as_u64().unwrap();
+    // Four megabytes were written, one is live; the rest is space reserved for more.
+    assert!(bytes("segments") > 0 && bytes("copied_bytes") > 0, "{json:?}");
+    assert!(bytes("disk_bytes_after") <= 3 << 20, "{json:?}");
+    assert_eq!(content(&place, "s"), before);
+    assert!(place.firn("log compact s").ok().out.starts_with("Compacted "));
+    assert_eq!(content(&place, "s"), before);
+    place.firn("log compact s --threshold 2").fails(2, "is not a share");
+}
+
+#[test]
+fn a_backup_is_a_store_of_its_own() {
+    let place = filled(50);
+    let run = place.firn("log backup s b").ok();
+    assert!(run.out.contains("50 keys"), "{}", run.out);
+    place.firn("log put s key-1 changed").ok();
+    place.firn("log put s new 1").ok();
+    assert_eq!(place.firn("log get b key-1").ok().out, "value 1\n");
+    assert_eq!(texts(&place, "b").len(), 50);
+    // Again, into the same directory.
+    let json = place.firn("log backup s b --json").ok().json();
+    assert_eq!(json[0]["keys"], 51);
+    assert_eq!(texts(&place, "b"), texts(&place, "s"));
+    place.firn("log put b only-here 1").ok();
+    place.firn("log get s only-here").fails(3, "only-here");
+}
+
+#[test]
+fn damage_is_found_and_what_is_left_is_saved() {
+    let place = Place::new();
+    let value = "x".repeat(1000);
+    let lines: String = (0..4000).map(|n| format!("key-{n}\t{n} {value}\n")).collect();
+    place.firn_with("log load s", lines.as_bytes()).ok();
+    let json = place.firn("log verify s --json").ok().json();
+    assert_eq!(json[0]["keys"], 4000);
+    assert!(place.firn("log verify s").ok().out.ends_with("all well\n"));
+
+    let path = segments(&place, "s").remove(0);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(8).position(|w| w == b"key-2502").unwrap();
+    bytes[at + 100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    place.firn("log verify s").fails(6, "segment-");
+    let run = place.firn("log repair s --to r").ok();
+    assert!(run.err.contains("no whole record"), "{}", run.err);
+    let saved = texts(&place, "r");
+    assert_eq!(saved.len(), 3999);
+    assert!(!saved.contains_key("key-250"));
+    assert!(saved.iter().all(|(key, value)| value.split(' ').next() == Some(&key[4..])));
+    place.firn("log verify r").ok();
+    place.firn("log repair s --to r").fails(4, "there is something already");
+    place.firn("log repair nowhere --to q").fails(3, "nowhere");
+}
+
+#[test]
+fn a_store_is_frozen_into_a_table() {
+    let place = worn();
+    place.firn("log put s '' empty").ok();
+    place.firn("log delete s key-7").ok();
+    let json = place.firn("log freeze s -o t.firn --filter 8 --compression block --json").ok();
+    let wanted = texts(&place, "s");
+    assert_eq!(json.json()[0]["records"], wanted.len());
+    let table = place.firn("table scan t.firn --json").ok().json();
+    assert_eq!(table.len(), wanted.len());
+    for record in table {
+        let key = record["key"].as_str().unwrap();
+        assert_eq!(record["value"].as_str(), wanted.get(key).map(String::as_str), "{key}");
+    }
+    place.firn("table get t.firn key-7").fails(3, "key-7");
+    place.firn("log freeze s -o t.firn").fails(4, "--force");
+    place.firn("log freeze s -o t.firn --force").ok();
+    place.firn("log freeze nowhere -o u.firn").fails(3, "nowhere");
+    assert!(!place.path("u.firn").exists());
+}
+
+#[test]
+fn a_bench_tells_times() {
+    let place = Place::new();
+    let line = "log bench b --records 2000 --ops 1000 --syncs 2 --value 50 --threads 2";
+    let json = place.firn(&format!("{line} --json")).ok().json();
+    let names: Vec<_> = json.iter().map(|line| line["what"].as_str().unwrap()).collect();
+    assert_eq!(names, ["put", "get", "get, absent", "update", "put, --sync", "store"]);
+    assert!(json[..5].iter().all(|line| {
+        line["per_second"].as_f64().unwrap() > 0.0
+            && line["median_ns"].as_u64().unwrap() <= line["longest_ns"].as_u64().unwrap()
+    }));
+    assert_eq!(content(&place, "b").len(), 2000);
+    place.firn(line).fails(4, "name a new directory");
+    let text = place.firn("log bench --records 100 --ops 10 --syncs 0 --seed 7").ok().out;
+    assert!(text.contains("get, absent") && text.contains("bytes a key"), "{text}");
+}
