@@ -3,14 +3,15 @@
 //! An engine is a child process. It reads jobs from its standard input, one a line, fields
 //! separated by tabs, and answers on its standard output, so that engines of any language compete
 //! on equal terms and nothing foreign enters FirnDB's dependency tree. `peers/README.md` describes
-//! the lines. [`search`] and [`table`] are the two benchmarks, each with the engine's side of its
-//! lines.
+//! the lines. [`search`], [`table`] and [`log`] are the benchmarks, each with the engine's side of
+//! its lines.
 //!
 //! The same code reads the data, times the queries and folds the answers for FirnDB and for every
 //! peer written in Rust: what differs between two figures is the engine. This crate has no
 //! dependencies.
 
 mod lines;
+pub mod log;
 mod process;
 pub mod rng;
 pub mod search;

@@ -25,8 +25,18 @@ pub fn thread_time() -> Duration {
 
 /// Bytes that this process has had to fetch from disks so far.
 pub fn bytes_read() -> u64 {
+    io("read_bytes: ")
+}
+
+/// Bytes of pages of files that this process made dirty so far; a page that is written again before
+/// it went to the disk counts once.
+pub fn bytes_written() -> u64 {
+    io("write_bytes: ")
+}
+
+fn io(key: &str) -> u64 {
     let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    let line = io.lines().find_map(|line| line.strip_prefix(key));
     line.and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0)
 }
 
@@ -60,6 +70,27 @@ pub fn disk_usage(dir: &Path) -> Result<u64> {
         bytes += if meta.is_dir() { disk_usage(&entry.path())? } else { meta.len() };
     }
     Ok(bytes)
+}
+
+/// [`disk_usage`], but what files really take: holes count nothing, space that is reserved counts.
+pub fn disk_allocated(dir: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let meta = entry.metadata()?;
+        bytes += if meta.is_dir() { disk_allocated(&entry.path())? } else { allocated(&meta) };
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn allocated(meta: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(meta) * 512
+}
+
+#[cfg(not(unix))]
+fn allocated(meta: &fs::Metadata) -> u64 {
+    meta.len()
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! Benchmarks of FirnDB beside its peers: [`search`] and [`table`].
+//! Benchmarks of FirnDB beside its peers: [`search`], [`table`] and [`log`].
 //!
 //! Engines are child processes that speak the lines of `firndb-bench-protocol`: FirnDB's stores, a
 //! floor of bare arrays, and the programs below `peers/` (found and built by [`peers`], spoken to
@@ -6,6 +6,7 @@
 
 pub mod chart;
 pub mod child;
+pub mod log;
 pub mod machine;
 pub mod peers;
 pub mod search;

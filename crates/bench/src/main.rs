@@ -3,8 +3,9 @@
 use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
 use firndb_bench::peers::Peers;
-use firndb_bench::{chart, search, table};
+use firndb_bench::{chart, log, search, table, units};
 use firndb_bench_protocol::Result;
+use firndb_bench_protocol::log::Workload as LogWorkload;
 use firndb_bench_protocol::table::Workload;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,13 +23,16 @@ enum Command {
     Search(Search),
     /// Table: gets of random keys from records that were built once.
     Table(Table),
+    /// LogStore: puts, updates and gets of random keys.
+    Log(Log),
     /// Answers jobs on standard input, as a child process of the runner.
     #[command(hide = true)]
     Engine {
-        /// `search` or `table`.
+        /// `search`, `table` or `log`.
         bench: String,
         /// `floor`; for search `firndb-N` or `firndb-N-zstd` for N partitions; for table `firndb`
-        /// with any of `-resident`, `-direct`, `-filter8`, `-zstd`, `-zstdblocks`.
+        /// with any of `-resident`, `-direct`, `-filter8`, `-zstd`, `-zstdblocks`; for log
+        /// `firndb`.
         name: String,
     },
 }
@@ -101,11 +105,39 @@ struct Table {
     outputs: Outputs,
 }
 
+#[derive(Args)]
+struct Log {
+    /// Records of the workload `small`; `large` has a fifth of them.
+    #[arg(long, default_value_t = LogWorkload::Small.records())]
+    records: u64,
+    /// Workloads.
+    #[arg(long, value_delimiter = ',', default_value = "small,large")]
+    workloads: Vec<LogWorkload>,
+    /// Peers to run beside FirnDB; `none` for none.
+    #[arg(long, value_delimiter = ',', default_values = log::PEERS)]
+    peers: Vec<String>,
+    /// How often each kind of get is measured.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Milliseconds of each measurement of gets.
+    #[arg(long, default_value_t = 1000)]
+    budget: u64,
+    /// Milliseconds of filling and of updating, at most.
+    #[arg(long, default_value_t = 30_000)]
+    write_budget: u64,
+    /// Measure only what no earlier run with the same versions has measured.
+    #[arg(long)]
+    reuse: bool,
+    #[command(flatten)]
+    outputs: Outputs,
+}
+
 fn main() -> Result<()> {
     let Cli::Command(command) = Cli::parse();
     match command {
         Command::Search(search) => run_search(&search),
         Command::Table(table) => run_table(&table),
+        Command::Log(log) => run_log(&log),
         Command::Engine { bench, name } => serve(&bench, &name),
     }
 }
@@ -122,6 +154,7 @@ fn serve(bench: &str, name: &str) -> Result<()> {
         ("table", _) => {
             protocol::table::serve(&table::ours::Ours::parse(name).ok_or_else(unknown)?)
         }
+        ("log", "firndb") => protocol::log::serve(&log::ours::Ours),
         _ => Err(unknown().into()),
     }
 }
@@ -163,6 +196,29 @@ fn run_table(options: &Table) -> Result<()> {
     let page = table::markdown::page(&report, outputs.chart.as_deref());
     println!("{page}");
     write(outputs, format!("{:#}\n", report.json()), page, chart::svg(&report.chart()))
+}
+
+fn run_log(options: &Log) -> Result<()> {
+    let (dir, mut engines) = engines("log", &["firndb".into()], &options.peers)?;
+    for peer in engines.iter_mut().filter(|engine| units::is_peer(&engine.name)) {
+        // A peer is for the Table unless it is told.
+        peer.arguments.push("log".into());
+    }
+    let sections = log::runner::run(&log::runner::Options {
+        dir,
+        workloads: options.workloads.clone(),
+        records: options.records,
+        rounds: options.rounds,
+        millis: options.budget,
+        write_millis: options.write_budget,
+        reuse: options.reuse,
+        engines,
+    })?;
+    let outputs = &options.outputs;
+    let page = log::markdown::page(&sections, outputs.chart.as_deref());
+    println!("{page}");
+    let chart = chart::svg(&log::markdown::chart(&sections));
+    write(outputs, format!("{:#}\n", log::runner::json(&sections)), page, chart)
 }
 
 fn write(outputs: &Outputs, json: String, page: String, chart: String) -> Result<()> {

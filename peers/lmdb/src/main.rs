@@ -1,6 +1,8 @@
 //! LMDB as a peer, through heed: a B+ tree of pages, filled in the order of the keys so that pages
 //! are full, and mapped.
 
+mod log;
+
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store, serve};
 use heed::types::Bytes;
@@ -8,7 +10,10 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RoT
 use std::path::Path;
 
 fn main() -> Result<()> {
-    serve(&Lmdb)
+    match std::env::args().nth(1).as_deref() {
+        Some("log") => firndb_bench_protocol::log::serve(&log::LmdbLog),
+        _ => serve(&Lmdb),
+    }
 }
 
 struct Lmdb;

@@ -1,13 +1,18 @@
 //! redb as a peer: a copy-on-write B tree in Rust, filled in the order of the keys and compacted,
 //! with a cache as large as the data.
 
+mod log;
+
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Engine, Handle, Key, Records, Store, serve};
 use redb::{Builder, Database, ReadOnlyDatabase, ReadOnlyTable, ReadableDatabase, TableDefinition};
 use std::path::Path;
 
 fn main() -> Result<()> {
-    serve(&Redb)
+    match std::env::args().nth(1).as_deref() {
+        Some("log") => firndb_bench_protocol::log::serve(&log::RedbLog),
+        _ => serve(&Redb),
+    }
 }
 
 struct Redb;

@@ -11,7 +11,7 @@ macro_rules! opaque {
     )* };
 }
 
-opaque!(Db Options TableOptions Filter Cache ReadOptions EnvOptions Writer IngestOptions Pinned
+opaque!(WriteOptions Db Options TableOptions Filter Cache ReadOptions EnvOptions Writer IngestOptions Pinned
         Family);
 
 unsafe extern "C" {
@@ -124,6 +124,19 @@ unsafe extern "C" {
     );
     pub fn rocksdb_pinnableslice_value(value: *const Pinned, length: *mut usize) -> *const c_char;
     pub fn rocksdb_pinnableslice_destroy(value: *mut Pinned);
+    pub fn rocksdb_options_increase_parallelism(options: *mut Options, threads: c_int);
+    pub fn rocksdb_options_set_write_buffer_size(options: *mut Options, bytes: usize);
+    pub fn rocksdb_filterpolicy_create_bloom_full(bits: f64) -> *mut Filter;
+    pub fn rocksdb_writeoptions_create() -> *mut WriteOptions;
+    pub fn rocksdb_put(
+        db: *mut Db,
+        options: *const WriteOptions,
+        key: *const c_char,
+        key_length: usize,
+        value: *const c_char,
+        value_length: usize,
+        error: *mut *mut c_char,
+    );
     pub fn rocksdb_free(memory: *mut c_void);
 }
 

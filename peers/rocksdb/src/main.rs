@@ -1,9 +1,11 @@
 //! RocksDB as a peer, set up to be read: sorted files ingested into the lowest level, a ribbon
 //! filter, a hash index in every block, opened for reading only.
 //!
-//! The argument `zstd` compresses blocks with a trained dictionary.
+//! The argument `zstd` compresses blocks with a trained dictionary; `log` is for records that
+//! change.
 
 mod c;
+mod log;
 
 use c::*;
 use firndb_bench_protocol::Result;
@@ -13,6 +15,9 @@ use std::path::Path;
 use std::ptr::null_mut;
 
 fn main() -> Result<()> {
+    if std::env::args().any(|argument| argument == "log") {
+        return firndb_bench_protocol::log::serve(&log::RocksLog);
+    }
     serve(&Rocks { zstd: std::env::args().any(|argument| argument == "zstd") })
 }
 

@@ -274,13 +274,14 @@ impl Session for Opened {
         };
         self.hits = self.reader.search(page)?.hits;
         let mut ids = self.reader.field("id")?;
-        for &hit in &self.hits {
-            let id = ids.value(hit)?;
-            let Some(Value::U64(id)) = id else {
-                return Err(format!("the id of {hit:?} is {id:?}").into());
-            };
-            let payload = if payloads { byte_sum(&self.reader.payload(hit)?) } else { 0 };
-            answer.push(Hit { id, keys: [0, 0], payload });
+        ids.each_u64(&self.hits, |id| {
+            // No car has this id: a hit without one makes a wrong answer.
+            answer.push(Hit { id: id.unwrap_or(u64::MAX), ..Hit::default() });
+        })?;
+        if payloads {
+            for (&hit, found) in self.hits.iter().zip(&mut answer.hits) {
+                found.payload = byte_sum(&self.reader.payload(hit)?);
+            }
         }
         Ok(())
     }

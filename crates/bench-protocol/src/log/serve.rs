@@ -1,0 +1,169 @@
+//! The engine's side of the lines: traits to implement, and a loop that answers jobs with them.
+
+use super::histogram::Histogram;
+use super::records::{FIRST, Key, Records};
+use super::work::{self, Gets, Timed};
+use crate::lines::answer_jobs;
+use crate::{Result, process};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// An engine: something that opens stores.
+pub trait Engine {
+    /// An open store.
+    type Store: Store;
+
+    /// Name and version, for the report.
+    fn version(&self) -> String;
+
+    /// Opens the store in `dir`, or creates it if the directory is empty. `records` tells how large
+    /// it becomes.
+    fn open(&self, records: &Records, dir: &Path) -> Result<Self::Store>;
+}
+
+/// An open store, shared by threads.
+pub trait Store: Sync {
+    /// What one thread works with.
+    type Handle<'a>: Handle
+    where
+        Self: 'a;
+
+    /// A handle for one thread. Unless `changing`, nobody else writes while it gets.
+    fn handle(&self, changing: bool) -> Result<Self::Handle<'_>>;
+
+    /// Bytes written for each byte of records put since it was opened, if the engine tells.
+    fn amplification(&self) -> Option<f64> {
+        None
+    }
+
+    /// Closes it as a program does that ends well.
+    fn close(self) -> Result<()>;
+}
+
+/// What one thread works with.
+pub trait Handle {
+    /// Gets one key: gives its value to `found`, or returns false.
+    fn get(&mut self, key: &Key, found: impl FnOnce(&[u8])) -> Result<bool>;
+
+    /// Puts one record. It must be visible at once, and needs not survive a power cut.
+    fn put(&mut self, key: &Key, value: &[u8]) -> Result<()>;
+
+    /// Puts many; only differs for engines that would take too long.
+    fn load(&mut self, mut records: impl Iterator<Item = (Key, Vec<u8>)>) -> Result<()> {
+        records.try_for_each(|(key, value)| self.put(&key, &value))
+    }
+}
+
+/// A store under test.
+struct Open<S> {
+    records: Records,
+    dir: PathBuf,
+    /// Of each record.
+    versions: Vec<u32>,
+    /// Memory before the store was opened.
+    baseline: u64,
+    store: Option<S>,
+}
+
+/// Answers jobs from standard input until it ends.
+pub fn serve<E: Engine>(engine: &E) -> Result<()> {
+    let mut open: Option<Open<E::Store>> = None;
+    answer_jobs(|job, out| {
+        match *job {
+            ["hello"] => writeln!(out, "hello\t{}", engine.version())?,
+            ["create", workload, count, dir] => {
+                let records = Records { workload: workload.parse()?, count: count.parse()? };
+                let versions = vec![FIRST; records.count as usize];
+                let baseline = process::anonymous_memory();
+                let store = Some(engine.open(&records, dir.as_ref())?);
+                open = Some(Open { records, dir: dir.into(), versions, baseline, store });
+                writeln!(out, "created")?;
+            }
+            ref job => {
+                let open = open.as_mut().ok_or("a job that needs an open store")?;
+                open.perform(engine, job, out)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+impl<S: Store> Open<S> {
+    fn perform<E: Engine<Store = S>>(
+        &mut self,
+        engine: &E,
+        job: &[&str],
+        out: &mut impl Write,
+    ) -> Result<()> {
+        if let ["reopen"] = *job {
+            let start = Instant::now();
+            self.store.take().map_or(Ok(()), Store::close)?;
+            let close = start.elapsed().as_nanos();
+            let start = Instant::now();
+            self.store = Some(engine.open(&self.records, &self.dir)?);
+            writeln!(out, "reopened\t{close}\t{}", start.elapsed().as_nanos())?;
+            return Ok(());
+        }
+        let Open { records, versions, baseline, dir, store } = self;
+        let store = store.as_ref().ok_or("the store is closed")?;
+        let records = &*records;
+        match *job {
+            ["fill", time] => {
+                let timed = work::fill(records, store, millis(time)?)?;
+                writeln!(out, "filled\t{}", fields(&timed))?;
+            }
+            ["check"] => {
+                writeln!(out, "checked\t{}", work::check(records, store, versions)?)?;
+            }
+            ["size"] => {
+                let memory = process::anonymous_memory().saturating_sub(*baseline);
+                let told = store.amplification().map_or("-".into(), |told| told.to_string());
+                writeln!(out, "size\t{}\t{memory}\t{told}", process::disk_allocated(dir)?)?;
+            }
+            ["update", most, time] => {
+                let (time, start) = (millis(time)?, Instant::now());
+                let is_over = || start.elapsed() > time;
+                let timed = work::update(records, store, versions, most.parse()?, is_over)?;
+                writeln!(out, "updated\t{}", fields(&timed))?;
+            }
+            ["both", time] => {
+                let (gets, updates) = work::both(records, store, versions, millis(time)?)?;
+                writeln!(out, "both\t{}\t{}", quantiles(&gets), quantiles(&updates.times))?;
+            }
+            ["latency", what, time] => {
+                let times = gets(records, what)?.time(store, millis(time)?)?;
+                writeln!(out, "latency\t{}", quantiles(&times))?;
+            }
+            ["run", what, threads, time] => {
+                let ran = gets(records, what)?.run(store, threads.parse()?, millis(time)?)?;
+                let (wall, cpu) = (ran.wall.as_nanos(), ran.cpu.as_nanos());
+                writeln!(out, "ran\t{}\t{wall}\t{cpu}", ran.gets)?;
+            }
+            _ => return Err(format!("there is no job `{}`", job.join(" ")).into()),
+        }
+        Ok(())
+    }
+}
+
+fn millis(text: &str) -> Result<Duration> {
+    Ok(Duration::from_millis(text.parse()?))
+}
+
+fn gets<'a>(records: &'a Records, what: &str) -> Result<Gets<'a>> {
+    match what {
+        "present" | "absent" => Ok(Gets { records, present: what == "present", changing: false }),
+        _ => Err(format!("`{what}` is neither present nor absent").into()),
+    }
+}
+
+/// Number, sum, median, 99 of 100, 999 of 1000, the longest.
+fn quantiles(times: &Histogram) -> String {
+    let quantile = |share| times.quantile(share);
+    let [p50, p99, p999, max] = [0.5, 0.99, 0.999, 1.0].map(quantile);
+    format!("{}\t{}\t{p50}\t{p99}\t{p999}\t{max}", times.total(), times.sum())
+}
+
+fn fields(timed: &Timed) -> String {
+    format!("{}\t{}\t{}", quantiles(&timed.times), timed.cpu.as_nanos(), timed.dirty)
+}

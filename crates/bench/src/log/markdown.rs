@@ -1,0 +1,220 @@
+//! The page `docs/benchmarks-log.md`: every figure on it comes from one machine.
+
+use super::runner::Section;
+use crate::chart::Group;
+use crate::machine;
+use crate::table::report::Figures;
+use crate::units::{bytes, is_ours, is_peer, time};
+use std::fmt::Write;
+use std::path::Path;
+
+const METHOD: &str = "\
+Every engine, FirnDB included, is a child process that speaks the same few lines
+(`peers/README.md`) and makes the same records from their numbers. Keys are 8 bytes, values 100 or
+1000 bytes that cannot be compressed. A store is filled in random order, one put after the other,
+without a sync; then every value and as many absent keys are compared with the generator, and only
+then anything else is measured. After the updates, and again after the store was closed and opened,
+every value is compared again. Gets read every byte of the value, and it must belong to the key.
+
+A put is one call that is visible when it returns, and that the operating system has: the death of
+the process does not lose it. LMDB and redb take a transaction for each. redb cannot give the
+process's death without a sync, so it does not. Nor does Kyoto Cabinet promise anything about what
+is whole after it, or a mapped LMDB after a power cut; FirnDB, RocksDB and redb find their last
+whole state.
+
+Puts and updates a second are of the time within the calls, each timed with two readings of the
+clock (about 40 ns, which count). *CPU* is of the whole process with its background threads, less
+what making the values costs. Gets a second are of runs whose gets are not timed one by one, the
+best of some rounds; their percentiles are of a run of its own, from one reading of the clock to the
+next. *Gets while one thread updates* are timed one by one. LMDB gets in one read transaction while
+nothing changes, and in one for each get while another thread updates. Engines that are slow fill
+and update for a limited time only; the rest is then loaded as they like best.
+
+*Disk* is what files really take, with space that is reserved. *Memory* is what no file backs, less
+what the process had before the store was opened. *Dirty* is what the kernel counts as made dirty in
+files, for each byte of keys and values updated: it counts pages of 4 KiB, and a page once for each
+time it has gone to the disk. *Log* is the write amplification as the engine tells it.
+";
+
+/// The page. `chart` is a drawing to show, in the directory of the page.
+pub fn page(sections: &[Section], chart: Option<&Path>) -> String {
+    let mut out = String::from("# Benchmarks of the LogStore\n\n");
+    let (today, machine) = (machine::today(), machine::describe());
+    let _ = write!(out, "{today}, on {machine}.\nRun it yourself: `cargo xtask bench log`.\n\n");
+    if let Some(name) = chart.and_then(Path::file_name) {
+        let _ = writeln!(out, "![CPU time by engine]({})\n", name.to_string_lossy());
+    }
+    for section in sections {
+        let (records, name) = (section.records, section.records.workload.name());
+        let length = records.workload.value_bytes();
+        let _ = writeln!(out, "## {name}: {} records of {length} bytes\n", records.count);
+        operations(section, &mut out);
+        costs(section, &mut out);
+    }
+    losses(sections, &mut out);
+    let _ = write!(out, "## Method\n\n{METHOD}\n## Versions\n\n");
+    for engine in sections.first().map_or(&[][..], |section| &section.engines) {
+        let _ = writeln!(out, "- {}: {}", engine.name, engine.version);
+    }
+    out
+}
+
+/// CPU times as bars.
+pub fn chart(sections: &[Section]) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for section in sections {
+        for (figure, words) in
+            [("fill", "fill"), ("update", "update"), ("present", "get"), ("absent", "absent")]
+        {
+            let bar = |engine: &Figures| {
+                Some((engine.name.clone(), engine.get(&format!("{figure} cpu"))?))
+            };
+            let title = format!("{} {words}", section.records.workload.name());
+            groups.push(Group { title, bars: section.engines.iter().filter_map(bar).collect() });
+        }
+    }
+    groups
+}
+
+fn row(out: &mut String, cells: &[String]) {
+    let _ = writeln!(out, "| {} |", cells.join(" | "));
+}
+
+/// The head of a table: the first two columns are text, the others are numbers.
+fn head(out: &mut String, cells: &[&str]) {
+    let _ =
+        writeln!(out, "| {} |\n|---|---|{}", cells.join(" | "), "---:|".repeat(cells.len() - 2));
+}
+
+fn or_dash(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+    value.map_or("-".into(), show)
+}
+
+const OPERATIONS: [(&str, &str); 8] = [
+    ("fill", "put, random order"),
+    ("update", "update"),
+    ("present", "get"),
+    ("present 2", "get, 2 threads"),
+    ("absent", "get of an absent key"),
+    ("absent 2", "get of an absent key, 2 threads"),
+    ("both get", "get while one thread updates"),
+    ("both put", "that thread's updates"),
+];
+
+fn operations(section: &Section, out: &mut String) {
+    head(out, &["operation", "engine", "a second", "CPU", "median", "p99", "p99.9", "max"]);
+    for (figure, words) in OPERATIONS {
+        for engine in &section.engines {
+            let get = |what: &str| engine.get(&format!("{figure} {what}"));
+            let nanos = |what: &str| or_dash(get(what), time);
+            let rate = or_dash(get("rate"), |rate| format!("{:.0} k", rate / 1e3));
+            let mut cells = vec![words.to_string(), engine.name.clone(), rate];
+            cells.extend(["cpu", "p50", "p99", "p999", "max"].map(nanos));
+            row(out, &cells);
+        }
+    }
+    out.push('\n');
+}
+
+fn costs(section: &Section, out: &mut String) {
+    let records = section.records;
+    let total = records.bytes() as f64;
+    let record = total / records.count as f64;
+    let _ = writeln!(
+        out,
+        "The keys and values have {}. After filling, and after the updates:\n",
+        bytes(records.bytes())
+    );
+    head(
+        out,
+        &[
+            "engine",
+            "updates",
+            "disk / records",
+            "after updates",
+            "memory a key",
+            "after updates",
+            "dirty, updates",
+            "log, updates",
+            "close",
+            "reopen",
+        ],
+    );
+    for engine in &section.engines {
+        let ratio = |what: &str| or_dash(engine.get(what), |disk| format!("{:.3}", disk / total));
+        let key = |what: &str| {
+            or_dash(engine.get(what), |own| format!("{:.1} B", own / records.count as f64))
+        };
+        let cells = [
+            engine.name.clone(),
+            or_dash(engine.get("update count"), |count| format!("{count:.0}")),
+            ratio("fill disk"),
+            ratio("update disk"),
+            key("fill memory"),
+            key("update memory"),
+            or_dash(engine.get("update dirty"), |dirty| format!("{:.2}", dirty / record)),
+            or_dash(engine.get("update told"), |told| format!("{told:.2}")),
+            or_dash(engine.get("close"), time),
+            or_dash(engine.get("open"), time),
+        ];
+        row(out, &cells);
+    }
+    out.push('\n');
+}
+
+/// Words for a figure.
+type Show = fn(f64) -> String;
+
+/// Figures of which less is better, beside the operations' times.
+const MORE: [(&str, &str, Show); 5] = [
+    ("fill disk", "disk after filling", size),
+    ("update disk", "disk after updates", size),
+    ("fill memory", "memory after filling", size),
+    ("close", "close", time),
+    ("open", "reopen", time),
+];
+
+fn size(value: f64) -> String {
+    bytes(value as u64)
+}
+
+fn losses(sections: &[Section], out: &mut String) {
+    let _ = writeln!(out, "## Where a peer wins\n");
+    for section in sections {
+        for (figure, words) in OPERATIONS {
+            for (what, unit) in
+                [("rate", ""), ("cpu", ", CPU"), ("p99", ", p99"), ("p999", ", p99.9")]
+            {
+                let show = if what == "rate" { rate } else { time };
+                let words = format!("{words}{unit}");
+                lost(section, &format!("{figure} {what}"), &words, show, out);
+            }
+        }
+        for (figure, words, show) in MORE {
+            lost(section, figure, words, show, out);
+        }
+    }
+    out.push('\n');
+}
+
+fn rate(value: f64) -> String {
+    format!("{:.0} k/s", value / 1e3)
+}
+
+/// A line if a peer is better than FirnDB: a rate is better when it is larger.
+fn lost(section: &Section, figure: &str, words: &str, show: fn(f64) -> String, out: &mut String) {
+    let is_rate = figure.ends_with("rate");
+    let ours = section.engines.iter().find(|engine| is_ours(&engine.name));
+    let Some(ours) = ours.and_then(|engine| engine.get(figure)) else { return };
+    let peers = section.engines.iter().filter(|engine| is_peer(&engine.name));
+    let better: Vec<String> = peers
+        .filter_map(|peer| Some((peer, peer.get(figure)?)))
+        .filter(|(_, value)| if is_rate { *value > ours } else { *value < ours })
+        .map(|(peer, value)| format!("{} {}", peer.name, show(value)))
+        .collect();
+    if !better.is_empty() {
+        let name = section.records.workload.name();
+        let (better, ours) = (better.join(", "), show(ours));
+        let _ = writeln!(out, "- {name}, {words}: {better}; firndb {ours}.");
+    }
+}

@@ -1,0 +1,12 @@
+//! The benchmark of the LogStore beside other stores whose records change.
+//!
+//! [`ours`] is the engine of this program. [`runner`] takes one engine after the other: it fills a
+//! store, lets every value be compared, and only then measures; after updates all values are
+//! compared again. [`markdown`] makes a page of the figures.
+
+pub mod markdown;
+pub mod ours;
+pub mod runner;
+
+/// The folders below `peers/` that take part.
+pub const PEERS: [&str; 4] = ["kyoto", "lmdb", "redb", "rocksdb"];

@@ -1,0 +1,188 @@
+//! Takes one engine after the other through a workload: fill, compare, measure, compare, reopen.
+//!
+//! Figures have names. For `WHAT` fill, update, `both get`, `both put`, present or absent: `WHAT
+//! rate` (operations a second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and `cpu` are
+//! of two threads. For fill and update `WHAT disk`, `WHAT memory`, `WHAT dirty` (bytes an
+//! operation), `told` (write amplification, as the engine tells); `open` and `close`.
+
+use crate::child::{Child, Launcher, text};
+use crate::table::report::Figures;
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::log::{Records, Workload};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What to run.
+pub struct Options {
+    /// Where engines put their stores, and where figures are kept.
+    pub dir: PathBuf,
+    /// Which workloads.
+    pub workloads: Vec<Workload>,
+    /// Records of the workload `small`; `large` has a fifth.
+    pub records: u64,
+    /// How often each kind of get is measured; the best counts.
+    pub rounds: usize,
+    /// Milliseconds of each.
+    pub millis: u64,
+    /// Milliseconds of filling and of updating, at most.
+    pub write_millis: u64,
+    /// Use the figures that earlier runs kept, where the version is the same.
+    pub reuse: bool,
+    /// The engines.
+    pub engines: Vec<Launcher>,
+}
+
+/// A workload with all engines.
+pub struct Section {
+    /// The records.
+    pub records: Records,
+    /// The engines, in the order they were given.
+    pub engines: Vec<Figures>,
+}
+
+/// Runs all workloads.
+pub fn run(options: &Options) -> Result<Vec<Section>> {
+    let small = options.records;
+    let workloads = options.workloads.iter().map(|&workload| {
+        let share = Workload::Small.records() / workload.records();
+        let records = Records { workload, count: (small / share).max(1000) };
+        run_workload(options, records)
+            .map_err(|e| format!("workload {}: {e}", workload.name()).into())
+    });
+    workloads.collect()
+}
+
+/// As JSON; times are nanoseconds.
+pub fn json(sections: &[Section]) -> Value {
+    let section = |section: &Section| {
+        let engines: Vec<Value> = section.engines.iter().map(Figures::json).collect();
+        let (workload, records) = (section.records.workload.name(), section.records.count);
+        json!({ "workload": workload, "records": records, "engines": engines })
+    };
+    sections.iter().map(section).collect()
+}
+
+fn run_workload(options: &Options, records: Records) -> Result<Section> {
+    let name = records.workload.name();
+    let dir = options.dir.join(format!("log-{name}-{}", records.count));
+    fs::create_dir_all(&dir)?;
+    let sum = records.total();
+    let mut engines = Vec::new();
+    for launcher in &options.engines {
+        let version = launcher.start()?.hello()?;
+        let kept = dir.join(format!("{}.json", launcher.name));
+        if let Some(figures) = Figures::read(&kept, &version).filter(|_| options.reuse) {
+            engines.push(figures);
+            continue;
+        }
+        eprintln!("{name}: {}", launcher.name);
+        let place = dir.join(&launcher.name);
+        if place.exists() {
+            fs::remove_dir_all(&place)?;
+        }
+        fs::create_dir_all(&place)?;
+        let mut run =
+            Run { options, records, child: launcher.start()?, figures: Figures::default() };
+        run.all(&place, sum).map_err(|e| format!("{}: {e}", launcher.name))?;
+        let mut figures = run.figures;
+        (figures.name, figures.version) = (launcher.name.clone(), version);
+        figures.write(&kept)?;
+        engines.push(figures);
+        fs::remove_dir_all(&place)?;
+    }
+    Ok(Section { records, engines })
+}
+
+/// One engine with one workload.
+struct Run<'a> {
+    options: &'a Options,
+    records: Records,
+    child: Child,
+    figures: Figures,
+}
+
+impl Run<'_> {
+    fn all(&mut self, place: &Path, sum: u64) -> Result<()> {
+        let write = self.options.write_millis.to_string();
+        let count = self.records.count.to_string();
+        let workload = self.records.workload.name();
+        self.child.ask(&["create", workload, &count, &text(place)], "created", 0)?;
+        self.written("fill", &["fill", &write], "filled")?;
+        self.size("fill")?;
+        let checked = self.child.ask(&["check"], "checked", 1)?;
+        if self.child.number::<u64>(&checked[0])? != sum {
+            return Err("the values are not those of the generator".into());
+        }
+        for what in ["present", "absent"] {
+            self.gets(what)?;
+        }
+        self.written("update", &["update", &count, &write], "updated")?;
+        self.size("update")?;
+        let millis = (4 * self.options.millis).to_string();
+        let both = self.number(&["both", &millis], "both", 12)?;
+        self.quantiles("both get", &both[..6]);
+        self.quantiles("both put", &both[6..]);
+        self.child.ask(&["check"], "checked", 1)?;
+        let took = self.number(&["reopen"], "reopened", 2)?;
+        self.figures.set("close", took[0]);
+        self.figures.set("open", took[1]);
+        // What was updated last must be there after it was opened.
+        self.child.ask(&["check"], "checked", 1)?;
+        Ok(())
+    }
+
+    fn number(&mut self, job: &[&str], head: &str, count: usize) -> Result<Vec<f64>> {
+        let answer = self.child.ask(job, head, count)?;
+        answer.iter().map(|field| self.child.number(field)).collect()
+    }
+
+    /// Puts that were timed one by one.
+    fn written(&mut self, what: &str, job: &[&str], head: &str) -> Result<()> {
+        let answer = self.number(job, head, 8)?;
+        self.quantiles(what, &answer);
+        self.figures.set(format!("{what} cpu"), answer[6] / answer[0]);
+        self.figures.set(format!("{what} dirty"), answer[7] / answer[0]);
+        Ok(())
+    }
+
+    /// Number, sum and quantiles of times.
+    fn quantiles(&mut self, what: &str, answer: &[f64]) {
+        self.figures.set(format!("{what} rate"), answer[0] / answer[1] * 1e9);
+        self.figures.set(format!("{what} count"), answer[0]);
+        for (name, nanos) in ["p50", "p99", "p999", "max"].iter().zip(&answer[2..]) {
+            self.figures.set(format!("{what} {name}"), *nanos);
+        }
+    }
+
+    fn size(&mut self, what: &str) -> Result<()> {
+        let answer = self.child.ask(&["size"], "size", 3)?;
+        let disk = self.child.number(&answer[0])?;
+        let memory = self.child.number(&answer[1])?;
+        self.figures.set(format!("{what} disk"), disk);
+        self.figures.set(format!("{what} memory"), memory);
+        if answer[2] != "-" {
+            let told = self.child.number(&answer[2])?;
+            self.figures.set(format!("{what} told"), told);
+        }
+        Ok(())
+    }
+
+    fn gets(&mut self, what: &str) -> Result<()> {
+        let millis = self.options.millis.to_string();
+        let answer = self.number(&["latency", what, &millis], "latency", 6)?;
+        self.quantiles(what, &answer);
+        for threads in ["1", "2"] {
+            let (mut rate, mut cpu) = (0f64, f64::INFINITY);
+            for _ in 0..self.options.rounds.max(1) {
+                let ran = self.number(&["run", what, threads, &millis], "ran", 3)?;
+                rate = rate.max(ran[0] / ran[1] * 1e9);
+                cpu = cpu.min(ran[2] / ran[0]);
+            }
+            let name = if threads == "1" { what.to_string() } else { format!("{what} 2") };
+            self.figures.set(format!("{name} rate"), rate);
+            self.figures.set(format!("{name} cpu"), cpu);
+        }
+        Ok(())
+    }
+}

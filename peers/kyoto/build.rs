@@ -1,0 +1,5 @@
+//! Links Kyoto Cabinet, which the Debian package `libkyotocabinet-dev` brings.
+
+fn main() {
+    println!("cargo::rustc-link-lib=kyotocabinet");
+}
