@@ -18,6 +18,7 @@
 //! | [`search::Query`], [`search::Filter`] | what to ask: a text, or [`search::query`] |
 //! | [`table::TableBuilder`] | records in any order, on their way into a table |
 //! | [`table::Table`] | an open table: get, get many, iterate, verify |
+//! | [`table::ApproximateTable`] | values of a few bytes by key, without the keys |
 //! | [`log::LogStore`] | keys and values that change: a log on disk, an index in memory |
 //! | [`Error`] | what went wrong: a kind to branch on, a sentence, a file or a place in a text |
 //!
