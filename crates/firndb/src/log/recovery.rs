@@ -147,10 +147,15 @@ fn new_id() -> u64 {
 
 /// Removes what is not part of the store, and begins to write where the log ends.
 fn start_writing(shared: &Shared, recovered: Recovered, index: IndexWriter) -> Result<Writer> {
-    for name in &recovered.leftovers {
-        shared.disk.remove(&shared.dir.join(name))?;
-    }
     if !recovered.leftovers.is_empty() {
+        // That a segment was removed may be said by records that no power cut has spared yet: they
+        // must last before it goes.
+        let active = recovered.active.iter().map(|(_, segment)| segment);
+        recovered.unsynced.iter().chain(active).try_for_each(|s| s.sync(s.end()))?;
+        shared.disk.sync_dir(&shared.dir)?;
+        for name in &recovered.leftovers {
+            shared.disk.remove(&shared.dir.join(name))?;
+        }
         // Compaction drops deletes in the belief that what they hide is gone for good.
         shared.disk.sync_dir(&shared.dir)?;
     }
