@@ -64,7 +64,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         Kind::PartitionSet => internal::describe_set(&file, &mut seen),
         Kind::Table => table::internal::describe(path, &mut seen),
         // Sections alone: what they mean depends on the segments beside them.
-        Kind::LogHint | Kind::LogCheckpoint => Ok(()),
+        Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd => Ok(()),
         Kind::ApproximateTable => table::internal::describe_approximate(path, &mut seen),
     };
     described.map_err(|e| e.in_file(path))?;
@@ -99,7 +99,7 @@ pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<Verif
             Kind::Partition => internal::verify_partition(path)?,
             Kind::PartitionSet => internal::verify_members(&file, path)?,
             Kind::Table => Table::open(path, Access::Map)?.verify()?,
-            Kind::LogHint | Kind::LogCheckpoint => file.verify()?,
+            Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd => file.verify()?,
             Kind::ApproximateTable => ApproximateTable::open(path, Access::Map)?.verify()?,
         }
         checked.insert(path.to_path_buf(), file.len());

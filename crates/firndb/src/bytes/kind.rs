@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     LogCheckpoint = 5,
     /// A table that tells absent keys only nearly always.
     ApproximateTable = 6,
+    /// How far a log was durable.
+    LogEnd = 7,
 }
 
 impl Kind {
@@ -26,13 +28,14 @@ impl Kind {
             Kind::LogHint => "hint of a log segment",
             Kind::LogCheckpoint => "checkpoint of a log",
             Kind::ApproximateTable => "approximate table",
+            Kind::LogEnd => "end of a log",
         }
     }
 
     pub(crate) fn from_code(code: u32) -> Option<Kind> {
         let kinds = [Kind::Partition, Kind::PartitionSet, Kind::Table];
         let kinds = kinds.into_iter().chain([Kind::LogHint, Kind::LogCheckpoint]);
-        let kinds = kinds.chain([Kind::ApproximateTable]);
+        let kinds = kinds.chain([Kind::ApproximateTable, Kind::LogEnd]);
         kinds.into_iter().find(|k| *k as u32 == code)
     }
 

@@ -2,10 +2,12 @@
 
 use super::bug::Bug;
 use super::checkpoint;
+use super::end::{self, End};
 use super::format::HEADER;
 use super::hint;
 use super::segment::{file_name, number_of};
 use super::store::LogStore;
+use crate::disk::stage;
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::PoisonError;
@@ -34,12 +36,12 @@ impl LogStore {
         disk.create_dir_all(to)?;
         let _compaction_waits = shared.compacting.lock().unwrap_or_else(PoisonError::into_inner);
         // The last segment of a backup is its own, or opening it would append to a shared file.
-        let (active, end) = {
+        let (active, position) = {
             let mut writer = shared.writer()?;
             writer.roll(shared, 0, 0)?;
             (std::sync::Arc::clone(&writer.segment), writer.position())
         };
-        shared.make_durable(end)?;
+        shared.make_durable(position)?;
         while shared.seal()? {}
         let mut there = disk.list(to)?;
         // The last segment of an earlier backup is its own, and not the store's of that number.
@@ -55,7 +57,9 @@ impl LogStore {
         for segment in segments {
             names.extend([file_name(segment.number), hint::file_name(segment.number)]);
         }
-        let is_log = |name: &&String| name.starts_with("segment-") || *name == checkpoint::FILE;
+        let others = [checkpoint::FILE, end::FILE];
+        let is_log =
+            |name: &&String| name.starts_with("segment-") || others.contains(&name.as_str());
         for name in there.iter().filter(is_log).filter(|name| !names.contains(name)) {
             disk.remove(&to.join(name))?;
         }
@@ -67,7 +71,7 @@ impl LogStore {
                 disk.link(&shared.dir.join(name), &to.join(name))?;
             }
         }
-        let head = active.filled().get(..end.1 as usize).unwrap_or_default();
+        let head = active.filled().get(..position.1 as usize).unwrap_or_default();
         if head.len() < HEADER {
             return Err(Error::corrupt("the active segment has no header").in_file(&active.path));
         }
@@ -75,6 +79,9 @@ impl LogStore {
         let (tape, mut writer) = disk.create_tape(&path, active.capacity() as usize)?;
         writer.append(&[head])?;
         tape.sync(0, head.len())?;
+        let known = End { store: shared.id, position };
+        let path = to.join(end::FILE);
+        stage(disk, &path, |out| known.encode(out), |()| path.clone())?;
         if !Bug::BackupWithoutDirectorySync.is_on() {
             disk.sync_dir(to)?;
         }

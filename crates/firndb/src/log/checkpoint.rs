@@ -218,6 +218,7 @@ impl Shared {
         if !Bug::CheckpointBeforeSync.is_on() {
             let position = self.writer()?.position();
             self.make_durable(position)?;
+            self.record_end(position)?;
         }
         self.publish(FILE, |out| {
             let mut w = FrozenWriter::new(out, Kind::LogCheckpoint)?;

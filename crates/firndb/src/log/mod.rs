@@ -22,7 +22,8 @@
 //!
 //! # Opening
 //! `recovery::open` finds the end of the log by the links between segments, and fills the index
-//! from the checkpoint, from hints, or from the records themselves (`Loader::fill`).
+//! from the checkpoint, from hints, or from the records themselves (`Loader::fill`). `end::check`
+//! tells damage from a torn end as far as `end.firn` can say.
 //!
 //! # Upkeep
 //! `Shared::maintain` does one step at a time, called by a short thread (`Upkeep`) or by tests:
@@ -42,6 +43,7 @@ mod segment;
 mod index;
 mod hint;
 mod checkpoint;
+mod end;
 mod commit;
 mod writer;
 mod batch;

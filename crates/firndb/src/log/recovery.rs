@@ -5,6 +5,7 @@
 //!    durable. Behind that the log may end anywhere: the next segment is part of it if it is linked
 //!    to exactly the end of the records of the one before. So what a power cut left behind a hole
 //!    is not taken, however whole it looks, and neither is what an earlier recovery dropped.
+//!    A log that ends before a place that was durable once (`end::check`) is damaged there.
 //! 3. `Chain::members`: the last link lists the segments of the store; what was removed since is
 //!    in the last segment. A member that is missing is an error; files that are no members are
 //!    what compaction or a crash left over, and are removed.
@@ -18,6 +19,7 @@
 
 use super::bug::Bug;
 use super::commit::{Commit, Position};
+use super::end::{self, End};
 use super::format::{self, HEADER, Header, Kind, Link, Record};
 use super::hint::{self, Hint};
 use super::index::IndexWriter;
@@ -60,17 +62,8 @@ fn is_transient(error: &Error) -> bool {
 
 fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let started = std::time::Instant::now();
-    let mut lock = None;
-    if !options.read_only {
-        let exists = exists(&disk, dir)?;
-        if !exists && !options.create {
-            return Err(absent(dir));
-        }
-        if !exists {
-            disk.create_dir_all(dir)?;
-        }
-        lock = Some(disk.lock(&dir.join(LOCK))?);
-    }
+    let lock = if options.read_only { None } else { Some(lock(&disk, dir, options.create)?) };
+    let known_end = End::read(&*disk, dir)?;
     let names = disk.list(dir)?;
     let hints: BTreeSet<u64> = names.iter().filter_map(|name| hint::number_of(name)).collect();
     let files = survey(&disk, dir, &names, |n| options.read_only && !hints.contains(&n))?;
@@ -81,10 +74,17 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     }
     let id = match files.iter().find_map(|file| file.head.as_ref().ok()) {
         Some(head) => head.header.store,
-        None if options.create && !options.read_only => new_id(),
-        None => return Err(absent(dir)),
+        None => {
+            end::check_new(&names, !hints.is_empty(), dir)?;
+            if !options.create || options.read_only {
+                return Err(absent(dir));
+            }
+            new_id()
+        }
     };
+    let known_end = known_end.and_then(|end| end.position(id));
     let chain = Chain::follow(files, hints, id, dir)?;
+    end::check(known_end, chain.last, dir)?;
     let mut loader = Loader::new(id, options.index_bits);
     let recovered = chain.load(&disk, dir, &mut loader, options.read_only)?;
     let counters = Counters::new(Recovery {
@@ -114,6 +114,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         views: Mutex::default(),
         view_count: 0.into(),
         checkpointed: recovered.checkpointed.into(),
+        recorded_end: known_end.unwrap_or_default().into(),
         _lock: lock,
     };
     if !shared.options.read_only {
@@ -121,6 +122,17 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         *shared.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(writer);
     }
     Ok(shared)
+}
+
+/// Takes the right to write, in a directory that is made if need be.
+fn lock(disk: &DiskRef, dir: &Path, create: bool) -> Result<Box<dyn Send + Sync>> {
+    if !exists(disk, dir)? {
+        if !create {
+            return Err(absent(dir));
+        }
+        disk.create_dir_all(dir)?;
+    }
+    disk.lock(&dir.join(LOCK))
 }
 
 /// Whether the directory is there.

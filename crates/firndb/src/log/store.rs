@@ -58,6 +58,8 @@ pub(super) struct Shared {
     pub(super) view_count: AtomicUsize,
     /// The last segment that the checkpoint covers.
     pub(super) checkpointed: AtomicU64,
+    /// What the end file says.
+    pub(super) recorded_end: Mutex<Position>,
     /// Keeps other writers away.
     pub(super) _lock: Option<Box<dyn Send + Sync>>,
 }
@@ -342,6 +344,7 @@ impl Shared {
         if !Bug::CloseWithoutSync.is_on() {
             self.make_durable(position)?;
         }
+        self.record_end(position)?;
         while self.seal()? {}
         let sealed = self.table.load().in_order();
         let sealed = sealed.iter().filter(|s| s.hint.get().is_some()).map(|s| s.number).max();
