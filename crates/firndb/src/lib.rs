@@ -2,8 +2,9 @@
 //!
 //! This release holds the **Collection**: documents in immutable partitions that are filtered,
 //! sorted, counted, faceted and grouped, and of which one can be replaced while queries run;
-//! the **Table**: static keys and values, built in a batch and served with one read a get; and the
-//! **LogStore**: keys and values that change all the time.
+//! the **Table**: static keys and values, built in a batch and served with one read a get; the
+//! **LogStore**: keys and values that change all the time; and the **Indexer**, which turns feeds
+//! of documents into a collection and rebuilds only what changed.
 //!
 //! # Overview
 //!
@@ -20,6 +21,7 @@
 //! | [`table::Table`] | an open table: get, get many, iterate, verify |
 //! | [`table::ApproximateTable`] | values of a few bytes by key, without the keys |
 //! | [`log::LogStore`] | keys and values that change: a log on disk, an index in memory |
+//! | [`indexer::Indexer`] | feeds of documents -> a log -> a collection; builds what changed |
 //! | [`Error`] | what went wrong: a kind to branch on, a sentence, a file or a place in a text |
 //!
 //! # Example
@@ -138,6 +140,7 @@ mod error;
 mod bytes;
 mod disk;
 mod inspect;
+pub mod indexer;
 pub mod log;
 pub mod search;
 pub mod table;

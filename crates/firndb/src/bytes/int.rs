@@ -90,6 +90,10 @@ impl<'a> Decoder<'a> {
         Ok(self.take(1)?[0])
     }
 
+    pub(crate) fn u16(&mut self) -> Result<u16> {
+        Ok(u16_at(self.take(2)?, 0))
+    }
+
     pub(crate) fn u32(&mut self) -> Result<u32> {
         Ok(u32_at(self.take(4)?, 0))
     }
@@ -106,6 +110,11 @@ impl<'a> Decoder<'a> {
     pub(crate) fn string(&mut self) -> Result<String> {
         let bytes = self.bytes()?;
         String::from_utf8(bytes.to_vec()).map_err(|_| Error::corrupt("a name is not valid UTF-8"))
+    }
+
+    /// Whether everything was read.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
     }
 
     /// `Corrupt` unless everything was read.

@@ -118,6 +118,15 @@ impl PartitionBuilder {
         Ok(())
     }
 
+    /// Whether `add` would find anything wrong with the document itself. For builders of schemas
+    /// that are not dynamic.
+    pub(crate) fn check_only(&mut self, document: &Document) -> Result<()> {
+        if document.payload.len() > u32::MAX as usize {
+            return Err(Error::invalid("a payload has at most 4 GiB - 1"));
+        }
+        self.check(document)
+    }
+
     /// Encodes the document's values into `pending`, new fields of a dynamic schema included.
     fn check(&mut self, document: &Document) -> Result<()> {
         self.pending.clear();

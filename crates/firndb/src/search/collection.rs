@@ -11,7 +11,7 @@
 //! used again, and what the two have in common is shared. Its cost is that of what changed and of
 //! reading the set file, some nanoseconds a partition.
 
-use super::builder::PartitionBuilder;
+use super::builder::{Built, PartitionBuilder};
 use super::manifest::{self, Member};
 use super::merge;
 use super::partition::Partition;
@@ -338,7 +338,11 @@ impl Change<'_> {
     ///
     /// A name has 1 to 100 characters of `A-Z a-z 0-9 . _ -` and does not begin with a dot.
     pub fn put(&mut self, name: &str, builder: PartitionBuilder) -> Result<()> {
-        let built = builder.finish()?;
+        self.put_built(name, builder.finish()?)
+    }
+
+    /// [`Change::put`] of a partition that is ready to be written.
+    pub(crate) fn put_built(&mut self, name: &str, built: Built) -> Result<()> {
         self.put_with(name, |out| built.write(out))
     }
 

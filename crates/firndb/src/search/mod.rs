@@ -88,6 +88,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use builder::Built;
 pub use builder::PartitionBuilder;
 pub use collection::{Change, Collection, PartitionInfo};
 pub use document::Document;

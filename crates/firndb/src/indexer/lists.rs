@@ -1,0 +1,98 @@
+//! Lists of IDs in the log: a base, and journals of what came and went since.
+//!
+//! A change of a few IDs costs a few bytes; `fold` makes a new base when that is due: for a
+//! partition when it is rebuilt, which costs more anyway, for a source when the journals have grown
+//! to a quarter of the base, so that an ID is written about five times at most.
+
+use super::contradiction;
+use super::format::{
+    Head, Id, base_key, decode_head, decode_ids, decode_journal, encode_head, encode_ids,
+    encode_journal, head_key, journal_key,
+};
+use crate::Result;
+use crate::log::{Batch, LogStore};
+use std::collections::HashMap;
+
+/// Entries of journals that no list is folded for.
+const FEW: u64 = if cfg!(test) { 10 } else { 1024 };
+
+fn head(log: &LogStore, list: &[u8]) -> Result<Head> {
+    let head = log.get_with(&head_key(list), decode_head)?;
+    Ok(head.transpose()?.unwrap_or_default())
+}
+
+/// The IDs of a list, ascending.
+pub(super) fn read(log: &LogStore, list: &[u8]) -> Result<Vec<Id>> {
+    let head = head(log, list)?;
+    let mut ids = match head.base {
+        0 => Vec::new(),
+        _ => log.get_with(&base_key(list), decode_ids)?.unwrap_or_else(|| Ok(Vec::new()))?,
+    };
+    if ids.len() as u64 != head.base {
+        return Err(contradiction("a list does not have as many IDs as its head says"));
+    }
+    let mut since: HashMap<Id, bool> = HashMap::new();
+    for n in 0..head.journals {
+        let read = log.get_with(&journal_key(list, n), |journal| {
+            decode_journal(journal, |id, is_here| {
+                since.insert(id, is_here);
+            })
+        })?;
+        read.ok_or_else(|| contradiction("a journal of a list is missing"))??;
+    }
+    if !since.is_empty() {
+        ids.retain(|id| !since.contains_key(id));
+        ids.extend(since.into_iter().filter(|(_, is_here)| *is_here).map(|(id, _)| id));
+        ids.sort_unstable();
+    }
+    Ok(ids)
+}
+
+/// Adds a journal to a list: which IDs came (`true`) and went. A batch may have one for each list.
+pub(super) fn note(
+    log: &LogStore,
+    batch: &mut Batch,
+    list: &[u8],
+    notes: &[(Id, bool)],
+) -> Result<()> {
+    let mut head = head(log, list)?;
+    batch.put(&journal_key(list, head.journals), &encode_journal(notes));
+    head.journals += 1;
+    head.entries += notes.len() as u64;
+    batch.put(&head_key(list), &encode_head(head));
+    Ok(())
+}
+
+/// Whether the journals of a list have grown so that it should be folded.
+pub(super) fn is_long(log: &LogStore, list: &[u8]) -> Result<bool> {
+    let head = head(log, list)?;
+    Ok(head.entries > FEW + head.base / 4)
+}
+
+/// Replaces the journals of a list by a new base, which is `ids`: what `read` gave.
+pub(super) fn fold(log: &LogStore, batch: &mut Batch, list: &[u8], ids: &[Id]) -> Result<()> {
+    let old = head(log, list)?;
+    if ids.is_empty() {
+        return remove(log, batch, list);
+    }
+    if old.journals > 0 {
+        (0..old.journals).for_each(|n| _ = batch.delete(&journal_key(list, n)));
+        batch.put(&base_key(list), &encode_ids(ids));
+        let head = Head { base: ids.len() as u64, ..Head::default() };
+        batch.put(&head_key(list), &encode_head(head));
+    }
+    Ok(())
+}
+
+/// Removes a list, if it is there.
+pub(super) fn remove(log: &LogStore, batch: &mut Batch, list: &[u8]) -> Result<()> {
+    let old = head(log, list)?;
+    (0..old.journals).for_each(|n| _ = batch.delete(&journal_key(list, n)));
+    if old.base > 0 {
+        batch.delete(&base_key(list));
+    }
+    if old != Head::default() {
+        batch.delete(&head_key(list));
+    }
+    Ok(())
+}

@@ -1,0 +1,165 @@
+//! Dirty partitions -> the collection.
+//!
+//! Threads read the documents of partitions and sort them; the calling thread writes the files, so
+//! that one more partition is in memory than there are threads.
+
+use super::format::{
+    DIRTY, Id, PUBLISHED, decode_document, encode_names, encode_version, entry_key, partition_list,
+    read_entry,
+};
+use super::state::State;
+use super::{Indexer, contradiction, durable, lists};
+use crate::log::Batch;
+use crate::search::{Built, Change, PartitionBuilder};
+use crate::{Error, Result};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+/// What a publish did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Published {
+    /// Number of the set of the collection that has the changes.
+    pub version: u64,
+    /// Partitions that were rebuilt, ascending.
+    pub rebuilt: Vec<String>,
+    /// Partitions that have no documents any more and are gone.
+    pub removed: Vec<String>,
+    /// Documents in the rebuilt partitions.
+    pub documents: u64,
+    /// Bytes of the files of the rebuilt partitions.
+    pub bytes: u64,
+}
+
+/// A partition that was rebuilt.
+struct Rebuilt {
+    name: String,
+    ids: Vec<Id>,
+    /// `None` if it is empty.
+    built: Option<Built>,
+}
+
+impl Indexer {
+    /// Rebuilds the dirty partitions and publishes them as one set of the collection. When it
+    /// returns the set is durable, and new readers have it.
+    ///
+    /// A partition must fit into the memory that [`Options`](super::Options) gives a thread; if one
+    /// does not, the error says so and nothing is published.
+    pub fn publish(&mut self) -> Result<Published> {
+        self.settle()?;
+        let names: Vec<String> = self.state.dirty.iter().cloned().collect();
+        if names.is_empty() {
+            return Ok(Published { version: self.collection.version(), ..Published::default() });
+        }
+        let mut published = Published::default();
+        let mut batch = Batch::new();
+        let mut change = self.collection.change()?;
+        // Durable, and the changes with it: what is published must not be newer than the log.
+        let next = encode_version(self.collection.version() + 1);
+        self.state.log.put_with(PUBLISHED, &next, durable())?;
+        let old: BTreeSet<String> =
+            self.collection.reader().partitions().into_iter().map(|part| part.name).collect();
+        let (state, generation) = (&self.state, self.state.generation);
+        self.rebuild(&names, |rebuilt| {
+            let list = partition_list(generation, &rebuilt.name);
+            lists::fold(&state.log, &mut batch, &list, &rebuilt.ids)?;
+            put(&mut change, rebuilt, &old, &mut published)
+        })?;
+        let reader = change.commit()?;
+        for part in reader.partitions() {
+            if published.rebuilt.binary_search(&part.name).is_ok() {
+                published.documents += u64::from(part.documents);
+                published.bytes += part.bytes;
+            }
+        }
+        published.version = self.collection.version();
+        batch.put(PUBLISHED, &encode_version(published.version));
+        batch.put(DIRTY, &encode_names(&[]));
+        self.state.log.write(&batch)?;
+        self.state.dirty.clear();
+        Ok(published)
+    }
+
+    /// Gives the partitions of these names to `take`, in their order, as they get ready.
+    fn rebuild(&self, names: &[String], mut take: impl FnMut(Rebuilt) -> Result<()>) -> Result<()> {
+        let threads = match self.options.threads {
+            0 => thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        };
+        let threads = threads.min(names.len());
+        let memory = self.options.memory / (threads + 1);
+        let (state, dir) = (&self.state, &*self.dir);
+        if threads <= 1 {
+            return names
+                .iter()
+                .try_for_each(|name| take(build_partition(state, dir, name, memory)?));
+        }
+        let next = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(0);
+            for _ in 0..threads {
+                let (sender, next): (SyncSender<Result<Rebuilt>>, _) = (sender.clone(), &next);
+                scope.spawn(move || {
+                    while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        // Nobody listens any more after an error.
+                        if sender.send(build_partition(state, dir, name, memory)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            receiver.into_iter().try_for_each(|rebuilt| take(rebuilt?))
+        })
+    }
+}
+
+/// Puts a partition into the change, or takes it away if it is empty.
+fn put(
+    change: &mut Change,
+    rebuilt: Rebuilt,
+    old: &BTreeSet<String>,
+    published: &mut Published,
+) -> Result<()> {
+    let Rebuilt { name, built, .. } = rebuilt;
+    let (names, name) = match built {
+        Some(built) => {
+            change.put_built(&name, built)?;
+            (&mut published.rebuilt, name)
+        }
+        None if old.contains(&name) => {
+            change.remove(&name)?;
+            (&mut published.removed, name)
+        }
+        None => return Ok(()),
+    };
+    let at = names.partition_point(|other| *other < name);
+    names.insert(at, name);
+    Ok(())
+}
+
+/// Reads the documents of a partition from the log, in the order of their IDs, and sorts them.
+fn build_partition(state: &State, dir: &Path, name: &str, memory: usize) -> Result<Rebuilt> {
+    let ids = lists::read(&state.log, &partition_list(state.generation, name))?;
+    if ids.is_empty() {
+        return Ok(Rebuilt { name: name.to_string(), ids, built: None });
+    }
+    let builder = PartitionBuilder::new(state.schema.clone());
+    let mut builder = builder.memory_limit(memory).spill_to(dir);
+    for id in &ids {
+        let document = state.log.get_with(&entry_key(*id), |bytes| {
+            let mut published = None;
+            read_entry(bytes, |_, document| published = published.or(Some(document)))?;
+            published.map(|document| decode_document(&state.schema, document)).transpose()
+        })?;
+        let document = document.transpose()?.flatten();
+        let document =
+            document.ok_or_else(|| contradiction("a document of a partition's list is missing"))?;
+        builder
+            .add(&document)
+            .map_err(|e| Error::new(e.kind(), format!("partition `{name}`: {}", e.message())))?;
+    }
+    Ok(Rebuilt { name: name.to_string(), ids, built: Some(builder.finish()?) })
+}
