@@ -144,6 +144,8 @@ pub mod indexer;
 pub mod log;
 pub mod search;
 pub mod table;
+#[cfg(test)]
+mod testing;
 
 pub use error::{Error, ErrorKind, Result};
 pub use inspect::{InspectedItem, InspectedSection, Inspection, VerifyReport, inspect, verify};

@@ -11,7 +11,7 @@ mod usage;
 
 use serde_json::Value as Json;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -87,6 +87,24 @@ impl Place {
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
         }
+    }
+
+    /// Runs `firn`, reads one line of what it prints, and hangs up: that must not be an error.
+    fn firn_unread(&self, line: &str) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .args(words(line))
+            .current_dir(&self.0)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        let mut stdout = BufReader::with_capacity(16, child.stdout.take().unwrap());
+        stdout.read_line(&mut first).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{line}");
+        assert!(output.status.success() && !first.is_empty(), "{line}");
     }
 
     /// Builds the collection `c` of [`csv`] with a partition a region.

@@ -1,47 +1,9 @@
-//! For tests: seeded random numbers, and frozen files that are changed so that all checksums fit.
+//! For tests: frozen files that are changed so that all checksums fit.
 
 use super::int::{u32_at, u64_at};
+use crate::testing::Rng;
 use std::ops::Range;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
-
-/// SplitMix64: small, and the same sequence for a seed on every machine.
-pub(crate) struct Rng(pub u64);
-
-impl Rng {
-    /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number in `0..n`; `n` is at least 1.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    /// One of `items`.
-    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
-        &items[self.below(items.len())]
-    }
-
-    /// Another order of the items.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        (1..items.len()).rev().for_each(|i| items.swap(i, self.below(i + 1)));
-    }
-
-    /// So many random bytes.
-    pub fn fill(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(len + 8);
-        while bytes.len() < len {
-            bytes.extend_from_slice(&self.next().to_le_bytes());
-        }
-        bytes.truncate(len);
-        bytes
-    }
-}
 
 const EDGE: usize = 64;
 const ENTRY: usize = 32;
@@ -125,11 +87,4 @@ pub(crate) fn damage(rng: &mut Rng, bytes: &mut [u8]) {
             }
         }
     }
-}
-
-/// A line of `/proc/self/status` in KiB; `None` where there is no such file.
-pub(crate) fn memory(line: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix(line))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
 }

@@ -2,7 +2,7 @@
 
 use super::schema::Type;
 use super::value::Value;
-pub(crate) use crate::bytes::testing::Rng;
+pub(crate) use crate::testing::Rng;
 use std::cell::Cell;
 
 /// How queries of this thread must be run, whatever would be cheapest; the answers stay the same.

@@ -278,7 +278,7 @@ fn is_apart(keys: &[u64], pilot: u8, slots: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::testing::Rng;
+    use crate::testing::Rng;
 
     fn keys(n: usize, seed: u64) -> Vec<Hash> {
         let mut rng = Rng(seed);

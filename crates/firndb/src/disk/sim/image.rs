@@ -5,6 +5,7 @@
 //! names are in every image. A sector is 512 bytes: the most that a drive writes whole.
 
 use super::{Content, Node, SimDisk, State, is_root, parent, settle};
+use crate::testing::Rng;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -36,7 +37,7 @@ impl SimDisk {
     pub(crate) fn images(&self, seed: u64, max: usize) -> Vec<(String, Arc<SimDisk>)> {
         let state = self.state();
         let mut found = Images { seen: HashSet::new(), list: Vec::new(), at: state.log.len() };
-        let random = RefCell::new(Random(seed ^ (state.log.len() as u64) << 32));
+        let random = RefCell::new(Rng(seed ^ (state.log.len() as u64) << 32));
         let mut add = |what: String, name: &dyn Fn(usize) -> bool, tail: &dyn Fn(usize) -> Tail| {
             if found.list.len() < max {
                 found.add(&what, state.image(name, tail, &random));
@@ -80,7 +81,7 @@ impl SimDisk {
     pub(crate) fn sector_images(&self, seed: u64, max: usize) -> Vec<(String, Arc<SimDisk>)> {
         let state = self.state();
         let mut found = Images { seen: HashSet::new(), list: Vec::new(), at: state.log.len() };
-        let random = RefCell::new(Random(seed ^ (state.log.len() as u64) << 32));
+        let random = RefCell::new(Rng(seed ^ (state.log.len() as u64) << 32));
         found.seen.insert(state.image(&|_| true, &|_| Tail::Kept, &random).digest());
         for id in (0..state.files.len()).filter(|&id| state.files[id].is_unsynced()) {
             let sectors = state.files[id].unsynced_sectors();
@@ -133,7 +134,7 @@ impl State {
         &self,
         name: &dyn Fn(usize) -> bool,
         tail: &dyn Fn(usize) -> Tail,
-        random: &RefCell<Random>,
+        random: &RefCell<Rng>,
     ) -> State {
         let mut names = self.durable.clone();
         settle(&mut names, self.pending.clone(), |n, _| name(n));
@@ -185,7 +186,7 @@ impl Content {
     }
 
     /// What is left: what was synced, and of the rest what `tail` says.
-    fn after_cut(&self, tail: Tail, random: &mut Random) -> Content {
+    fn after_cut(&self, tail: Tail, random: &mut Rng) -> Content {
         let mut bytes = self.bytes_after_cut(tail, random);
         bytes.extend_from_slice(self.under.get(bytes.len()..).unwrap_or(&[]));
         let kept = match tail {
@@ -204,7 +205,7 @@ impl Content {
         left.resize(to, 0);
     }
 
-    fn bytes_after_cut(&self, tail: Tail, random: &mut Random) -> Vec<u8> {
+    fn bytes_after_cut(&self, tail: Tail, random: &mut Rng) -> Vec<u8> {
         let length = self.bytes.len();
         let mut left = self.bytes[..self.synced].to_vec();
         match tail {
@@ -256,21 +257,7 @@ impl Content {
     }
 }
 
-/// SplitMix64: enough for choosing, the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
+impl Rng {
     fn tail(&mut self) -> Tail {
         match self.below(6) {
             0 => Tail::Kept,

@@ -1,14 +1,9 @@
 //! The index against a plain map, with many equal hashes; and under readers that run beside.
 
 use super::*;
+use crate::testing::Rng;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z ^ (z >> 27)
-}
 
 fn places(index: &Index, hash: u64) -> Vec<Place> {
     let mut found = Vec::new();
@@ -24,25 +19,25 @@ fn places(index: &Index, hash: u64) -> Vec<Place> {
 fn behaves_as_a_map_of_kept_bits() {
     for seed in 0..20 {
         let (index, mut writer) = Index::new(2);
-        let mut state = seed;
+        let mut rng = Rng(seed);
         let mut model: BTreeMap<u64, Vec<Place>> = BTreeMap::new();
         for n in 1..20_000u64 {
             // Few different hashes, so that many are equal, and all over the range.
-            let hash = (random(&mut state) % 8000).wrapping_mul(0x0008_3126_E978_D4FE);
+            let hash = (rng.next() % 8000).wrapping_mul(0x0008_3126_E978_D4FE);
             let list = model.entry(index.kept_bits(hash)).or_default();
             let new = Place::new((n % 16_384) as usize, n);
-            match (random(&mut state) % 4, list.len()) {
+            match (rng.next() % 4, list.len()) {
                 (0 | 1, _) | (_, 0) => {
                     writer.insert(&index, hash, new).unwrap();
                     list.push(new);
                 }
                 (2, length) => {
-                    let at = random(&mut state) as usize % length;
+                    let at = rng.next() as usize % length;
                     assert!(writer.replace(&index, hash, list[at], new));
                     list[at] = new;
                 }
                 (_, length) => {
-                    let old = list.swap_remove(random(&mut state) as usize % length);
+                    let old = list.swap_remove(rng.next() as usize % length);
                     assert!(writer.remove(&index, hash, old));
                     assert!(!writer.remove(&index, hash, old));
                 }
@@ -67,11 +62,11 @@ fn behaves_as_a_map_of_kept_bits() {
 #[test]
 fn takes_at_most_twelve_bytes_a_key_in_steps() {
     let (index, mut writer) = Index::new(9);
-    let mut state = 1;
+    let mut rng = Rng(1);
     let mut longest = 0;
     for n in 0..1_250_000u64 {
         let before = index.memory();
-        writer.insert(&index, random(&mut state), Place::new(1, 1 + n % (OFFSETS - 1))).unwrap();
+        writer.insert(&index, rng.next(), Place::new(1, 1 + n % (OFFSETS - 1))).unwrap();
         longest = longest.max(index.memory() - before);
     }
     // As full as the default index of 2^13 shards with 20 million keys.
@@ -100,14 +95,14 @@ fn readers_find_what_stays_while_the_writer_works() {
                 }
             });
         }
-        let mut state = 7;
+        let mut rng = Rng(7);
         let mut others = Vec::new();
         for n in 0..300_000u64 {
             if n % 3 == 2 {
-                let (hash, place) = others.swap_remove(random(&mut state) as usize % others.len());
+                let (hash, place) = others.swap_remove(rng.next() as usize % others.len());
                 assert!(writer.remove(&index, hash, place));
             } else {
-                let (hash, place) = (random(&mut state), Place::new(2, 1 + n));
+                let (hash, place) = (rng.next(), Place::new(2, 1 + n));
                 writer.insert(&index, hash, place).unwrap();
                 others.push((hash, place));
             }

@@ -3,7 +3,7 @@
 //! What must hold after each: the store is as it was after some number of writes, in the order in
 //! which they were made, and after no fewer than were acknowledged as durable.
 
-use super::{Map, Random, content, open};
+use super::{Map, Rng, content, open};
 use crate::disk::SimDisk;
 use crate::log::{Batch, WriteOptions};
 use crate::{ErrorKind, Result};
@@ -26,7 +26,7 @@ fn keys() -> Vec<Vec<u8>> {
 /// Puts, deletes and batches, some of them durable, with upkeep and compaction between them; ends
 /// with the first error.
 fn work(disk: &Arc<SimDisk>, seed: u64, steps: u64) -> Progress {
-    let mut random = Random(seed);
+    let mut random = Rng(seed);
     let mut progress = Progress { states: vec![Map::new()], durable: 0, last: None };
     let Ok(store) = open(disk) else { return progress };
     let keys = keys();

@@ -1,6 +1,6 @@
 //! Snapshots, updates, times to live, reading beside a writer, backups, repair, verify.
 
-use super::{DIR, Map, Random, content, open, options};
+use super::{DIR, Map, Rng, content, open, options};
 use crate::ErrorKind;
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::segment::file_name;
@@ -29,7 +29,7 @@ fn shown(snapshot: &Snapshot, keys: &[Vec<u8>]) -> Map {
 #[test]
 fn a_snapshot_shows_one_moment_whatever_happens() {
     for seed in 0..6 {
-        let mut random = Random(seed);
+        let mut random = Rng(seed);
         let disk = SimDisk::new();
         let store = open(&disk).unwrap();
         let keys: Vec<Vec<u8>> = (0..40).map(|n| format!("key {n}").into_bytes()).collect();
@@ -209,7 +209,7 @@ fn a_reader_beside_the_writer_sees_a_recent_state() {
         LogStore::open_on(disk.clone() as DiskRef, Path::new(DIR), options.clone())
     };
     let mut reader = read(&options).unwrap();
-    let mut random = Random(1);
+    let mut random = Rng(1);
     for step in 0..600 {
         let key = &keys[random.below(30) as usize];
         store.put(key, &[step as u8; 90]).unwrap();

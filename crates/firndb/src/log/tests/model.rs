@@ -1,7 +1,7 @@
 //! Random work on a store and on a plain map, with reopening, upkeep, compaction, and the files
 //! that opening can do without taken away.
 
-use super::{DIR, Map, Random, content, open};
+use super::{DIR, Map, Rng, content, open};
 use crate::disk::{Disk, SimDisk};
 use crate::log::LogStore;
 use crate::log::format::Kind;
@@ -31,7 +31,7 @@ fn reopen_in_every_way(disk: &SimDisk, keys: &[Vec<u8>], model: &Map, label: &st
 #[test]
 fn a_store_is_a_map() {
     for seed in 0..8 {
-        let mut random = Random(seed);
+        let mut random = Rng(seed);
         let disk = SimDisk::new();
         let keys: Vec<Vec<u8>> = (0..60).map(|n| format!("key {n}").into_bytes()).collect();
         let mut model = Map::new();

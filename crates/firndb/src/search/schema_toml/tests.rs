@@ -114,7 +114,7 @@ fn the_text_of_a_schema_gives_it_back() {
             }
             schema.add(field).unwrap();
         }
-        let level = 1 + rng.below(19) as i32;
+        let level = 1 + rng.below(19);
         let zstd = Payload::Zstd { level, dictionary: rng.below(2) == 0 };
         let payload = *rng.pick(&[Payload::Raw, zstd]);
         let schema = schema.order_by(order).unwrap().payload(payload);

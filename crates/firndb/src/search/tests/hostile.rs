@@ -6,11 +6,11 @@
 
 use super::shelf::{Files, answers, files, large_files};
 use crate::bytes::frozen::{Kind, kind_of};
-use crate::bytes::testing::{Forged, Rng, damage, memory};
+use crate::bytes::testing::{Forged, damage};
 use crate::search::format::global;
+use crate::testing::{Rng, memory, run_child};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -19,8 +19,6 @@ const DAMAGES: u64 = 6_000;
 /// Documents of larger partitions and how often each is forged.
 const LARGE: [(u64, u64); 2] = [(5_000, 1_500), (66_000, 60)];
 const MEMORY_KIB: u64 = 256 << 10;
-const TIME: Duration = Duration::from_secs(300);
-
 /// Makes all checksums fit, those of the payloads too.
 fn seal(file: &mut Forged) -> (Vec<u8>, Vec<u8>) {
     let payloads = file.find(global::PAYLOADS).zip(file.find(global::CHECKS));
@@ -130,24 +128,5 @@ fn read_forged_files() {
 
 #[test]
 fn forged_files_do_no_harm() {
-    let name = "search::tests::hostile::read_forged_files";
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if start.elapsed() > TIME {
-            child.kill().unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    let mut output = String::new();
-    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut output).unwrap();
-    println!("{output}");
-    assert!(status.success() && output.contains("no panic"), "the reader ended with {status}");
+    run_child("search::tests::hostile::read_forged_files");
 }

@@ -144,7 +144,7 @@ impl Plan {
         let payload = (*rng.pick(&[0, 10, 100, 2_000])).min(most_payload);
         let form = match rng.below(4) {
             0 => {
-                let level = 1 + rng.below(3) as i32;
+                let level = 1 + rng.below(3);
                 Payload::Zstd { level, dictionary: rng.below(2) == 0 }
             }
             _ => Payload::Raw,

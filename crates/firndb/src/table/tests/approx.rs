@@ -1,15 +1,15 @@
 //! The approximate table: every key is there, the share of absent keys that are answered is the
 //! stated one, damage and power cuts do what they do to the table.
 
-use super::hostile::run_child;
 use super::*;
 use crate::ErrorKind;
 use crate::bytes::int::put_u32;
-use crate::bytes::testing::{Forged, Rng, damage, memory};
+use crate::bytes::testing::{Forged, damage};
 use crate::table::approx_format::section;
 use crate::table::block::checksum;
 use crate::table::{ApproximateBuilder, ApproximateOptions, ApproximateReport, ApproximateTable};
 use crate::table::{Duplicates, FixedValue};
+use crate::testing::{Rng, memory, run_child};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::bytes::int::u64_at;
-use crate::bytes::testing::Rng;
 use crate::table::block::tag;
 use crate::table::directory::{place, slots_for};
 use crate::table::{Compression, Duplicates, Filter};
+use crate::testing::Rng;
 use crate::{Error, ErrorKind};
 
 /// Records with hashes of the test's choice, with which their keys begin.

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::ErrorKind;
-use crate::bytes::testing::Rng;
 use crate::table::{Compression, Filter};
+use crate::testing::Rng;
 
 const SEED: u64 = 0xBAD_7AB1E;
 

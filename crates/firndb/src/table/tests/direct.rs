@@ -2,9 +2,9 @@
 //! is opened.
 
 use super::*;
-use crate::bytes::testing::Rng;
 use crate::disk::{self, Append, Disk, Map, ReadAt, Tape, TapeWriter};
 use crate::table::{Compression, Filter};
+use crate::testing::Rng;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

@@ -4,10 +4,9 @@
 //! `FIRNDB_FIGURES=10000000` builds a table of so many records (with `--release`).
 
 use super::direct::Place;
-use super::hostile::run_child;
 use super::*;
-use crate::bytes::testing::{Rng, memory};
 use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Filter};
+use crate::testing::{Rng, memory, run_child};
 use xxhash_rust::xxh3::xxh3_64;
 
 fn builder(n: u64, key: usize, value: usize, options: BuildOptions) -> (DiskRef, BuildReport) {

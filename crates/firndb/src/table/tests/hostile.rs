@@ -6,19 +6,17 @@
 
 use super::*;
 use crate::bytes::int::put_u32;
-use crate::bytes::testing::{Forged, Rng, damage, memory};
+use crate::bytes::testing::{Forged, damage};
 use crate::table::block::checksum;
 use crate::table::format::section;
 use crate::table::{Compression, Filter};
+use crate::testing::{Rng, memory, run_child};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const SEED: u64 = 0x0905_7AB1;
 /// Most memory that a damaged table may take beyond a whole one.
 const MEMORY_KIB: u64 = 128 << 10;
-const TIME: Duration = Duration::from_secs(300);
-
 fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
     let table = |name, n: usize, value: usize, compression, filter| {
         let record = |i: usize| {
@@ -126,27 +124,4 @@ fn read_forged_tables() {
 #[test]
 fn forged_tables_do_no_harm() {
     run_child("table::tests::hostile::read_forged_tables");
-}
-
-/// Runs an ignored test in a process of its own, which must say "no panic" and end in time.
-pub(super) fn run_child(name: &str) {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if start.elapsed() > TIME {
-            child.kill().unwrap();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    let mut output = String::new();
-    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut output).unwrap();
-    println!("{output}");
-    assert!(status.success() && output.contains("no panic"), "the reader ended with {status}");
 }

@@ -5,8 +5,8 @@
 //! from that seed on; `FIRNDB_TABLE_PROBES=10000000` asks for more absent keys.
 
 use super::*;
-use crate::bytes::testing::Rng;
 use crate::table::{Compression, Duplicates, Filter};
+use crate::testing::Rng;
 use crate::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -60,7 +60,7 @@ fn records(rng: &mut Rng) -> Records {
 }
 
 fn options(rng: &mut Rng) -> BuildOptions {
-    let level = 1 + rng.below(5) as i32;
+    let level = 1 + rng.below(5);
     BuildOptions {
         block_size: 4096 * *rng.pick(&[1, 1, 1, 2, 3, 4, 16]),
         compression: *rng.pick(&[

@@ -3,7 +3,7 @@
 
 use super::oracle::{History, content, open_at, visible};
 use super::work::Run;
-use super::{DIR, Random};
+use super::{DIR, Rng};
 use crate::ErrorKind;
 use crate::disk::{Disk, SimDisk};
 use crate::log::bug::active;
@@ -112,7 +112,7 @@ fn damage(is_closed: bool) {
     let files = base.files();
     let last = files.keys().filter(|path| path.extension().is_some_and(|e| e == "log")).max();
     let last = last.cloned().unwrap();
-    let (mut sums, mut random, mut count) = (Sums::default(), Random(5), 0);
+    let (mut sums, mut random, mut count) = (Sums::default(), Rng(5), 0);
     for (path, bytes) in files.iter().filter(|(path, _)| !path.ends_with("lock")) {
         let may_be_torn = !is_closed && *path == last;
         // What follows the records of a segment are zeros, of which a few will do.

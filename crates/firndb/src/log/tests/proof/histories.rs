@@ -2,7 +2,7 @@
 //! each at some moment between its beginning and its end, in which a plain variable would have
 //! given the same answers. For each key by itself, by trying orders (Wing and Gong, 1993).
 
-use super::{Random, setting};
+use super::{Rng, setting};
 use crate::disk::{DiskRef, SimDisk};
 use crate::log::{LogStore, Options};
 use std::collections::HashSet;
@@ -76,7 +76,7 @@ fn number(value: Option<&[u8]>) -> u64 {
 }
 
 /// One call, with the ticks of a common clock before and after.
-fn call(store: &LogStore, clock: &AtomicU64, random: &mut Random, round: u64, id: u64) -> Event {
+fn call(store: &LogStore, clock: &AtomicU64, random: &mut Rng, round: u64, id: u64) -> Event {
     let key = random.below(KEYS);
     let name = format!("{round} {key}").into_bytes();
     let value = id.to_le_bytes().repeat(1 + id as usize % 9);
@@ -119,7 +119,7 @@ fn histories(store: &LogStore, rounds: u64, seed: u64) {
             let (clock, is_over, barrier) = (&clock, &is_over, &barrier);
             let (events, failure) = (&events, &failure);
             scope.spawn(move || {
-                let mut random = Random(seed << 8 | thread);
+                let mut random = Rng(seed << 8 | thread);
                 for round in 0..rounds {
                     barrier.wait();
                     let mut mine = Vec::new();

@@ -2,7 +2,7 @@
 //! loses its power. What the process said was written is there, and what else is there is what it
 //! wrote next.
 
-use super::{Random, setting};
+use super::{Rng, setting};
 use crate::log::{Batch, Durability, LogStore, Options, WriteOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -172,7 +172,7 @@ fn check(dir: &Path, said: &[Option<u64>], label: &str) -> u64 {
 fn a_process_that_is_killed_loses_nothing_acknowledged() {
     let dir = std::env::temp_dir().join(format!("firndb-kill-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
-    let (rounds, mut random, mut writes) = (setting("FIRNDB_KILLS", 30), Random(3), 0);
+    let (rounds, mut random, mut writes) = (setting("FIRNDB_KILLS", 30), Rng(3), 0);
     for round in 0..rounds {
         let mut victim = Victim::start(&dir, round % 3 == 2);
         victim.wait();
@@ -243,7 +243,7 @@ fn a_file_system_that_loses_its_power_keeps_what_was_synced() {
         Ok(mount) => mount,
         Err(e) => panic!("cannot cut the power here ({e}): run as root, where loop devices are"),
     };
-    let (cuts, mut random, mut writes) = (setting("FIRNDB_POWER_CUTS", 500), Random(9), 0);
+    let (cuts, mut random, mut writes) = (setting("FIRNDB_POWER_CUTS", 500), Rng(9), 0);
     for cut in 0..cuts {
         let is_sync = cut % 4 != 3;
         let mut victim = Victim::start(&mount.at.join("store"), is_sync);

@@ -26,6 +26,7 @@ mod work;
 mod workloads;
 
 use crate::log::Options;
+use crate::testing::Rng;
 use std::cell::Cell;
 
 const DIR: &str = "/log";
@@ -60,26 +61,4 @@ fn key(n: usize) -> Vec<u8> {
 /// A number from the environment, for runs that are larger than usual.
 fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
-/// SplitMix64.
-#[derive(Clone)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    /// Whether a thing of this chance in a hundred happens.
-    fn percent(&mut self, chance: u64) -> bool {
-        self.below(100) < chance
-    }
 }

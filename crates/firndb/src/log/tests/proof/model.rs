@@ -1,6 +1,6 @@
 //! Long random work on a store and beside it on a map, in tiny segments.
 
-use super::{DIR, Random, options, setting};
+use super::{DIR, Rng, options, setting};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::{Batch, LogStore, Snapshot, WriteOptions};
 use std::cell::Cell;
@@ -21,7 +21,7 @@ struct Model {
     store: LogStore,
     map: Map,
     snapshots: Vec<(Snapshot, Visible)>,
-    random: Random,
+    random: Rng,
 }
 
 fn open(disk: &Arc<SimDisk>) -> LogStore {
@@ -190,7 +190,7 @@ fn a_store_does_what_a_map_does() {
         super::NOW.set(1_000_000);
         let disk = SimDisk::new();
         let (store, map) = (open(&disk), Map::new());
-        let mut model = Model { disk, store, map, snapshots: Vec::new(), random: Random(seed) };
+        let mut model = Model { disk, store, map, snapshots: Vec::new(), random: Rng(seed) };
         for step in 0..RUN {
             place.step.set(step);
             model.step();

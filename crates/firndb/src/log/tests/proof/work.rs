@@ -1,7 +1,7 @@
 //! A run: a store on a simulated disk, driven while its history is noted.
 
 use super::oracle::{Entry, History, State, content, kill, open_at, value_of, visible};
-use super::{BACKUP, DIR, KEYS, NOW, Random, key};
+use super::{BACKUP, DIR, KEYS, NOW, Rng, key};
 use crate::Result;
 use crate::disk::SimDisk;
 use crate::log::{Batch, Durability, LogStore, Snapshot, WriteOptions};
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) struct Run {
     disk: Arc<SimDisk>,
     pub(super) store: Option<LogStore>,
-    pub(super) random: Random,
+    pub(super) random: Rng,
     pub(super) history: History,
     snapshot: Option<(Snapshot, State)>,
     next_id: u32,
@@ -30,7 +30,7 @@ impl Run {
         let mut run = Run {
             disk: Arc::clone(disk),
             store: None,
-            random: Random(seed),
+            random: Rng(seed),
             history: History::new(1_000_000),
             snapshot: None,
             next_id: 1,
