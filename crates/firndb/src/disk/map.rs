@@ -9,11 +9,12 @@
 
 use super::ReadAt;
 use crate::{Error, ErrorKind, Result};
-use memmap2::{Advice, Mmap, MmapMut};
+use memmap2::{Advice, Mmap, MmapMut, MmapRaw};
 use std::fs::File;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// The bytes of a file: a read-only map, or memory. Clones are cheap and share the bytes.
 #[derive(Clone)]
@@ -96,6 +97,31 @@ impl Deref for Slab {
 impl DerefMut for Slab {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.0
+    }
+}
+
+/// Words that threads share, in huge pages where the system has them.
+pub(crate) struct Words(MmapRaw);
+
+impl Words {
+    /// `len` words, zeros. Memory is taken as it is touched.
+    pub(crate) fn new(len: usize) -> Result<Words> {
+        let failed = |e| Error::io("get memory for", Path::new("an index"), e);
+        let map = MmapMut::map_anon(len.max(1) * size_of::<AtomicU64>()).map_err(failed)?;
+        // Advice: without huge pages the words are as good, only slower.
+        let _ = map.advise(Advice::HugePage);
+        Ok(Words(map.into()))
+    }
+}
+
+impl Deref for Words {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        let len = self.0.len() / size_of::<AtomicU64>();
+        // SAFETY: the map begins at a page, so it is aligned; it has `len` words, all of them valid
+        // (zeros, or what was stored); it lives as long as `self`, which shows it in no other way.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), len) }
     }
 }
 

@@ -17,7 +17,7 @@ mod sim;
 mod tests;
 
 pub(crate) use direct::Direct;
-pub(crate) use map::{Map, Slab};
+pub(crate) use map::{Map, Slab, Words};
 #[cfg(test)]
 pub(crate) use sim::{Fault, SimDisk};
 pub(crate) use tape::{Tape, TapeWriter};

@@ -4,10 +4,8 @@
 //! asks the drive itself to flush where the system makes a difference (macOS).
 
 use super::poison::Poison;
-use super::tape::TapeFile;
 use super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
 use crate::{Error, Result};
-use memmap2::{MmapOptions, MmapRaw};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -86,7 +84,7 @@ impl Disk for OsDisk {
             let action = format!("reserve {capacity} bytes; free space on this disk for");
             Error::io(&action, path, e)
         });
-        let made = made.and_then(|()| tape(file, 0, path));
+        let made = made.and_then(|()| Tape::of_file(file, 0, path));
         if made.is_err() {
             // Best effort: the first error is the one to report.
             let _ = fs::remove_file(path);
@@ -97,7 +95,7 @@ impl Disk for OsDisk {
     fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)> {
         open(path)?; // Refuses what is not a regular file.
         let file = OpenOptions::new().read(true).write(true).open(path);
-        tape(file.map_err(|e| Error::io("open", path, e))?, end, path)
+        Tape::of_file(file.map_err(|e| Error::io("open", path, e))?, end, path)
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
@@ -155,32 +153,6 @@ fn reserve(file: &File, capacity: usize) -> io::Result<()> {
         }
     }
     file.set_len(capacity as u64)
-}
-
-/// The two sides of a tape over the whole of a file.
-fn tape(file: File, end: usize, path: &Path) -> Result<(Arc<Tape>, TapeWriter)> {
-    let length = file.metadata().map_err(|e| Error::io("look at", path, e))?.len();
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    let map = MmapOptions::new().len(length).map_raw(&file);
-    let map = map.map_err(|e| Error::io("map", path, e))?;
-    Ok(Tape::new(map, end, Box::new(OsTape { path: path.into(), file }), path))
-}
-
-struct OsTape {
-    path: PathBuf,
-    file: File,
-}
-
-impl TapeFile for OsTape {
-    fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()> {
-        let synced = if cfg!(target_os = "macos") {
-            // There msync does not reach the platter.
-            map.flush_range(from, to - from).and_then(|()| self.file.sync_data())
-        } else {
-            self.file.sync_data()
-        };
-        synced.map_err(|e| Error::io("sync", &self.path, e))
-    }
 }
 
 struct OsFile {

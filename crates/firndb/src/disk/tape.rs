@@ -4,17 +4,27 @@
 //! SIGBUS later. Bytes are appended by copying them into a shared map: no call to the kernel, and
 //! the bytes survive the death of the process at any moment. What lies behind the end is zeros. A
 //! power cut may keep any of the sectors that were not synced and turn the others to zeros.
+//!
+//! What a map costs is its pages, and the system does most for many at once:
+//! - Zeros are written ahead of the end, a piece of 128 KiB a call. The kernel then holds the piece
+//!   as one run of memory, and the first store into it maps all of it; otherwise each page of 4 KiB
+//!   is a fault of its own, three times as much work. Larger pieces make the sync of a few bytes
+//!   slower, since all of such a run counts as changed.
+//! - Before a long sync the pages are taken out of the map all at once. Otherwise the kernel does
+//!   it page by page, and interrupts all processors that use the map for each.
 
 #![expect(unsafe_code, reason = "one thread writes behind the end while others read before it")]
 
 use crate::{Error, ErrorKind, Result};
-use memmap2::{Advice, MmapRaw};
+use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 
-/// Bytes brought into memory at once.
-const PIECE: usize = 256 << 10;
+/// Bytes made ready at once, and bytes from which on a sync is a long one.
+const PIECE: usize = 128 << 10;
 
 /// What a [`Tape`] asks of its disk.
 pub(super) trait TapeFile: Send + Sync {
@@ -22,6 +32,8 @@ pub(super) trait TapeFile: Send + Sync {
     fn appended(&self, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
+    /// Makes the bytes `from..to`, which are zeros, cheap to store to: a hint, taken or not.
+    fn prepare(&self, _from: usize, _to: usize) {}
     /// Makes the bytes `from..to` of the map durable, and the length of the file.
     fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()>;
 }
@@ -37,7 +49,11 @@ pub(crate) struct Tape {
 }
 
 /// The writer's side. There is one for each tape, which is what makes appending sound.
-pub(crate) struct TapeWriter(Arc<Tape>);
+pub(crate) struct TapeWriter {
+    tape: Arc<Tape>,
+    /// Bytes up to here are ready to be stored to.
+    ready: usize,
+}
 
 impl Tape {
     /// A tape over a map whose bytes before `end` are in use.
@@ -50,7 +66,17 @@ impl Tape {
         let end = AtomicUsize::new(end.min(map.len()));
         let failed = AtomicBool::new(false);
         let tape = Arc::new(Tape { map, end, file, path: path.into(), failed });
-        (Arc::clone(&tape), TapeWriter(tape))
+        let writer = TapeWriter { tape: Arc::clone(&tape), ready: 0 };
+        (tape, writer)
+    }
+
+    /// A tape over the whole of a file, of which the bytes before `end` are in use.
+    pub(super) fn of_file(file: File, end: usize, path: &Path) -> Result<(Arc<Tape>, TapeWriter)> {
+        let length = file.metadata().map_err(|e| Error::io("look at", path, e))?.len();
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let map = MmapOptions::new().len(length).map_raw(&file);
+        let map = map.map_err(|e| Error::io("map", path, e))?;
+        Ok(Tape::new(map, end, Box::new(OsTape { path: path.into(), file }), path))
     }
 
     /// Length of the file.
@@ -89,49 +115,90 @@ impl Tape {
         self.failed.store(false, Ordering::Release);
         Ok(())
     }
-
-    /// Brings the pages `from..to` into memory, ready to be written: a hint, taken or not.
-    pub(crate) fn prepare(&self, from: usize, to: usize) {
-        let to = to.min(self.capacity());
-        // In pieces: meanwhile nobody in this process can map or unmap anything.
-        for at in (from..to).step_by(PIECE) {
-            let _ = self.map.advise_range(Advice::PopulateWrite, at, PIECE.min(to - at));
-        }
-    }
 }
 
 impl TapeWriter {
     /// The readers' side.
     pub(crate) fn tape(&self) -> &Arc<Tape> {
-        &self.0
+        &self.tape
     }
 
     /// Number of bytes that fit behind the end.
     pub(crate) fn room(&self) -> usize {
-        self.0.capacity() - self.0.end.load(Ordering::Relaxed)
+        self.tape.capacity() - self.tape.end.load(Ordering::Relaxed)
+    }
+
+    /// Makes the bytes up to `to` cheap to append: what [`TapeWriter::append`] does anyway, piece
+    /// by piece, for a time when nobody waits.
+    pub(crate) fn prepare(&mut self, to: usize) {
+        // The piece that the end is in may hold bytes already.
+        let from = self.ready.max(self.tape.end().next_multiple_of(PIECE));
+        let to = to.next_multiple_of(PIECE).min(self.tape.capacity());
+        if from < to {
+            self.tape.file.prepare(from, to);
+        }
+        self.ready = self.ready.max(to);
     }
 
     /// Appends the parts, one behind the other, and shows them to readers all at once.
     pub(crate) fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
-        let mut at = self.0.end.load(Ordering::Relaxed);
+        let mut at = self.tape.end.load(Ordering::Relaxed);
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length > self.room() {
             let message = format!("{length} bytes do not fit into {}", self.room());
-            return Err(Error::new(ErrorKind::Failed, message).in_file(&self.0.path));
+            return Err(Error::new(ErrorKind::Failed, message).in_file(&self.tape.path));
+        }
+        if at + length > self.ready {
+            self.prepare(at + length);
         }
         for part in parts {
-            self.0.file.appended(part)?;
+            self.tape.file.appended(part)?;
             // SAFETY: `room` says that `at..at + part.len()` lies inside the map. No reader has a
             // slice of it, since it is behind the end, and no other writer exists: `append` takes
             // `&mut self`, and `Tape::new` makes one writer for each map. The parts cannot overlap
             // with it, as nobody ever got a reference to these bytes.
             unsafe {
-                let to = self.0.map.as_mut_ptr().add(at);
+                let to = self.tape.map.as_mut_ptr().add(at);
                 std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
             }
             at += part.len();
         }
-        self.0.end.store(at, Ordering::Release);
+        self.tape.end.store(at, Ordering::Release);
         Ok(())
+    }
+}
+
+/// A file of the operating system.
+struct OsTape {
+    path: PathBuf,
+    file: File,
+}
+
+impl TapeFile for OsTape {
+    fn prepare(&self, from: usize, to: usize) {
+        static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE]);
+        for at in (from..to).step_by(PIECE) {
+            let zeros = &ZEROS[..PIECE.min(to - at)];
+            if self.file.write_all_at(zeros, at as u64).is_err() {
+                return; // The file has its space; what does not work costs time only.
+            }
+        }
+    }
+
+    fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()> {
+        if to - from >= PIECE {
+            // SAFETY: the map is shared and of a file, so its bytes are in the page cache and come
+            // back from there, for readers and for the writer, whenever one of them needs them.
+            // `sync` of [`Tape`] keeps both ends inside of the map. It is advice: done or not.
+            let _ =
+                unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, to - from) };
+        }
+        let synced = if cfg!(target_os = "macos") {
+            // There msync does not reach the platter.
+            map.flush_range(from, to - from).and_then(|()| self.file.sync_data())
+        } else {
+            self.file.sync_data()
+        };
+        synced.map_err(|e| Error::io("sync", &self.path, e))
     }
 }

@@ -17,9 +17,9 @@
 
 use super::bug::Bug;
 use super::format::{Kind, Record};
-use super::hint;
+use super::hint::{self, Records};
 use super::segment::{Segment, file_name};
-use super::store::{LogStore, Shared};
+use super::store::{GROUP, LogStore, Shared};
 use super::writer::Frame;
 use crate::Result;
 use std::sync::atomic::Ordering;
@@ -143,19 +143,25 @@ impl Shared {
         }
         let older = &all[..all.partition_point(|segment| segment.number < victim.number)];
         let (started, mut copied) = (Instant::now(), 0);
-        for item in victim.records() {
-            if !go_on() {
-                return Ok(false);
+        let mut records = victim.records();
+        loop {
+            let group = self.next_group(&mut records)?;
+            if group.is_empty() {
+                break;
             }
-            let (offset, record, length) = item?;
-            let moved = match record.kind {
-                Kind::Put => self.move_put(victim, offset, &record, older)?,
-                Kind::Delete => self.move_delete(&record, older)?,
-                Kind::Link | Kind::Removed => false,
-            };
-            if moved {
-                copied += length;
-                self.wait_for_rate(started, copied);
+            for (offset, record, length, hash) in group {
+                if !go_on() {
+                    return Ok(false);
+                }
+                let moved = match record.kind {
+                    Kind::Put => self.move_put(victim, offset, &record, hash, older)?,
+                    Kind::Delete => self.move_delete(&record, hash, older)?,
+                    Kind::Link | Kind::Removed => false,
+                };
+                if moved {
+                    copied += length;
+                    self.wait_for_rate(started, copied);
+                }
             }
         }
         let position = {
@@ -179,15 +185,30 @@ impl Shared {
         Ok(true)
     }
 
+    /// The next records, each with its place, its length and the hash of its key, whose slots of the
+    /// index are on their way into the processor's cache.
+    fn next_group<'a>(
+        &self,
+        records: &mut Records<'a>,
+    ) -> Result<Vec<(u64, Record<'a>, u64, u64)>> {
+        let with_hash = |item: Result<(u64, Record<'a>, u64)>| {
+            let (offset, record, length) = item?;
+            let hash = self.hash(record.key);
+            self.index.prefetch(hash);
+            Ok((offset, record, length, hash))
+        };
+        records.take(GROUP).map(with_hash).collect()
+    }
+
     /// Appends a put again if the index points to it. Whether something was appended.
     fn move_put(
         &self,
         victim: &Segment,
         offset: u64,
         record: &Record,
+        hash: u64,
         older: &[Arc<Segment>],
     ) -> Result<bool> {
-        let hash = self.hash(record.key);
         let place = victim.place(offset);
         if !self.holds(hash, place) {
             return Ok(false);
@@ -215,8 +236,7 @@ impl Shared {
     }
 
     /// Appends a delete again if it may hide something. Whether it did.
-    fn move_delete(&self, record: &Record, older: &[Arc<Segment>]) -> Result<bool> {
-        let hash = self.hash(record.key);
+    fn move_delete(&self, record: &Record, hash: u64, older: &[Arc<Segment>]) -> Result<bool> {
         if Bug::ForgetTombstone.is_on() || !is_needed(hash, older)? {
             return Ok(false);
         }

@@ -1,5 +1,6 @@
 //! Upkeep: what a store does beside reading and writing. [`LogStore::maintain`] is a plain function
-//! that tests and programs may drive; [`Upkeep`] is the thread that calls it.
+//! that tests and programs may drive; [`Upkeep`] is the threads that call it: one of them only makes
+//! the next segment's file ready, so that no writer waits for that while the other one compacts.
 
 use super::bug::Bug;
 use super::segment::{Segment, file_name};
@@ -9,10 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the thread sleeps when nobody wakes it.
+/// How long the threads sleep when nobody wakes them.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Wakes the thread.
+/// Wakes the threads.
 #[derive(Default)]
 pub(super) struct Wake {
     state: Mutex<Signal>,
@@ -21,41 +22,55 @@ pub(super) struct Wake {
 
 #[derive(Default)]
 struct Signal {
-    is_due: bool,
+    /// How often they were woken.
+    calls: u64,
     is_over: bool,
 }
 
-/// The thread of a store.
-pub(super) struct Upkeep(JoinHandle<()>);
+/// The threads of a store.
+pub(super) struct Upkeep(Vec<JoinHandle<()>>);
 
 impl Upkeep {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Upkeep> {
-        let shared = Arc::clone(shared);
-        let dir = shared.dir.clone();
-        let thread = std::thread::Builder::new().name("firndb-log".to_string()).spawn(move || {
-            while shared.wake.wait() {
-                // An error stops writing, and the next write reports it.
-                while let Ok(true) = shared.maintain() {}
+        let mut upkeep = Upkeep(Vec::new());
+        for (name, step) in [
+            ("firndb-log", Shared::maintain as fn(&Shared) -> Result<bool>),
+            ("firndb-log-next", Shared::prepare_segment),
+        ] {
+            let its = Arc::clone(shared);
+            let thread = std::thread::Builder::new().name(name.to_string()).spawn(move || {
+                let mut seen = 0;
+                while its.wake.wait(&mut seen) {
+                    // An error stops writing, and the next write reports it.
+                    while let Ok(true) = step(&its) {}
+                }
+            });
+            match thread {
+                Ok(thread) => upkeep.0.push(thread),
+                Err(e) => {
+                    upkeep.stop(shared);
+                    return Err(Error::io("start a thread of", &shared.dir, e));
+                }
             }
-        });
-        Ok(Upkeep(thread.map_err(|e| Error::io("start the thread of", &dir, e))?))
+        }
+        Ok(upkeep)
     }
 
     pub(super) fn stop(self, shared: &Shared) {
         shared.wake.end();
         // A thread that panicked has nothing left to do.
-        let _ = self.0.join();
+        self.0.into_iter().for_each(|thread| drop(thread.join()));
     }
 }
 
 impl Wake {
-    /// Waits until there may be something to do; `false` if it is over.
-    fn wait(&self) -> bool {
+    /// Waits until there may be something to do since the call number `seen`; `false` if it is over.
+    fn wait(&self, seen: &mut u64) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_idle = |state: &mut Signal| !state.is_due && !state.is_over;
+        let is_idle = |state: &mut Signal| state.calls == *seen && !state.is_over;
         let waited = self.changed.wait_timeout_while(state, PERIOD, is_idle);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        state.is_due = false;
+        let state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        *seen = state.calls;
         !state.is_over
     }
 
@@ -79,9 +94,9 @@ impl LogStore {
 }
 
 impl Shared {
-    /// Tells the thread that there may be something to do.
+    /// Tells the threads that there may be something to do.
     pub(super) fn wake(&self) {
-        self.wake.signal(|state| state.is_due = true);
+        self.wake.signal(|state| state.calls += 1);
     }
 
     /// See [`LogStore::maintain`].
@@ -114,11 +129,12 @@ impl Shared {
         let Some(number) = self.writer()?.spare_wanted() else { return Ok(false) };
         let capacity = self.capacity_for(0, self.table.load().in_order().len());
         let path = self.dir.join(file_name(number));
-        let made = self.disk.create_tape(&path, capacity as usize).and_then(|(tape, writer)| {
-            self.sync_dir()?;
-            tape.prepare(0, capacity as usize);
-            Ok((tape, writer))
-        });
+        let made =
+            self.disk.create_tape(&path, capacity as usize).and_then(|(tape, mut writer)| {
+                self.sync_dir()?;
+                writer.prepare(capacity as usize);
+                Ok((tape, writer))
+            });
         let (made, error) = match made {
             Ok(made) => (Some(made), None),
             Err(error) => (None, Some(error)),

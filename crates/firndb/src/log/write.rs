@@ -102,9 +102,11 @@ impl Shared {
     pub(super) fn frame<'a>(&self, record: Record<'a>) -> Result<Frame<'a>> {
         check_key(record.key)?;
         let hash = self.hash(record.key);
+        self.index.prefetch(hash);
+        let mut frame = Frame::new(record, hash, None);
         // Brings the old record into memory, so that nobody waits for the disk under the lock.
-        let seen = self.find(record.key, hash, |place, _| Some(place))?;
-        Ok(Frame::new(record, hash, seen))
+        frame.seen = self.locate(record.key, hash)?;
+        Ok(frame)
     }
 
     /// Appends frames as one unit and makes them visible.

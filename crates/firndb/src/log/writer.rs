@@ -49,6 +49,8 @@ pub(super) struct Writer {
     spare: Option<(u64, Arc<Tape>, TapeWriter)>,
     /// The number of the spare that somebody is making.
     making: Option<u64>,
+    /// Somebody was woken to make it, for the active segment.
+    has_asked: bool,
     next_slot: usize,
     /// Segments that were taken out of the table, while somebody may still hold them.
     retired: Vec<(usize, Weak<Segment>)>,
@@ -82,6 +84,7 @@ impl Writer {
             next_number: start.next_number,
             spare: None,
             making: None,
+            has_asked: false,
             retired: Vec::new(),
             unsynced: Vec::new(),
             durable: start.durable,
@@ -138,10 +141,13 @@ impl Writer {
     /// beginning a new one.
     pub(super) fn make_room(&mut self, shared: &Shared, bytes: u64, count: u64) -> Result<()> {
         let padding = (1 << self.segment.granule) * count;
-        if bytes + padding <= self.tape.room() as u64 && self.has_offsets() {
-            return Ok(());
+        if bytes + padding > self.tape.room() as u64 || !self.has_offsets() {
+            self.roll(shared, bytes, count)?;
+        } else if !self.has_asked && self.is_spare_wanted() {
+            self.has_asked = true;
+            shared.wake();
         }
-        self.roll(shared, bytes, count)
+        Ok(())
     }
 
     /// Whether the next record's offset can be written into a slot of the index.
@@ -189,14 +195,20 @@ impl Writer {
         self.unsynced.push(std::mem::replace(&mut self.segment, segment));
         self.tape = writer;
         self.link_durable = self.durable;
+        self.has_asked = false;
         shared.wake();
         Ok(())
     }
 
+    /// Whether it is time to make the file of the next segment: this one is half full.
+    fn is_spare_wanted(&self) -> bool {
+        let is_half_full = self.tape.room() * 2 < self.tape.tape().capacity();
+        is_half_full && self.spare.is_none() && self.making.is_none()
+    }
+
     /// The number for a spare segment that the caller then makes; `None` if there is no need.
     pub(super) fn spare_wanted(&mut self) -> Option<u64> {
-        let is_half_full = self.tape.room() * 2 < self.tape.tape().capacity();
-        if !is_half_full || self.spare.is_some() || self.making.is_some() {
+        if !self.is_spare_wanted() {
             return None;
         }
         self.making = Some(self.next_number);

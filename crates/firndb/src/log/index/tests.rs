@@ -72,7 +72,7 @@ fn takes_at_most_twelve_bytes_a_key_in_steps() {
     // As full as the default index of 2^13 shards with 20 million keys.
     let bytes = index.memory() as f64 / writer.entries() as f64;
     assert!(bytes <= 11.5, "{bytes} bytes a key");
-    assert!(longest <= 256 << 10, "grew by {longest} bytes at once");
+    assert!(longest <= 2 << 20, "grew by {longest} bytes at once");
 }
 
 #[test]

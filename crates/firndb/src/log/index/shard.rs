@@ -1,0 +1,72 @@
+//! A shard of the index: a list of pages of slots.
+
+use super::{HASH_BITS, Index, PAGE, SLACK};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A shard as one reader sees it.
+pub(super) struct Shard<'a> {
+    pub(super) index: &'a Index,
+    pub(super) word: u64,
+}
+
+impl Shard<'_> {
+    pub(super) fn slots(&self) -> usize {
+        (self.word >> 32 & 0xFFFF) as usize * PAGE
+    }
+
+    /// The slots of a page from this one on; none if the pages have been used again, for whatever,
+    /// meanwhile.
+    #[inline]
+    pub(super) fn from(&self, i: usize) -> &[AtomicU64] {
+        let list = self.index.page(self.word as u32);
+        let pair = list.get(i / PAGE / 2).map_or(0, |pair| pair.load(Ordering::Acquire));
+        let page = (pair >> (i / PAGE % 2 * 32)) as u32;
+        self.index.page(page).get(i % PAGE..).unwrap_or(&[])
+    }
+
+    /// The pages, for the writer.
+    pub(super) fn pages(&self) -> impl Iterator<Item = &[AtomicU64]> {
+        (0..self.slots()).step_by(PAGE).map(|i| self.from(i))
+    }
+
+    /// The first slot from `i` on whose word is such, or the end; for the writer.
+    #[inline]
+    pub(super) fn first(&self, mut i: usize, is_such: impl Fn(u64) -> bool) -> usize {
+        while i < self.slots() {
+            let page = self.from(i);
+            let found = page.iter().position(|slot| is_such(slot.load(Ordering::Relaxed)));
+            if let Some(steps) = found {
+                return i + steps;
+            }
+            i += page.len();
+        }
+        i
+    }
+
+    /// Moves the words of `from..to` one slot on; for the writer.
+    pub(super) fn shift(&self, from: usize, mut to: usize) {
+        while to > from {
+            let start = to - to % PAGE;
+            let page = self.from(start);
+            for i in (from.max(start) + 1..=to).rev() {
+                let word = page[i % PAGE - 1].load(Ordering::Relaxed);
+                page[i % PAGE].store(word, Ordering::Release);
+            }
+            to = from.max(start);
+            if to > from {
+                let word = self.from(to - 1)[0].load(Ordering::Relaxed);
+                page[0].store(word, Ordering::Release);
+                to -= 1;
+            }
+        }
+    }
+
+    /// Where a search for these hash bits begins.
+    pub(super) fn home(&self, hash: u64) -> usize {
+        home(hash, self.slots())
+    }
+}
+
+pub(super) fn home(hash: u64, slots: usize) -> usize {
+    ((hash * (slots.saturating_sub(SLACK)) as u64) >> HASH_BITS) as usize
+}

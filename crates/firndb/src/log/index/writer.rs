@@ -1,0 +1,230 @@
+//! The right to change the index.
+
+use super::shard::{Shard, home};
+use super::{
+    CHUNK, HASH_BITS, Index, PAGE, PLACE_BITS, Place, REMOVED, SLACK, SLOTS_MAX, hash_of, is_entry,
+};
+use crate::disk::Words;
+use std::sync::atomic::Ordering;
+
+/// What the one writer knows besides. All methods must be called with the index it was made with.
+pub(in crate::log) struct IndexWriter {
+    counts: Vec<Count>,
+    free: Vec<u32>,
+    pages: u32,
+    entries: u64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    /// Slots that are not empty.
+    used: u32,
+    removed: u32,
+}
+
+/// The index would need more memory than its shape allows.
+#[derive(Debug)]
+pub(in crate::log) struct Full;
+
+impl IndexWriter {
+    /// The writer of a new index with so many shards.
+    pub(super) fn new(shards: usize) -> IndexWriter {
+        let counts = vec![Count::default(); shards];
+        IndexWriter { counts, free: Vec::new(), pages: 0, entries: 0 }
+    }
+
+    /// Number of entries.
+    pub(in crate::log) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Adds an entry, whether or not there is one with the same bits.
+    pub(in crate::log) fn insert(
+        &mut self,
+        index: &Index,
+        hash: u64,
+        place: Place,
+    ) -> Result<(), Full> {
+        let (number, bits) = index.split(hash);
+        self.insert_bits(index, number, bits, place)
+    }
+
+    /// Adds many entries, given by the kept bits of their hashes, to shards that get their size at
+    /// once.
+    pub(in crate::log) fn fill(
+        &mut self,
+        index: &Index,
+        entries: &[(u64, Place)],
+    ) -> Result<(), Full> {
+        let mut sizes = vec![0; index.shards.len()];
+        for (kept, _) in entries {
+            sizes[(kept >> HASH_BITS) as usize] += 1;
+        }
+        for (number, more) in sizes.into_iter().enumerate().filter(|(_, more)| *more > 0) {
+            let live = (self.counts[number].used - self.counts[number].removed) as usize;
+            self.rebuild(index, number, ((live + more) * 5 / 4 + SLACK).div_ceil(PAGE))?;
+        }
+        let mask = (1 << HASH_BITS) - 1;
+        for &(kept, place) in entries {
+            self.insert_bits(index, (kept >> HASH_BITS) as usize, kept & mask, place)?;
+        }
+        Ok(())
+    }
+
+    fn insert_bits(
+        &mut self,
+        index: &Index,
+        number: usize,
+        bits: u64,
+        place: Place,
+    ) -> Result<(), Full> {
+        let new = bits << PLACE_BITS | place.0;
+        loop {
+            let shard = index.shard(number);
+            let slots = shard.slots();
+            let count = self.counts[number];
+            // Load 7/8 at most: beyond that searches get long.
+            let is_full = (count.used as usize + 1) * 8 > slots * 7;
+            if !is_full && self.place(number, &shard, new) {
+                self.entries += 1;
+                return Ok(());
+            }
+            // Marks of removed entries go when the shard is rebuilt: that may be all it needs.
+            let live = (count.used - count.removed) as usize;
+            let grown = slots / PAGE + (slots / PAGE / 8).max(1);
+            let is_enough = is_full && live * 4 <= slots * 3;
+            self.rebuild(index, number, if is_enough { (slots / PAGE).max(1) } else { grown })?;
+        }
+    }
+
+    /// Puts a slot's word where it belongs. `false` if there is no room towards the end.
+    fn place(&mut self, number: usize, shard: &Shard, new: u64) -> bool {
+        let slots = shard.slots();
+        let bits = hash_of(new);
+        let at = shard.first(shard.home(bits), |slot| slot == 0 || hash_of(slot) > bits);
+        let end = shard.first(at, |slot| !is_entry(slot));
+        if end >= slots {
+            return false;
+        }
+        let count = &mut self.counts[number];
+        match shard.from(end)[0].load(Ordering::Relaxed) {
+            0 => count.used += 1,
+            _ => count.removed -= 1,
+        }
+        shard.shift(at, end);
+        shard.from(at)[0].store(new, Ordering::Release);
+        true
+    }
+
+    /// Replaces the place of an entry. `false` if there is no such entry.
+    pub(in crate::log) fn replace(
+        &mut self,
+        index: &Index,
+        hash: u64,
+        old: Place,
+        new: Place,
+    ) -> bool {
+        self.change(index, hash, old, new.0)
+    }
+
+    /// Removes an entry. `false` if there is no such entry.
+    pub(in crate::log) fn remove(&mut self, index: &Index, hash: u64, old: Place) -> bool {
+        let removed = self.change(index, hash, old, REMOVED);
+        if removed {
+            self.entries -= 1;
+            self.counts[index.split(hash).0].removed += 1;
+        }
+        removed
+    }
+
+    fn change(&mut self, index: &Index, hash: u64, old: Place, new: u64) -> bool {
+        let (number, bits) = index.split(hash);
+        let shard = index.shard(number);
+        let old = bits << PLACE_BITS | old.0;
+        let is_end = |slot| slot == 0 || hash_of(slot) > bits;
+        let at = shard.first(shard.home(bits), |slot| slot == old || is_end(slot));
+        if at >= shard.slots() || shard.from(at)[0].load(Ordering::Relaxed) != old {
+            return false;
+        }
+        shard.from(at)[0].store(bits << PLACE_BITS | new, Ordering::Release);
+        true
+    }
+
+    /// Copies a shard into new pages, at least this many, without the marks of removed entries.
+    fn rebuild(&mut self, index: &Index, number: usize, pages: usize) -> Result<(), Full> {
+        let old = index.shard(number);
+        let slots = old.pages().flatten().map(|slot| slot.load(Ordering::Relaxed));
+        let live: Vec<u64> = slots.filter(|&slot| is_entry(slot)).collect();
+        let mut pages = pages;
+        while !fits(&live, pages * PAGE) {
+            pages += 1;
+        }
+        if pages * PAGE > SLOTS_MAX {
+            return Err(Full);
+        }
+        let word = self.fresh(index, pages, old.word)?;
+        let new = Shard { index, word };
+        let (mut next, mut page, mut start) = (0, new.from(0), 0);
+        for &slot in &live {
+            let at = new.home(hash_of(slot)).max(next);
+            if at >= start + PAGE {
+                start = at - at % PAGE;
+                page = new.from(start);
+            }
+            page[at - start].store(slot, Ordering::Release);
+            next = at + 1;
+        }
+        index.shards[number].store(word, Ordering::Release);
+        self.counts[number] = Count { used: live.len() as u32, removed: 0 };
+        let list: Vec<u32> = (0..old.slots() / PAGE)
+            .map(|i| {
+                let pair = index.page(old.word as u32)[i / 2].load(Ordering::Relaxed);
+                (pair >> (i % 2 * 32)) as u32
+            })
+            .collect();
+        if !list.is_empty() {
+            self.free.extend(list);
+            self.free.push(old.word as u32);
+        }
+        Ok(())
+    }
+
+    /// Empty pages and their list: the word of a shard that follows the word `old`.
+    fn fresh(&mut self, index: &Index, pages: usize, old: u64) -> Result<u64, Full> {
+        let list = self.page(index)?;
+        for i in 0..pages {
+            let page = u64::from(self.page(index)?);
+            let pair = &index.page(list)[i / 2];
+            let other = if i % 2 == 0 { 0 } else { pair.load(Ordering::Relaxed) };
+            pair.store(other | page << (i % 2 * 32), Ordering::Release);
+        }
+        let rebuilds = (old >> 48).wrapping_add(1) & 0xFFFF;
+        Ok(rebuilds << 48 | (pages as u64) << 32 | u64::from(list))
+    }
+
+    /// A page of empty slots.
+    fn page(&mut self, index: &Index) -> Result<u32, Full> {
+        if let Some(page) = self.free.pop() {
+            // A search may still run over it, and will find that its shard changed.
+            index.page(page).iter().for_each(|slot| slot.store(0, Ordering::Release));
+            return Ok(page);
+        }
+        let page = self.pages;
+        let chunk = index.chunks.get(page as usize / CHUNK).ok_or(Full)?;
+        if chunk.get().is_none() {
+            // The one writer is the only one to set it.
+            let _ = chunk.set(Words::new(CHUNK * PAGE).map_err(|_| Full)?);
+        }
+        self.pages += 1;
+        Ok(page)
+    }
+}
+
+/// Whether sorted entries find room in a table of this size with load to spare.
+fn fits(live: &[u64], slots: usize) -> bool {
+    let mut next = 0;
+    for &slot in live {
+        next = home(hash_of(slot), slots).max(next) + 1;
+    }
+    next <= slots && live.len() * 8 < slots * 7
+}
