@@ -39,9 +39,9 @@ enum Command {
     /// Put, get and delete values by key, in a store that keeps a log.
     #[command(subcommand, arg_required_else_help = true)]
     Log(cmd::log::Log),
-    /// Show what is in a file of FirnDB.
+    /// Show what is in a file of FirnDB, or in a log store.
     Inspect(cmd::inspect::Args),
-    /// Check every byte of a file or of a collection.
+    /// Check every byte of a file, of a collection or of a log store.
     Verify(cmd::verify::Args),
     /// Print a completion script for a shell.
     Completions(cmd::completions::Args),

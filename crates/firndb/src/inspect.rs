@@ -1,36 +1,38 @@
-//! Looks into frozen files of any kind: what `firn inspect` and `firn verify` show.
+//! Looks into frozen files of any kind and into logs: what `firn inspect` and `firn verify` show.
 
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk;
+use crate::log::internal as log;
 use crate::search::internal;
 use crate::table::{self, Access, ApproximateTable, Table};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a frozen file is and what is in it.
+/// What a frozen file, or a log store, is and what is in it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inspection {
-    /// Kind of the file: `partition`, `partition set`, `table`, `approximate table`.
+    /// Kind of the file: `partition`, `partition set`, `table`, `approximate table`, `log segment`;
+    /// of a directory `log store`.
     pub kind: String,
     /// Format version of the kind.
     pub version: u32,
     /// Length of the file in bytes.
     pub bytes: u64,
-    /// Content id, 32 hexadecimal digits: equal content, equal id.
+    /// Content id, 32 hexadecimal digits: equal content, equal id. Empty for a log, which changes.
     pub content: String,
     /// Facts about the whole file: names and values.
     pub facts: Vec<(String, String)>,
-    /// Fields of a partition, or partitions of a set.
+    /// Fields of a partition, partitions of a set, or segments of a log.
     pub items: Vec<InspectedItem>,
     /// The sections of the file.
     pub sections: Vec<InspectedSection>,
 }
 
-/// A field of a partition, or a partition of a set.
+/// A field of a partition, a partition of a set, or a segment of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InspectedItem {
-    /// Name of the field or partition.
+    /// Name of the field, partition or segment.
     pub name: String,
     /// Bytes it takes.
     pub bytes: u64,
@@ -49,8 +51,15 @@ pub struct InspectedSection {
     pub bytes: u64,
 }
 
-/// Describes a frozen file. Reads its edges and small metadata only.
+/// Describes a frozen file or the segment of a log, of which it reads edges and small metadata
+/// only, or the log store in a directory, which it opens for reading.
 pub fn inspect(path: &Path) -> Result<Inspection> {
+    if log::is_store(path) {
+        return log::describe(path);
+    }
+    if log::is_segment(path) {
+        return log::describe_segment(path);
+    }
     let (file, kind) = open(path)?;
     let mut seen = Inspection {
         kind: kind.name().to_string(),
@@ -80,14 +89,20 @@ pub struct VerifyReport {
     pub bytes: u64,
 }
 
-/// Checks every byte of a partition, a set, or a table of either kind, or of the current set of a
-/// collection and all its partitions, and what checksums cannot say: that the structures of each
-/// file, and the files of a set, agree. `progress` is told of each file that was checked.
+/// Checks every byte of a partition, a set, or a table of either kind, of the current set of a
+/// collection and all its partitions, or of a log store, and what checksums cannot say: that the
+/// structures of each file, and the files of a set, agree. `progress` is told of each file that was
+/// checked.
 ///
 /// A collection may be changed meanwhile: if a file is gone because a newer set was published, that
 /// set is checked, and of it only what was not checked before. `NotFound` if it was overtaken 64
 /// times.
 pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<VerifyReport> {
+    if log::is_store(path) {
+        let checked = log::open_to_read(path)?.verify()?;
+        progress(path, checked.bytes);
+        return Ok(VerifyReport { files: checked.segments, bytes: checked.bytes });
+    }
     // Published files never change: what was checked once need not be again.
     let mut checked: BTreeMap<PathBuf, u64> = BTreeMap::new();
     let mut check = |path: &Path| -> Result<()> {

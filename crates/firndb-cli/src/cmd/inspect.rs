@@ -1,15 +1,15 @@
-//! `firn inspect`: what a file of FirnDB is, and where its bytes go.
+//! `firn inspect`: what a file of FirnDB, or a log store, is, and where its bytes go.
 
 use crate::failure::Result;
 use crate::output::{Grid, Out, size};
-use firndb::{Error, InspectedItem, Inspection};
+use firndb::{Error, ErrorKind, InspectedItem, Inspection};
 use serde_json::{Map, Value as Json, json};
 use std::path::PathBuf;
 
 /// Show what is in a file: kind, version, facts, fields or partitions, sections.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A partition file or a set of partitions (a file in the directory of a collection).
+    /// A file, or the directory of a log store.
     file: PathBuf,
     /// List the sections of the file too.
     #[arg(long)]
@@ -17,11 +17,13 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    if args.file.is_dir() {
-        let message = "this is a directory; inspect a file in it, or use `firn search stats`";
-        return Err(Error::invalid(message).in_file(&args.file).into());
-    }
-    let seen = firndb::inspect(&args.file)?;
+    let seen = firndb::inspect(&args.file).map_err(|e| match args.file.is_dir() {
+        true if e.kind() == ErrorKind::Io => {
+            let message = "this is a directory; inspect a file in it, or use `firn search stats`";
+            Error::invalid(message).in_file(&args.file)
+        }
+        _ => e,
+    })?;
     let mut out = Out::new();
     if json {
         out.json(&as_json(&seen))?;
@@ -33,7 +35,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 
 fn print(out: &mut Out, seen: &Inspection, sections: bool) -> Result<()> {
     out.line(format!("{}, version {}, {}", seen.kind, seen.version, size(seen.bytes)))?;
-    out.line(format!("content id: {}", seen.content))?;
+    if !seen.content.is_empty() {
+        out.line(format!("content id: {}", seen.content))?;
+    }
     for (name, value) in &seen.facts {
         out.line(format!("{name}: {value}"))?;
     }

@@ -100,16 +100,19 @@ impl DerefMut for Slab {
     }
 }
 
-/// Words that threads share, in huge pages where the system has them.
+/// Words that threads share.
 pub(crate) struct Words(MmapRaw);
 
 impl Words {
-    /// `len` words, zeros. Memory is taken as it is touched.
-    pub(crate) fn new(len: usize) -> Result<Words> {
+    /// `len` words, zeros. Memory is taken as it is touched, if wanted in huge pages, where the
+    /// system has them.
+    pub(crate) fn new(len: usize, is_huge: bool) -> Result<Words> {
         let failed = |e| Error::io("get memory for", Path::new("an index"), e);
         let map = MmapMut::map_anon(len.max(1) * size_of::<AtomicU64>()).map_err(failed)?;
-        // Advice: without huge pages the words are as good, only slower.
-        let _ = map.advise(Advice::HugePage);
+        if is_huge {
+            // Advice: without huge pages the words are as good, only slower.
+            let _ = map.advise(Advice::HugePage);
+        }
         Ok(Words(map.into()))
     }
 }

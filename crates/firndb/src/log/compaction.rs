@@ -18,8 +18,9 @@
 use super::bug::Bug;
 use super::format::{Kind, Record};
 use super::hint::{self, Records};
+use super::read::GROUP;
 use super::segment::{Segment, file_name};
-use super::store::{GROUP, LogStore, Shared};
+use super::store::{LogStore, Shared};
 use super::writer::Frame;
 use crate::Result;
 use std::sync::atomic::Ordering;
@@ -185,8 +186,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// The next records, each with its place, its length and the hash of its key, whose slots of the
-    /// index are on their way into the processor's cache.
+    /// The next records, each with its place, its length and the hash of its key. The slots of the
+    /// index of these keys are on their way into the processor's cache.
     fn next_group<'a>(
         &self,
         records: &mut Records<'a>,

@@ -47,6 +47,7 @@ mod end;
 mod commit;
 mod writer;
 mod batch;
+mod read;
 mod write;
 mod recovery;
 mod loader;
@@ -56,6 +57,7 @@ mod snapshot;
 mod update;
 mod backup;
 mod verify;
+mod inspect;
 mod repair;
 mod compaction;
 mod store;
@@ -71,3 +73,10 @@ pub use snapshot::{Iter, Snapshot};
 pub use stats::{Recovery, Stats};
 pub use store::LogStore;
 pub use verify::LogVerified;
+
+/// What the rest of the crate needs beside the public names.
+pub(crate) mod internal {
+    pub(crate) use super::inspect::{
+        describe, describe_segment, is_segment, is_store, open_to_read,
+    };
+}

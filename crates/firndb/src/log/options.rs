@@ -16,6 +16,12 @@ pub enum Durability {
 }
 
 /// How to open a store. `Options::default()` opens or creates one for reading and writing.
+///
+/// ```
+/// let mut options = firndb::log::Options::default();
+/// options.segment_bytes = 16 << 20;
+/// options.compaction_threshold = 0.3;
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Create the store if there is none. Default: yes.

@@ -10,8 +10,9 @@
 use super::commit::Position;
 use super::format::Record;
 use super::index::Place;
+use super::read::read_at;
 use super::segment::{Segment, Table};
-use super::store::{LogStore, Shared, read_at};
+use super::store::{LogStore, Shared};
 use crate::Result;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,9 @@
-//! [`LogStore`]: opening, reading, closing. The write side is in `write.rs`.
+//! [`LogStore`]: opening and closing. Reading is in `read.rs`, writing in `write.rs`.
 
 use super::bug::Bug;
 use super::commit::{Commit, Position};
 use super::format::{MAX_KEY, Record};
-use super::index::{Index, Place};
+use super::index::Index;
 use super::options::Options;
 use super::recovery;
 use super::segment::{Segment, Table};
@@ -11,7 +11,6 @@ use super::snapshot::View;
 use super::stats::Counters;
 use super::upkeep::Upkeep;
 use super::writer::Writer;
-use crate::bytes::prefetch::prefetch;
 use crate::disk::{self, Append, DiskRef};
 use crate::{Error, ErrorKind, Result};
 use arc_swap::ArcSwap;
@@ -25,11 +24,6 @@ const SEGMENT_MIN: u64 = 1 << 20;
 /// A store's segments are at most this share of its live bytes, so that what is reserved and not
 /// yet used stays small beside it.
 const SEGMENT_SHARE: u64 = 64;
-
-/// Keys whose memory is asked for at the same time: as many as a processor can wait for.
-pub(super) const GROUP: usize = 16;
-/// Cache lines of a record that are asked for: the processor itself goes on behind them.
-const RECORD_LINES: usize = 3;
 
 /// A key-value store in a directory: see the module's head. Used by any number of threads at once,
 /// for reading and writing; no call needs a lock of the caller's.
@@ -87,50 +81,6 @@ impl LogStore {
         let shared = Arc::new(recovery::open(disk, path, options)?);
         let upkeep = background.then(|| Upkeep::start(&shared)).transpose()?;
         Ok(LogStore { shared, upkeep })
-    }
-
-    /// The value of a key; `None` if it is absent.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_with(key, <[u8]>::to_vec)
-    }
-
-    /// Puts the value of a key into a buffer, replacing what is in it. `false`, and an empty
-    /// buffer, if the key is absent.
-    pub fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
-        buffer.clear();
-        Ok(self.get_with(key, |value| buffer.extend_from_slice(value))?.is_some())
-    }
-
-    /// Calls `read` with the value of a key, without copying it; `None` if the key is absent.
-    pub fn get_with<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
-        let hash = self.shared.hash(key);
-        let mut read = Some(read);
-        self.shared.find(key, hash, |_, record| {
-            read.take().filter(|_| !self.shared.is_expired(record)).map(|read| read(record.value))
-        })
-    }
-
-    /// The values of keys, in their order. Faster than one call for each: the memory that the keys
-    /// need is waited for at the same time.
-    pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut values = Vec::with_capacity(keys.len());
-        for group in keys.chunks(GROUP) {
-            self.shared.prefetch(group);
-            for key in group {
-                values.push(self.get(key.as_ref())?);
-            }
-        }
-        Ok(values)
-    }
-
-    /// Whether there is a value for this key.
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.get_with(key, |_| ())?.is_some())
-    }
-
-    /// Length of the value of a key in bytes; `None` if the key is absent.
-    pub fn value_len(&self, key: &[u8]) -> Result<Option<u64>> {
-        self.get_with(key, |value| value.len() as u64)
     }
 
     /// Number of keys, those included whose time has passed and that nobody removed yet.
@@ -225,86 +175,6 @@ impl Shared {
     #[inline]
     pub(super) fn is_expired(&self, record: &Record) -> bool {
         record.expires.is_some() && record.is_expired(self.now())
-    }
-
-    /// The record of a key, given to `read` with its place; whatever `read` returns.
-    #[inline]
-    pub(super) fn find<T>(
-        &self,
-        key: &[u8],
-        hash: u64,
-        read: impl FnMut(Place, &Record) -> Option<T>,
-    ) -> Result<Option<T>> {
-        self.search(key, hash, true, read)
-    }
-
-    /// Where a key's record is. Its value is not looked at, so it need not be in memory and may be
-    /// damaged; a record that might be another key's is checked.
-    #[inline]
-    pub(super) fn locate(&self, key: &[u8], hash: u64) -> Result<Option<Place>> {
-        self.search(key, hash, false, |place, _| Some(place))
-    }
-
-    /// [`Shared::find`], and [`Shared::locate`] if the whole record need not be right.
-    #[inline]
-    fn search<T>(
-        &self,
-        key: &[u8],
-        hash: u64,
-        is_whole: bool,
-        mut read: impl FnMut(Place, &Record) -> Option<T>,
-    ) -> Result<Option<T>> {
-        loop {
-            let table = self.table.load();
-            let mut is_old_table = false;
-            let found = self.index.find(hash, |place| {
-                let Some(segment) = table.get(place.segment()) else {
-                    is_old_table = true;
-                    return None;
-                };
-                let seen = if is_whole { None } else { segment.peek(segment.offset(place)) };
-                let is_right = seen.map(|(record, _)| record).filter(|r| r.key == key);
-                match is_right.map_or_else(|| read_at(segment, place), Ok) {
-                    Ok(record) if record.key == key => Some(Ok(read(place, &record))),
-                    Ok(_) => {
-                        self.counters.false_reads.fetch_add(1, Ordering::Relaxed);
-                        None
-                    }
-                    Err(e) => Some(Err((place, e))),
-                }
-            });
-            match found {
-                None if is_old_table => {}
-                None => return Ok(None),
-                Some(Ok(value)) => return Ok(value),
-                // Or the shard was rebuilt under the search, and that was no place of this key.
-                Some(Err((place, error))) if self.holds(hash, place) => return Err(error),
-                Some(Err(_)) => {}
-            }
-        }
-    }
-
-    /// Brings what a search for these keys needs into the processor's cache: first all their slots
-    /// of the index, then all their records. At most [`GROUP`] keys.
-    fn prefetch(&self, keys: &[impl AsRef<[u8]>]) {
-        let mut hashes = [0; GROUP];
-        for (hash, key) in hashes.iter_mut().zip(keys) {
-            *hash = self.hash(key.as_ref());
-            self.index.prefetch(*hash);
-        }
-        let table = self.table.load();
-        for &hash in hashes.iter().take(keys.len()) {
-            self.index.find(hash, |place| {
-                let segment = table.get(place.segment())?;
-                prefetch(segment.filled().get(segment.offset(place) as usize..)?, RECORD_LINES);
-                Some(())
-            });
-        }
-    }
-
-    /// Whether the index has this very entry.
-    pub(super) fn holds(&self, hash: u64, place: Place) -> bool {
-        self.index.find(hash, |found| (found == place).then_some(())).is_some()
     }
 
     /// The writer's lock. `Failed` if nothing can be written any more.
@@ -409,12 +279,6 @@ impl Shared {
         writer.is_closed = true;
         Ok(())
     }
-}
-
-/// The record that the index says is here.
-#[inline]
-pub(super) fn read_at(segment: &Segment, place: Place) -> Result<Record<'_>> {
-    Ok(segment.read(segment.offset(place))?.0)
 }
 
 /// `InvalidArgument` if a key is too long.

@@ -1,6 +1,7 @@
 //! Upkeep: what a store does beside reading and writing. [`LogStore::maintain`] is a plain function
-//! that tests and programs may drive; [`Upkeep`] is the threads that call it: one of them only makes
-//! the next segment's file ready, so that no writer waits for that while the other one compacts.
+//! that tests and programs may drive; [`Upkeep`] is the threads that call it: one of them only
+//! makes the next segment's file ready, so that no writer waits for that while the other one
+//! compacts.
 
 use super::bug::Bug;
 use super::segment::{Segment, file_name};
@@ -64,7 +65,7 @@ impl Upkeep {
 }
 
 impl Wake {
-    /// Waits until there may be something to do since the call number `seen`; `false` if it is over.
+    /// Waits until there may be something to do since call number `seen`; `false` if it is over.
     fn wait(&self, seen: &mut u64) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_idle = |state: &mut Signal| state.calls == *seen && !state.is_over;
