@@ -1,8 +1,9 @@
 //! The bytes of records, and that damaged ones are errors.
 
 use super::*;
-use crate::bytes::testing::{Rng, damage};
+use crate::bytes::testing::damage;
 use crate::search::{Field, Roles};
+use crate::testing::Rng;
 
 fn schema() -> Schema {
     let field = |name: &str, ty| Field::new(name, ty, Roles::STORED).nullable();

@@ -2,7 +2,8 @@
 //! is there afterwards is the state before or the one after, whole, and work goes on.
 
 use super::*;
-use crate::bytes::testing::{Rng, damage};
+use crate::bytes::testing::damage;
+use crate::testing::Rng;
 use std::path::PathBuf;
 
 const SEED: u64 = 20_261_122;

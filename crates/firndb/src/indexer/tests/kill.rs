@@ -2,7 +2,7 @@
 //! is there, whole, and nothing twice.
 
 use super::*;
-use crate::bytes::testing::Rng;
+use crate::testing::Rng;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

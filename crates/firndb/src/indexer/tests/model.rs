@@ -1,7 +1,7 @@
 //! Long random work: feeds, single changes, publishes, reopenings, new divisions, beside a map.
 
 use super::*;
-use crate::bytes::testing::Rng;
+use crate::testing::Rng;
 use std::collections::BTreeSet;
 
 struct World {
