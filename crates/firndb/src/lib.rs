@@ -3,8 +3,9 @@
 //! This release holds the **Collection**: documents in immutable partitions that are filtered,
 //! sorted, counted, faceted and grouped, and of which one can be replaced while queries run;
 //! the **Table**: static keys and values, built in a batch and served with one read a get; the
-//! **LogStore**: keys and values that change all the time; and the **Indexer**, which turns feeds
-//! of documents into a collection and rebuilds only what changed.
+//! **LogStore**: keys and values that change all the time; the **Indexer**, which turns feeds of
+//! documents into a collection and rebuilds only what changed; and the **Catalog**, which carries
+//! versions of tables and collections to readers that switch to new ones with no failed query.
 //!
 //! # Overview
 //!
@@ -22,6 +23,8 @@
 //! | [`table::ApproximateTable`] | values of a few bytes by key, without the keys |
 //! | [`log::LogStore`] | keys and values that change: a log on disk, an index in memory |
 //! | [`indexer::Indexer`] | feeds of documents -> a log -> a collection; builds what changed |
+//! | [`catalog::Catalog`] | versions under names: publish, compare, roll back |
+//! | [`catalog::CatalogReader`] | the newest version, open, swapped for the next when it comes |
 //! | [`Error`] | what went wrong: a kind to branch on, a sentence, a file or a place in a text |
 //!
 //! # Example
@@ -113,7 +116,8 @@
 //! - `commit` is all or nothing, also across a power cut. Published files never change.
 //! - A [`search::Reader`] is a cheap clone and is used by any number of threads. It keeps its files
 //!   mapped until the last clone is dropped.
-//! - Nothing runs in the background, and no query waits for a change.
+//! - Nothing runs in the background but what [`catalog::CatalogReader::watch`] starts, and no query
+//!   waits for a change.
 //! - Published files are mapped: nobody may truncate or overwrite them in place.
 //!
 //! # Limits
@@ -140,6 +144,7 @@ mod error;
 mod bytes;
 mod disk;
 mod inspect;
+pub mod catalog;
 pub mod indexer;
 pub mod log;
 pub mod search;

@@ -21,7 +21,7 @@ struct Fence {
     reason: &'static str,
 }
 
-const FENCES: [Fence; 5] = [
+const FENCES: [Fence; 6] = [
     Fence {
         words: &["std::fs", "fs::", "File::", "OpenOptions", "memmap2", "rustix"],
         places: &["/src/disk/"],
@@ -34,18 +34,29 @@ const FENCES: [Fence; 5] = [
     },
     Fence {
         words: &["crate::search"],
-        places: &["/src/indexer/", "/src/search/", "/src/lib.rs", "/src/inspect.rs"],
+        places: &[
+            "/src/indexer/",
+            "/src/search/",
+            "/src/catalog/",
+            "/src/lib.rs",
+            "/src/inspect.rs",
+        ],
         reason: "bytes/ and disk/ know nothing of the stores, nor the stores of each other",
     },
     Fence {
         words: &["crate::table"],
-        places: &["/src/table/", "/src/lib.rs", "/src/inspect.rs"],
+        places: &["/src/table/", "/src/catalog/", "/src/lib.rs", "/src/inspect.rs"],
         reason: "bytes/ and disk/ know nothing of the stores, nor the stores of each other",
     },
     Fence {
         words: &["crate::log"],
         places: &["/src/indexer/", "/src/log/", "/src/lib.rs", "/src/inspect.rs"],
         reason: "bytes/ and disk/ know nothing of the stores, nor the stores of each other",
+    },
+    Fence {
+        words: &["crate::catalog"],
+        places: &["/src/catalog/", "/src/indexer/", "/src/lib.rs"],
+        reason: "the stores know nothing of the catalog that carries their files",
     },
 ];
 

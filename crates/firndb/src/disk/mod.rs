@@ -37,9 +37,14 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     /// Names of the regular files in a directory, sorted. Names that are not UTF-8 are not ours
     /// and are left out, and so are symbolic links.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
+    /// Names of the directories in a directory, sorted, as [`Disk::list`] names files.
+    fn list_dirs(&self, dir: &Path) -> Result<Vec<String>>;
     /// Creates a file that only grows: `AlreadyExists` if there is one. The file is locked for as
     /// long as the [`Append`] lives, so that [`Disk::lock`] can tell it from a leftover.
     fn create(&self, path: &Path) -> Result<Box<dyn Append>>;
+    /// Opens a file that was created before, to append to it: `NotFound` if there is none, `Locked`
+    /// if somebody else is appending to it. A crash may have made anything of its end.
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Append>>;
     /// The bytes of a file that nobody appends to any more.
     fn map(&self, path: &Path) -> Result<Map>;
     /// Opens a file for reads at any place; somebody may be appending to it.
@@ -55,6 +60,8 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a file. Maps of it stay valid.
     fn remove(&self, path: &Path) -> Result<()>;
+    /// Makes the bytes of a file durable that somebody else has written.
+    fn sync_file(&self, path: &Path) -> Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
     /// Takes the lock of this file, creating it if missing: `Locked` if somebody else has it.

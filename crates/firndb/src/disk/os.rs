@@ -6,7 +6,7 @@
 use super::poison::Poison;
 use super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
 use crate::{Error, Result};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, FileType, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -40,16 +40,11 @@ impl Disk for OsDisk {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        let failed = |e| Error::io("list the directory", dir, e);
-        let mut names = Vec::new();
-        for entry in fs::read_dir(dir).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            if entry.file_type().map_err(failed)?.is_file() {
-                names.extend(entry.file_name().into_string());
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+        names(dir, |kind| kind.is_file())
+    }
+
+    fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> {
+        names(dir, |kind| kind.is_dir())
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
@@ -63,6 +58,16 @@ impl Disk for OsDisk {
             Err(TryLockError::WouldBlock) => return Err(locked(path)),
             Ok(()) if !is_named(&file, path)? => return Err(locked(path)),
             // A file system without locks can still be written to; only a leftover stays for good.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        Ok(Box::new(Poison::new(OsAppend { file, path: path.into() }, path.into())))
+    }
+
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
+        let file = OpenOptions::new().append(true).open(path);
+        let file = file.map_err(|e| Error::io("open", path, e))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(locked(path)),
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         Ok(Box::new(Poison::new(OsAppend { file, path: path.into() }, path.into())))
@@ -110,6 +115,10 @@ impl Disk for OsDisk {
         fs::remove_file(path).map_err(|e| Error::io("remove", path, e))
     }
 
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        open(path)?.sync_data().map_err(|e| Error::io("sync", path, e))
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         let synced = File::open(dir).and_then(|handle| handle.sync_all());
         synced.map_err(|e| Error::io("sync the directory", dir, e))
@@ -128,6 +137,20 @@ impl Disk for OsDisk {
             Err(TryLockError::Error(e)) => Err(Error::io("lock", path, e)),
         }
     }
+}
+
+/// The names of what is of this kind in a directory, sorted.
+fn names(dir: &Path, is_wanted: impl Fn(FileType) -> bool) -> Result<Vec<String>> {
+    let failed = |e| Error::io("list the directory", dir, e);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if is_wanted(entry.file_type().map_err(failed)?) {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Opens a regular file to read it.

@@ -253,6 +253,20 @@ impl State {
         Ok(id)
     }
 
+    /// Makes the bytes of a file durable, unless the call is one that `failed`.
+    fn sync_content(&mut self, id: usize, path: &Path, failed: Option<Error>) -> Result<()> {
+        let is_lie = self.is_lie("sync", path);
+        let file = &mut self.files[id];
+        if let Some(error) = failed {
+            file.doomed = true;
+            return Err(error);
+        }
+        if !file.doomed && !is_lie {
+            file.settle(usize::MAX);
+        }
+        Ok(())
+    }
+
     fn sync_dir(&mut self, dir: &Path) -> Result<()> {
         let failed = self.begin("sync_dir", dir)?;
         if !self.is_dir(dir) {

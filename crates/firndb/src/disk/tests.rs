@@ -89,7 +89,28 @@ fn names_are_listed_renamed_and_removed() {
         assert_eq!(&*disk.map(&dir.join("b")).unwrap(), b"a9");
         assert_eq!(kind(disk.rename(&dir.join("a9"), &dir.join("b"))), ErrorKind::NotFound);
         disk.sync_dir(dir).unwrap();
+        assert_eq!(disk.list_dirs(dir).unwrap(), ["nested"]);
+        assert_eq!(disk.list_dirs(&dir.join("nested")).unwrap(), ["deeper"]);
+        assert_eq!(kind(disk.list_dirs(&dir.join("missing"))), ErrorKind::NotFound);
     });
+}
+
+#[test]
+fn a_file_of_somebody_else_is_synced() {
+    on_both(|disk, dir| {
+        disk.create_dir_all(dir).unwrap();
+        assert_eq!(kind(disk.sync_file(&dir.join("a"))), ErrorKind::NotFound);
+        disk.create(&dir.join("a")).unwrap().append(b"snow").unwrap();
+        disk.sync_file(&dir.join("a")).unwrap();
+        disk.sync_dir(dir).unwrap();
+    });
+    let disk = SimDisk::new();
+    disk.create(Path::new("/a")).unwrap().append(b"snow").unwrap();
+    disk.sync_file(Path::new("/a")).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    for (label, image) in disk.images(SEED, 20) {
+        assert_eq!(&*image.map(Path::new("/a")).unwrap(), b"snow", "{label}");
+    }
 }
 
 #[test]

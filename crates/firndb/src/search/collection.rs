@@ -7,16 +7,14 @@
 //!    over, everything that the current set does not name. Readers that still have these files
 //!    mapped go on undisturbed.
 //!
-//! Opening: `load` reads the newest set and opens its partitions; what the set before has open is
-//! used again, and what the two have in common is shared. Its cost is that of what changed and of
-//! reading the set file, some nanoseconds a partition.
+//! Opening is in `current.rs`.
 
 use super::builder::{Built, PartitionBuilder};
+use super::current::{self, Current, Members};
 use super::manifest::{self, Member};
 use super::merge;
 use super::partition::Partition;
 use super::reader::Reader;
-use super::set::Set;
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
@@ -35,14 +33,6 @@ pub struct Collection {
     /// Held while a change is under way in this process. The number of the last set that was made
     /// here, if it left nothing in the directory that is not of it.
     changing: Mutex<Option<u64>>,
-}
-
-/// A set that was opened.
-struct Current {
-    number: u64,
-    /// In the order of their names, as the partitions of the reader.
-    members: Vec<Arc<Member>>,
-    reader: Reader,
 }
 
 /// A partition of a reader.
@@ -82,7 +72,7 @@ impl Collection {
     }
 
     pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
-        let current = load(&disk, dir, newest(&disk, dir)?, None)?;
+        let current = current::newest(&disk, dir)?;
         let (dir, current) = (dir.to_path_buf(), RwLock::new(Arc::new(current)));
         Ok(Collection { disk, dir, current, changing: Mutex::new(None) })
     }
@@ -107,7 +97,7 @@ impl Collection {
         let newest = match self.next_sets(current.number)? {
             Some(number) => number,
             // Whoever copies a collection may leave numbers out.
-            None => newest(&self.disk, &self.dir)?,
+            None => current::newest_number(&self.disk, &self.dir)?,
         };
         self.load(&current, newest)
     }
@@ -116,7 +106,7 @@ impl Collection {
         if newest == current.number {
             return Ok(false);
         }
-        let next = load(&self.disk, &self.dir, newest, Some(current))?;
+        let next = current::load(&self.disk, &self.dir, newest, Some(current))?;
         self.swap(next);
         Ok(true)
     }
@@ -174,7 +164,7 @@ impl Collection {
             Some(number) => number,
             None => match self.disk.map(&self.dir.join(manifest::file_name(current.number))) {
                 Ok(_) => return Ok(()),
-                Err(_) => newest(&self.disk, &self.dir)?,
+                Err(_) => current::newest_number(&self.disk, &self.dir)?,
             },
         };
         self.load(&current, newest).map(|_| ())
@@ -193,124 +183,6 @@ impl Collection {
         }
         Ok(())
     }
-}
-
-fn newest(disk: &DiskRef, dir: &Path) -> Result<u64> {
-    let numbers = manifest::numbers(&**disk, dir)?;
-    let none = || Error::new(ErrorKind::NotFound, "there is no collection here").in_file(dir);
-    numbers.last().copied().ok_or_else(none)
-}
-
-/// Opens set `newest_seen`, or the newest if that is gone, using again what `before` has open.
-fn load(disk: &DiskRef, dir: &Path, newest_seen: u64, before: Option<&Current>) -> Result<Current> {
-    let (mut number, mut tried) = (newest_seen, None);
-    loop {
-        match load_number(disk, dir, number, before).map_err(in_its_place) {
-            // Another process may have published a newer set and cleaned this one up meanwhile.
-            Err(e) if e.kind() == ErrorKind::NotFound && tried != Some(number) => {
-                tried = Some(number);
-                number = newest(disk, dir)?;
-            }
-            Err(e) if e.kind() == ErrorKind::NotFound => {
-                let message = format!("a file of set {number} is missing: {}", e.message());
-                return Err(Error::corrupt(message).in_file(e.file().unwrap_or(dir)));
-            }
-            done => return done,
-        }
-    }
-}
-
-/// A file of another kind under the name of a set or a partition of it is damage, not a wrong
-/// argument.
-fn in_its_place(error: Error) -> Error {
-    match (error.kind(), error.file()) {
-        (ErrorKind::InvalidArgument, Some(file)) => Error::corrupt(error.message()).in_file(file),
-        _ => error,
-    }
-}
-
-fn load_number(
-    disk: &DiskRef,
-    dir: &Path,
-    number: u64,
-    before: Option<&Current>,
-) -> Result<Current> {
-    let known = before.map_or(&[][..], |before| &before.members);
-    let members = manifest::read(&**disk, &dir.join(manifest::file_name(number)), known)?;
-    let partitions = open_all(disk, dir, &members, before, &BTreeMap::new())?;
-    let set = set_of(&members, partitions, before)?;
-    Ok(Current { number, members, reader: Reader::new(set) })
-}
-
-/// Opens the partitions of a set, but for those that `before` or `opened` has.
-fn open_all(
-    disk: &DiskRef,
-    dir: &Path,
-    members: &[Arc<Member>],
-    before: Option<&Current>,
-    opened: &BTreeMap<String, Arc<Partition>>,
-) -> Result<Vec<Arc<Partition>>> {
-    let known = before.map_or(&[][..], |before| &before.members);
-    let mut partitions: Vec<Arc<Partition>> = Vec::with_capacity(members.len());
-    let mut at = 0;
-    for member in members {
-        while known.get(at).is_some_and(|m| !Arc::ptr_eq(m, member) && m.name < member.name) {
-            at += 1;
-        }
-        let old = before.filter(|_| known.get(at).is_some_and(|m| m.name == member.name));
-        let old = old.map(|before| &before.reader.set.partitions[at]);
-        let part = match (old, opened.get(&member.name)) {
-            (Some(old), _) if known[at] == *member => old.clone(),
-            (_, Some(new)) => new.clone(),
-            (old, None) => {
-                let like = old.or(partitions.last()).map(|part| &**part);
-                open_member(disk, dir, member, like)?
-            }
-        };
-        partitions.push(part);
-    }
-    Ok(partitions)
-}
-
-/// The set of these partitions. If it has those of the set before but for a few that were replaced,
-/// the catalogues are carried over.
-fn set_of(
-    members: &[Arc<Member>],
-    partitions: Vec<Arc<Partition>>,
-    before: Option<&Current>,
-) -> Result<Set> {
-    if let Some(before) = before
-        && members.len() == before.members.len()
-    {
-        let pairs = || members.iter().zip(&before.members).enumerate();
-        let other = pairs().filter(|(_, (new, old))| !Arc::ptr_eq(new, old));
-        let changed: Vec<usize> = other.map(|(p, _)| p).collect();
-        let same_names = changed.iter().all(|&p| members[p].name == before.members[p].name);
-        if same_names && changed.len() <= members.len().div_ceil(8) {
-            return before.reader.set.replace(partitions, &changed);
-        }
-    }
-    let set = Set::new(members.iter().map(|m| m.name.clone()).zip(partitions).collect())?;
-    Ok(match before {
-        Some(before) => set.with_bundles_of(&before.reader.set),
-        None => set,
-    })
-}
-
-fn open_member(
-    disk: &DiskRef,
-    dir: &Path,
-    member: &Member,
-    like: Option<&Partition>,
-) -> Result<Arc<Partition>> {
-    let path = manifest::path(dir, member);
-    let part = Partition::open(&**disk, &path, like)?;
-    if part.file.content() != member.content || part.documents != member.documents {
-        let message =
-            format!("this is not the file that the set names for partition `{}`", member.name);
-        return Err(Error::corrupt(message).in_file(&path));
-    }
-    Ok(Arc::new(part))
 }
 
 /// A change of a collection: all of it becomes visible at `commit`, or nothing.
@@ -395,8 +267,9 @@ impl Change<'_> {
         match place(&self.current.members, name) {
             Ok(old) => Ok(self.current.reader.set.partitions[old].clone()),
             Err(_) => {
-                let (disk, dir) = (&self.collection.disk, &self.collection.dir);
-                open_member(disk, dir, &self.members[at], None)
+                let member = &self.members[at];
+                let path = manifest::path(&self.collection.dir, member);
+                current::open_member(&self.collection.disk, &path, member, None)
             }
         }
     }
@@ -438,14 +311,13 @@ impl Change<'_> {
             return Ok(self.current.reader.clone());
         }
         let before = Some(&*self.current);
-        let partitions = open_all(disk, dir, &members, before, &self.opened)?;
+        let (number, locate) = (self.current.number + 1, |file: &str| dir.join(file));
+        let opened = &self.opened;
         // Contradicting schemas are found here, before anything is published.
-        let set = set_of(&members, partitions, before)?;
-        let number = self.current.number + 1;
+        let next = Current::of(disk, Members { number, members, opened }, &locate, before)?;
         // The names of the new partitions must be durable before the set that names them.
         disk.sync_dir(dir)?;
-        manifest::publish(&**disk, dir, number, &members)?;
-        let next = Current { number, members, reader: Reader::new(set) };
+        manifest::publish(&**disk, dir, number, &next.members)?;
         let reader = next.reader.clone();
         // The new set is published either way; what cannot be removed now goes with a later change.
         *self.turn = self.clean(&next).ok().map(|()| number);

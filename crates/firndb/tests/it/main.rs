@@ -4,11 +4,13 @@
 //! - `golden.rs`: files of every format version that was released open, and answer as they did;
 //! - `queries.rs`: what can be asked, what is refused and how, when a query stops;
 //! - `changes.rs`: creating, changing, locking and refreshing collections; limits of a builder;
+//! - `catalog.rs`: readers of a catalog swap versions while they are asked;
 //! - `memory.rs`: the peak memory of builders, as the kernel counts it;
 //! - `tables.rs`: tables of every format version that was released;
 //! - `borders.rs`: numbers of documents at which structures or ways of execution change.
 
 mod borders;
+mod catalog;
 mod changes;
 mod golden;
 mod memory;

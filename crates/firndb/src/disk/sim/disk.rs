@@ -30,19 +30,11 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        let mut state = self.state();
-        state.step("list", dir)?;
-        if !state.is_dir(dir) {
-            return Err(Error::io("list", dir, io::ErrorKind::NotFound.into()));
-        }
-        let files = state
-            .names
-            .iter()
-            .filter(|(path, node)| matches!(node, Node::File(_)) && parent(path) == dir);
-        let names = files.filter_map(|(path, _)| path.file_name()?.to_str());
-        let mut names: Vec<String> = names.map(String::from).collect();
-        names.sort_unstable();
-        Ok(names)
+        self.names(dir, |node| matches!(node, Node::File(_)))
+    }
+
+    fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> {
+        self.names(dir, |node| *node == Node::Dir)
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
@@ -52,6 +44,14 @@ impl Disk for SimDisk {
             return Err(Error::io("create", path, io::ErrorKind::AlreadyExists.into()));
         }
         let id = state.create("create", path)?;
+        let lock = Lock::take(&self.state, &mut state, id, path)?;
+        Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
+    }
+
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
+        let mut state = self.state();
+        state.step("open", path)?;
+        let id = state.file("open", path)?;
         let lock = Lock::take(&self.state, &mut state, id, path)?;
         Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
     }
@@ -130,6 +130,13 @@ impl Disk for SimDisk {
         state.change("remove", vec![(path.into(), None)])
     }
 
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        let mut state = self.state();
+        let failed = state.begin("sync", path)?;
+        let id = state.file("sync", path)?;
+        state.sync_content(id, path, failed)
+    }
+
     fn sync_dir(&self, dir: &Path) -> Result<()> {
         self.state().sync_dir(dir)
     }
@@ -142,6 +149,22 @@ impl Disk for SimDisk {
             Some(_) => state.file("lock", path)?,
         };
         Ok(Box::new(Lock::take(&self.state, &mut state, id, path)?))
+    }
+}
+
+impl SimDisk {
+    fn names(&self, dir: &Path, is_wanted: impl Fn(&Node) -> bool) -> Result<Vec<String>> {
+        let mut state = self.state();
+        state.step("list", dir)?;
+        if !state.is_dir(dir) {
+            return Err(Error::io("list", dir, io::ErrorKind::NotFound.into()));
+        }
+        let inside = |path: &Path| parent(path) == dir && !is_root(path);
+        let wanted = state.names.iter().filter(|(path, node)| is_wanted(node) && inside(path));
+        let names = wanted.filter_map(|(path, _)| path.file_name()?.to_str());
+        let mut names: Vec<String> = names.map(String::from).collect();
+        names.sort_unstable();
+        Ok(names)
     }
 }
 
@@ -257,19 +280,6 @@ impl Append for SimAppend {
     fn sync(&mut self) -> Result<()> {
         let mut state = self.lock.state.lock().unwrap();
         let failed = state.begin("sync", &self.path)?;
-        let is_lie = state.is_lie("sync", &self.path);
-        let file = &mut state.files[self.lock.id];
-        match failed {
-            Some(error) => {
-                file.doomed = true;
-                Err(error)
-            }
-            None => {
-                if !file.doomed && !is_lie {
-                    file.settle(file.bytes.len());
-                }
-                Ok(())
-            }
-        }
+        state.sync_content(self.lock.id, &self.path, failed)
     }
 }

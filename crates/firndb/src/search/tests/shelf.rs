@@ -41,6 +41,18 @@ impl Disk for Shelf {
         Err(read_only(path))
     }
 
+    fn list_dirs(&self, _: &Path) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
+        Err(read_only(path))
+    }
+
+    fn sync_file(&self, path: &Path) -> Result<()> {
+        Err(read_only(path))
+    }
+
     fn map(&self, path: &Path) -> Result<Map> {
         let missing = || Error::io("map", path, io::ErrorKind::NotFound.into());
         Ok(Map::from_vec(self.0.get(path).ok_or_else(missing)?.clone()))

@@ -127,6 +127,9 @@ impl Disk for Restless {
     fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
     fn list(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list(dir) }
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
+    fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_dirs(dir) }
+    fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(path) }
+    fn sync_file(&self, path: &Path) -> Result<()> { self.disk.sync_file(path) }
     fn map(&self, path: &Path) -> Result<Map> { self.disk.map(path) }
     fn rename(&self, from: &Path, to: &Path) -> Result<()> { self.disk.rename(from, to) }
     fn remove(&self, path: &Path) -> Result<()> { self.disk.remove(path) }

@@ -1,0 +1,369 @@
+//! The manifest of a version: a JSON text that says of which files the version is made.
+//!
+//! A catalog's name is a folder of objects. Nothing in it is ever written twice:
+//! ```text
+//! NAME/versions/NUMBER.json       the manifest of version NUMBER
+//! NAME/files/NUMBER-BLAKE3        a file, stored for version NUMBER and named by all later ones
+//!                                 that have it; BLAKE3 is that of its bytes
+//! NAME/pins/NUMBER                a note that keeps version NUMBER from being cleaned away
+//! ```
+//! `NUMBER` has 20 digits. Versions count from 1; the highest is the newest. A file's number makes
+//! cleaning safe without a clock: what is being stored for a version that is not there yet has a
+//! higher number than every version that is.
+//!
+//! The manifest of format 1 is one JSON object of ASCII text, its members in this order, each on a
+//! line of its own, and so is each file:
+//! ```text
+//! "format": 1             a reader refuses a higher one (`UnsupportedVersion`)
+//! "name", "version"       as in the object's name
+//! "id"                    32 hexadecimal digits that no other publication has
+//! "parent"                the version that was newest before; null for the first
+//! "restores"              the version whose files these are, after a rollback; else null
+//! "time"                  when it was published, RFC 3339, by the clock of the publisher
+//! "kind"                  "table", "approximate table" or "collection"
+//! "schema"                of a collection as TOML, of a table its value schema; null if none
+//! "statistics"            names to numbers: what the stores say of themselves
+//! "labels"                names to texts: what the publisher says
+//! "files"                 by ascending name, each with
+//!   "name"                its name in the directory it came from
+//!   "bytes"               its length
+//!   "content"             the content id in its footer, 32 hexadecimal digits
+//!   "blake3"              of all its bytes, 64 hexadecimal digits
+//!   "since"               the NUMBER in its object's name
+//! "checksum"              16 hexadecimal digits: XXH3-64 of the text before `,\n"checksum"`
+//! ```
+//! BLAKE3, because files may come from a neighbour that is not trusted: nobody can make another
+//! file of the same hash, which cannot be said of the XXH3 in the files themselves.
+
+use crate::search::{timestamp_from_text, timestamp_to_text};
+use crate::{Error, ErrorKind, Result};
+use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The format that this release writes, and the newest it reads.
+const FORMAT: u64 = 1;
+
+/// A manifest is not read further than this.
+pub(super) const MAX_MANIFEST: usize = 1 << 28;
+
+const CHECKSUM: &str = ",\n\"checksum\": \"";
+
+/// What a version is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionKind {
+    /// One file: a [`crate::table::Table`].
+    Table,
+    /// One file: a [`crate::table::ApproximateTable`].
+    ApproximateTable,
+    /// A set file and its partitions: a [`crate::search::Collection`].
+    Collection,
+}
+
+impl VersionKind {
+    /// As it is written in the manifest.
+    pub fn name(self) -> &'static str {
+        match self {
+            VersionKind::Table => "table",
+            VersionKind::ApproximateTable => "approximate table",
+            VersionKind::Collection => "collection",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<VersionKind> {
+        use VersionKind::{ApproximateTable, Collection, Table};
+        [Table, ApproximateTable, Collection].into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A published version of a table or collection: what its manifest says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The name it was published under.
+    pub name: String,
+    /// Its number: 1 for the first, and 1 more for each after it.
+    pub number: u64,
+    /// Identifies this publication: 32 hexadecimal digits.
+    pub id: String,
+    /// The version that was newest before; `None` for the first.
+    pub parent: Option<u64>,
+    /// The version whose files these are, if this is a rollback.
+    pub restores: Option<u64>,
+    /// When it was published, in microseconds since 1970, by the publisher's clock.
+    pub time: i64,
+    /// What it is.
+    pub kind: VersionKind,
+    /// Fields of a collection as TOML, or the value schema of a table.
+    pub schema: Option<String>,
+    /// What the store says of itself, such as `records` or `documents`.
+    pub statistics: BTreeMap<String, u64>,
+    /// What the publisher says.
+    pub labels: BTreeMap<String, String>,
+    /// Its files, by ascending name.
+    pub files: Vec<VersionFile>,
+}
+
+/// A file of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionFile {
+    /// Its name in the directory it came from.
+    pub name: String,
+    /// Its length.
+    pub bytes: u64,
+    /// The content id in its footer: 32 hexadecimal digits.
+    pub content: String,
+    /// BLAKE3 of all its bytes: 64 hexadecimal digits.
+    pub blake3: String,
+    /// The version it was stored for.
+    pub since: u64,
+}
+
+impl Version {
+    /// Bytes of all its files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
+    }
+
+    /// Where a file of it is in the catalog.
+    pub fn object(&self, file: &VersionFile) -> String {
+        file_object(&self.name, file)
+    }
+}
+
+/// The folder of a name's manifests.
+pub(super) fn versions_dir(name: &str) -> String {
+    format!("{name}/versions")
+}
+
+/// The object of a manifest.
+pub(super) fn version_object(name: &str, number: u64) -> String {
+    format!("{name}/versions/{number:020}.json")
+}
+
+/// The number in the name of a manifest; `None` for any other name.
+pub(super) fn version_number(name: &str) -> Option<u64> {
+    twenty_digits(name.strip_suffix(".json")?)
+}
+
+/// The folder of a name's files.
+pub(super) fn files_dir(name: &str) -> String {
+    format!("{name}/files")
+}
+
+/// The object of a file.
+pub(super) fn file_object(name: &str, file: &VersionFile) -> String {
+    format!("{name}/files/{:020}-{}", file.since, file.blake3)
+}
+
+/// The number in the name of a file's object; `None` for any other name.
+pub(super) fn file_number(object: &str) -> Option<u64> {
+    let (number, hash) = object.split_once('-')?;
+    twenty_digits(number).filter(|_| is_hex(hash, 64))
+}
+
+/// The folder of a name's pins.
+pub(super) fn pins_dir(name: &str) -> String {
+    format!("{name}/pins")
+}
+
+/// The object that pins a version.
+pub(super) fn pin_object(name: &str, number: u64) -> String {
+    format!("{name}/pins/{number:020}")
+}
+
+/// The number of 20 digits; `None` for anything else.
+pub(super) fn twenty_digits(text: &str) -> Option<u64> {
+    let digits = text.len() == 20 && text.bytes().all(|c| c.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    let hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
+    text.len() == digits && text.bytes().all(hex)
+}
+
+/// Whether this can be the name of a file that came out of a directory and goes into another.
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 255 && !name.starts_with('.') && !name.contains(['/', '\0'])
+}
+
+/// The text of a manifest.
+pub(super) fn encode(version: &Version) -> String {
+    let number = |n: Option<u64>| n.map_or("null".to_string(), |n| n.to_string());
+    let mut out = String::with_capacity(512 + 320 * version.files.len());
+    let mut line = |name: &str, value: String| {
+        let _ = write!(out, "{}\"{name}\": {value}", if out.is_empty() { "{\n" } else { ",\n" });
+    };
+    line("format", FORMAT.to_string());
+    line("name", text(&version.name));
+    line("version", version.number.to_string());
+    line("id", text(&version.id));
+    line("parent", number(version.parent));
+    line("restores", number(version.restores));
+    line("time", text(&timestamp_to_text(version.time)));
+    line("kind", text(version.kind.name()));
+    line("schema", version.schema.as_deref().map_or("null".to_string(), text));
+    let pairs = version.statistics.iter().map(|(name, n)| format!("{}: {n}", text(name)));
+    line("statistics", format!("{{{}}}", pairs.collect::<Vec<_>>().join(", ")));
+    let pairs = version.labels.iter().map(|(name, v)| format!("{}: {}", text(name), text(v)));
+    line("labels", format!("{{{}}}", pairs.collect::<Vec<_>>().join(", ")));
+    let files = version.files.iter().map(|file| {
+        format!(
+            "\n{{\"name\": {}, \"bytes\": {}, \"content\": \"{}\", \"blake3\": \"{}\", \
+             \"since\": {}}}",
+            text(&file.name),
+            file.bytes,
+            file.content,
+            file.blake3,
+            file.since
+        )
+    });
+    line("files", format!("[{}]", files.collect::<Vec<_>>().join(",")));
+    let checksum = xxh3_64(out.as_bytes());
+    let _ = writeln!(out, "{CHECKSUM}{checksum:016x}\"\n}}");
+    out
+}
+
+/// A JSON text in ASCII.
+fn text(value: &str) -> String {
+    let mut out = String::with_capacity(value.len() + 2);
+    out.push('"');
+    for unit in value.encode_utf16() {
+        match char::from_u32(unit.into()) {
+            Some(c @ ('"' | '\\')) => out.extend(['\\', c]),
+            Some(c @ ' '..='~') => out.push(c),
+            _ => drop(write!(out, "\\u{unit:04x}")),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Reads the manifest that should be version `number` of `name`.
+pub(super) fn decode(bytes: &[u8], name: &str, number: u64) -> Result<Version> {
+    let object = version_object(name, number);
+    parse(bytes, name, number).map_err(|e| e.in_file(object.as_ref()))
+}
+
+fn parse(bytes: &[u8], name: &str, number: u64) -> Result<Version> {
+    let cut = || Error::corrupt("the manifest is cut or is none: it does not end in its checksum");
+    let whole = std::str::from_utf8(bytes).map_err(|_| cut())?;
+    let (body, end) = whole.rsplit_once(CHECKSUM).ok_or_else(cut)?;
+    let expected = format!("{:016x}\"\n}}\n", xxh3_64(body.as_bytes()));
+    if end != expected {
+        return Err(Error::corrupt(format!(
+            "the checksum of the manifest is {}, expected {}",
+            expected.get(..16).unwrap_or_default(),
+            end.get(..16).unwrap_or(end)
+        )));
+    }
+    let json: Json = serde_json::from_str(whole)
+        .map_err(|e| Error::corrupt(format!("the manifest is no JSON: {e}")))?;
+    let members = json.as_object().ok_or_else(|| Error::corrupt("the manifest is no object"))?;
+    let of = Members(members);
+    let format = of.number("format")?;
+    if format > FORMAT {
+        let message = format!(
+            "format {format} of a manifest; this release reads up to {FORMAT}: use a newer release"
+        );
+        return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+    }
+    let version = of.version()?;
+    if (version.name.as_str(), version.number) != (name, number) {
+        return Err(Error::corrupt(format!(
+            "this is the manifest of version {} of `{}`",
+            version.number, version.name
+        )));
+    }
+    Ok(version)
+}
+
+/// The members of an object of the manifest.
+struct Members<'a>(&'a Map<String, Json>);
+
+impl Members<'_> {
+    fn version(&self) -> Result<Version> {
+        let mut files: Vec<VersionFile> = Vec::new();
+        for file in self.get("files", Json::as_array)? {
+            let file = file.as_object().ok_or_else(|| impossible("files"))?;
+            files.push(Members(file).file()?);
+        }
+        let number = self.number("version")?;
+        let ascend = files.is_sorted_by(|a, b| a.name < b.name);
+        if !ascend || files.iter().any(|file| file.since == 0 || file.since > number) {
+            return Err(impossible("files"));
+        }
+        let mut statistics = BTreeMap::new();
+        for (name, n) in self.get("statistics", Json::as_object)? {
+            let n = n.as_u64().ok_or_else(|| impossible("statistics"))?;
+            statistics.insert(name.clone(), n);
+        }
+        let mut labels = BTreeMap::new();
+        for (name, value) in self.get("labels", Json::as_object)? {
+            let value = value.as_str().ok_or_else(|| impossible("labels"))?;
+            labels.insert(name.clone(), value.to_string());
+        }
+        let time = timestamp_from_text(self.text("time")?).ok_or_else(|| impossible("time"))?;
+        let kind = self.text("kind")?;
+        Ok(Version {
+            name: self.text("name")?.to_string(),
+            number,
+            id: self.hex("id", 32)?,
+            parent: self.unless_null("parent", Json::as_u64)?,
+            restores: self.unless_null("restores", Json::as_u64)?,
+            time,
+            kind: VersionKind::from_name(kind).ok_or_else(|| impossible("kind"))?,
+            schema: self.unless_null("schema", Json::as_str)?.map(str::to_string),
+            statistics,
+            labels,
+            files,
+        })
+    }
+
+    fn file(&self) -> Result<VersionFile> {
+        let name = self.text("name")?.to_string();
+        if !is_file_name(&name) {
+            return Err(impossible("name")); // One that leaves the directory must not be followed.
+        }
+        Ok(VersionFile {
+            name,
+            bytes: self.number("bytes")?,
+            content: self.hex("content", 32)?,
+            blake3: self.hex("blake3", 64)?,
+            since: self.number("since")?,
+        })
+    }
+
+    fn get<'a, T>(&'a self, name: &str, read: impl Fn(&'a Json) -> Option<T>) -> Result<T> {
+        self.0.get(name).and_then(read).ok_or_else(|| impossible(name))
+    }
+
+    fn unless_null<'a, T>(
+        &'a self,
+        name: &str,
+        read: impl Fn(&'a Json) -> Option<T>,
+    ) -> Result<Option<T>> {
+        match self.0.get(name) {
+            Some(Json::Null) => Ok(None),
+            _ => self.get(name, read).map(Some),
+        }
+    }
+
+    fn number(&self, name: &str) -> Result<u64> {
+        self.get(name, Json::as_u64)
+    }
+
+    fn text(&self, name: &str) -> Result<&str> {
+        self.get(name, Json::as_str)
+    }
+
+    fn hex(&self, name: &str, digits: usize) -> Result<String> {
+        let text = self.text(name)?;
+        if is_hex(text, digits) { Ok(text.to_string()) } else { Err(impossible(name)) }
+    }
+}
+
+fn impossible(member: &str) -> Error {
+    Error::corrupt(format!("`{member}` of the manifest is missing or impossible"))
+}

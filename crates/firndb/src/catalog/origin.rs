@@ -1,0 +1,71 @@
+//! Where a catalog keeps its objects: a directory, an object store, or anything else that can do
+//! these few things.
+
+use crate::Result;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A place of objects: names such as `flights/versions/00000000000000000001.json`, and bytes. An
+/// object is created once and whole, never changed, and removed at last.
+///
+/// Calls block, and are made from any number of threads. What a catalog asks of an implementation:
+/// - [`Origin::create`] is atomic: of two that create one object at the same time one wins. Nothing
+///   else needs to be; no object is ever replaced.
+/// - What was created or removed is durable when the call returns.
+/// - A list may be late, but by less than the grace of [`super::CleanOptions`]; a read may not.
+/// - Errors have the kinds that the methods name; everything else, time-outs too, is `Io`, says
+///   nothing about what happened, and may be tried again.
+pub trait Origin: Send + Sync + fmt::Debug {
+    /// Creates an object: `AlreadyExists` if there is one.
+    fn create(&self, object: &str, bytes: &[u8]) -> Result<()>;
+
+    /// Creates objects, those that are there already left alone: their names say what is in them.
+    /// `NotFound` if what one is to be made of is gone. `progress` is told how many bytes of each
+    /// object are there, which may have taken no time.
+    fn store(&self, objects: &[(String, Content<'_>)], progress: &dyn Fn(u64)) -> Result<()>;
+
+    /// Reads up to `len` bytes from `offset` on; fewer only where the object ends. `NotFound` if
+    /// there is no object.
+    fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>>;
+
+    /// The last parts of the names of the objects in a folder, sorted; none if there is no folder.
+    fn list(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// The last parts of the names of the folders in a folder, sorted.
+    fn list_folders(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// Removes objects; those that are gone already are no error.
+    fn remove(&self, objects: &[String]) -> Result<()>;
+
+    /// The file that is the object, if it is one on this machine that may be hard-linked.
+    fn file(&self, _object: &str) -> Option<PathBuf> {
+        None
+    }
+
+    /// Removes what interrupted calls have left among the objects of a folder.
+    fn sweep(&self, _folder: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What an object is made of.
+#[derive(Clone, Debug)]
+pub enum Content<'a> {
+    /// A file of this many bytes that never changes.
+    File(&'a Path, u64),
+    /// Another object of the same place.
+    Object(String),
+}
+
+/// All of a small object, but no more than `limit` bytes.
+pub(super) fn read_whole(origin: &dyn Origin, object: &str, limit: usize) -> Result<Vec<u8>> {
+    const PIECE: usize = 1 << 22;
+    let mut bytes = Vec::new();
+    loop {
+        let piece = origin.read(object, bytes.len() as u64, PIECE.min(limit - bytes.len()))?;
+        bytes.extend_from_slice(&piece);
+        if piece.len() < PIECE || bytes.len() >= limit {
+            return Ok(bytes);
+        }
+    }
+}

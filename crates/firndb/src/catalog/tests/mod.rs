@@ -1,0 +1,98 @@
+//! The proof that a catalog is right: what is published comes back, byte by byte, after every
+//! crash, whoever else publishes or cleans.
+//!
+//! - `basic.rs`: publishing, history, rollback, pins, clean-up, and what must be refused;
+//! - `manifest.rs`: the text of manifests, golden, and damaged in every byte;
+//! - `reader.rs`: swapping, bad versions, bounds, and stores that misbehave as `faulty.rs` does;
+//! - `crash.rs`: power cuts and failing calls at every operation of every change.
+
+mod basic;
+mod crash;
+mod faulty;
+mod manifest;
+mod reader;
+
+use super::{Catalog, PublishOptions, Published, Version};
+use crate::Result;
+use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
+use crate::table::{BuildOptions, TableBuilder};
+use std::path::Path;
+use std::sync::Arc;
+
+const CATALOG: &str = "/catalog";
+const COLLECTION: &str = "/collection";
+const TABLE: &str = "/tables/words.table";
+
+fn catalog(disk: &Arc<SimDisk>) -> Catalog {
+    Catalog::open_on(disk.clone() as DiskRef, Path::new(CATALOG))
+}
+
+fn partition(name: &str, version: i64) -> PartitionBuilder {
+    let field = Field::new("version", Type::I64, Roles::FULL);
+    let mut builder = PartitionBuilder::new(Schema::new([field]).unwrap());
+    for n in 0..4 {
+        let document = Document::new().set("version", version);
+        builder.add(&document.payload(format!("{name} {version} {n}"))).unwrap();
+    }
+    builder
+}
+
+/// Makes a collection with partitions `a`, `b` and `c`, of version 1 of their documents.
+fn make_collection(disk: &Arc<SimDisk>) {
+    let disk = disk.clone() as DiskRef;
+    let collection = Collection::create_on(disk, Path::new(COLLECTION)).unwrap();
+    let mut change = collection.change().unwrap();
+    for name in ["a", "b", "c"] {
+        change.put(name, partition(name, 1)).unwrap();
+    }
+    change.commit().unwrap();
+}
+
+/// Replaces a partition by other documents.
+fn replace(disk: &Arc<SimDisk>, name: &str, version: i64) {
+    let collection = Collection::open_on(disk.clone() as DiskRef, Path::new(COLLECTION)).unwrap();
+    let mut change = collection.change().unwrap();
+    change.put(name, partition(name, version)).unwrap();
+    change.commit().unwrap();
+}
+
+/// Makes a table whose values say the version.
+fn make_table(disk: &Arc<SimDisk>, version: u32) {
+    disk.create_dir_all(Path::new("/tables")).unwrap();
+    let options = BuildOptions { threads: 1, ..BuildOptions::default() };
+    let mut builder =
+        TableBuilder::create_on(disk.clone() as DiskRef, Path::new(TABLE), options).unwrap();
+    for n in 0..20 {
+        builder.add(format!("key {n}").as_bytes(), format!("{version}").as_bytes()).unwrap();
+    }
+    builder.finish().unwrap();
+}
+
+fn publish(disk: &Arc<SimDisk>, name: &str, path: &str) -> Result<Published> {
+    catalog(disk).publish(name, Path::new(path), &PublishOptions::default())
+}
+
+/// What is wrong with the files of a version, if anything.
+fn check(disk: &Arc<SimDisk>, version: &Version) -> std::result::Result<(), String> {
+    for file in &version.files {
+        let path = Path::new(CATALOG).join(version.object(file));
+        let bytes = disk.map(&path).map_err(|e| format!("{}: {e}", file.name))?;
+        if blake3::hash(&bytes).to_hex().as_str() != file.blake3 || bytes.len() as u64 != file.bytes
+        {
+            return Err(format!("{} of version {} is damaged", file.name, version.number));
+        }
+    }
+    Ok(())
+}
+
+/// Checks all files of all versions of a name, and gives their numbers.
+fn check_all(disk: &Arc<SimDisk>, name: &str) -> std::result::Result<Vec<u64>, String> {
+    let catalog = catalog(disk);
+    let numbers = catalog.numbers(name).map_err(|e| e.to_string())?;
+    for &number in &numbers {
+        let version = catalog.version(name, number).map_err(|e| format!("{number}: {e:?}"))?;
+        check(disk, &version)?;
+    }
+    Ok(numbers)
+}

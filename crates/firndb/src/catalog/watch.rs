@@ -1,0 +1,53 @@
+//! A thread that refreshes a reader now and then.
+
+use super::reader::{CatalogReader, Generation};
+use crate::Error;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A thread that looks for newer versions until this is dropped.
+pub struct Watch {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl CatalogReader {
+    /// Starts a thread that calls [`CatalogReader::refresh`] about every `every`: a quarter more or
+    /// less, so that many readers do not ask at the same moment. `tell` hears of each version that
+    /// was opened, and of each failure; the next look comes all the same.
+    pub fn watch(
+        &self,
+        every: Duration,
+        mut tell: impl FnMut(Result<&Generation, &Error>) + Send + 'static,
+    ) -> Watch {
+        let (stop, stopped) = mpsc::channel();
+        let reader = self.clone();
+        let thread = thread::spawn(move || {
+            while stopped.recv_timeout(jittered(every)) == Err(RecvTimeoutError::Timeout) {
+                match reader.refresh() {
+                    Ok(true) => tell(Ok(&reader.current())),
+                    Ok(false) => {}
+                    Err(error) => tell(Err(&error)),
+                }
+            }
+        });
+        Watch { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // A panic of `tell` was reported where it happened.
+        }
+    }
+}
+
+/// Between 0.75 and 1.25 times as long.
+fn jittered(every: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64;
+    every.mul_f64(0.75 + random / 2.0)
+}

@@ -1,0 +1,120 @@
+//! A reader that switches versions while eight threads ask it all the time.
+
+use super::Place;
+use firndb::catalog::{Catalog, CleanOptions, Generation, PublishOptions, ReaderOptions};
+use firndb::search::query::{all, eq};
+use firndb::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const PARTITIONS: u64 = 8;
+const DOCUMENTS: u64 = 40;
+
+fn partition(round: u64) -> PartitionBuilder {
+    let round_field = Field::new("round", Type::U64, Roles::FULL);
+    let mut builder = PartitionBuilder::new(Schema::new([round_field]).unwrap());
+    for n in 0..DOCUMENTS {
+        let document = Document::new().set("round", round);
+        builder.add(&document.payload(format!("{round} {n}"))).unwrap();
+    }
+    builder
+}
+
+/// How many maps and open files of this process lie in a directory.
+fn held(dir: &Path) -> (usize, usize) {
+    let dir = dir.to_str().unwrap();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let maps = maps.lines().filter(|line| line.contains(dir)).count();
+    let open = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let open = open.filter_map(|fd| fs::read_link(fd.path()).ok());
+    (maps, open.filter(|path| path.starts_with(dir)).count())
+}
+
+fn files(dir: &Path) -> usize {
+    fs::read_dir(dir).unwrap().count()
+}
+
+/// Whatever happens meanwhile, this is one version, and all of it.
+fn ask(version: &Generation) {
+    let round: u64 = version.version().labels["round"].parse().unwrap();
+    let docs = version.collection().unwrap();
+    assert_eq!(docs.count(&all()).unwrap(), PARTITIONS * DOCUMENTS);
+    let newest = if round == 0 { PARTITIONS } else { 1 };
+    let found = docs.count(&eq("round", round)).unwrap();
+    assert_eq!(found, newest * DOCUMENTS, "round {round}");
+    assert_eq!(docs.count(&eq("round", round + 1)).unwrap(), 0);
+}
+
+/// `FIRNDB_SWAPS` is the number of swaps: 10,080 are a week of minutes.
+#[test]
+#[cfg(target_os = "linux")]
+fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
+    let swaps = std::env::var("FIRNDB_SWAPS").map_or(300, |n| n.parse::<u64>().unwrap());
+    let first: Vec<(String, PartitionBuilder)> =
+        (0..PARTITIONS).map(|p| (format!("p{p}"), partition(0))).collect();
+    let place = Place::new();
+    let (collection, _) =
+        place.collection(first.iter().map(|(name, _)| (name.as_str(), partition(0))));
+    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let publish = |round: u64| {
+        let labels = [("round".to_string(), round.to_string())].into();
+        let options = PublishOptions { labels, ..PublishOptions::default() };
+        catalog.publish("docs", &place.path("collection"), &options).unwrap()
+    };
+    publish(0);
+    let cache = place.path("cache");
+    let reader = catalog.reader("docs", &cache, ReaderOptions::default()).unwrap();
+    let failures = std::sync::Arc::new(AtomicU64::new(0));
+    let failed = failures.clone();
+    let watch = reader.watch(Duration::from_millis(2), move |outcome| {
+        if let Err(error) = outcome {
+            println!("a refresh failed: {error}");
+            failed.fetch_add(1, Relaxed);
+        }
+    });
+    let (done, queries) = (AtomicBool::new(false), AtomicU64::new(0));
+    let baseline = held(&place.0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    ask(&reader.current());
+                    queries.fetch_add(1, Relaxed);
+                    std::thread::yield_now();
+                }
+            });
+        }
+        let clean = CleanOptions { keep: 2, grace: Duration::ZERO, dry_run: false };
+        for round in 1..=swaps {
+            let mut change = collection.change().unwrap();
+            change.put(&format!("p{}", round % PARTITIONS), partition(round)).unwrap();
+            change.commit().unwrap();
+            let published = publish(round);
+            assert_eq!(published.files_sent, 2, "a partition and the set");
+            let late = Instant::now() + Duration::from_secs(60);
+            while reader.current().version().number != published.version.number {
+                if Instant::now() > late {
+                    done.store(true, Relaxed);
+                    panic!("version {} was not opened in time", published.version.number);
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if round % 20 == 0 {
+                catalog.clean("docs", &clean).unwrap();
+            }
+        }
+        catalog.clean("docs", &clean).unwrap();
+        done.store(true, Relaxed);
+    });
+    drop(watch);
+    let stats = reader.stats();
+    println!("{} queries, {stats:?}", queries.load(Relaxed));
+    assert_eq!((stats.swaps, stats.failures, failures.load(Relaxed)), (swaps, 0, 0));
+    assert!(queries.load(Relaxed) > swaps);
+    assert_eq!(held(&place.0), baseline, "maps and open files");
+    assert_eq!(files(&cache) as u64, PARTITIONS + 1 + 2, "files, the manifest and the lock");
+    assert_eq!(files(&place.path("catalog/docs/versions")), 2);
+    assert!(files(&place.path("catalog/docs/files")) as u64 <= PARTITIONS + 3);
+}
