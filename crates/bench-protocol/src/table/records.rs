@@ -44,6 +44,15 @@ impl Workload {
         }
     }
 
+    /// About how many bytes a key and a value have together.
+    pub fn mean(self) -> u64 {
+        match self {
+            Workload::Small => 45,
+            Workload::Json => 961,
+            Workload::Large => 10_013,
+        }
+    }
+
     /// The values in words.
     pub fn text(self) -> &'static str {
         match self {

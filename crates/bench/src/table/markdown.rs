@@ -1,6 +1,7 @@
 //! The page `docs/benchmarks-table.md`: every figure on it comes from one machine, but for those of
 //! BSDB's own program, which say so.
 
+use super::aims;
 use super::report::{Figures, Report, Section};
 use crate::machine;
 use crate::units::{bytes, is_ours, is_peer, time};
@@ -21,15 +22,26 @@ reads every byte of the value.
 
 *CPU a get* is the time that threads spent on a CPU, divided by the gets, one after the other over
 four million random keys: the processor may overlap a get with the next one. With two threads it is
-the same sum, so what threads lose to each other shows in it; gets a second are not told, because
-others work on the machine's two cores too. Percentiles are of gets
-timed one by one, from one reading of the clock to the next, so they hold the clock (about 20 ns)
-and no overlap. Each kind of get is measured in several rounds, of which the best counts: what
-disturbs a round only ever makes it slower.
+the same sum, so what threads lose to each other shows in it; gets a second are by the wall clock.
+Percentiles are of gets timed one by one, from one reading of the clock to the next, so they hold
+the clock (about 20 ns) and no overlap. Each kind of get is measured in several rounds, and
+everything is built twice; the best counts: what disturbs a round only ever makes it slower. The
+host of this machine takes memory back that is free for two seconds and gives it again slowly, page
+by page: a large part of the time of every build here that needs more than was free.
 `firndb`, `firndb-resident` and `firndb-direct` build the same file: their builds show how much the
 machine differs from minute to minute. Only `phf` does not sync what it built. *Own memory* is what
-no file backs; *mapped* is what the page cache could take back. *Floor* is no
-engine: an array of slots and an array of records.
+no file backs; *mapped* is what the page cache could take back. The files are read from the page
+cache as their builds left them there: those of FirnDB in huge pages, which its writer makes
+possible by writing whole ones; read from the disk again they would be in small ones. *Floor* is no
+engine: an array of slots and an array of records; its build writes the records to a file, one after
+the other. `firndb-tenth` builds with memory for a tenth of the records, from a file that it writes
+and reads again.
+
+*What a get waits for.* A get of `firndb` in memory reads the directory (0.04 bytes a record: in the
+outer caches as a rule), which names the block. The head of the block and the lines in which the
+record probably stands are then asked for together: one wait for memory, in one page, and a second
+one only where the record stands elsewhere. cdb waits twice, for a slot of its hash table and then
+for the record, each in a page of its own; so does `phf`.
 ";
 
 const BSDB: &str = "\
@@ -57,6 +69,7 @@ pub fn page(report: &Report, chart: Option<&Path>) -> String {
     if let Some(name) = chart.and_then(Path::file_name) {
         let _ = writeln!(out, "![CPU time of a get by engine]({})\n", name.to_string_lossy());
     }
+    aims::table(report, &mut out);
     for section in &report.sections {
         gets(section, &mut out);
         ratios(section, &mut out);
@@ -99,6 +112,8 @@ fn gets(section: &Section, out: &mut String) {
             "median",
             "p99",
             "p99.9",
+            "gets/s",
+            "2 threads",
             "absent: CPU a get",
             "2 threads",
             "median",
@@ -108,6 +123,7 @@ fn gets(section: &Section, out: &mut String) {
     );
     for engine in section.engines.iter().filter(|engine| engine.get("present p50").is_some()) {
         let nanos = |what: &str| or_dash(engine.get(what), time);
+        let rate = |what: &str| or_dash(engine.get(what), |rate| format!("{:.2} M", rate / 1e6));
         let cells = [
             engine.name.clone(),
             nanos("present 1 cpu"),
@@ -115,6 +131,8 @@ fn gets(section: &Section, out: &mut String) {
             nanos("present p50"),
             nanos("present p99"),
             nanos("present p999"),
+            rate("present 1 rate"),
+            rate("present 2 rate"),
             nanos("absent 1 cpu"),
             nanos("absent 2 cpu"),
             nanos("absent p50"),
@@ -181,8 +199,10 @@ fn costs(section: &Section, out: &mut String) {
         ],
     );
     let count = section.records.count as f64;
-    for engine in section.engines.iter().filter(|engine| engine.name != "floor") {
+    for engine in &section.engines {
         let Some(disk) = engine.get("disk") else { continue };
+        // What the floor opens is not what it built.
+        let opened = |what: &str| engine.get(what).filter(|_| engine.name != "floor");
         let beyond = (disk - section.bytes as f64) / count;
         let cells = [
             engine.name.clone(),
@@ -192,9 +212,9 @@ fn costs(section: &Section, out: &mut String) {
             size(disk),
             format!("{:.3}", disk / section.bytes as f64),
             format!("{beyond:.1}"),
-            or_dash(engine.get("open"), time),
-            or_dash(engine.get("memory own"), size),
-            or_dash(engine.get("memory mapped"), size),
+            or_dash(opened("open"), time),
+            or_dash(opened("memory own"), size),
+            or_dash(opened("memory mapped"), size),
         ];
         row(out, &cells);
     }
@@ -282,7 +302,8 @@ fn cold(report: &Report, out: &mut String) {
         out,
         "## Past the page cache\n\n`firndb-direct` reads with O_DIRECT and keeps nothing. Beside \
          it `fio`, random reads of 4 KiB of the same file in the same minute: one at a time, and \
-         32 at a time through io_uring. *Read a get* is what the kernel counted.\n"
+         32 at a time through io_uring. `get_many` gets 512 keys a call, with 32 reads under way. \
+         *Read a get* is what the kernel counted.\n"
     );
     head(
         out,
@@ -294,7 +315,7 @@ fn cold(report: &Report, out: &mut String) {
             "p99",
             "gets/s",
             "fio reads/s",
-            "get_many(32): gets/s",
+            "get_many, 32 reads at a time: gets/s",
             "fio at 32: reads/s",
             "of fio",
             "CPU a get",

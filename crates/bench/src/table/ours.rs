@@ -11,6 +11,8 @@ pub struct Ours {
     filter: Filter,
     compression: Compression,
     block_size: usize,
+    /// Builds with memory for a tenth of the records.
+    tenth: bool,
 }
 
 /// As BSDB's.
@@ -22,7 +24,7 @@ impl Ours {
     pub fn parse(name: &str) -> Option<Ours> {
         let mut words = name.split('-');
         let BuildOptions { filter, compression, block_size, .. } = BuildOptions::default();
-        let mut ours = Ours { access: Access::Map, filter, compression, block_size };
+        let mut ours = Ours { access: Access::Map, filter, compression, block_size, tenth: false };
         if words.next() != Some("firndb") {
             return None;
         }
@@ -30,6 +32,7 @@ impl Ours {
             match word {
                 "resident" => ours.access = Access::Resident,
                 "direct" => ours.access = Access::Direct,
+                "tenth" => ours.tenth = true,
                 "filter8" => ours.filter = Filter::Bits8,
                 "zstd" => ours.compression = Compression::Records { level: LEVEL },
                 "zstdblocks" => {
@@ -49,12 +52,16 @@ impl Engine for Ours {
     fn version(&self) -> String {
         let Ours { access, filter, compression, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
-        format!("FirnDB {version}, access {access:?}, filter {filter:?}, {compression:?}")
+        let tenth = if self.tenth { ", built in a tenth of the memory" } else { "" };
+        format!("FirnDB {version}, access {access:?}, filter {filter:?}, {compression:?}{tenth}")
             .replace("None", "none")
     }
 
     fn build(&self, records: &Records, dir: &Path) -> Result<()> {
+        let usual = BuildOptions::default().memory;
+        let tenth = (records.count * records.workload.mean() / 10) as usize;
         let options = BuildOptions {
+            memory: if self.tenth { tenth.max(16 << 20) } else { usual },
             filter: self.filter,
             compression: self.compression,
             block_size: self.block_size,

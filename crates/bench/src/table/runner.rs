@@ -36,9 +36,13 @@ pub struct Options {
     pub engines: Vec<Launcher>,
 }
 
-/// Keys of one call of a batch, and of one call on the disk.
+/// Keys of one call of a batch, and reads under way at the same time on the disk.
 const BATCH: usize = 64;
 const DEPTH: usize = 32;
+/// Keys of one call of a batch on the disk: the queue stays full but at the end.
+const COLD_BATCH: usize = 16 * DEPTH;
+/// How often everything is built: a machine that has just given memory away builds slower.
+const BUILDS: usize = 2;
 /// Gets that are timed one by one, at most.
 const TIMED: usize = 1_000_000;
 /// Records of the sample whose whole values are compared.
@@ -129,16 +133,13 @@ fn run_engine(
     place: &Path,
     expected: &mut Expected,
 ) -> Result<Figures> {
-    if place.exists() {
-        fs::remove_dir_all(place)?;
-    }
-    fs::create_dir_all(place)?;
     let mut figures = Figures::default();
-    let built = Getter(launcher.start()?).build(records, place)?;
-    figures.set("build wall", built.wall.as_nanos() as f64);
-    figures.set("build cpu", built.cpu.as_nanos() as f64);
-    figures.set("build peak", built.peak_memory as f64);
-    figures.set("disk", built.disk as f64);
+    for _ in 0..BUILDS {
+        build(records, launcher, place, &mut figures)?;
+    }
+    if launcher.name.ends_with("-tenth") {
+        return Ok(figures);
+    }
     let mut engine = Getter(launcher.start()?);
     let (open, batches) = engine.open(records, place)?;
     figures.set("open", open);
@@ -164,6 +165,30 @@ fn run_engine(
     }
     measure_warm(options, &mut engine, batches, &mut figures)?;
     Ok(figures)
+}
+
+/// Keeps the least of each figure.
+fn build(
+    records: &Records,
+    launcher: &Launcher,
+    place: &Path,
+    figures: &mut Figures,
+) -> Result<()> {
+    if place.exists() {
+        fs::remove_dir_all(place)?;
+    }
+    fs::create_dir_all(place)?;
+    let built = Getter(launcher.start()?).build(records, place)?;
+    let found = [
+        ("build wall", built.wall.as_nanos() as f64),
+        ("build cpu", built.cpu.as_nanos() as f64),
+        ("build peak", built.peak_memory as f64),
+        ("disk", built.disk as f64),
+    ];
+    for (name, value) in found {
+        figures.set(name, figures.get(name).map_or(value, |before| before.min(value)));
+    }
+    Ok(())
 }
 
 fn measure_warm(
@@ -208,7 +233,8 @@ fn measure_cold(
             }
             Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
         }
-        let rate = engine.run("present", depth, 1, millis)?;
+        let batch = if depth == 1 { 1 } else { COLD_BATCH };
+        let rate = engine.run("present", batch, 1, millis)?;
         figures.set(format!("cold {depth} rate"), rate.per_second);
         figures.set(format!("cold {depth} cpu"), rate.cpu);
         figures.set(format!("cold {depth} read"), rate.read);

@@ -55,11 +55,13 @@ pub(crate) struct FrozenWriter<'a> {
     open: Option<(u32, u32, u64, Box<Xxh3>)>,
 }
 
-const BUFFER: usize = 1 << 20;
+/// Bytes are handed on in pieces of this size, each at a multiple of it: a file system that keeps
+/// its cache in huge pages then uses one for each, and maps of the file find them there.
+const PIECE: usize = 1 << 21;
 
 impl<'a> FrozenWriter<'a> {
     pub(crate) fn new(out: &'a mut dyn Append, kind: Kind) -> Result<FrozenWriter<'a>> {
-        let buffer = Vec::with_capacity(BUFFER);
+        let buffer = Vec::new();
         let mut w = FrozenWriter { out, buffer, at: 0, kind, entries: Vec::new(), open: None };
         let mut header = [0; EDGE];
         header[..8].copy_from_slice(&MAGIC);
@@ -69,14 +71,14 @@ impl<'a> FrozenWriter<'a> {
         Ok(w)
     }
 
-    fn emit(&mut self, bytes: &[u8]) -> Result<()> {
+    fn emit(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.at += bytes.len() as u64;
-        if self.buffer.len() + bytes.len() > BUFFER {
+        while self.buffer.len() + bytes.len() >= PIECE {
+            let (now, later) = bytes.split_at(PIECE - self.buffer.len());
+            self.buffer.extend_from_slice(now);
             self.out.append(&self.buffer)?;
             self.buffer.clear();
-            if bytes.len() >= BUFFER {
-                return self.out.append(bytes);
-            }
+            bytes = later;
         }
         self.buffer.extend_from_slice(bytes);
         Ok(())
@@ -351,7 +353,7 @@ impl Frozen {
 
     /// Appends the whole file to another.
     pub(crate) fn copy_to(&self, out: &mut dyn Append) -> Result<()> {
-        self.map.chunks(BUFFER).try_for_each(|chunk| out.append(chunk))
+        self.map.chunks(PIECE).try_for_each(|chunk| out.append(chunk))
     }
 
     /// Checks the checksums of all sections that are checked as a whole.

@@ -175,7 +175,12 @@ struct Ring {
 
 impl Ring {
     fn open() -> Option<Ring> {
-        let ring = IoUring::new(ENTRIES).ok()?;
+        // The ring stays with its thread, so the kernel need not interrupt it to hand over answers:
+        // it asks for them. Kernels before 6.1 do not know these wishes.
+        let own = |builder: &mut io_uring::Builder| {
+            builder.setup_single_issuer().setup_defer_taskrun().build(ENTRIES)
+        };
+        let ring = own(&mut IoUring::builder()).or_else(|_| IoUring::new(ENTRIES)).ok()?;
         let buffers = (0..ENTRIES).map(|_| Buffer { bytes: Vec::new() }).collect();
         Some(Ring { ring, buffers, under_way: 0 })
     }

@@ -131,6 +131,17 @@ impl Directory {
         self.begun(first, end, place.step).checked_sub(1)
     }
 
+    /// About how far into a block the records of this place stand, as a share of `whole`: as far as
+    /// the place is between the first of this block and the first of the next, for places are
+    /// spread evenly. Steps are enough to tell, where a block does not span a whole slot.
+    #[inline(always)]
+    pub(crate) fn share(&self, place: Place, block: u64, whole: usize) -> usize {
+        let begin = self.step(block);
+        let span = u32::from(self.step(block + 1).wrapping_sub(begin)).max(1);
+        let into = u32::from(place.step.wrapping_sub(begin)).min(span);
+        (u64::from(into) * whole as u64) as usize / span as usize
+    }
+
     /// The first of the blocks `first..end` of a slot that begins after `step`.
     #[inline(always)]
     fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
@@ -203,6 +214,10 @@ mod tests {
         for (block, &first) in firsts.iter().enumerate() {
             assert_eq!(directory.first(block as u64), first);
         }
+        let share = |slot, step, block| directory.share(Place { slot, step }, block, 4080);
+        assert_eq!([share(2, 2, 3), share(2, 351, 3), share(2, 699, 3)], [0, 2040, 4074]);
+        assert_eq!(share(2, 33_118, 4), 2040, "half way to the first step of slot 3");
+        assert_eq!(share(9, 9, 6), 0, "the last block, which no other follows");
         assert!(Directory::new(&bytes, 11, 7).is_err());
         assert!(Directory::new(&bytes[1..], 12, 7).is_err());
     }

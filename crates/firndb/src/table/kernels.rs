@@ -5,8 +5,6 @@
 //! would be shorter, but nobody can foretell where that is: the processor would guess wrong once a
 //! search, and could not begin the next search while this one waits for memory.
 
-use crate::bytes::int::u64_at;
-
 /// Tags that one mask covers.
 pub(crate) const GROUP: usize = 128;
 const STEP: usize = 16;
@@ -16,13 +14,15 @@ const STEP: usize = 16;
 #[inline(always)]
 pub(crate) fn equal(bytes: &[u8], n: usize, tag: u8) -> u128 {
     let n = n.min(GROUP);
-    let steps = n.div_ceil(STEP);
-    let Some(whole) = bytes.get(..steps * STEP) else { return equal_at_the_end(bytes, n, tag) };
-    let mut mask = 0;
-    for i in 0..steps {
-        let (low, high) = (u64_at(whole, i * STEP), u64_at(whole, i * STEP + 8));
-        mask |= u128::from(equal_16(low, high, tag)) << (i * STEP);
-    }
+    let Some(whole) = bytes.get(..n.next_multiple_of(STEP)) else {
+        return equal_at_the_end(bytes, n, tag);
+    };
+    let (low, high) = whole.split_at(whole.len().min(GROUP / 2));
+    let half = |bytes: &[u8]| {
+        let steps = bytes.as_chunks().0.iter().enumerate();
+        steps.fold(0, |mask, (i, step)| mask | u64::from(equal_16(step, tag)) << (i * STEP))
+    };
+    let mask = u128::from(half(low)) | u128::from(half(high)) << 64;
     if n == GROUP { mask } else { mask & ((1 << n) - 1) }
 }
 
@@ -35,16 +35,11 @@ fn equal_at_the_end(bytes: &[u8], n: usize, tag: u8) -> u128 {
 /// Sum of the first `n` bytes of `of`, which are fewer than 2^24; the work is that of `of` bytes.
 #[inline(always)]
 pub(crate) fn sum_of_first(bytes: &[u8], of: usize, n: usize) -> usize {
-    let steps = of.div_ceil(STEP);
-    let Some(whole) = bytes.get(..steps * STEP) else { return sum_at_the_end(bytes, n) };
-    let mut sum = 0;
-    for i in 0..steps {
-        let keep = n.saturating_sub(i * STEP).min(STEP);
-        let (low, high) = (u64_at(&KEEP, STEP - keep), u64_at(&KEEP, STEP + 8 - keep));
-        let (a, b) = (u64_at(whole, i * STEP), u64_at(whole, i * STEP + 8));
-        sum += sum_of_16(a & low, b & high);
-    }
-    sum
+    let Some(whole) = bytes.get(..of.next_multiple_of(STEP)) else {
+        return sum_at_the_end(bytes, n);
+    };
+    let groups = whole.chunks(GROUP).enumerate();
+    groups.map(|(i, group)| sum_of_group(group, n.saturating_sub(i * GROUP).min(GROUP))).sum()
 }
 
 #[cold]
@@ -52,70 +47,73 @@ fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
     bytes.iter().take(n).map(|&byte| usize::from(byte)).sum()
 }
 
-/// Read from `16 - n` on, the first `n` of 16 bytes are ones.
-const KEEP: [u8; 2 * STEP] = {
-    let mut bytes = [0; 2 * STEP];
-    let mut i = 0;
-    while i < STEP {
-        bytes[i] = 0xff;
-        i += 1;
-    }
-    bytes
-};
-
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions of SSE2: see the SAFETY notes")]
 mod fast {
+    use super::STEP;
     use std::arch::x86_64::*;
 
+    const LANES: [u8; STEP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
     #[inline(always)]
-    pub(super) fn equal_16(low: u64, high: u64, tag: u8) -> u16 {
-        // SAFETY: every x86-64 has SSE2, and these instructions touch no memory.
+    pub(super) fn equal_16(bytes: &[u8; STEP], tag: u8) -> u16 {
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of 16.
         unsafe {
-            let tags = _mm_set_epi64x(high as i64, low as i64);
+            let tags = _mm_loadu_si128(bytes.as_ptr().cast());
             _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u16
         }
     }
 
+    /// Sum of the first `n` bytes of a group, at most 128.
     #[inline(always)]
-    pub(super) fn sum_of_16(low: u64, high: u64) -> usize {
-        // SAFETY: every x86-64 has SSE2, and these instructions touch no memory.
+    pub(super) fn sum_of_group(group: &[u8], n: usize) -> usize {
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
         unsafe {
-            let bytes = _mm_set_epi64x(high as i64, low as i64);
-            let halves = _mm_sad_epu8(bytes, _mm_setzero_si128());
-            let upper = _mm_cvtsi128_si64(_mm_unpackhi_epi64(halves, halves));
-            (_mm_cvtsi128_si64(halves) + upper) as usize
+            let (zero, lanes) = (_mm_setzero_si128(), _mm_loadu_si128(LANES.as_ptr().cast()));
+            let step = _mm_set1_epi8(STEP as i8);
+            // Of the bytes that are left, how many come after each lane.
+            let (mut left, mut sums) = (_mm_set1_epi8(n as i8), zero);
+            for bytes in group.as_chunks::<STEP>().0 {
+                let beyond = _mm_cmpeq_epi8(_mm_subs_epu8(left, lanes), zero);
+                let bytes = _mm_loadu_si128(bytes.as_ptr().cast());
+                sums = _mm_add_epi64(sums, _mm_sad_epu8(_mm_andnot_si128(beyond, bytes), zero));
+                left = _mm_subs_epu8(left, step);
+            }
+            let upper = _mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
+            (_mm_cvtsi128_si64(sums) + upper) as usize
         }
     }
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
+    use super::STEP;
+    use crate::bytes::int::u64_at;
+
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
 
-    pub(super) fn equal_16(low: u64, high: u64, tag: u8) -> u16 {
+    pub(super) fn equal_16(bytes: &[u8; STEP], tag: u8) -> u16 {
         let equal_8 = |word: u64| -> u16 {
             let differs = word ^ (u64::from(tag) * LOW);
             // The highest bit of each byte, if any bit of the byte differs.
             let any = (((differs & !HIGH) + !HIGH) | differs) & HIGH;
             ((any ^ HIGH) >> 7).wrapping_mul(0x0102_0408_1020_4080).wrapping_shr(56) as u16
         };
-        equal_8(low) | equal_8(high) << 8
+        equal_8(u64_at(bytes, 0)) | equal_8(u64_at(bytes, 8)) << 8
     }
 
-    pub(super) fn sum_of_16(low: u64, high: u64) -> usize {
-        let mask = 0x00ff_00ff_00ff_00ff;
-        let sum_8 = |word: u64| (word & mask) + (word >> 8 & mask);
-        let both = sum_8(low) + sum_8(high);
-        (both.wrapping_mul(0x0001_0001_0001_0001) >> 48) as usize
+    /// Sum of the first `n` bytes of a group, at most 128.
+    pub(super) fn sum_of_group(group: &[u8], n: usize) -> usize {
+        let keep = |(i, &byte): (usize, &u8)| if i < n { usize::from(byte) } else { 0 };
+        group.iter().enumerate().map(keep).sum()
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-use fast::{equal_16, sum_of_16};
+use fast::{equal_16, sum_of_group};
 #[cfg(not(target_arch = "x86_64"))]
-use portable::{equal_16, sum_of_16};
+use portable::{equal_16, sum_of_group};
 
 #[cfg(test)]
 mod tests {
@@ -149,10 +147,13 @@ mod tests {
         for seed in 0..2000u64 {
             let word = |i: u64| (seed * 2 + i).wrapping_mul(0xd134_2543_de82_ef95).rotate_left(9);
             let (low, high) = (word(0) & word(5), word(1) | word(6));
+            let bytes = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
             for tag in [0, 0x80, 0xff, low as u8, (high >> 40) as u8] {
-                assert_eq!(portable::equal_16(low, high, tag), equal_16(low, high, tag));
+                assert_eq!(portable::equal_16(&bytes, tag), equal_16(&bytes, tag));
             }
-            assert_eq!(portable::sum_of_16(low, high), sum_of_16(low, high));
+            let group = [bytes; 8].concat();
+            let n = seed as usize % (GROUP + 1);
+            assert_eq!(portable::sum_of_group(&group, n), sum_of_group(&group, n));
         }
     }
 }

@@ -29,6 +29,7 @@ mod directory;
 mod kernels;
 mod block;
 mod compress;
+mod raw;
 mod partitions;
 mod sort;
 mod filter;

@@ -5,15 +5,9 @@
 //! partitions are appended to the file, one after the other, as one run. A partition is read back
 //! whole, from its piece of each run and from memory, and is small enough to be sorted in a cache;
 //! one that is larger than the caller's limit is split again by the next bits of its hashes.
-//!
-//! ```text
-//! RECORD   varint  length of the key
-//!          varint  length of the value
-//!          varint  origin, less that of the record before it in the partition, zigzag
-//!          ..      key, value
-//! ```
-//! The hash is not kept: to compute it again costs less than to carry it.
 
+use super::raw::{Added, HashOf, MAX_HEAD, Raw, read};
+use crate::bytes::prefetch::prefetch;
 use crate::disk::{Append, DiskRef, ReadAt, Slab};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -27,24 +21,9 @@ const FIRST_CHUNK: usize = 512;
 const LARGEST_CHUNK: usize = 1 << 15;
 /// Memory is taken from the system in pieces of this size.
 const SLAB: usize = 1 << 26;
-/// Most bytes before the key of a record.
-const MAX_HEAD: usize = 20;
 /// Bytes that are appended to the file at once, and read back at once.
 const BUFFER: usize = 1 << 20;
 const WINDOW: usize = 1 << 20;
-
-/// The hash of a key, by which records are split and sorted.
-pub(crate) type HashOf = fn(&[u8]) -> u64;
-
-/// A record that was added.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Added<'a> {
-    pub(crate) hash: u64,
-    /// Where it came from, for messages and for the order of duplicates.
-    pub(crate) origin: u64,
-    pub(crate) key: &'a [u8],
-    pub(crate) value: &'a [u8],
-}
 
 /// Where temporary files are made, and how much memory may be used.
 #[derive(Clone, Debug)]
@@ -68,7 +47,10 @@ pub(crate) struct Partitions {
 
 #[derive(Default)]
 struct Part {
-    chunks: Vec<Chunk>,
+    /// Where records are appended.
+    chunk: Chunk,
+    /// The chunks before it.
+    full: Vec<Chunk>,
     /// Offsets and lengths in the file.
     pieces: Vec<(u64, u64)>,
     bytes: u64,
@@ -76,8 +58,15 @@ struct Part {
     origin: u64,
 }
 
+impl Part {
+    /// The chunks in memory.
+    fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+        self.full.iter().chain(Some(&self.chunk).filter(|chunk| chunk.len > 0))
+    }
+}
+
 /// A part of a slab that holds whole records.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Chunk {
     slab: usize,
     start: usize,
@@ -239,24 +228,20 @@ impl Partitions {
     pub(crate) fn push(&mut self, record: Added) -> Result<()> {
         let number = (record.hash << self.depth >> (64 - BITS)) as usize;
         let most = MAX_HEAD + record.key.len() + record.value.len();
-        let room = self.parts[number].chunks.last().map_or(0, |chunk| chunk.capacity - chunk.len);
-        if room < most {
+        let part = &self.parts[number];
+        if part.chunk.capacity - part.chunk.len < most {
             self.grow(number, most)?;
         }
         let part = &mut self.parts[number];
-        let Some(chunk) = part.chunks.last_mut() else { return Ok(()) };
-        let room = self.arena.room(chunk);
+        let room = self.arena.room(&part.chunk);
         let from_last = record.origin.wrapping_sub(part.origin) as i64;
-        let mut at = put_varint(room, 0, record.key.len() as u64);
-        at = put_varint(room, at, record.value.len() as u64);
-        at = put_varint(room, at, (from_last << 1 ^ from_last >> 63) as u64);
-        let (key, value) = (record.key, record.value);
-        room[at..at + key.len()].copy_from_slice(key);
-        at += key.len();
-        room[at..at + value.len()].copy_from_slice(value);
-        at += value.len();
-        chunk.len += at;
-        part.bytes += at as u64;
+        let last = (from_last << 1 ^ from_last >> 63) as u64;
+        let len = Raw { key: record.key, value: record.value, last }.put(room);
+        // The next record of this partition, some thousand records from now, goes here: without
+        // this each would wait for the memory that it is about to overwrite.
+        prefetch(&room[len..], 2);
+        part.chunk.len += len;
+        part.bytes += len as u64;
         part.origin = record.origin;
         Ok(())
     }
@@ -265,13 +250,15 @@ impl Partitions {
     #[cold]
     fn grow(&mut self, number: usize, room: usize) -> Result<()> {
         let budget = self.place.memory;
-        let size = FIRST_CHUNK << self.parts[number].chunks.len().min(6);
+        let size = FIRST_CHUNK << self.parts[number].full.len().min(6);
         let size = size.min(LARGEST_CHUNK).min(budget / (4 * PARTITIONS)).max(room);
         if self.arena.used() + size > budget && self.arena.used() > 0 {
             self.spill()?;
         }
         let chunk = self.arena.take(size, SLAB.min(budget / 4))?;
-        self.parts[number].chunks.push(chunk);
+        let part = &mut self.parts[number];
+        let full = std::mem::replace(&mut part.chunk, chunk);
+        part.full.extend((full.len > 0).then_some(full));
         Ok(())
     }
 
@@ -283,7 +270,8 @@ impl Partitions {
         };
         let mut buffer = Vec::with_capacity(2 * BUFFER);
         for part in &mut self.parts {
-            let chunks = std::mem::take(&mut part.chunks);
+            let chunks: Vec<Chunk> = part.chunks().copied().collect();
+            (part.full, part.chunk) = Default::default();
             let len = chunks.iter().map(|chunk| chunk.len as u64).sum();
             if len > 0 {
                 part.pieces.push((self.spilled, len));
@@ -330,7 +318,7 @@ impl Partitions {
             buffer.resize(at + len as usize, 0);
             self.read_at(offset, &mut buffer[at..])?;
         }
-        part.chunks.iter().for_each(|chunk| buffer.extend_from_slice(self.arena.bytes(chunk)));
+        part.chunks().for_each(|chunk| buffer.extend_from_slice(self.arena.bytes(chunk)));
         use_it(buffer)
     }
 
@@ -346,7 +334,7 @@ impl Partitions {
         for &(offset, len) in &part.pieces {
             finer.push_piece(self, offset, len, &mut origin)?;
         }
-        for chunk in &part.chunks {
+        for chunk in part.chunks() {
             read(self.arena.bytes(chunk), self.hash, &mut origin, |record, _| finer.push(record))?;
         }
         finer.seal()?;
@@ -429,63 +417,5 @@ impl Spool {
             }
         }
         visit(&self.memory)
-    }
-}
-
-/// Visits the records of a buffer, each with where its key is, and gives the bytes of whole
-/// records. `origin` is that of the record before; it goes on from buffer to buffer.
-#[inline]
-pub(crate) fn read<'a>(
-    bytes: &'a [u8],
-    hash: HashOf,
-    origin: &mut u64,
-    mut visit: impl FnMut(Added<'a>, usize) -> Result<()>,
-) -> Result<usize> {
-    let mut at = 0;
-    while let Some((record, key_at)) = first(bytes, hash, at, *origin) {
-        *origin = record.origin;
-        at = key_at + record.key.len() + record.value.len();
-        visit(record, key_at)?;
-    }
-    Ok(at)
-}
-
-/// The record that begins at `at`, if it is whole, and where its key is.
-#[inline(always)]
-fn first(bytes: &[u8], hash: HashOf, at: usize, origin: u64) -> Option<(Added<'_>, usize)> {
-    let (key, at) = varint(bytes, at)?;
-    let (value, at) = varint(bytes, at)?;
-    let (from_last, at) = varint(bytes, at)?;
-    let from_last = (from_last >> 1) as i64 ^ -((from_last & 1) as i64);
-    let middle = at.checked_add(key as usize)?;
-    let end = middle.checked_add(value as usize)?;
-    let (key, value) = (bytes.get(at..middle)?, bytes.get(middle..end)?);
-    let origin = origin.wrapping_add(from_last as u64);
-    Some((Added { hash: hash(key), origin, key, value }, at))
-}
-
-/// Writes a number, 7 bits a byte from the lowest on, and gives where it ends.
-#[inline(always)]
-fn put_varint(bytes: &mut [u8], mut at: usize, mut v: u64) -> usize {
-    while v >= 0x80 {
-        bytes[at] = v as u8 | 0x80;
-        v >>= 7;
-        at += 1;
-    }
-    bytes[at] = v as u8;
-    at + 1
-}
-
-#[inline(always)]
-fn varint(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
-    let (mut v, mut shift) = (0, 0);
-    loop {
-        let byte = *bytes.get(at)?;
-        at += 1;
-        v |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some((v, at));
-        }
-        shift = (shift + 7).min(63);
     }
 }

@@ -10,6 +10,7 @@ use super::source::{Source, reopen};
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::u32_at;
+use crate::bytes::prefetch::prefetch;
 use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -33,11 +34,15 @@ pub struct Table {
     /// Where the blocks begin in the file, and their bytes.
     blocks: (u64, u64),
     path: PathBuf,
+    /// Bytes at the end of a block over which its records are spread evenly, if they are many.
+    spread: usize,
 }
 
 /// Cache lines at the beginning of a block that a search reads: the tags and lengths of a page of
 /// small records.
 pub(crate) const HEAD_LINES: usize = 3;
+/// Cache lines around the place where a record is expected: twice the deviation of small records.
+const NEAR_LINES: usize = 8;
 
 /// Bytes of a section: where they are in the map, or a copy.
 enum Bytes {
@@ -126,7 +131,9 @@ impl Table {
             return Ok(None);
         };
         let path = path.to_path_buf();
-        let table = Table { file, meta, directory, starts, filter, unpacker, source, blocks, path };
+        let spread = spread(&meta, starts.is_none());
+        let table =
+            Table { file, meta, directory, starts, filter, unpacker, source, blocks, path, spread };
         table.check_shape()?;
         if table.source.is_resident() {
             (0..table.meta.blocks).try_for_each(|block| {
@@ -195,8 +202,25 @@ impl Table {
         number: u64,
         key: &[u8],
     ) -> Result<Option<Cow<'_, [u8]>>> {
+        if self.in_memory() {
+            self.fetch_near(place, number)?;
+        }
         let block = self.block(number)?;
         self.value_in(block, place, key).map_err(|e| self.here(e, number))
+    }
+
+    /// Asks for the cache lines where the record of a place is likely to stand, before the head of
+    /// its block tells where it does: one wait for memory instead of two.
+    #[inline(always)]
+    fn fetch_near(&self, place: Place, number: u64) -> Result<()> {
+        if self.spread > 0 {
+            let block = self.memory(number)?;
+            prefetch(block, HEAD_LINES);
+            let share = self.directory.share(place, number, self.spread);
+            let at = (block.len() + share).saturating_sub(self.spread + NEAR_LINES * 64 / 2);
+            prefetch(block.get(at..).unwrap_or(&[]), NEAR_LINES);
+        }
+        Ok(())
     }
 
     /// The value of a key in a block that was checked.
@@ -359,6 +383,15 @@ impl Table {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// See [`Table::spread`].
+fn spread(meta: &Meta, blocks_are_equal: bool) -> usize {
+    let mean = (meta.key_bytes.saturating_add(meta.value_bytes)) / meta.blocks.max(1);
+    let size = u64::from(meta.block_size);
+    let many = meta.records / meta.blocks.max(1) >= 32 && mean < size;
+    let known = many && blocks_are_equal && meta.compression == Compression::None;
+    if known { mean as usize } else { 0 }
 }
 
 /// A section that may be there.

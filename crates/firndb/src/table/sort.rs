@@ -2,27 +2,20 @@
 
 use super::compress::Packer;
 use super::options::Duplicates;
-use super::partitions::{HashOf, read};
+use super::raw::{HashOf, Raw, read};
+use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 
 /// Records in the order of their hashes, then of their keys.
 pub(crate) struct Sorted {
-    /// What the entries point into.
+    /// The records, as [`super::raw`] describes them; once packed, with the frame for the value
+    /// and the length of the value for the origin.
     bytes: Vec<u8>,
-    entries: Vec<Entry>,
-    /// Hashes and numbers of entries, in order.
-    order: Vec<(u64, u32)>,
+    /// Hashes, and where records begin, in order.
+    order: Vec<(u64, u64)>,
+    packed: bool,
     /// Records that were left out because their keys were there already.
     pub(crate) duplicates: u64,
-}
-
-struct Entry {
-    key_at: usize,
-    key: u32,
-    value: u32,
-    /// Bytes of the value before compression.
-    raw: u32,
-    origin: u64,
 }
 
 /// A record on its way into a block.
@@ -31,8 +24,12 @@ pub(crate) struct Ready<'a> {
     pub(crate) hash: u64,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
+    /// Bytes of the value before compression.
     pub(crate) raw: u32,
 }
+
+/// Records that are asked for before they are used: they are far from each other in memory.
+const AHEAD: usize = 16;
 
 /// What to do with duplicates, and how to name where a record came from.
 #[derive(Clone, Copy)]
@@ -44,21 +41,19 @@ pub(crate) struct Policy<'a> {
 
 /// Sorts the records of a partition's buffer.
 pub(crate) fn sort(buffer: Vec<u8>, policy: Policy) -> Result<Sorted> {
-    let (mut entries, mut order, mut origin) = (Vec::new(), Vec::new(), 0);
-    read(&buffer, policy.hash, &mut origin, |record, key_at| {
-        order.push((record.hash, entries.len() as u32));
-        let (key, value) = (record.key.len() as u32, record.value.len() as u32);
-        entries.push(Entry { key_at, key, value, raw: value, origin: record.origin });
+    let (mut order, mut origin) = (Vec::new(), 0);
+    read(&buffer, policy.hash, &mut origin, |record, at| {
+        order.push((record.hash, at as u64));
         Ok(())
     })?;
     sort_by_hash(&mut order);
-    let mut sorted = Sorted { bytes: buffer, entries, order, duplicates: 0 };
+    let mut sorted = Sorted { bytes: buffer, order, packed: false, duplicates: 0 };
     sorted.order_equal(policy)?;
     Ok(sorted)
 }
 
 /// Sorts by hash. Hashes are spread evenly, so their first bits say nearly where each belongs.
-fn sort_by_hash(order: &mut Vec<(u64, u32)>) {
+fn sort_by_hash(order: &mut Vec<(u64, u64)>) {
     let all = |f: fn(u64, u64) -> u64| order.iter().map(|o| o.0).reduce(f).unwrap_or(0);
     let equal_bits = (all(u64::min) ^ all(u64::max)).leading_zeros();
     if order.len() < 64 || equal_bits > 40 {
@@ -87,18 +82,11 @@ fn sort_by_hash(order: &mut Vec<(u64, u32)>) {
 }
 
 impl Sorted {
-    fn key(&self, number: u32) -> &[u8] {
-        let entry = &self.entries[number as usize];
-        &self.bytes[entry.key_at..entry.key_at + entry.key as usize]
-    }
-
-    fn value(&self, number: u32) -> &[u8] {
-        let entry = &self.entries[number as usize];
-        &self.bytes[entry.key_at + entry.key as usize..][..entry.value as usize]
-    }
-
-    fn origin(&self, number: u32) -> u64 {
-        self.entries[number as usize].origin
+    /// The record that begins here.
+    #[inline(always)]
+    fn at(&self, at: u64) -> Raw<'_> {
+        // Records were read from the same bytes before.
+        Raw::at(&self.bytes, at as usize).unwrap_or_default()
     }
 
     /// Orders records of equal hashes by their keys, and leaves out duplicates.
@@ -106,8 +94,9 @@ impl Sorted {
         if !self.order.is_sorted_by(|a, b| a.0 < b.0) {
             let mut order = std::mem::take(&mut self.order);
             let mut kept = Vec::with_capacity(order.len());
+            let origins = self.origins(policy)?;
             for same in order.chunk_by_mut(|a, b| a.0 == b.0) {
-                self.push_same(same, policy, &mut kept)?;
+                self.push_same(same, policy, &origins, &mut kept)?;
             }
             self.duplicates = (order.len() - kept.len()) as u64;
             self.order = kept;
@@ -115,23 +104,37 @@ impl Sorted {
         Ok(())
     }
 
+    /// Where records begin, ascending, and where they came from.
+    fn origins(&self, policy: Policy) -> Result<Vec<(u64, u64)>> {
+        let (mut origins, mut origin) = (Vec::new(), 0);
+        read(&self.bytes, policy.hash, &mut origin, |record, at| {
+            origins.push((at as u64, record.origin));
+            Ok(())
+        })?;
+        Ok(origins)
+    }
+
     /// Records of one hash: if they are several, mostly one key again and again.
     fn push_same(
         &self,
-        same: &mut [(u64, u32)],
+        same: &mut [(u64, u64)],
         policy: Policy,
-        kept: &mut Vec<(u64, u32)>,
+        origins: &[(u64, u64)],
+        kept: &mut Vec<(u64, u64)>,
     ) -> Result<()> {
-        same.sort_unstable_by(|&(_, a), &(_, b)| {
+        let key = |at: u64| self.at(at).key;
+        let origin =
+            |at: u64| origins.binary_search_by_key(&at, |o| o.0).map_or(0, |i| origins[i].1);
+        if same.len() > 1 {
             // By value at last: then records of one origin too stand in an order of their own.
-            let all = |number| (self.key(number), self.origin(number), self.value(number));
-            all(a).cmp(&all(b))
-        });
-        for equal in same.chunk_by(|a, b| self.key(a.1) == self.key(b.1)) {
+            let all = |at: u64| (key(at), origin(at), self.at(at).value);
+            same.sort_unstable_by(|a, b| all(a.1).cmp(&all(b.1)));
+        }
+        for equal in same.chunk_by(|a, b| key(a.1) == key(b.1)) {
             kept.push(match policy.duplicates {
                 Duplicates::Error if equal.len() > 1 => {
-                    let origins = [equal[0].1, equal[1].1].map(|number| self.origin(number));
-                    return Err(duplicate(self.key(equal[0].1), origins, policy.name));
+                    let origins = [origin(equal[0].1), origin(equal[1].1)];
+                    return Err(duplicate(key(equal[0].1), origins, policy.name));
                 }
                 Duplicates::Last => equal[equal.len() - 1],
                 _ => equal[0],
@@ -142,29 +145,32 @@ impl Sorted {
 
     /// Replaces each value by its frame.
     pub(crate) fn pack(&mut self, packer: &mut Packer) -> Result<()> {
-        let mut packed = Vec::with_capacity(self.bytes.len() / 2);
-        for &(_, number) in &self.order {
-            let entry = &mut self.entries[number as usize];
-            let value_at = entry.key_at + entry.key as usize;
-            let at = packed.len();
-            packed.extend_from_slice(&self.bytes[entry.key_at..value_at]);
-            packer.pack(&self.bytes[value_at..][..entry.value as usize], &mut packed)?;
-            entry.key_at = at;
-            let frame = packed.len() - at - entry.key as usize;
-            entry.value = u32::try_from(frame).map_err(|_| {
-                Error::invalid(format!("a value of {} bytes does not get smaller", entry.raw))
-            })?;
+        let (mut packed, mut frame) = (Vec::with_capacity(self.bytes.len() / 2), Vec::new());
+        let mut order = std::mem::take(&mut self.order);
+        for (_, at) in &mut order {
+            let record = self.at(*at);
+            frame.clear();
+            packer.pack(record.value, &mut frame)?;
+            let raw = record.value.len();
+            if u32::try_from(frame.len()).is_err() {
+                let message = format!("a value of {raw} bytes does not get smaller");
+                return Err(Error::invalid(message));
+            }
+            *at = packed.len() as u64;
+            Raw { key: record.key, value: &frame, last: raw as u64 }.append(&mut packed);
         }
-        self.bytes = packed;
+        (self.bytes, self.order, self.packed) = (packed, order, true);
         Ok(())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Ready<'_>> {
-        self.order.iter().map(|&(hash, number)| {
-            let entry = &self.entries[number as usize];
-            let record = &self.bytes[entry.key_at..][..entry.key as usize + entry.value as usize];
-            let (key, value) = record.split_at(entry.key as usize);
-            Ready { hash, key, value, raw: entry.raw }
+        self.order.iter().enumerate().map(|(i, &(hash, at))| {
+            if let Some(&(_, later)) = self.order.get(i + AHEAD) {
+                prefetch(&self.bytes[later as usize..], 2);
+            }
+            let Raw { key, value, last } = self.at(at);
+            let raw = if self.packed { last as u32 } else { value.len() as u32 };
+            Ready { hash, key, value, raw }
         })
     }
 }

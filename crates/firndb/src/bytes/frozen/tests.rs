@@ -46,6 +46,31 @@ fn bytes_are_as_specified() {
 }
 
 #[test]
+fn bytes_are_handed_on_in_whole_pieces() {
+    #[derive(Default)]
+    struct Lengths(Vec<usize>);
+    impl Append for Lengths {
+        fn append(&mut self, bytes: &[u8]) -> Result<()> {
+            self.0.push(bytes.len());
+            Ok(())
+        }
+        fn sync(&mut self) -> Result<()> {
+            Ok(())
+        }
+    }
+    let mut out = Lengths::default();
+    let mut w = FrozenWriter::new(&mut out, Kind::PartitionSet).unwrap();
+    w.begin(1, true).unwrap();
+    for len in [1, PIECE - 200, 500, 3 * PIECE, 0, PIECE - 1] {
+        w.write(&vec![7; len]).unwrap();
+    }
+    w.end();
+    w.finish().unwrap();
+    assert_eq!(out.0.len(), 6);
+    assert!(out.0[..5].iter().all(|&len| len == PIECE) && out.0[5] < PIECE, "{:?}", out.0);
+}
+
+#[test]
 fn every_changed_byte_and_every_cut_is_found() {
     let good = file();
     for at in 0..good.len() {

@@ -1,0 +1,145 @@
+//! What the Table is meant to reach, and whether it did in this run.
+
+use super::report::{Report, Section};
+use Bound::{AtLeast, AtMost};
+use firndb_bench_protocol::table::Workload;
+use std::fmt::Write;
+
+/// An aim: in words, the bound, and what was measured.
+struct Aim {
+    words: &'static str,
+    bound: Bound,
+    found: Option<f64>,
+}
+
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Bound {
+    fn holds(&self, value: f64) -> bool {
+        match *self {
+            AtLeast(bound) => value >= bound,
+            AtMost(bound) => value <= bound,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            AtLeast(bound) => format!("at least {bound}"),
+            AtMost(bound) => format!("at most {bound}"),
+        }
+    }
+}
+
+const HEAD: &str = "\
+## What is aimed at, and what this run found
+
+Times of gets are CPU times of one thread; `firndb` is the Table as it comes, mapped. A resident
+table is in huge pages always, a mapped one where the page cache keeps the file in them: then the
+two are equally fast.
+
+| aim | bound | found | |
+|---|---:|---:|---|
+";
+
+/// A row for each aim that the figures of the run tell of.
+pub fn table(report: &Report, out: &mut String) {
+    out.push_str(HEAD);
+    for section in &report.sections {
+        let name = section.records.workload.name();
+        for Aim { words, bound, found } in gets(section).into_iter().chain(costs(section)) {
+            let Some(found) = found else { continue };
+            let verdict = if bound.holds(found) { "reached" } else { "**missed**" };
+            let bound = bound.text();
+            let _ = writeln!(out, "| {name}: {words} | {bound} | {found:.3} | {verdict} |");
+        }
+    }
+    out.push('\n');
+}
+
+fn figure(section: &Section, engine: &str, what: &str) -> Option<f64> {
+    section.engines.iter().find(|other| other.name == engine)?.get(what)
+}
+
+fn gets(section: &Section) -> Vec<Aim> {
+    let cpu = |engine: &str, what: &str| figure(section, engine, &format!("{what} 1 cpu"));
+    let faster = |words, bound, slow: Option<f64>, fast: Option<f64>| Aim {
+        words,
+        bound: AtLeast(bound),
+        found: slow.zip(fast).map(|(slow, fast)| slow / fast),
+    };
+    let ours = cpu("firndb", "present");
+    let filtered = cpu("firndb-filter8", "absent");
+    let batched = cpu("firndb", "batch");
+    let resident = cpu("firndb-resident", "present");
+    vec![
+        faster("get, times as fast as cdb", 1.3, cpu("cdb", "present"), ours),
+        faster("get, times as fast as LMDB", 3.0, cpu("lmdb", "present"), ours),
+        faster("get, times as fast as RocksDB", 8.0, cpu("rocksdb", "present"), ours),
+        faster(
+            "absent, with the filter, times as fast as cdb",
+            2.0,
+            cpu("cdb", "absent"),
+            filtered,
+        ),
+        faster("get_many of 64, times as fast as get", 2.0, ours, batched),
+        faster("resident in huge pages, times as fast as mapped", 1.3, ours, resident),
+    ]
+}
+
+fn costs(section: &Section) -> Vec<Aim> {
+    let figure = |engine: &str, what: &str| figure(section, engine, what);
+    let aim = |words, bound, of: Option<f64>, than: Option<f64>| Aim {
+        words,
+        bound,
+        found: of.zip(than).map(|(of, than)| of / than),
+    };
+    // These are meant of many small records; others take several pages each.
+    let small = |words, bound, of: Option<f64>, than| {
+        aim(words, bound, of.filter(|_| section.records.workload == Workload::Small), than)
+    };
+    let (wall, direct) = (figure("firndb", "build wall"), "firndb-direct");
+    let (disk, bsdb) = (figure("firndb", "disk"), figure("phf-zstd", "disk"));
+    vec![
+        small(
+            "build, times the CPU of cdb",
+            AtMost(1.5),
+            figure("firndb", "build cpu"),
+            figure("cdb", "build cpu"),
+        ),
+        small(
+            "build, times the time of writing the records once (`floor`)",
+            AtMost(2.0),
+            wall,
+            figure("floor", "build wall"),
+        ),
+        small(
+            "build with memory for a tenth, times the time of one in memory",
+            AtMost(2.0),
+            figure("firndb-tenth", "build wall"),
+            wall,
+        ),
+        small("4 KiB read a get", AtMost(1.001), figure(direct, "cold 1 read"), Some(4096.0)),
+        small(
+            "get_many past the page cache, of the reads of fio",
+            AtLeast(0.9),
+            figure(direct, "cold 32 rate"),
+            figure(direct, "fio 32 rate"),
+        ),
+        small("file, of the keys and values", AtMost(1.06), disk, Some(section.bytes as f64)),
+        aim(
+            "a frame a record, times the file of BSDB's layout (`phf-zstd`)",
+            AtMost(1.0),
+            figure("firndb-zstd", "disk"),
+            bsdb,
+        ),
+        aim(
+            "a frame a block of 16 KiB, times the file of BSDB's layout",
+            AtMost(1.0),
+            figure("firndb-zstdblocks", "disk"),
+            bsdb,
+        ),
+    ]
+}
