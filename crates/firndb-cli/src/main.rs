@@ -39,6 +39,9 @@ enum Command {
     /// Put, get and delete values by key, in a store that keeps a log.
     #[command(subcommand, arg_required_else_help = true)]
     Log(cmd::log::Log),
+    /// Keep a collection up to date with feeds: only what changed is rebuilt.
+    #[command(subcommand, arg_required_else_help = true)]
+    Index(cmd::index::Index),
     /// Show what is in a file of FirnDB, or in a log store.
     Inspect(cmd::inspect::Args),
     /// Check every byte of a file, of a collection or of a log store.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Search(command) => command.run(cli.json),
         Command::Table(command) => command.run(cli.json),
         Command::Log(command) => command.run(cli.json),
+        Command::Index(command) => command.run(cli.json),
         Command::Inspect(args) => cmd::inspect::run(args, cli.json),
         Command::Verify(args) => cmd::verify::run(args, cli.json),
         Command::Completions(args) => cmd::completions::run(args),

@@ -48,8 +48,9 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     let schema = existing.as_ref().filter(|_| !args.replace && !args.infer);
     let schema = schema.map(|collection| collection.reader().schema().clone());
-    let mut load = Load::new(&args.load)?;
-    let chosen = load.schema(schema.as_ref().filter(|schema| !schema.fields().is_empty()))?;
+    let schema = schema.filter(|schema| !schema.fields().is_empty());
+    let mut load = Load::new(&args.load.rows)?;
+    let chosen = load.schema(&args.load, schema.as_ref())?;
     if args.infer {
         let mut out = Out::new();
         out.line(chosen.schema.to_toml().trim_end())?;
@@ -102,7 +103,7 @@ fn fill(args: &Args, dir: &Path, load: Load, chosen: &Chosen) -> Result<(Parts, 
         let message = format!("there is no field `{field}`; fields are {}", names.join(", "));
         return Err(Error::invalid(message).into());
     }
-    let mut parts = Parts::new(&chosen.schema, args.load.memory, dir);
+    let mut parts = Parts::new(&chosen.schema, args.load.rows.memory, dir);
     let mut sink =
         |_: &Row, document: &Document| parts.add(&partition_of(args, document), document);
     let report = load.run(chosen, &mut sink)?;

@@ -1,4 +1,4 @@
-//! Rows of files into documents: the part that `build` and `replace` share.
+//! Rows of files into documents: the part that `build`, `replace` and `index apply` share.
 
 use crate::failure::{Failure, Result};
 use crate::ingest::source::{self, Format, expand};
@@ -9,7 +9,7 @@ use firndb::search::{Document, Payload, Schema, parse_order};
 use firndb::{Error, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Rows that a schema is inferred from; the rest is checked against it.
@@ -18,20 +18,28 @@ const SAMPLE: usize = 100_000;
 /// Bad rows that the report shows.
 const SHOWN: usize = 5;
 
+/// Rows of files, and the schema that they are read by.
 #[derive(clap::Args)]
 pub struct LoadArgs {
-    /// Files, directories of files, or `-` for standard input; .gz and .zst are decompressed.
-    #[arg(required = true, value_name = "INPUT")]
-    pub inputs: Vec<PathBuf>,
-    /// Form of the rows; auto goes by the file's name, then by its first line.
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
+    #[command(flatten)]
+    pub rows: RowArgs,
     /// Schema (TOML) to use; without one it is inferred from the first 100,000 rows.
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
     /// Keep documents in this order: "FIELD [desc], ..."; queries in the same order stop early.
     #[arg(long, allow_hyphen_values = true, value_name = "ORDER")]
     pub order: Option<String>,
+}
+
+/// Rows of files.
+#[derive(clap::Args)]
+pub struct RowArgs {
+    /// Files, directories of files, or `-` for standard input; .gz and .zst are decompressed.
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// Form of the rows; auto goes by the file's name, then by its first line.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
     /// What to do about a row that does not fit.
     #[arg(long, value_enum, default_value_t)]
     pub on_error: OnError,
@@ -84,14 +92,14 @@ pub type Sink<'a> = dyn FnMut(&Row, &Document) -> firndb::Result<()> + 'a;
 
 /// The rows of the inputs that a command names.
 pub struct Load<'a> {
-    args: &'a LoadArgs,
+    args: &'a RowArgs,
     rows: Rows,
     bar: ProgressBar,
 }
 
 impl<'a> Load<'a> {
     /// Finds the inputs. Nothing is read yet.
-    pub fn new(args: &'a LoadArgs) -> Result<Load<'a>> {
+    pub fn new(args: &'a RowArgs) -> Result<Load<'a>> {
         let inputs = expand(&args.inputs, &source::ROWS)?;
         let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
         let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
@@ -99,14 +107,14 @@ impl<'a> Load<'a> {
         Ok(Load { args, rows, bar })
     }
 
-    /// The schema: from a file, else `existing`, else inferred.
-    pub fn schema(&mut self, existing: Option<&Schema>) -> Result<Chosen> {
-        let (schema, inferred) = match (&self.args.schema, existing) {
+    /// The schema: from the file that the arguments name, else `existing`, else inferred.
+    pub fn schema(&mut self, args: &LoadArgs, existing: Option<&Schema>) -> Result<Chosen> {
+        let (schema, inferred) = match (&args.schema, existing) {
             (Some(path), _) => (schema_from_file(path)?, false),
             (None, Some(schema)) => (schema.clone(), false),
             (None, None) => (self.infer()?, true),
         };
-        let schema = match &self.args.order {
+        let schema = match &args.order {
             Some(order) => {
                 let keys = parse_order(order, Some(&schema));
                 schema.order_by(keys.map_err(|error| Failure::in_text(error, order))?)?
@@ -143,28 +151,12 @@ impl<'a> Load<'a> {
 
     /// Gives every row's document to `sink`. An error of `sink` of the kind `InvalidArgument` is
     /// the row's; any other ends the run.
-    pub fn run(mut self, chosen: &Chosen, sink: &mut Sink) -> Result<Report> {
+    pub fn run(self, chosen: &Chosen, sink: &mut Sink) -> Result<Report> {
         let args = self.args;
         let payload = self.payload();
         let mut typer =
             Typer::new(&chosen.schema, &args.null, args.separator, payload, chosen.inferred);
-        let mut report = Report::default();
-        let mut bad_rows = BadRows::new(args.on_error);
-        while let Some(row) = self.rows.next()? {
-            report.rows += 1;
-            if report.rows.is_multiple_of(1024) {
-                self.bar.set_message(format!("{} rows", thousands(report.rows)));
-            }
-            let taken = match row {
-                Ok(row) => take(&mut typer, row, chosen.inferred, sink)?,
-                Err(bad) => Err(bad),
-            };
-            let Err(bad) = taken else { continue };
-            bad_rows.take(bad).inspect_err(|_| self.bar.finish_and_clear())?;
-        }
-        self.bar.finish_and_clear();
-        report.skipped = bad_rows.skipped;
-        bad_rows.print(report.rows);
+        let report = self.walk(&mut |row| take(&mut typer, row, chosen.inferred, sink))?;
         for (column, rows) in &typer.left_out {
             eprintln!(
                 "note: column `{column}` ({}) is not in the schema and was left out",
@@ -173,15 +165,39 @@ impl<'a> Load<'a> {
         }
         Ok(report)
     }
+
+    /// Gives every row to `sink`, whose errors count as in [`Load::run`].
+    pub fn each(self, sink: &mut dyn FnMut(&Row) -> firndb::Result<()>) -> Result<Report> {
+        self.walk(&mut |row| sort_out(sink(&row), &row))
+    }
+
+    fn walk(mut self, take: &mut dyn FnMut(Row) -> Taken) -> Result<Report> {
+        let mut report = Report::default();
+        let mut bad_rows = BadRows::new(self.args.on_error);
+        while let Some(row) = self.rows.next()? {
+            report.rows += 1;
+            if report.rows.is_multiple_of(1024) {
+                self.bar.set_message(format!("{} rows", thousands(report.rows)));
+            }
+            let taken = match row {
+                Ok(row) => take(row)?,
+                Err(bad) => Err(bad),
+            };
+            let Err(bad) = taken else { continue };
+            bad_rows.take(bad).inspect_err(|_| self.bar.finish_and_clear())?;
+        }
+        self.bar.finish_and_clear();
+        report.skipped = bad_rows.skipped;
+        bad_rows.print(report.rows);
+        Ok(report)
+    }
 }
 
-/// One row to the sink. The outer error ends the run, the inner one concerns the row alone.
-fn take(
-    typer: &mut Typer,
-    row: Row,
-    inferred: bool,
-    sink: &mut Sink,
-) -> Result<std::result::Result<(), BadRow>> {
+/// What became of a row. The outer error ends the run, the inner one concerns the row alone.
+type Taken = Result<std::result::Result<(), BadRow>>;
+
+/// One row to the sink.
+fn take(typer: &mut Typer, row: Row, inferred: bool, sink: &mut Sink) -> Taken {
     let document = match typer.document(&row) {
         Ok(document) => document,
         Err(mut bad) => {
@@ -192,10 +208,14 @@ fn take(
             return Ok(Err(bad));
         }
     };
-    match sink(&row, &document) {
+    sort_out(sink(&row, &document), &row)
+}
+
+fn sort_out(taken: firndb::Result<()>, row: &Row) -> Taken {
+    match taken {
         Ok(()) => Ok(Ok(())),
         Err(error) if error.kind() == ErrorKind::InvalidArgument => {
-            Ok(Err(BadRow::whole(row.place, error.message())))
+            Ok(Err(BadRow::whole(row.place.clone(), error.message())))
         }
         Err(error) => Err(error.into()),
     }
@@ -231,7 +251,8 @@ impl BadRows {
     }
 }
 
-fn schema_from_file(path: &PathBuf) -> Result<Schema> {
+/// Reads a schema.
+pub fn schema_from_file(path: &Path) -> Result<Schema> {
     let text = std::fs::read_to_string(path).map_err(|e| Error::io("read", path, e))?;
     Schema::from_toml(&text).map_err(|error| Failure::in_text(error.in_file(path), &text))
 }

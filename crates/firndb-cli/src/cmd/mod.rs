@@ -8,6 +8,7 @@ pub mod explain;
 pub mod export;
 pub mod facets;
 pub mod group;
+pub mod index;
 pub mod inspect;
 pub mod load;
 pub mod log;

@@ -24,11 +24,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let collection = Collection::open(&args.dir)?;
     let before = collection.reader();
     require_partitions(&before, std::slice::from_ref(&args.name))?;
-    let mut load = Load::new(&args.load)?;
-    let chosen = load.schema(Some(before.schema()))?;
+    let mut load = Load::new(&args.load.rows)?;
+    let chosen = load.schema(&args.load, Some(before.schema()))?;
     let mut builder = PartitionBuilder::new(chosen.schema.clone()).memory_limit(usize::MAX);
     let report = load.run(&chosen, &mut |_, document| {
-        if builder.memory() > args.load.memory {
+        if builder.memory() > args.load.rows.memory {
             // Not a matter of this row, so not one that --on-error skip passes over.
             let message = "the partition needs more memory than --memory gives";
             return Err(Error::new(ErrorKind::Failed, message));

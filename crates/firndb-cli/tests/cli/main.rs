@@ -4,6 +4,7 @@
 mod build;
 mod change;
 mod demo;
+mod index;
 mod log;
 mod query;
 mod table;

@@ -44,6 +44,39 @@ fn an_entry_is_these_bytes() {
 }
 
 #[test]
+fn the_other_records_are_these_bytes() {
+    let number = |n: u8| [&[n][..], &[0; 15]].concat();
+    let changes = [
+        Change { id: Id(1), key: b"k".to_vec(), document: Some(b"d".to_vec()) },
+        Change { id: Id(2), key: b"l".to_vec(), document: None },
+    ];
+    let expected = [
+        &[1, 0, 0, 0, b's'][..], // the source
+        &number(1),
+        &[1, 0, 0, 0, b'k', 1, 1, 0, 0, 0, b'd'], // a document
+        &number(2),
+        &[1, 0, 0, 0, b'l', 0], // none
+    ];
+    assert_eq!(encode_chunk("s", &changes), expected.concat());
+    let expected = [&number(3)[..], &[1], &number(4), &[0]];
+    assert_eq!(encode_journal(&[(Id(3), true), (Id(4), false)]), expected.concat());
+    let head = encode_head(Head { base: 1, journals: 2, entries: 3 });
+    assert_eq!(head, [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+    let by = Partitioning::by_field_and_hash("bool", 9);
+    let meta = encode_meta(7, &by, &schema());
+    let expected = [1, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 4, 0, 0, 0, b'b', b'o', b'o', b'l'];
+    assert_eq!(meta[..20], expected);
+    assert_eq!(meta[20..24], (schema().to_toml().len() as u32).to_le_bytes());
+    assert_eq!(meta[24..], *schema().to_toml().as_bytes());
+    assert_eq!(encode_partitioning(&Partitioning::by_hash(9)), [9, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(encode_names(&["x".to_string()]), [1, 0, 0, 0, b'x']);
+    assert_eq!(partition_list(1, "p"), *b"p\x01\0\0\0p");
+    assert_eq!(journal_key(&source_list("s"), 2), *b"jss\x02\0\0\0");
+    assert_eq!((head_key(b"l"), base_key(b"l")), (b"hl".to_vec(), b"bl".to_vec()));
+    assert_eq!(entry_key(Id(1)), [b"k", &number(1)[..]].concat());
+}
+
+#[test]
 fn documents_come_back_with_their_fields_in_the_order_of_the_schema() {
     let bytes = encode_document(&schema(), &document()).unwrap();
     let back = decode_document(&schema(), &bytes).unwrap();

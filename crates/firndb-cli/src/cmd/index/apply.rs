@@ -1,0 +1,141 @@
+//! `firn index apply`: rows of files are a new version of a source's feed.
+
+use super::{open, publish};
+use crate::cmd::load::{Chosen, Load, Report, RowArgs};
+use crate::failure::Result;
+use crate::ingest::{Raw, Row};
+use crate::output::{Out, plural, thousands, time};
+use firndb::Error;
+use firndb::indexer::{Applied, Indexer};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Take a feed: firn index apply flights united united.csv.gz --key flight,time_hour
+///
+/// The rows are everything that the source has to say: what it said before and is not among them
+/// goes. All of it is taken, or nothing.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the index.
+    dir: PathBuf,
+    /// The source. Of documents with the same key that of the source whose name is the smallest is
+    /// published.
+    source: String,
+    #[command(flatten)]
+    rows: RowArgs,
+    /// Columns whose values are the key of a row.
+    #[arg(long, required = true, value_delimiter = ',', value_name = "COLUMN,...")]
+    key: Vec<String>,
+    /// The rows are single changes: documents that are not among them stay.
+    #[arg(long)]
+    update: bool,
+    /// The rows name keys whose documents go; other columns are not looked at.
+    #[arg(long, conflicts_with = "update")]
+    delete: bool,
+    /// Let a feed without rows take away everything that the source has.
+    #[arg(long)]
+    allow_empty: bool,
+    /// Take the feed and leave it to a later run to publish it.
+    #[arg(long)]
+    no_publish: bool,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let load = Load::new(&args.rows)?;
+    let mut indexer = open(&args.dir, args.rows.memory)?;
+    let (applied, report) = take(args, &mut indexer, load)?;
+    let took = start.elapsed();
+    let done = (!args.no_publish).then(|| publish(&mut indexer)).transpose()?;
+    indexer.close()?;
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "source": args.source,
+            "added": applied.added,
+            "updated": applied.updated,
+            "removed": applied.removed,
+            "unchanged": applied.unchanged,
+            "repeated": applied.repeated,
+            "skipped": report.skipped,
+            "dirty": applied.dirty,
+            "seconds": took.as_secs_f64(),
+            "published": done.as_ref().map(super::Done::to_json),
+        }))?;
+    } else {
+        out.line(in_words(&args.source, &applied, took))?;
+        if let Some(done) = done {
+            out.line(done.to_text())?;
+        }
+    }
+    Ok(out.finish()?)
+}
+
+fn in_words(source: &str, applied: &Applied, took: Duration) -> String {
+    let counts = [
+        (applied.added, "added"),
+        (applied.updated, "updated"),
+        (applied.removed, "removed"),
+        (applied.unchanged, "unchanged"),
+        (applied.repeated, "given again"),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> =
+        counts.map(|(count, what)| format!("{} {what}", thousands(*count))).collect();
+    let counts = if counts.is_empty() { "no documents".to_string() } else { counts.join(", ") };
+    let partitions = plural(applied.dirty.len() as u64, "partition");
+    format!("{source}: {counts}; {partitions} changed, in {}.", time(took))
+}
+
+/// Gives the rows to the index.
+fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Report)> {
+    let chosen = Chosen { schema: indexer.schema().clone(), inferred: false };
+    let is_whole = !args.update && !args.delete;
+    let mut feed =
+        if is_whole { indexer.feed(&args.source)? } else { indexer.changes(&args.source)? };
+    let report = match args.delete {
+        true => load.each(&mut |row| feed.remove(key_of(row, &args.key)?))?,
+        false => {
+            load.run(&chosen, &mut |row, document| feed.add(key_of(row, &args.key)?, document))?
+        }
+    };
+    if is_whole && report.rows == report.skipped && !args.allow_empty {
+        let message = "the feed has no rows, so everything that the source has would go; use \
+                       --allow-empty if that is meant";
+        return Err(Error::invalid(message).into());
+    }
+    Ok((feed.finish()?, report))
+}
+
+/// Stands between the values of a key: no text that people write has it.
+const SEPARATOR: char = '\u{1f}';
+
+/// The key of a row: the values of these columns.
+fn key_of(row: &Row, columns: &[String]) -> firndb::Result<String> {
+    let mut key = String::new();
+    for (n, column) in columns.iter().enumerate() {
+        let cell = row.cells.iter().find(|(name, _)| **name == **column);
+        let text = match cell.map(|(_, raw)| raw) {
+            Some(Raw::Text(text) | Raw::Str(text)) => text.clone(),
+            Some(Raw::Int(v)) => v.to_string(),
+            Some(Raw::Uint(v)) => v.to_string(),
+            Some(Raw::Bool(v)) => v.to_string(),
+            Some(Raw::Float(_) | Raw::List(_)) => {
+                let message = format!("column `{column}` is no key: it is a fraction or a list");
+                return Err(Error::invalid(message));
+            }
+            Some(Raw::Missing) | None => {
+                let names: Vec<&str> = row.cells.iter().map(|(name, _)| &**name).collect();
+                let names = names.join(", ");
+                let message = format!("column `{column}` of the key is missing; there are {names}");
+                return Err(Error::invalid(message));
+            }
+        };
+        if n > 0 {
+            key.push(SEPARATOR);
+        }
+        key += &text;
+    }
+    Ok(key)
+}

@@ -1,0 +1,131 @@
+//! Commands on indexes. This file holds what several of them share: opening and publishing.
+
+mod apply;
+mod init;
+mod rebuild;
+mod status;
+
+use crate::failure::Result;
+use crate::output::{plural, size, time};
+use clap::Subcommand;
+use firndb::indexer::{Indexer, Options, Partitioning, Published};
+use firndb::{Error, ErrorKind};
+use serde_json::{Value as Json, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Commands on indexes.
+#[derive(Subcommand)]
+pub enum Index {
+    /// Make an index: a directory that takes feeds, with a collection in it.
+    Init(init::Args),
+    /// Take a new version of a source's feed, or single changes, and publish what changed.
+    Apply(apply::Args),
+    /// Show sources, partitions, and what is not published yet.
+    Status(status::Args),
+    /// Rebuild what is not published yet, or everything, perhaps divided in another way.
+    Rebuild(rebuild::Args),
+}
+
+impl Index {
+    pub fn run(&self, json: bool) -> Result<()> {
+        match self {
+            Index::Init(args) => init::run(args, json),
+            Index::Apply(args) => apply::run(args, json),
+            Index::Status(args) => status::run(args, json),
+            Index::Rebuild(args) => rebuild::run(args, json),
+        }
+    }
+}
+
+/// How documents come to partitions.
+#[derive(clap::Args)]
+struct Division {
+    /// Divide documents by the hash of their keys into so many partitions (for each value of
+    /// --partition-by, if it is given).
+    #[arg(long, value_name = "N")]
+    partitions: Option<u32>,
+    /// Divide documents by the value of this field.
+    #[arg(long, value_name = "FIELD")]
+    partition_by: Option<String>,
+}
+
+impl Division {
+    /// `None` if nothing was said.
+    fn partitioning(&self) -> Option<Partitioning> {
+        match (&self.partition_by, self.partitions) {
+            (None, None) => None,
+            (None, Some(n)) => Some(Partitioning::by_hash(n)),
+            (Some(field), None) => Some(Partitioning::by_field(field)),
+            (Some(field), Some(n)) => Some(Partitioning::by_field_and_hash(field, n)),
+        }
+    }
+}
+
+/// Opens an index that is there.
+fn open(dir: &Path, memory: usize) -> firndb::Result<Indexer> {
+    Indexer::open_existing(dir, Options { memory, ..Options::default() }).map_err(|e| {
+        match e.kind() {
+            ErrorKind::NotFound => {
+                let message = "there is no index here; `firn index init` makes one";
+                Error::new(ErrorKind::NotFound, message).in_file(dir)
+            }
+            ErrorKind::Locked => {
+                let message = "another program has this index open: wait until it is done (the \
+                               collection in it can be queried meanwhile)";
+                Error::new(ErrorKind::Locked, message).in_file(dir)
+            }
+            _ => e,
+        }
+    })
+}
+
+/// A division in words.
+fn in_words(partitioning: &Partitioning) -> String {
+    let parts = partitioning.partitions().map(|n| format!("hash into {n}"));
+    let field = partitioning.field().map(|field| format!("field `{field}`"));
+    [field, parts].into_iter().flatten().collect::<Vec<_>>().join(" and by ")
+}
+
+/// What a publish did, and how long it took.
+struct Done {
+    published: Published,
+    took: Duration,
+}
+
+fn publish(indexer: &mut Indexer) -> firndb::Result<Done> {
+    let start = Instant::now();
+    let published = indexer.publish()?;
+    Ok(Done { published, took: start.elapsed() })
+}
+
+impl Done {
+    fn to_json(&self) -> Json {
+        json!({
+            "version": self.published.version,
+            "rebuilt": self.published.rebuilt,
+            "removed": self.published.removed,
+            "documents": self.published.documents,
+            "bytes": self.published.bytes,
+            "seconds": self.took.as_secs_f64(),
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let Published { version, rebuilt, removed, documents, bytes } = &self.published;
+        if rebuilt.is_empty() && removed.is_empty() {
+            return "Nothing to publish.".to_string();
+        }
+        let gone = match removed.len() {
+            0 => String::new(),
+            n => format!(", {} removed", plural(n as u64, "partition")),
+        };
+        format!(
+            "Published set {version}: {} rebuilt ({}, {}){gone}, in {}.",
+            plural(rebuilt.len() as u64, "partition"),
+            plural(*documents, "document"),
+            size(*bytes),
+            time(self.took)
+        )
+    }
+}
