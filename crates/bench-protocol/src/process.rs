@@ -77,7 +77,11 @@ pub fn disk_allocated(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let meta = entry.metadata()?;
+        let meta = match entry.metadata() {
+            // Compacted away since the directory was read.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            meta => meta?,
+        };
         bytes += if meta.is_dir() { disk_allocated(&entry.path())? } else { allocated(&meta) };
     }
     Ok(bytes)

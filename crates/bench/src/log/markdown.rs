@@ -19,8 +19,8 @@ every value is compared again. Gets read every byte of the value, and it must be
 A put is one call that is visible when it returns, and that the operating system has: the death of
 the process does not lose it. LMDB and redb take a transaction for each. redb cannot give the
 process's death without a sync, so it does not. Nor does Kyoto Cabinet promise anything about what
-is whole after it, or a mapped LMDB after a power cut; FirnDB, RocksDB and redb find their last
-whole state.
+is whole after it, or a mapped LMDB after a power cut; FirnDB, RocksDB, fjall and redb find their
+last whole state.
 
 Puts and updates a second are of the time within the calls, each timed with two readings of the
 clock (about 40 ns, which count). *CPU* is of the whole process with its background threads, less
@@ -30,7 +30,9 @@ next. *Gets while one thread updates* are timed one by one. LMDB gets in one rea
 nothing changes, and in one for each get while another thread updates. Engines that are slow fill
 and update for a limited time only; the rest is then loaded as they like best.
 
-*Disk* is what files really take, with space that is reserved. *Memory* is what no file backs, less
+*Disk* is what files really take, with space that is reserved. FirnDB compacts a segment when half
+of it is stale, its default: so it may take 1 / (1 - 0.5) = 2 times its live records, and two
+segments, each a 64th of them; updates at random keep it there. *Memory* is what no file backs, less
 what the process had before the store was opened. *Dirty* is what the kernel counts as made dirty in
 files, for each byte of keys and values updated: it counts pages of 4 KiB, and a page once for each
 time it has gone to the disk. *Log* is the write amplification as the engine tells it.

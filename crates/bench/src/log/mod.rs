@@ -9,4 +9,4 @@ pub mod ours;
 pub mod runner;
 
 /// The folders below `peers/` that take part.
-pub const PEERS: [&str; 4] = ["kyoto", "lmdb", "redb", "rocksdb"];
+pub const PEERS: [&str; 5] = ["fjall", "kyoto", "lmdb", "redb", "rocksdb"];
