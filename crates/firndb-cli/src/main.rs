@@ -42,6 +42,9 @@ enum Command {
     /// Keep a collection up to date with feeds: only what changed is rebuilt.
     #[command(subcommand, arg_required_else_help = true)]
     Index(cmd::index::Index),
+    /// Publish versions of tables and collections, and follow them.
+    #[command(subcommand, arg_required_else_help = true)]
+    Catalog(cmd::catalog::Catalog),
     /// Show what is in a file of FirnDB, or in a log store.
     Inspect(cmd::inspect::Args),
     /// Check every byte of a file, of a collection or of a log store.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Table(command) => command.run(cli.json),
         Command::Log(command) => command.run(cli.json),
         Command::Index(command) => command.run(cli.json),
+        Command::Catalog(command) => command.run(cli.json),
         Command::Inspect(args) => cmd::inspect::run(args, cli.json),
         Command::Verify(args) => cmd::verify::run(args, cli.json),
         Command::Completions(args) => cmd::completions::run(args),

@@ -1,6 +1,7 @@
 //! The commands. This file holds what several of them share: opening, and reading queries.
 
 pub mod build;
+pub mod catalog;
 pub mod completions;
 pub mod count;
 pub mod demo;

@@ -2,6 +2,7 @@
 //! are looked at.
 
 mod build;
+mod catalog;
 mod change;
 mod demo;
 mod index;

@@ -53,17 +53,20 @@ impl Catalog {
         threads: usize,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
-        let cache = Cache::open(&self.disk, to, u64::MAX)?;
         let is_ours = |name: &String| {
             let whole = name.strip_suffix(".firn").is_some_and(|stem| stem.len() == 64);
             whole || name.starts_with('.') || name == "lock"
         };
-        let there = self.disk.list(to)?;
+        let there = match self.disk.list(to) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            there => there?,
+        };
         let is_named = |name: &String| version.files.iter().any(|file| file.name == *name);
         if let Some(other) = there.iter().find(|name| !is_ours(name) && !is_named(name)) {
             let message = format!("the directory has `{other}` in it; choose another one");
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(to));
         }
+        let cache = Cache::open(&self.disk, to, u64::MAX)?;
         cache.fill(version, None, Fetch { origin: &*self.origin, threads, progress })?;
         // The set comes last: until then there is no collection.
         let is_set = |file: &&VersionFile| search::set_number(&file.name).is_some();

@@ -1,6 +1,7 @@
 //! `firn table build`: a table from files. It gets its name when it is whole, or not at all.
 
 use super::{Layout, check, unescape};
+use crate::cmd::catalog::publish;
 use crate::cmd::load::{BadRows, OnError, progress_bar};
 use crate::failure::Result;
 use crate::ingest::source::{Input, expand};
@@ -61,6 +62,9 @@ pub struct Args {
     /// Then read the inputs again, look up every record and compare.
     #[arg(long)]
     verify_input: bool,
+    /// At last publish the table as the next version of NAME in a catalog.
+    #[arg(long, num_args = 2, value_names = ["CATALOG", "NAME"])]
+    publish: Vec<String>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -100,10 +104,15 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if args.verify_input {
         check::run(&args.output, &work, &report)?;
     }
+    let published = match &args.publish[..] {
+        [catalog, name] => Some(publish(catalog.as_ref(), name, &args.output, &[])?),
+        _ => None,
+    };
     let bytes = args.output.metadata().map_or(0, |meta| meta.len());
     let mut out = Out::new();
     if json {
         out.json(&json!({
+            "version": published.map(|published| published.version.number),
             "records": report.records,
             "duplicates": report.duplicates,
             "rows": read,
@@ -127,6 +136,10 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             if args.verify_input { " and compared" } else { "" },
             time(start.elapsed())
         ))?;
+        if let Some(published) = published {
+            let version = published.version;
+            out.line(format!("{}: version {}, published", version.name, version.number))?;
+        }
     }
     Ok(out.finish()?)
 }

@@ -1,0 +1,70 @@
+//! `firn catalog diff`: what changed between two versions.
+
+use crate::failure::Result;
+use crate::output::{Grid, Out, plural, size};
+use firndb::catalog::Catalog;
+use serde_json::{Value as Json, json};
+use std::path::PathBuf;
+
+/// Show what changed between two versions, partition by partition.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the catalog.
+    #[arg(value_name = "CATALOG")]
+    dir: PathBuf,
+    /// The name they were published under.
+    name: String,
+    /// Number of the first version.
+    before: u64,
+    /// Number of the second; the newest if it is left out.
+    after: Option<u64>,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let store = Catalog::open(&args.dir)?;
+    let before = store.version(&args.name, args.before)?;
+    let after = match args.after {
+        Some(number) => store.version(&args.name, number)?,
+        None => store.newest(&args.name)?,
+    };
+    let diff = before.diff(&after);
+    let mut out = Out::new();
+    if json {
+        let change = |c: &firndb::catalog::Change| -> Json {
+            json!({ "name": c.name, "bytes_before": c.before, "bytes_after": c.after })
+        };
+        out.json(&json!({
+            "before": before.number,
+            "after": after.number,
+            "changes": diff.changes.iter().map(change).collect::<Json>(),
+            "files_kept": diff.files_kept,
+            "bytes_kept": diff.bytes_kept,
+            "bytes_new": diff.bytes_new,
+        }))?;
+        return Ok(out.finish()?);
+    }
+    let mut grid = Grid::new(["what", "change", "before", "after"]);
+    for change in &diff.changes {
+        let shown = |bytes: Option<u64>| bytes.map_or("-".to_string(), size);
+        let what = match (change.before, change.after) {
+            (None, _) => "added",
+            (_, None) => "removed",
+            _ => "changed",
+        };
+        let (before, after) = (shown(change.before), shown(change.after));
+        grid.row([change.name.clone(), what.to_string(), before, after]);
+    }
+    if !diff.changes.is_empty() {
+        out.line(grid)?;
+    }
+    out.line(format!(
+        "From version {} to {}: {} changed, {} kept ({}); {} to fetch",
+        before.number,
+        after.number,
+        plural(diff.changes.len() as u64, "file"),
+        diff.files_kept,
+        size(diff.bytes_kept),
+        size(diff.bytes_new)
+    ))?;
+    Ok(out.finish()?)
+}

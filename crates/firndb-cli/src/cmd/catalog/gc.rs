@@ -1,0 +1,61 @@
+//! `firn catalog gc`: removes what nobody needs any more.
+
+use crate::failure::Result;
+use crate::output::{Out, plural, size};
+use firndb::catalog::{Catalog, CleanOptions};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Remove versions that are neither among the newest nor pinned nor young, and files that no other
+/// version names. Publishers and readers may go on meanwhile.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the catalog.
+    #[arg(value_name = "CATALOG")]
+    dir: PathBuf,
+    /// Names to clean; all if none is given.
+    names: Vec<String>,
+    /// How many of the newest versions to keep.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = at_least_1)]
+    keep: usize,
+    /// How long a version is kept after the next one came, for readers that are fetching it.
+    #[arg(long, default_value_t = 86_400, value_name = "SECONDS")]
+    grace: u64,
+    /// Only say what would be removed.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+fn at_least_1(text: &str) -> std::result::Result<usize, String> {
+    text.parse().ok().filter(|&n| n > 0).ok_or_else(|| "it is a number from 1 on".to_string())
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let store = Catalog::open(&args.dir)?;
+    let names = if args.names.is_empty() { store.names()? } else { args.names.clone() };
+    let grace = Duration::from_secs(args.grace);
+    let options = CleanOptions { keep: args.keep, grace, dry_run: args.dry_run };
+    let mut out = Out::new();
+    for name in &names {
+        let cleaned = store.clean(name, &options)?;
+        if json {
+            out.json(&json!({
+                "name": name,
+                "versions": cleaned.versions,
+                "files": cleaned.files,
+                "bytes": cleaned.bytes,
+                "dry_run": args.dry_run,
+            }))?;
+        } else {
+            out.line(format!(
+                "{name}: {} and {} ({}) {}",
+                plural(cleaned.versions.len() as u64, "version"),
+                plural(cleaned.files, "file"),
+                size(cleaned.bytes),
+                if args.dry_run { "would be removed" } else { "removed" }
+            ))?;
+        }
+    }
+    Ok(out.finish()?)
+}

@@ -1,0 +1,71 @@
+//! `firn catalog ls`: the names in a catalog, or the versions of one.
+
+use super::to_json;
+use crate::failure::Result;
+use crate::output::{Grid, Out, size};
+use firndb::ErrorKind;
+use firndb::catalog::Catalog;
+use firndb::search::timestamp_to_text;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// List names with their newest versions, or all versions of a name.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the catalog.
+    #[arg(value_name = "CATALOG")]
+    dir: PathBuf,
+    /// The name whose versions are listed.
+    name: Option<String>,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let store = Catalog::open(&args.dir)?;
+    let mut versions = Vec::new();
+    let mut pins = Vec::new();
+    match &args.name {
+        Some(name) => {
+            pins = store.pins(name)?;
+            for number in store.versions(name)? {
+                versions.push(store.version(name, number)?);
+            }
+        }
+        None => {
+            for name in store.names()? {
+                match store.newest(&name) {
+                    // Somebody is publishing the first version.
+                    Err(e) if e.kind() == ErrorKind::NotFound => {}
+                    newest => versions.push(newest?),
+                }
+            }
+        }
+    }
+    let mut out = Out::new();
+    if json {
+        for version in &versions {
+            let mut line = to_json(version);
+            if args.name.is_some() {
+                line["pinned"] = json!(pins.contains(&version.number));
+            }
+            out.json(&line)?;
+        }
+        return Ok(out.finish()?);
+    }
+    let mut grid = Grid::new(["name", "version", "kind", "published", "files", "size", "note"]);
+    for version in &versions {
+        let restores = version.restores.map(|number| format!("as version {number}"));
+        let pinned = pins.contains(&version.number).then(|| "pinned".to_string());
+        let note: Vec<String> = restores.into_iter().chain(pinned).collect();
+        grid.row([
+            version.name.clone(),
+            version.number.to_string(),
+            version.kind.name().to_string(),
+            timestamp_to_text(version.time),
+            version.files.len().to_string(),
+            size(version.bytes()),
+            note.join(", "),
+        ]);
+    }
+    out.line(grid)?;
+    Ok(out.finish()?)
+}

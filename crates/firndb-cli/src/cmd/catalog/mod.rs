@@ -1,0 +1,104 @@
+//! Commands on catalogs. This file holds what several of them share: versions as JSON, labels.
+
+mod diff;
+mod gc;
+mod ls;
+mod pin;
+mod publish;
+mod pull;
+mod rollback;
+mod show;
+mod verify;
+mod watch;
+
+use crate::failure::Result;
+use clap::Subcommand;
+use firndb::catalog::{Catalog as Store, Published, Version};
+use firndb::search::timestamp_to_text;
+use serde_json::{Value as Json, json};
+use std::path::Path;
+
+pub use publish::publish;
+
+/// Commands on catalogs.
+#[derive(Subcommand)]
+pub enum Catalog {
+    /// List names, or the versions of a name.
+    Ls(ls::Args),
+    /// Show a version: what it is, where it comes from, its files.
+    Show(show::Args),
+    /// Show what changed between two versions.
+    Diff(diff::Args),
+    /// Publish a table or a collection as the next version of a name.
+    Publish(publish::Args),
+    /// Publish the files of an old version as the next one.
+    Rollback(rollback::Args),
+    /// Keep a version from being cleaned away, or stop doing so.
+    Pin(pin::Args),
+    /// Remove versions that nobody needs any more, and their files.
+    Gc(gc::Args),
+    /// Make the table or collection that a version is in a directory.
+    Pull(pull::Args),
+    /// Check every byte of a version.
+    Verify(verify::Args),
+    /// Keep the newest version in a directory and tell of each that comes.
+    Watch(watch::Args),
+}
+
+impl Catalog {
+    pub fn run(&self, json: bool) -> Result<()> {
+        match self {
+            Catalog::Ls(args) => ls::run(args, json),
+            Catalog::Show(args) => show::run(args, json),
+            Catalog::Diff(args) => diff::run(args, json),
+            Catalog::Publish(args) => publish::run(args, json),
+            Catalog::Rollback(args) => rollback::run(args, json),
+            Catalog::Pin(args) => pin::run(args, json),
+            Catalog::Gc(args) => gc::run(args, json),
+            Catalog::Pull(args) => pull::run(args, json),
+            Catalog::Verify(args) => verify::run(args, json),
+            Catalog::Watch(args) => watch::run(args, json),
+        }
+    }
+}
+
+/// The version of a number, or the newest.
+fn version(dir: &Path, name: &str, number: Option<u64>) -> firndb::Result<(Store, Version)> {
+    let store = Store::open(dir)?;
+    let version = match number {
+        Some(number) => store.version(name, number)?,
+        None => store.newest(name)?,
+    };
+    Ok((store, version))
+}
+
+/// `NAME=TEXT`, two texts.
+fn label(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=TEXT")?;
+    Ok((name.to_string(), value.to_string()))
+}
+
+/// A version without its files.
+fn to_json(version: &Version) -> Json {
+    json!({
+        "name": version.name,
+        "version": version.number,
+        "id": version.id,
+        "parent": version.parent,
+        "restores": version.restores,
+        "time": timestamp_to_text(version.time),
+        "kind": version.kind.name(),
+        "statistics": version.statistics,
+        "labels": version.labels,
+        "files": version.files.len(),
+        "bytes": version.bytes(),
+    })
+}
+
+/// What was published.
+fn published_to_json(published: &Published) -> Json {
+    let mut shown = to_json(&published.version);
+    shown["files_sent"] = published.files_sent.into();
+    shown["bytes_sent"] = published.bytes_sent.into();
+    shown
+}

@@ -1,0 +1,44 @@
+//! `firn catalog pin`: versions that are not to be cleaned away.
+
+use crate::failure::Result;
+use crate::output::Out;
+use firndb::catalog::Catalog;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Keep a version from being cleaned away until it is unpinned.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the catalog.
+    #[arg(value_name = "CATALOG")]
+    dir: PathBuf,
+    /// The name it was published under.
+    name: String,
+    /// Number of the version.
+    #[arg(value_name = "VERSION")]
+    number: u64,
+    /// Why, for whoever finds the pin.
+    #[arg(long, default_value = "")]
+    note: String,
+    /// Take the pin away.
+    #[arg(long, conflicts_with = "note")]
+    remove: bool,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let store = Catalog::open(&args.dir)?;
+    if args.remove {
+        store.unpin(&args.name, args.number)?;
+    } else {
+        store.pin(&args.name, args.number, &args.note)?;
+    }
+    let mut out = Out::new();
+    if json {
+        let (name, number, pinned) = (&args.name, args.number, !args.remove);
+        out.json(&json!({ "name": name, "version": number, "pinned": pinned }))?;
+    } else {
+        let done = if args.remove { "is no longer pinned" } else { "is pinned" };
+        out.line(format!("{}: version {} {done}", args.name, args.number))?;
+    }
+    Ok(out.finish()?)
+}

@@ -1,0 +1,56 @@
+//! `firn catalog pull`: a version as files.
+
+use super::version;
+use crate::cmd::load::progress_bar;
+use crate::failure::Result;
+use crate::output::{Out, plural, size, time};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Make the table or collection that a version is in a directory: new, empty, or that of a pull
+/// that was cut off, which goes on. Every byte is checked.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the catalog.
+    #[arg(value_name = "CATALOG")]
+    dir: PathBuf,
+    /// The name it was published under.
+    name: String,
+    /// The directory to make.
+    to: PathBuf,
+    /// Number of the version; the newest if it is left out.
+    #[arg(long, value_name = "N")]
+    version: Option<u64>,
+    /// Files that are fetched at the same time.
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    threads: usize,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let (store, version) = version(&args.dir, &args.name, args.version)?;
+    let bar = progress_bar(Some(version.bytes()));
+    let pulled = store.pull(&version, &args.to, args.threads, &|bytes| bar.inc(bytes));
+    bar.finish_and_clear();
+    pulled?;
+    let (files, bytes) = (version.files.len() as u64, version.bytes());
+    let mut out = Out::new();
+    if json {
+        let number = version.number;
+        out.json(&json!({
+            "name": args.name, "version": number, "files": files, "bytes": bytes,
+        }))?;
+    } else {
+        out.line(format!(
+            "{}: version {} of {}, {}, {}, in {}",
+            args.to.display(),
+            version.number,
+            args.name,
+            plural(files, "file"),
+            size(bytes),
+            time(start.elapsed())
+        ))?;
+    }
+    Ok(out.finish()?)
+}

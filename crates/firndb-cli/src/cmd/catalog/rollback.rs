@@ -1,0 +1,38 @@
+//! `firn catalog rollback`: an old version once more.
+
+use super::{label, published_to_json};
+use crate::failure::Result;
+use crate::output::Out;
+use firndb::catalog::{Catalog, PublishOptions};
+use std::path::PathBuf;
+
+/// Publish the files of an old version as the next one: readers go on to it, and what was newest
+/// stays in the history.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the catalog.
+    #[arg(value_name = "CATALOG")]
+    dir: PathBuf,
+    /// The name it was published under.
+    name: String,
+    /// Number of the version to go back to.
+    #[arg(value_name = "VERSION")]
+    to: u64,
+    /// Something to say about the new version; may be given several times.
+    #[arg(long = "label", value_name = "NAME=TEXT", value_parser = label)]
+    labels: Vec<(String, String)>,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let labels = args.labels.iter().cloned().collect();
+    let options = PublishOptions { labels, ..PublishOptions::default() };
+    let published = Catalog::open(&args.dir)?.rollback(&args.name, args.to, &options)?;
+    let mut out = Out::new();
+    if json {
+        out.json(&published_to_json(&published))?;
+    } else {
+        let number = published.version.number;
+        out.line(format!("{}: version {number} is as version {} was", args.name, args.to))?;
+    }
+    Ok(out.finish()?)
+}

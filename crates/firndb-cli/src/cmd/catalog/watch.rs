@@ -1,0 +1,79 @@
+//! `firn catalog watch`: a reader that tells of each version that comes.
+
+use super::to_json;
+use crate::failure::Result;
+use crate::output::{Out, plural, size};
+use firndb::catalog::{Catalog, CatalogReader, ReaderOptions};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Keep the newest version open, with its files in a directory, and tell of each that comes and of
+/// each failure. It ends with Ctrl-C, or after a number of versions.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the catalog.
+    #[arg(value_name = "CATALOG")]
+    dir: PathBuf,
+    /// The name to watch.
+    name: String,
+    /// Directory for the files, for this reader alone.
+    cache: PathBuf,
+    /// How often to look, in milliseconds; a quarter more or less.
+    #[arg(long, default_value_t = 1000, value_name = "MS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    every: u64,
+    /// End after so many versions, the first one counted.
+    #[arg(long, value_name = "N")]
+    versions: Option<u64>,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let catalog = Catalog::open(&args.dir)?;
+    let reader = catalog.reader(&args.name, &args.cache, ReaderOptions::default())?;
+    tell(&reader, json)?;
+    let (send, outcomes) = std::sync::mpsc::channel();
+    let watch = reader.watch(Duration::from_millis(args.every), move |outcome| {
+        // Nobody listens any more when the command ends.
+        let _ = send.send(outcome.map(drop).map_err(|error| error.to_string()));
+    });
+    let mut seen = 1;
+    let mut last_error = String::new();
+    while args.versions.is_none_or(|versions| seen < versions) {
+        match outcomes.recv() {
+            Ok(Ok(())) => {
+                seen += 1;
+                last_error.clear();
+                tell(&reader, json)?;
+            }
+            // A failure that goes on is told of once.
+            Ok(Err(error)) if error == last_error => {}
+            Ok(Err(error)) => {
+                eprintln!("firn: {error}; version {} goes on", reader.stats().version);
+                last_error = error;
+            }
+            Err(_) => break,
+        }
+    }
+    drop(watch);
+    Ok(())
+}
+
+fn tell(reader: &CatalogReader, json: bool) -> Result<()> {
+    let (now, stats) = (reader.current(), reader.stats());
+    let mut out = Out::new();
+    if json {
+        let mut line = to_json(now.version());
+        line["fetched"] = json!({ "files": stats.files, "bytes": stats.bytes });
+        out.json(&line)?;
+    } else {
+        out.line(format!(
+            "{}: version {} is open; {} ({}) fetched so far",
+            now.version().name,
+            now.version().number,
+            plural(stats.files, "file"),
+            size(stats.bytes)
+        ))?;
+    }
+    Ok(out.finish()?)
+}

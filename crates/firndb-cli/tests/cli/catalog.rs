@@ -1,0 +1,106 @@
+//! `firn catalog`: versions are published, compared, cleaned and taken out again.
+
+use super::Place;
+use serde_json::json;
+use std::fs;
+
+/// A collection of two partitions and a table.
+fn place() -> Place {
+    let place = Place::new();
+    place.write("a.csv", "id,city\n1,Oslo\n2,Bergen\n");
+    place.write("b.csv", "id,city\n3,Oslo\n");
+    place.firn("search build a.csv b.csv -o docs --partition-by city").ok();
+    place.write("words.csv", "key,value\none,1\ntwo,2\n");
+    place
+}
+
+#[test]
+fn versions_come_and_go() {
+    let place = place();
+    let first = place.firn("catalog publish c docs docs --json").ok().json();
+    assert_eq!((&first[0]["version"], &first[0]["kind"]), (&json!(1), &json!("collection")));
+    assert_eq!(first[0]["files"], first[0]["files_sent"]);
+    let again = place.firn("catalog publish c docs docs --label why=again").ok();
+    assert!(again.out.starts_with("docs: version 2"), "{}", again.out);
+    assert!(again.out.contains("0 of them new (0 B)"), "{}", again.out);
+    let partition = place.firn("search partitions docs --json").ok().json()[0]["name"].clone();
+    place.firn(&format!("search remove docs {}", partition.as_str().unwrap())).ok();
+    place.firn("catalog publish c docs docs").ok();
+
+    let diff = place.firn("catalog diff c docs 2 --json").ok().json();
+    let changes = diff[0]["changes"].as_array().unwrap();
+    assert!(changes.iter().any(|c| c["name"] == partition && c["bytes_after"].is_null()));
+    assert_eq!(diff[0]["after"], 3);
+    assert!(place.firn("catalog diff c docs 2 3").ok().out.contains("removed"));
+    let shown = place.firn("catalog show c docs 2 --json").ok().json();
+    assert_eq!((&shown[0]["labels"]["why"], &shown[0]["parent"]), (&json!("again"), &json!(1)));
+    assert!(place.firn("catalog show c docs 2").ok().out.contains("label      why=again"));
+
+    place.firn("catalog rollback c docs 2").ok();
+    place.firn("catalog pin c docs 1 --note first").ok();
+    place.firn("catalog pin c docs 1").fails(4, "pinned already");
+    let listed = place.firn("catalog ls c docs --json").ok().json();
+    let pinned: Vec<_> = listed.iter().map(|line| line["pinned"].as_bool().unwrap()).collect();
+    assert_eq!(pinned, [true, false, false, false]);
+    assert!(place.firn("catalog ls c docs").ok().out.contains("as version 2"));
+    let said = place.firn("catalog gc c --keep 1 --grace 0 --dry-run --json").ok().json();
+    assert_eq!(said[0]["versions"], json!([2, 3]));
+    place.firn("catalog gc c --keep 1 --grace 0").ok();
+    place.firn("catalog pin c docs 1 --remove").ok();
+    let done = place.firn("catalog gc c docs --keep 1 --grace 0 --json").ok().json();
+    assert_eq!(done[0]["versions"], json!([1]));
+    let names = place.firn("catalog ls c --json").ok().json();
+    assert_eq!((names.len(), &names[0]["version"]), (1, &json!(4)));
+    place.firn("catalog verify c docs").ok();
+}
+
+#[test]
+fn a_version_is_taken_out_as_it_was() {
+    let place = place();
+    place.firn("catalog publish c docs docs").ok();
+    place.firn("catalog pull c docs copy").ok();
+    let count = |dir: &str| place.firn(&format!("search count {dir}")).ok().out;
+    assert_eq!(count("copy"), count("docs"));
+    place.firn("verify copy").ok();
+    place.firn("catalog pull c docs copy").ok();
+    place.firn("catalog pull c docs .").fails(4, "choose another one");
+    place.firn("catalog watch c docs cache --versions 1").ok();
+    // A damaged object is found, and does not come out.
+    let files = place.path("c/docs/files");
+    let largest = fs::read_dir(&files).unwrap().flatten();
+    let largest = largest.max_by_key(|file| file.metadata().unwrap().len()).unwrap().path();
+    let mut bytes = fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::remove_file(&largest).unwrap();
+    fs::write(&largest, bytes).unwrap();
+    place.firn("catalog verify c docs").fails(6, "not the file");
+    place.firn("catalog pull c docs other").fails(6, "the manifest names");
+    place.firn("catalog watch c docs other-cache --versions 1").fails(6, "the manifest names");
+}
+
+#[test]
+fn a_table_is_built_and_published() {
+    let place = place();
+    let built = "table build -i words.csv --key key -o words.table --publish c words";
+    assert!(place.firn(built).ok().out.contains("words: version 1, published"));
+    let again = place.firn(&format!("{built} --force --json")).ok().json();
+    assert_eq!(again[0]["version"], 2);
+    place.firn("catalog pull c words out --version 1").ok();
+    assert_eq!(place.firn("table get out/words.table two").ok().out.trim(), "2");
+}
+
+#[test]
+fn mistakes_are_told() {
+    let place = place();
+    place.firn("catalog ls c").fails(3, "there is no catalog here");
+    place.firn("catalog publish c a/b docs").fails(2, "cannot be a name");
+    place.firn("catalog publish c docs missing").fails(3, "missing");
+    place.firn("catalog publish c docs a.csv").fails(6, "not a file of FirnDB");
+    place.firn("catalog publish c docs docs --label why").fails(2, "NAME=TEXT");
+    place.firn("catalog show c docs").fails(3, "nothing is published");
+    place.firn("catalog publish c docs docs").ok();
+    place.firn("catalog show c docs 7").fails(3, "there is no version 7");
+    place.firn("catalog gc c --keep 0").fails(2, "from 1 on");
+    place.firn("catalog watch c docs cache --every 0").fails(2, "--every");
+}
