@@ -1,4 +1,5 @@
-//! Benchmarks of FirnDB beside its peers: [`search`], [`table`] and [`log`].
+//! Benchmarks of FirnDB beside its peers: [`search`], [`table`] and [`log`]; and of the Indexer,
+//! [`index`], for which there is no peer.
 //!
 //! Engines are child processes that speak the lines of `firndb-bench-protocol`: FirnDB's stores, a
 //! floor of bare arrays, and the programs below `peers/` (found and built by [`peers`], spoken to
@@ -6,6 +7,7 @@
 
 pub mod chart;
 pub mod child;
+pub mod index;
 pub mod log;
 pub mod machine;
 pub mod peers;

@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
 use firndb_bench::peers::Peers;
-use firndb_bench::{chart, log, search, table, units};
+use firndb_bench::{chart, index, log, search, table, units};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::Workload as LogWorkload;
 use firndb_bench_protocol::table::Workload;
@@ -25,6 +25,8 @@ enum Command {
     Table(Table),
     /// LogStore: puts, updates and gets of random keys.
     Log(Log),
+    /// Indexer: how long until a change is seen, and what changes cost queries.
+    Index(Index),
     /// Answers jobs on standard input, as a child process of the runner.
     #[command(hide = true)]
     Engine {
@@ -132,12 +134,38 @@ struct Log {
     outputs: Outputs,
 }
 
+#[derive(Args)]
+struct Index {
+    /// Documents of the index; it is made once and used again.
+    #[arg(long, default_value_t = 1_024_000)]
+    documents: u64,
+    /// Partitions of the index.
+    #[arg(long, default_value_t = 1024)]
+    partitions: u32,
+    /// Single changes that are timed.
+    #[arg(long, default_value_t = 50)]
+    changes: i64,
+    /// Partitions that change in each second beside the queries.
+    #[arg(long, default_value_t = 20)]
+    dirty: usize,
+    /// Seconds of a turn without changes, and of one with them.
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+    /// Turns.
+    #[arg(long, default_value_t = 3)]
+    turns: u64,
+    /// Write the figures to this file as a page of Markdown.
+    #[arg(long)]
+    markdown: Option<PathBuf>,
+}
+
 fn main() -> Result<()> {
     let Cli::Command(command) = Cli::parse();
     match command {
         Command::Search(search) => run_search(&search),
         Command::Table(table) => run_table(&table),
         Command::Log(log) => run_log(&log),
+        Command::Index(options) => run_index(&options),
         Command::Engine { bench, name } => serve(&bench, &name),
     }
 }
@@ -219,6 +247,26 @@ fn run_log(options: &Log) -> Result<()> {
     println!("{page}");
     let chart = chart::svg(&log::markdown::chart(&sections));
     write(outputs, format!("{:#}\n", log::runner::json(&sections)), page, chart)
+}
+
+fn run_index(options: &Index) -> Result<()> {
+    let dir = target()?.join("bench");
+    let prepared = index::prepare::Prepared::new(&dir, options.documents, options.partitions)?;
+    let steps = index::visible::run(&prepared, options.changes)?;
+    let sustained = index::sustained::Options {
+        dirty: options.dirty,
+        seconds: options.seconds,
+        turns: options.turns,
+    };
+    let sustained = index::sustained::run(&prepared, &sustained)?;
+    let page = index::markdown::page(&index::Report { prepared, steps, sustained });
+    println!("{page}");
+    options.markdown.iter().try_for_each(|path| std::fs::write(path, &page))?;
+    Ok(())
+}
+
+fn target() -> Result<PathBuf> {
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?.join("target"))
 }
 
 fn write(outputs: &Outputs, json: String, page: String, chart: String) -> Result<()> {

@@ -72,7 +72,8 @@ impl Ours {
     }
 }
 
-fn cars_schema() -> Result<Schema> {
+/// The schema of the car offers.
+pub fn cars_schema() -> Result<Schema> {
     let filterable = |name, ty| Field::new(name, ty, Roles::FILTERABLE);
     let schema = Schema::new([
         Field::new("id", Type::U64, Roles::STORED),
@@ -100,7 +101,8 @@ fn table1_schema() -> Result<Schema> {
     ])?)
 }
 
-fn document(car: &Car<'_>) -> Document {
+/// An offer as a document.
+pub fn document(car: &Car<'_>) -> Document {
     let mut document = Document::new()
         .set("id", car.id)
         .set("region_id", i64::from(car.region))
@@ -150,7 +152,7 @@ impl Engine for Ours {
     }
 
     fn open(&self, _: Workload, dir: &Path) -> Result<Opened> {
-        Ok(Opened { reader: Collection::open(dir)?.reader(), hits: Vec::new() })
+        Ok(Opened::of(Collection::open(dir)?.reader()))
     }
 
     fn allocations(&self, work: &mut dyn FnMut()) -> u64 {
@@ -218,6 +220,13 @@ pub enum Prepared {
     Count(Filter),
     /// A page, the fields it is ordered by, and whether payloads are read.
     Page(Box<search::Query>, &'static [&'static str], bool),
+}
+
+impl Opened {
+    /// A session on this reader.
+    pub fn of(reader: Reader) -> Opened {
+        Opened { reader, hits: Vec::new() }
+    }
 }
 
 impl Session for Opened {
