@@ -3,6 +3,8 @@
 mod basic;
 mod crash;
 mod features;
+mod golden;
+mod large;
 mod model;
 mod proof;
 

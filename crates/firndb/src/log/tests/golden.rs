@@ -1,0 +1,122 @@
+//! Golden files: what was written in format version 1 opens and answers forever.
+//!
+//! `tests/golden/v1/log/` holds the directory of a store: segments, hints, a checkpoint and the end
+//! of the log. One test reads it; another writes the store anew and compares byte by byte, so that
+//! a change of the format cannot slip in. New golden files are written by
+//! `cargo test -p firndb --lib log::tests::golden -- --ignored`.
+
+use super::options;
+use crate::log::bug::active;
+use crate::log::{Batch, LogStore, Options, WriteOptions};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const CHANGED: &str = "the bytes of the format changed: raise its version, leave \
+    tests/golden/v1/log as it is, and add tests/golden/v2/log (the head of golden.rs says how)";
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1/log")
+}
+
+/// A clock that stands still.
+fn noon() -> u64 {
+    1_380_000_000_000
+}
+
+fn key(n: usize) -> Vec<u8> {
+    format!("key {n}").into_bytes()
+}
+
+fn value(n: usize) -> Vec<u8> {
+    vec![b'a' + (n % 26) as u8; n * n % 300]
+}
+
+/// Writes a store with puts, deletes, a batch, a time to live and a large record, and closes it.
+fn write(dir: &Path) {
+    active::STORE.set(Some(0x0123_4567_89AB_CDEF));
+    let store = LogStore::open(dir, Options { clock: noon, ..options() }).unwrap();
+    store.put(b"", b"of the empty key").unwrap();
+    (0..80).for_each(|n| store.put(&key(n), &value(n)).unwrap());
+    (0..80).step_by(3).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
+    (1..80).step_by(3).for_each(|n| store.put(&key(n), &value(n + 1)).unwrap());
+    store.sync().unwrap();
+    while store.maintain().unwrap() {}
+    let mut batch = Batch::new();
+    batch.put(b"together", b"1");
+    batch.delete(&key(2));
+    batch.put(b"apart", b"");
+    store.write(&batch).unwrap();
+    let hour = WriteOptions::ttl(Duration::from_secs(3600));
+    store.put_with(b"for an hour", b"sand", hour).unwrap();
+    store.put(b"large", &[7; 5000]).unwrap();
+    store.close().unwrap();
+}
+
+/// What [`write`] leaves.
+fn expected() -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let changed = (0..80).filter(|n| n % 3 != 0 && *n != 2);
+    let changed = changed.map(|n| (key(n), value(if n % 3 == 1 { n + 1 } else { n })));
+    let mut all: BTreeMap<_, _> = changed.collect();
+    for (key, value) in [
+        (&b""[..], &b"of the empty key"[..]),
+        (b"together", b"1"),
+        (b"apart", b""),
+        (b"for an hour", b"sand"),
+        (b"large", &[7; 5000]),
+    ] {
+        all.insert(key.to_vec(), value.to_vec());
+    }
+    all
+}
+
+/// Names and bytes of the files of a store, but for its lock.
+fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
+    let kept = named.filter(|(name, _)| name != "lock");
+    kept.map(|(name, path)| (name, fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn golden_store_answers_as_it_did() {
+    let read = Options { read_only: true, clock: noon, ..options() };
+    let store = LogStore::open(&golden(), read).unwrap();
+    assert_eq!(store.stats().recovery.dropped_bytes, 0);
+    let expected = expected();
+    assert_eq!(store.verify().unwrap().live, expected.len() as u64);
+    for (key, value) in &expected {
+        assert_eq!(store.get(key).unwrap().as_ref(), Some(value), "{key:?}");
+    }
+    for n in (0..80).step_by(3).chain([2]) {
+        assert_eq!(store.get(&key(n)).unwrap(), None, "key {n}");
+    }
+}
+
+/// The files of a store that is written now.
+fn written(name: &str) -> BTreeMap<String, Vec<u8>> {
+    let dir = std::env::temp_dir().join(format!("firndb-log-{name}-{}", std::process::id()));
+    write(&dir);
+    let written = files(&dir);
+    fs::remove_dir_all(&dir).unwrap();
+    written
+}
+
+#[test]
+fn golden_store_is_what_is_written_today() {
+    let (old, new) = (files(&golden()), written("golden"));
+    assert_eq!(old.keys().collect::<Vec<_>>(), new.keys().collect::<Vec<_>>(), "{CHANGED}");
+    for (name, bytes) in &old {
+        assert!(new[name] == *bytes, "{name}: {CHANGED}");
+    }
+}
+
+#[test]
+#[ignore = "writes new golden files"]
+fn write_golden() {
+    fs::create_dir_all(golden()).unwrap();
+    for (name, bytes) in written("new-golden") {
+        fs::write(golden().join(name), bytes).unwrap();
+    }
+}
