@@ -114,6 +114,8 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         views: Mutex::default(),
         view_count: 0.into(),
         checkpointed: recovered.checkpointed.into(),
+        full: 0.into(),
+        sealed: 0.into(),
         recorded_end: known_end.unwrap_or_default().into(),
         _lock: lock,
     };

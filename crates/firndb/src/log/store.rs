@@ -58,6 +58,9 @@ pub(super) struct Shared {
     pub(super) view_count: AtomicUsize,
     /// The last segment that the checkpoint covers.
     pub(super) checkpointed: AtomicU64,
+    /// The last segment that is full, and the last that was sealed.
+    pub(super) full: AtomicU64,
+    pub(super) sealed: AtomicU64,
     /// What the end file says.
     pub(super) recorded_end: Mutex<Position>,
     /// Keeps other writers away.

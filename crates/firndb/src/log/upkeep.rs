@@ -7,12 +7,17 @@ use super::bug::Bug;
 use super::segment::{Segment, file_name};
 use super::store::{LogStore, Shared};
 use crate::{Error, Result};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long the threads sleep when nobody wakes them.
 const PERIOD: Duration = Duration::from_millis(50);
+
+/// Full segments that may wait to be sealed before writers help: more than fill up during a
+/// checkpoint of a large store.
+const BEHIND: u64 = 16;
 
 /// Wakes the threads.
 #[derive(Default)]
@@ -35,7 +40,7 @@ impl Upkeep {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Upkeep> {
         let mut upkeep = Upkeep(Vec::new());
         for (name, step) in [
-            ("firndb-log", Shared::maintain as fn(&Shared) -> Result<bool>),
+            ("firndb-log", Shared::round as fn(&Shared) -> Result<bool>),
             ("firndb-log-next", Shared::prepare_segment),
         ] {
             let its = Arc::clone(shared);
@@ -108,6 +113,23 @@ impl Shared {
             || self.compact_step()?)
     }
 
+    /// A step of each kind: segments are compacted even while new ones fill faster than they are
+    /// sealed.
+    fn round(&self) -> Result<bool> {
+        Ok(self.seal()? | self.checkpoint_step()? | self.compact_step()?)
+    }
+
+    /// Called by writers: if they are far ahead of the upkeep, they do a part of it, or the store
+    /// would grow without a limit.
+    pub(super) fn keep_up(&self) {
+        let (full, sealed) =
+            (self.full.load(Ordering::Relaxed), self.sealed.load(Ordering::Relaxed));
+        if full.saturating_sub(sealed) > BEHIND && self.options.background {
+            // As in the thread: an error stops writing, and the next write reports it.
+            let _ = self.seal().and_then(|_| self.compact_step());
+        }
+    }
+
     /// Makes the oldest segment durable that was sealed and is not yet, and writes its hint.
     pub(super) fn seal(&self) -> Result<bool> {
         let _one_at_a_time = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,11 +139,15 @@ impl Shared {
         };
         let segments = self.table.load().in_order();
         let is_due = |s: &&Arc<Segment>| s.number < active && s.hint.get().is_none();
-        let Some(segment) = segments.iter().find(is_due) else { return Ok(false) };
+        let Some(segment) = segments.iter().find(is_due) else {
+            self.sealed.store(active.saturating_sub(1), Ordering::Relaxed);
+            return Ok(false);
+        };
         if segment.number > durable && !Bug::HintBeforeSync.is_on() {
             self.make_durable((segment.number, segment.end()))?;
         }
         let _ = segment.hint.set(self.write_hint(segment)?);
+        self.sealed.store(segment.number, Ordering::Relaxed);
         Ok(true)
     }
 

@@ -123,7 +123,9 @@ impl Shared {
         self.acknowledge(position, options)
     }
 
+    /// Returns when a write that ends at `position` is as durable as it shall be.
     pub(super) fn acknowledge(&self, position: (u64, u64), options: WriteOptions) -> Result<()> {
+        self.keep_up();
         match options.durability.unwrap_or(self.options.durability) {
             Durability::Os => Ok(()),
             Durability::Sync if Bug::AcknowledgeWithoutSync.is_on() => Ok(()),

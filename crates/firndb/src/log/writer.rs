@@ -192,6 +192,7 @@ impl Writer {
         let mut table = (**table).clone();
         table.put(Arc::clone(&segment));
         shared.table.store(Arc::new(table));
+        shared.full.store(self.segment.number, Ordering::Relaxed);
         self.unsynced.push(std::mem::replace(&mut self.segment, segment));
         self.tape = writer;
         self.link_durable = self.durable;
