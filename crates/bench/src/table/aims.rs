@@ -38,7 +38,7 @@ const HEAD: &str = "\
 
 Times of gets are CPU times of one thread; `firndb` is the Table as it comes, mapped. A resident
 table is in huge pages always, a mapped one where the page cache keeps the file in them: then the
-two are equally fast.
+two differ less.
 
 | aim | bound | found | |
 |---|---:|---:|---|
