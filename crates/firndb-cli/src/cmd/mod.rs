@@ -79,9 +79,13 @@ impl Search {
     }
 }
 
-/// Opens a collection, or a stand-alone partition file, for reading.
+/// Opens a collection, or a stand-alone partition file, for reading with all processors.
 pub fn open(path: &Path) -> firndb::Result<Reader> {
-    if path.is_file() { Reader::open_files(&[path]) } else { Ok(Collection::open(path)?.reader()) }
+    let reader = match path.is_file() {
+        true => Reader::open_files(&[path])?,
+        false => Collection::open(path)?.reader(),
+    };
+    Ok(reader.with_threads(std::thread::available_parallelism().map_or(1, usize::from)))
 }
 
 /// Reads a query; no text is every document.

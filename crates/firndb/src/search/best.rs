@@ -3,8 +3,8 @@
 
 use super::partition::Partition;
 use super::rank::{By, Ranks};
-use super::topk::Place;
 use super::value::Key;
+use super::visit::Place;
 use crate::Result;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -61,16 +61,27 @@ impl<'q> Best<'q> {
                 Some(key) => Directed::Ascending(key),
             });
         }
+        Ok(self.take(entry))
+    }
+
+    fn take(&mut self, entry: Entry) -> bool {
         if self.heap.len() < self.k {
             self.heap.push(entry);
-            return Ok(true);
+            return true;
         }
         match self.heap.peek_mut() {
             Some(mut worst) if entry < *worst => {
                 *worst = entry;
-                Ok(true)
+                true
             }
-            _ => Ok(false),
+            _ => false,
+        }
+    }
+
+    /// Takes what another one has that is good enough.
+    pub(crate) fn join(&mut self, other: Best) {
+        for entry in other.heap {
+            self.take(entry);
         }
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Stats {
     pub(crate) words: u64,
     /// Partitions that were asked as bundles, and the number of these.
     pub(crate) bundled: (u64, u64),
+    /// Threads that worked on it at the same time; 0 if it was one.
+    pub(crate) threads: u64,
     /// The page was a part of what is kept of its order.
     pub(crate) kept: bool,
 }
@@ -47,7 +49,7 @@ pub(crate) struct Stats {
 pub(crate) struct Executor<'r> {
     pub(crate) set: &'r Set,
     pub(crate) plan: &'r Plan,
-    limits: &'r Limits,
+    pub(crate) limits: &'r Limits,
     pub(crate) scratch: Box<Scratch>,
     pub(crate) stats: Stats,
     pub(crate) clauses: Vec<Clause>,

@@ -75,6 +75,9 @@ impl Reader {
         if let (members, bundles @ 1..) = stats.bundled {
             lines.push(format!("{members} small partitions asked as {bundles} bundles in memory"));
         }
+        if stats.threads > 0 {
+            lines.push(format!("shared by {} threads", stats.threads));
+        }
         if stats.kept {
             lines.push("copied from the first documents of the order, which are kept".to_string());
         }

@@ -24,12 +24,13 @@
 //!    `Reader::count` of one condition often ends here, with the sums or the catalogue.
 //! 3. `Bundles::view` gives the set to run on: bundles made of small partitions, if queries have
 //!    paid for them, and else the partitions. Places found there become hits by `View::place`.
+//!    From here on `Executor::share` may let several threads take partitions in turn.
 //! 4. `Executor::new` asks `Catalogues::known` about each condition: `Executor::pruned` then rules
 //!    partitions out without touching them.
 //! 5. Small partitions: `Executor::run_small` applies all conditions to one bitset on the stack.
 //! 6. Others: `Executor::prepare` binds each condition to ordinals (`bind_leaf`) with their exact
 //!    count, and `Executor::conjunction` chooses from the counts between `by_list` and `by_words`.
-//! 7. Matches go to a `Sink`: `Count`, a page without order (`Take`), `topk::ordered` with one,
+//! 7. Matches go to a `Sink`: `Count`, a page without order (`Take`), `visit::ordered` with one,
 //!    `facet::counts`, `group::groups`.
 //! 8. `Reader::payload`, `Reader::value` and `Reader::field` read back by document.
 //!
@@ -73,7 +74,9 @@ mod execute;
 mod small;
 mod rank;
 mod best;
+mod parallel;
 mod topk;
+mod visit;
 mod facet;
 mod group;
 mod reader;

@@ -13,8 +13,9 @@ use super::rank::{self, Ranks};
 use super::schema::Schema;
 use super::set::{Limits, Set};
 use super::sink::Sink;
-use super::topk::{self, Place, Wanted, count_partition, in_document_order};
+use super::topk::{count_partition, in_document_order};
 use super::value::{Key, Value, decode_bytes, decode_fixed};
+use super::visit::{self, Place, Wanted};
 use crate::{Error, Result, disk};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -252,7 +253,7 @@ impl Reader {
             if order.is_empty() {
                 return unordered(executor, wanted.k, wanted.after, wanted.count);
             }
-            topk::ordered(executor, &wanted)
+            visit::ordered(executor, &wanted)
         })?;
         if let Some(view) = &view {
             places.iter_mut().for_each(|place| *place = view.place(*place));
@@ -376,16 +377,19 @@ fn check_cursor(cursor: &Cursor, query: &Query) -> Result<()> {
 pub(crate) const AHEAD: usize = 4;
 
 pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
-    let mut total = 0;
-    for p in 0..executor.set.partitions.len() {
-        executor.prefetch(p + AHEAD);
-        if executor.pruned(p) {
-            executor.stats.pruned += 1;
-        } else {
-            total += count_partition(executor, p)?;
+    let counts = executor.share(executor.set.partitions.len(), |executor, turns| {
+        let mut total = 0;
+        for p in turns {
+            executor.prefetch(p + AHEAD);
+            if executor.pruned(p) {
+                executor.stats.pruned += 1;
+            } else {
+                total += count_partition(executor, p)?;
+            }
         }
-    }
-    Ok(total)
+        Ok(total)
+    })?;
+    Ok(counts.into_iter().sum())
 }
 
 /// The first `k` matches in the order of partitions and documents, and the count of all if asked

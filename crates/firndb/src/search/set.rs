@@ -160,11 +160,13 @@ fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
     (!identity).then(|| map.into())
 }
 
-/// When a query has to stop.
+/// When a query has to stop, and how many threads it may use.
 #[derive(Clone, Default)]
 pub(crate) struct Limits {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancel: Option<Arc<AtomicBool>>,
+    /// At most so many for a query; 0 counts as 1.
+    pub(crate) threads: usize,
 }
 
 impl Limits {

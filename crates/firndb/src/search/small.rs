@@ -82,11 +82,16 @@ impl<'r> Executor<'r> {
 
     /// Whether a condition of the root leaves less than a few documents a partition on average.
     pub(crate) fn is_rare(&self) -> bool {
-        let rarest = match &self.plan.root {
+        self.rarest().is_some_and(|total| total < 16 * self.set.partitions.len() as u64)
+    }
+
+    /// Documents that satisfy the rarest condition that all matches must satisfy, as far as the
+    /// catalogue knows; else a number beyond all documents.
+    pub(crate) fn rarest(&self) -> Option<u64> {
+        match &self.plan.root {
             Node::And(parts) => self.order.first().map(|&i| self.rarity(&parts[i])),
             root => Some(self.rarity(root)),
-        };
-        rarest.is_some_and(|total| total < 16 * self.set.partitions.len() as u64)
+        }
     }
 
     /// Takes the documents that do not satisfy a node out of `acc`.

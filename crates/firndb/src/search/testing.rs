@@ -12,11 +12,13 @@ pub(crate) struct Forced {
     pub(crate) list: Option<bool>,
     /// Treat small partitions as large ones.
     pub(crate) large: bool,
+    /// Use all threads that a reader has, however little there is to do.
+    pub(crate) threads: bool,
 }
 
 thread_local! {
     pub(crate) static FORCED: Cell<Forced> =
-        const { Cell::new(Forced { list: None, large: false }) };
+        const { Cell::new(Forced { list: None, large: false, threads: false }) };
 }
 
 impl Rng {

@@ -1,6 +1,6 @@
-//! Finds the first matches of an order.
+//! Finds the first matches of an order in a partition.
 //!
-//! In one partition there are three ways, chosen by their expected cost:
+//! There are three ways, chosen by their expected cost:
 //! 1. *document order*: the documents stand in the order asked for, so the first matches are the
 //!    answer;
 //! 2. *walk*: go through the keys of the first field in order, check each document, stop when
@@ -8,9 +8,7 @@
 //! 3. *gather*: look up the ranks of all matches and keep the best in a buffer of twice the page
 //!    that is cut back to a page whenever it is full.
 //!
-//! Over many partitions, those whose best key comes first go first; the worst match kept so far
-//! bounds what a partition still has to look at, and ends the search when no partition can do
-//! better.
+//! `visit.rs` goes through the partitions.
 
 use super::best::Best;
 use super::clause::{Check, Clause, Form};
@@ -20,97 +18,32 @@ use super::partition::Partition;
 use super::postings::Cursor as PostingsCursor;
 use super::query::Cursor;
 use super::rank::{By, Packed, Ranks, Wide};
-use super::reader::AHEAD;
 use super::set::Set;
 use super::sink::{Count, Sink};
 use super::small;
+use super::visit::Wanted;
 use crate::Result;
 use std::ops::ControlFlow;
 
-/// A match: partition and document.
-pub(crate) type Place = (u32, u32);
-
-/// What is asked of an ordered search.
-pub(crate) struct Wanted<'q> {
-    pub(crate) order: &'q [By],
-    /// Matches to find: skip and limit together.
-    pub(crate) k: usize,
-    pub(crate) after: Option<&'q Cursor>,
-    /// Count all matches too.
-    pub(crate) count: bool,
-}
-
-/// The first `k` matches in order, and the number of all matches if it was asked for.
-pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<Place>, u64)> {
-    let set = executor.set;
-    let single = set.partitions.len() == 1;
-    let mut best = Best::new(wanted.k, wanted.order);
-    let mut hits = Vec::new();
-    let mut count = 0;
-    let zones = set.catalogues.zones(set, wanted.order[0].field)?;
-    let descending = wanted.order[0].descending;
-    let few = !single && wanted.after.is_none() && executor.is_rare();
-    let mut matches = Vec::new();
-    let visits = zones.best_first(descending);
-    for (i, &p) in visits.iter().enumerate() {
-        let p = p as usize;
-        if let Some(&next) = visits.get(i + AHEAD) {
-            executor.prefetch(next as usize);
-        }
-        if executor.pruned(p) {
-            executor.stats.pruned += 1;
-            continue;
-        }
-        if best.beats(zones.bounds(p), descending) {
-            if wanted.count {
-                let mut counter = Count::default();
-                let _ = executor.run(p, Vec::new(), &mut counter)?;
-                count += counter.0;
-                continue;
-            }
-            executor.stats.pruned += 1;
-            continue;
-        }
-        let part = &*set.partitions[p];
-        if few && small::is_small(part) {
-            // Most partitions have no match: look at the order only of those that do.
-            executor.matches_small(p, &mut matches)?;
-            count += matches.len() as u64;
-            if !matches.is_empty() {
-                let ranks = Ranks::new(set, p, part, wanted.order)?;
-                for &doc in &matches {
-                    best.offer(&ranks, part, (p as u32, doc))?;
-                }
-            }
-            continue;
-        }
-        let ranks = Ranks::new(set, p, part, wanted.order)?;
-        let found = if ranks.bits() <= 128 {
-            Search::<u128>::new(&ranks, wanted, p)?.run(executor, &best)?
-        } else {
-            Search::<Wide>::new(&ranks, wanted, p)?.run(executor, &best)?
-        };
-        count += found.count;
-        if single {
-            hits = found.docs.into_iter().map(|doc| (0, doc)).collect();
-            break;
-        }
-        for doc in found.docs {
-            if !best.offer(&ranks, part, (p as u32, doc))? {
-                break;
-            }
-        }
+/// The best documents of partition `p`, of those that are better than the best found elsewhere.
+pub(super) fn search(
+    executor: &mut Executor,
+    wanted: &Wanted,
+    p: usize,
+    ranks: &Ranks,
+    best: &Best,
+) -> Result<Found> {
+    if ranks.bits() <= 128 {
+        Search::<u128>::new(ranks, wanted, p)?.run(executor, best)
+    } else {
+        Search::<Wide>::new(ranks, wanted, p)?.run(executor, best)
     }
-    if !single {
-        hits = best.into_places();
-    }
-    Ok((hits, count))
 }
 
 /// Best documents of a partition in order, and how many matches it has (0 if nobody asked).
-struct Found {
-    docs: Vec<u32>,
-    count: u64,
+pub(super) struct Found {
+    pub(super) docs: Vec<u32>,
+    pub(super) count: u64,
 }
 
 /// The search in one partition.

@@ -11,7 +11,7 @@ use super::payload;
 use super::query::Cursor;
 use super::schema::{Payload, Schema};
 use super::set::Set;
-use super::topk::Place;
+use super::visit::Place;
 use super::write::{write_field, write_keys};
 use crate::Result;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};

@@ -18,6 +18,8 @@ const BASE_SEED: u64 = 0xF12D_0000;
 const WIDE_SEED: u64 = 0xF12D_FFFF_0000;
 const FORCED_SEED: u64 = 0xF12D_8000;
 const WORLDS: u64 = 13;
+/// Only those of `several_threads_answer_as_the_model` are long enough to be shared by them.
+const THREADS: usize = 3;
 const QUERIES: u64 = 5_000;
 const QUERIES_PER_WORLD: u64 = 50;
 
@@ -72,7 +74,7 @@ fn answers_are_those_of_the_model() {
 fn interrogate(seed: u64, counts: &mut Counts) {
     let mut rng = Rng(seed);
     let world = World::new(&mut rng, Scale::of(seed));
-    let reader = world.store.collection.reader();
+    let reader = world.store.collection.reader().with_threads(THREADS);
     let whole = Query::new(Filter::All);
     {
         let _context = Context { seed, world: &world, query: &whole, text: String::new() };
@@ -103,7 +105,7 @@ fn every_instruction_set_answers_as_the_model() {
         versions.clear();
         with_each_version(|version| {
             // Small partitions do without most kernels.
-            FORCED.set(Forced { large: true, list: Some(false) });
+            FORCED.set(Forced { large: true, list: Some(false), threads: false });
             interrogate(seed, &mut counts);
             FORCED.set(Forced::default());
             versions.push(version.to_string());
@@ -119,10 +121,22 @@ fn every_plan_answers_as_the_model() {
     let mut counts = Counts::default();
     for seed in FORCED_SEED..FORCED_SEED + WORLDS {
         for (list, large) in [(None, true), (Some(true), true), (Some(false), true)] {
-            FORCED.set(Forced { list, large });
+            FORCED.set(Forced { list, large, threads: false });
             interrogate(seed, &mut counts);
             FORCED.set(Forced::default());
         }
+    }
+    println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
+}
+
+/// The same questions with more threads than processors for each, however short it is.
+#[test]
+fn several_threads_answer_as_the_model() {
+    let mut counts = Counts::default();
+    for seed in FORCED_SEED..FORCED_SEED + WORLDS {
+        FORCED.set(Forced { threads: true, ..Forced::default() });
+        interrogate(seed, &mut counts);
+        FORCED.set(Forced::default());
     }
     println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
 }

@@ -1,0 +1,98 @@
+//! A query on several threads: each takes the next of the partitions to visit, with an executor of
+//! its own, until none is left.
+//!
+//! What they find is joined by rules that do not ask who found it, so answers are the same for any
+//! number of threads. A query that one thread answers in the time that two need to meet stays on
+//! one: the rule is that of `Executor::threads`.
+
+use super::execute::{Executor, Stats};
+use super::reader::Reader;
+use super::set::Limits;
+use crate::Result;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Nanoseconds of expected work from which on more threads help: to start one takes tens of
+/// microseconds.
+const WORTH: u64 = 200_000;
+/// Nanoseconds that a partition costs, about, and a document in it that the rarest condition has.
+const PARTITION: u64 = 1000;
+const DOCUMENT: u64 = 2;
+
+impl Reader {
+    /// This reader with so many threads for each query that is long enough to gain from them; 0
+    /// counts as 1, which is the default: a server that answers many queries at a time does best
+    /// with one thread each. Used by [`Reader::count`] and by [`Reader::search`] with an order,
+    /// over several partitions. The answers are the same.
+    pub fn with_threads(&self, threads: usize) -> Reader {
+        let limits = Limits { threads, ..self.limits.clone() };
+        Reader { set: self.set.clone(), limits }
+    }
+}
+
+impl<'r> Executor<'r> {
+    /// Calls `work` with the numbers below `visits`: once, or in several threads at the same time,
+    /// each with some of them in ascending order. All that the calls return.
+    pub(crate) fn share<T: Send>(
+        &mut self,
+        visits: usize,
+        work: impl Fn(&mut Executor<'r>, &mut dyn Iterator<Item = usize>) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let threads = self.threads(visits);
+        if threads == 1 {
+            return Ok(vec![work(self, &mut (0..visits))?]);
+        }
+        self.stats.threads = threads as u64;
+        let next = AtomicUsize::new(0);
+        let turns = || {
+            std::iter::from_fn(|| {
+                Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < visits)
+            })
+        };
+        let (set, plan, limits) = (self.set, self.plan, self.limits);
+        let other = || -> Result<(T, Stats)> {
+            let mut executor = Executor::new(set, plan, limits, Box::default())?;
+            let found = work(&mut executor, &mut turns())?;
+            Ok((found, executor.stats))
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(other)).collect();
+            let mut found = vec![work(self, &mut turns())];
+            for thread in others {
+                let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                found.push(result.map(|(value, stats)| {
+                    self.stats.add(&stats);
+                    value
+                }));
+            }
+            found.into_iter().collect()
+        })
+    }
+
+    /// How many threads are to visit so many partitions.
+    fn threads(&self, visits: usize) -> usize {
+        let most = self.limits.threads.min(visits).max(1);
+        #[cfg(test)]
+        if super::testing::FORCED.get().threads {
+            return most;
+        }
+        let documents = self.rarest().unwrap_or(u64::MAX).min(self.set.documents);
+        let work = (visits as u64 * PARTITION).saturating_add(documents.saturating_mul(DOCUMENT));
+        if work < WORTH { 1 } else { most }
+    }
+}
+
+impl Stats {
+    /// Adds what another thread touched.
+    fn add(&mut self, other: &Stats) {
+        self.partitions += other.partitions;
+        self.pruned += other.pruned;
+        self.by_list += other.by_list;
+        self.by_words += other.by_words;
+        self.by_count += other.by_count;
+        self.walks += other.walks;
+        self.small += other.small;
+        self.postings += other.postings;
+        self.docs += other.docs;
+        self.words += other.words;
+    }
+}
