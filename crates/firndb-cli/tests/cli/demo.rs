@@ -9,7 +9,7 @@ fn the_demo_answers_and_replaces() {
     let lines = run.json();
     assert_eq!((&lines[0]["documents"], &lines[0]["partitions"]), (&20000.into(), &12.into()));
     assert!(lines.iter().filter(|line| line["question"].is_string()).count() >= 12);
-    let replaced = lines.last().unwrap();
+    let replaced = lines.iter().find(|line| line["replaced"].is_string()).unwrap();
     assert_eq!((&replaced["failed"], &replaced["wrong"]), (&0.into(), &0.into()));
     assert!(replaced["answered_before"].as_u64() > Some(0), "{replaced}");
     assert!(replaced["answered_after"].as_u64() > Some(0), "{replaced}");
@@ -17,6 +17,13 @@ fn the_demo_answers_and_replaces() {
         replaced["average_before"].as_f64().unwrap() - replaced["average_after"].as_f64().unwrap();
     assert!((fell - 10.0).abs() < 1e-9, "{replaced}");
     assert!(!place.path("d/flights").exists());
+    let fed = lines.last().unwrap();
+    let count = |name: &str| fed[name].as_u64().unwrap();
+    assert_eq!((count("feed_failed"), count("catalog_version")), (0, 2), "{fed}");
+    assert!(count("added") > 0 && count("updated") > 0 && count("removed") > 0, "{fed}");
+    assert_eq!(fed["dirty"].as_array().unwrap().len(), 2, "{fed}");
+    assert!(0 < count("bytes_sent") && count("bytes_sent") < count("bytes_of_version"), "{fed}");
+    assert!(!place.path("d/pipeline").exists());
 }
 
 #[test]

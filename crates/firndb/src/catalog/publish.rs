@@ -73,6 +73,25 @@ impl Catalog {
         }
     }
 
+    /// [`Catalog::publish`] if the newest version is something else; `None` if it has these very
+    /// files.
+    pub fn publish_if_changed(
+        &self,
+        name: &str,
+        path: &Path,
+        options: &PublishOptions<'_>,
+    ) -> Result<Option<Published>> {
+        check_name(name)?;
+        let source = source::look(&self.disk, path)?;
+        let is_newest = self.parent(name)?.is_some_and(|newest| {
+            let (old, new) = (newest.files.iter(), source.files.iter());
+            let content = |file: &SourceFile| format!("{:032x}", file.content);
+            old.map(|file| (&file.name, file.content.clone()))
+                .eq(new.map(|file| (&file.name, content(file))))
+        });
+        if is_newest { Ok(None) } else { self.publish(name, path, options).map(Some) }
+    }
+
     fn publish_source(
         &self,
         name: &str,

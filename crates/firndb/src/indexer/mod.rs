@@ -49,6 +49,9 @@ use crate::{Error, ErrorKind, Result};
 use state::State;
 use std::path::{Path, PathBuf};
 
+/// The directory of the collection in that of the index.
+const COLLECTION: &str = "collection";
+
 /// How an index is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -134,7 +137,7 @@ impl Indexer {
             disk.remove(&dir.join(name))?;
         }
         let state = State::load(log, wanted).map_err(|e| e.in_file(dir))?;
-        let path = dir.join("collection");
+        let path = dir.join(COLLECTION);
         let collection = match Collection::open_on(disk.clone(), &path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 // What the log has must all be published again; also if this is cut off.

@@ -8,7 +8,8 @@ use super::format::{
     read_entry,
 };
 use super::state::State;
-use super::{Indexer, contradiction, durable, lists};
+use super::{COLLECTION, Indexer, contradiction, durable, lists};
+use crate::catalog::{self, Catalog, PublishOptions};
 use crate::log::Batch;
 use crate::search::{Built, Change, PartitionBuilder};
 use crate::{Error, Result};
@@ -80,6 +81,21 @@ impl Indexer {
         self.state.log.write(&batch)?;
         self.state.dirty.clear();
         Ok(published)
+    }
+
+    /// [`Indexer::publish`], and then the collection as the next version of `name` in a catalog;
+    /// `None` if the newest version is that very collection. What a crash left between the two is
+    /// made up for by the next call. `AlreadyExists` if somebody else published meanwhile: the
+    /// collection has the changes all the same, and the call can be made again.
+    pub fn publish_to(
+        &mut self,
+        catalog: &Catalog,
+        name: &str,
+    ) -> Result<(Published, Option<catalog::Published>)> {
+        let published = self.publish()?;
+        let collection = self.dir.join(COLLECTION);
+        let version = catalog.publish_if_changed(name, &collection, &PublishOptions::default())?;
+        Ok((published, version))
     }
 
     /// Gives the partitions of these names to `take`, in their order, as they get ready.

@@ -114,7 +114,7 @@ fn correct(row: &mut Row) {
 }
 
 /// The document of a row, with its tags.
-fn document(typer: &mut Typer, row: &Row) -> Result<Document> {
+pub fn document(typer: &mut Typer, row: &Row) -> Result<Document> {
     let mut document = typer.document(row).map_err(|bad| Error::invalid(bad.to_string()))?;
     for tag in tags(&document) {
         document.push("tags", tag);

@@ -1,5 +1,7 @@
-//! `firn demo`: a year of flights, built, queried, and a month of it replaced while it is read.
+//! `firn demo`: a year of flights, built, queried, and a month of it replaced while it is read;
+//! then the same flights as feeds, from an index through a catalog to a reader.
 
+mod feeds;
 mod fetch;
 mod flights;
 mod generate;
@@ -46,6 +48,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let shown = dir.display().to_string();
     let asked = questions::ask_all(&mut out, &collection.reader(), &shown, json)?;
     swap::run(&mut out, &collection, &mut rows, json)?;
+    feeds::run(&mut out, &csv, &args.dir, &progress_bar(None), json)?;
     let start = Instant::now();
     collection.reader().verify()?;
     if !json {

@@ -39,6 +39,9 @@ pub struct Args {
     /// Take the feed and leave it to a later run to publish it.
     #[arg(long)]
     no_publish: bool,
+    /// Publish the collection also as the next version of NAME in a catalog.
+    #[arg(long, num_args = 2, value_names = ["CATALOG", "NAME"], conflicts_with = "no_publish")]
+    publish: Vec<String>,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
@@ -47,7 +50,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let mut indexer = open(&args.dir, args.rows.memory)?;
     let (applied, report) = take(args, &mut indexer, load)?;
     let took = start.elapsed();
-    let done = (!args.no_publish).then(|| publish(&mut indexer)).transpose()?;
+    let done = (!args.no_publish).then(|| publish(&mut indexer, &args.publish)).transpose()?;
     indexer.close()?;
     let mut out = Out::new();
     if json {

@@ -8,6 +8,7 @@ mod status;
 use crate::failure::Result;
 use crate::output::{plural, size, time};
 use clap::Subcommand;
+use firndb::catalog::{self, Catalog};
 use firndb::indexer::{Indexer, Options, Partitioning, Published};
 use firndb::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
@@ -90,13 +91,18 @@ fn in_words(partitioning: &Partitioning) -> String {
 /// What a publish did, and how long it took.
 struct Done {
     published: Published,
+    version: Option<catalog::Published>,
     took: Duration,
 }
 
-fn publish(indexer: &mut Indexer) -> firndb::Result<Done> {
+/// Publishes what changed, and then to `CATALOG NAME`, if that is given.
+fn publish(indexer: &mut Indexer, to: &[String]) -> firndb::Result<Done> {
     let start = Instant::now();
-    let published = indexer.publish()?;
-    Ok(Done { published, took: start.elapsed() })
+    let (published, version) = match to {
+        [dir, name] => indexer.publish_to(&Catalog::create(dir.as_ref())?, name)?,
+        _ => (indexer.publish()?, None),
+    };
+    Ok(Done { published, version, took: start.elapsed() })
 }
 
 impl Done {
@@ -107,11 +113,26 @@ impl Done {
             "removed": self.published.removed,
             "documents": self.published.documents,
             "bytes": self.published.bytes,
+            "catalog_version": self.version.as_ref().map(|published| published.version.number),
             "seconds": self.took.as_secs_f64(),
         })
     }
 
     fn to_text(&self) -> String {
+        let set = self.set_to_text();
+        match &self.version {
+            None => set,
+            Some(published) => format!(
+                "{set}\n{}: version {}, {} of {} new.",
+                published.version.name,
+                published.version.number,
+                size(published.bytes_sent),
+                size(published.version.bytes())
+            ),
+        }
+    }
+
+    fn set_to_text(&self) -> String {
         let Published { version, rebuilt, removed, documents, bytes } = &self.published;
         if rebuilt.is_empty() && removed.is_empty() {
             return "Nothing to publish.".to_string();

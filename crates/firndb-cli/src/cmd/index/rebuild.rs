@@ -17,6 +17,9 @@ pub struct Args {
     all: bool,
     #[command(flatten)]
     division: Division,
+    /// Publish the collection also as the next version of NAME in a catalog.
+    #[arg(long, num_args = 2, value_names = ["CATALOG", "NAME"])]
+    publish: Vec<String>,
     /// Memory to build with, for example 512M or 4G.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
     memory: usize,
@@ -28,7 +31,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if let Some(partitioning) = args.division.partitioning().or(same) {
         indexer.repartition(partitioning)?;
     }
-    let done = publish(&mut indexer)?;
+    let done = publish(&mut indexer, &args.publish)?;
     indexer.close()?;
     let mut out = Out::new();
     match json {

@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::bytes::testing::damage;
+use crate::catalog::{Catalog, ReaderOptions};
+use crate::disk::Disk;
 use crate::testing::Rng;
 use std::path::PathBuf;
 
@@ -218,4 +220,51 @@ fn damaged_bytes_never_give_a_wrong_answer() {
     }
     println!("{errors} errors, {shortened} logs without their end");
     assert!(errors > 300, "{errors} errors, {shortened} shortened");
+}
+
+/// What the newest version in the catalog holds; nothing if there is none.
+fn cataloged(disk: &Arc<SimDisk>) -> Option<Content> {
+    let catalog = Catalog::open_on(disk.clone() as DiskRef, Path::new("/catalog"));
+    catalog.newest("cars").ok()?;
+    let reader = catalog.reader("cars", Path::new("/cache"), ReaderOptions::default()).unwrap();
+    Some(content(reader.current().collection().unwrap()))
+}
+
+fn publish_to_catalog(disk: &Arc<SimDisk>, work: Work) -> Result<u64> {
+    let mut indexer = open(disk)?;
+    work(&mut indexer)?;
+    disk.create_dir_all(Path::new("/catalog"))?;
+    let catalog = Catalog::open_on(disk.clone() as DiskRef, Path::new("/catalog"));
+    let (_, version) = indexer.publish_to(&catalog, "cars")?;
+    version.map_or_else(|| catalog.newest("cars").map(|v| v.number), |v| Ok(v.version.number))
+}
+
+#[test]
+fn a_power_cut_between_index_and_catalog_is_made_up_for() {
+    let base = base();
+    let nothing: Work = |_| Ok(());
+    publish_to_catalog(&base, nothing).unwrap();
+    let base = base.fork();
+    let old = cataloged(&base.fork()).unwrap();
+    let (name, work) = WORKS[0];
+    let done = base.fork();
+    assert_eq!(publish_to_catalog(&done, work).unwrap(), 2);
+    let new = cataloged(&done.fork()).unwrap();
+    assert_ne!(old, new);
+    assert_eq!(publish_to_catalog(&done, nothing).unwrap(), 2, "nothing changed");
+    let images = base.each_crash(
+        SEED,
+        4,
+        |disk| publish_to_catalog(&disk, work).is_ok(),
+        |label, done, image| {
+            let found = cataloged(&image.fork()).unwrap();
+            assert!(found == new || (found == old && !done), "{name}, {label}: {found:?}");
+            publish_to_catalog(&image, nothing).unwrap_or_else(|e| panic!("{label}: {e:?}"));
+            let then = cataloged(&image).unwrap();
+            let is_old = then == old && published(&open(&image).unwrap()) == old;
+            assert!(is_old || then == new, "{name}, {label}, then {then:?}");
+        },
+    );
+    println!("{images} images");
+    assert!(images > 100, "{images} images prove little");
 }

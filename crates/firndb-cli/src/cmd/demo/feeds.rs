@@ -1,0 +1,309 @@
+//! The way of a feed: a file a carrier goes into an index, the partitions that changed are rebuilt
+//! and published to a catalog, and a reader that is being asked switches to them.
+
+use super::flights::{self, CORRECTED_CARRIER, CORRECTED_MONTH, CORRECTION};
+use crate::failure::Result;
+use crate::ingest::source::{Format, Input};
+use crate::ingest::{PayloadFrom, Rows, Typer};
+use crate::output::{Out, plural, size, thousands, time};
+use csv::{Reader as CsvReader, StringRecord, Writer as CsvWriter};
+use firndb::catalog::{Catalog, CatalogReader, Published, ReaderOptions};
+use firndb::indexer::{Applied, Indexer, Options, Partitioning};
+use firndb::search::{Document, Value, query};
+use firndb::{Error, ErrorKind};
+use indicatif::ProgressBar;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The day of the corrected month whose flights are gone from the second feed.
+const GONE: &str = "4";
+/// The month on whose first day the second feed has flights that the first had not.
+const NEW_MONTH: &str = "8";
+/// Columns that tell one flight from the others.
+const KEY: [&str; 4] = ["time_hour", "carrier", "flight", "origin"];
+const NAME: &str = "flights";
+/// How often the reader looks for a new version.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What became of the second version of a feed.
+struct Second {
+    applied: Applied,
+    published: Published,
+    /// From the return of the index's call until the reader had it.
+    seen: Duration,
+    queries: u64,
+    failed: u64,
+}
+
+pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool) -> Result<()> {
+    let dir = dir.join("pipeline");
+    if dir.exists() {
+        // Of an earlier run that was stopped: nobody else has reason to make this directory.
+        std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, e))?;
+    }
+    let files = split(csv, &dir.join("feeds"))?;
+    let start = Instant::now();
+    let by_month = Partitioning::by_field("month");
+    let index = dir.join("index");
+    let mut indexer = Indexer::open(&index, flights::schema()?, by_month, Options::default())?;
+    for (carrier, file) in &files {
+        bar.set_message(format!("taking the feed of {carrier}"));
+        take(&mut indexer, carrier, file)?;
+    }
+    let catalog = Catalog::create(&dir.join("catalog"))?;
+    let first = publish(&catalog, &mut indexer)?;
+    bar.finish_and_clear();
+    let took = start.elapsed();
+    let reader = catalog.reader(NAME, &dir.join("cache"), ReaderOptions::default())?;
+    let corrected = correct(&files[CORRECTED_CARRIER], &dir.join("feeds"))?;
+    let second = send_again(&mut indexer, &catalog, &reader, &corrected)?;
+    let flights = reader.current().collection()?.len();
+    let expected: u64 = indexer.status()?.sources.iter().map(|(_, documents)| documents).sum();
+    indexer.close()?;
+    if json {
+        out.json(&in_json(files.len(), took, &second))?;
+    } else {
+        print(out, files.len(), took, &first, &second)?;
+    }
+    drop(reader);
+    std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, e))?;
+    if second.failed > 0 || flights != expected {
+        let message = format!(
+            "{} queries failed; the reader has {flights} flights, the index {expected}",
+            second.failed
+        );
+        return Err(Error::new(ErrorKind::Failed, message).into());
+    }
+    Ok(())
+}
+
+/// Writes a file a carrier; their paths by carrier.
+fn split(csv: &Path, dir: &Path) -> firndb::Result<BTreeMap<String, PathBuf>> {
+    std::fs::create_dir_all(dir).map_err(|e| Error::io("make", dir, e))?;
+    let mut rows = reader(csv)?;
+    let header = rows.headers().map_err(|e| bad(csv, &e))?.clone();
+    let carrier = column(&header, "carrier")?;
+    let mut feeds: BTreeMap<String, (PathBuf, CsvWriter<File>)> = BTreeMap::new();
+    for row in rows.records() {
+        let row = row.map_err(|e| bad(csv, &e))?;
+        let name = &row[carrier];
+        if !feeds.contains_key(name) {
+            let path = dir.join(format!("{name}.csv"));
+            feeds.insert(name.to_string(), (path.clone(), writer(&path, &header)?));
+        }
+        let (path, feed) = feeds.get_mut(name).expect("it was made above");
+        feed.write_record(&row).map_err(|e| bad(path, &e))?;
+    }
+    let mut paths = BTreeMap::new();
+    for (name, (path, mut feed)) in feeds {
+        feed.flush().map_err(|e| Error::io("write", &path, e))?;
+        paths.insert(name, path);
+    }
+    Ok(paths)
+}
+
+/// Writes the carrier's second feed: delays of a month corrected, a day of it gone, and a day in
+/// the next month with more flights.
+fn correct(feed: &Path, dir: &Path) -> firndb::Result<PathBuf> {
+    let path = dir.join("corrected.csv");
+    let mut rows = reader(feed)?;
+    let header = rows.headers().map_err(|e| bad(feed, &e))?.clone();
+    let [month, day, flight] =
+        [column(&header, "month")?, column(&header, "day")?, column(&header, "flight")?];
+    let delays = [column(&header, "dep_delay")?, column(&header, "arr_delay")?];
+    let mut to = writer(&path, &header)?;
+    let mut write = |row: &StringRecord| to.write_record(row).map_err(|e| bad(&path, &e));
+    for row in rows.records() {
+        let mut row = row.map_err(|e| bad(feed, &e))?;
+        let is_corrected = row[month] == CORRECTED_MONTH.to_string();
+        if is_corrected && row[day] == *GONE {
+            continue;
+        }
+        let change = |cell: (usize, &str)| match cell.1.parse::<i64>() {
+            Ok(delay) if is_corrected && delays.contains(&cell.0) => {
+                (delay - CORRECTION).to_string()
+            }
+            _ => cell.1.to_string(),
+        };
+        row = row.iter().enumerate().map(change).collect();
+        write(&row)?;
+        if row[month] == *NEW_MONTH && row[day] == *"1" {
+            let number = |cell: (usize, &str)| match cell.0 {
+                at if at == flight => format!("9{}", cell.1),
+                _ => cell.1.to_string(),
+            };
+            write(&row.iter().enumerate().map(number).collect())?;
+        }
+    }
+    to.flush().map_err(|e| Error::io("write", &path, e))?;
+    Ok(path)
+}
+
+fn reader(path: &Path) -> firndb::Result<CsvReader<File>> {
+    CsvReader::from_path(path).map_err(|e| bad(path, &e))
+}
+
+fn writer(path: &Path, header: &StringRecord) -> firndb::Result<CsvWriter<File>> {
+    let mut writer = CsvWriter::from_path(path).map_err(|e| bad(path, &e))?;
+    writer.write_record(header).map_err(|e| bad(path, &e))?;
+    Ok(writer)
+}
+
+fn column(header: &StringRecord, name: &str) -> firndb::Result<usize> {
+    let found = header.iter().position(|column| column == name);
+    found.ok_or_else(|| Error::invalid(format!("the flights have no column `{name}`")))
+}
+
+fn bad(path: &Path, error: &csv::Error) -> Error {
+    Error::invalid(error.to_string()).in_file(path)
+}
+
+/// Gives the rows of a file to the index as the new version of a carrier's feed.
+fn take(indexer: &mut Indexer, carrier: &str, file: &Path) -> firndb::Result<Applied> {
+    let nulls = ["NA".to_string()];
+    let schema = indexer.schema().clone();
+    let mut typer = Typer::new(&schema, &nulls, '|', PayloadFrom::Row, false);
+    let input = vec![Input::File(file.to_path_buf())];
+    let mut rows = Rows::new(input, Format::Csv, ProgressBar::hidden());
+    let mut feed = indexer.feed(carrier)?;
+    while let Some(row) = rows.next()? {
+        let row = row.map_err(|bad| Error::invalid(bad.to_string()))?;
+        let document = flights::document(&mut typer, &row)?;
+        feed.add(key_of(&document), &document)?;
+    }
+    feed.finish()
+}
+
+fn key_of(document: &Document) -> String {
+    let text = |name: &str| {
+        let value = document.fields().find(|(field, _)| *field == name);
+        value.map_or(String::new(), |(_, value)| match value {
+            Value::Str(text) => text.clone(),
+            other => crate::output::to_text(other),
+        })
+    };
+    KEY.map(text).join(" ")
+}
+
+fn publish(catalog: &Catalog, indexer: &mut Indexer) -> firndb::Result<Published> {
+    let (_, version) = indexer.publish_to(catalog, NAME)?;
+    version.ok_or_else(|| Error::new(ErrorKind::Failed, "the feed changed nothing"))
+}
+
+/// Takes the second feed and publishes it, while a thread asks the reader and another looks for new
+/// versions.
+fn send_again(
+    indexer: &mut Indexer,
+    catalog: &Catalog,
+    reader: &CatalogReader,
+    feed: &Path,
+) -> Result<Second> {
+    let stop = AtomicBool::new(false);
+    let (tell, told) = std::sync::mpsc::channel();
+    let watch = reader.watch(LOOK, move |outcome| {
+        let _ = tell.send((Instant::now(), outcome.is_ok()));
+    });
+    let (work, (queries, failed)) = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| ask_until(&stop, reader));
+        let work = (|| {
+            let applied = take(indexer, CORRECTED_CARRIER, feed)?;
+            let start = Instant::now();
+            let published = publish(catalog, indexer)?;
+            let seen = told.recv_timeout(Duration::from_secs(60));
+            Ok::<_, Error>((applied, published, start, seen))
+        })();
+        stop.store(true, Ordering::Release);
+        (work, asking.join().unwrap_or((0, 1)))
+    });
+    drop(watch);
+    let (applied, published, start, seen) = work?;
+    match seen {
+        Ok((at, true)) => Ok(Second { applied, published, seen: at - start, queries, failed }),
+        _ => {
+            let why = reader.stats().last_error;
+            let message = why.unwrap_or_else(|| "the reader saw no new version".to_string());
+            Err(Error::new(ErrorKind::Failed, message).into())
+        }
+    }
+}
+
+/// Asks the version that is open for the carrier's average delay, again and again; how many
+/// queries were answered, and how many were not.
+fn ask_until(stop: &AtomicBool, reader: &CatalogReader) -> (u64, u64) {
+    let filter = query::eq("carrier", CORRECTED_CARRIER);
+    let (mut answered, mut failed) = (0, 0);
+    while !stop.load(Ordering::Acquire) {
+        let now = reader.current();
+        match now.collection().and_then(|reader| reader.aggregate(&filter, "dep_delay")) {
+            Ok(_) => answered += 1,
+            Err(_) => failed += 1,
+        }
+    }
+    (answered, failed)
+}
+
+fn in_json(feeds: usize, took: Duration, second: &Second) -> serde_json::Value {
+    json!({
+        "feeds": feeds,
+        "index_seconds": took.as_secs_f64(),
+        "feed_again": CORRECTED_CARRIER,
+        "added": second.applied.added,
+        "updated": second.applied.updated,
+        "removed": second.applied.removed,
+        "dirty": second.applied.dirty,
+        "catalog_version": second.published.version.number,
+        "files_sent": second.published.files_sent,
+        "bytes_sent": second.published.bytes_sent,
+        "bytes_of_version": second.published.version.bytes(),
+        "seen_millis": second.seen.as_secs_f64() * 1e3,
+        "feed_queries": second.queries,
+        "feed_failed": second.failed,
+    })
+}
+
+fn print(
+    out: &mut Out,
+    feeds: usize,
+    took: Duration,
+    first: &Published,
+    second: &Second,
+) -> Result<()> {
+    let Second { applied, published, .. } = second;
+    out.line(format!(
+        "The same flights as feeds: {} go into an index, one from each carrier, and from there \
+         into\na catalog: version {}, {}, in {}. Then {CORRECTED_CARRIER} sends its feed once \
+         more, with a month\ncorrected, a day of it gone, and some flights more.\n",
+        plural(feeds as u64, "feed"),
+        first.version.number,
+        size(first.version.bytes()),
+        time(took)
+    ))?;
+    out.line(format!(
+        "  the feed        {} changed, {} gone, {} new, {} as before",
+        thousands(applied.updated),
+        thousands(applied.removed),
+        thousands(applied.added),
+        thousands(applied.unchanged)
+    ))?;
+    out.line(format!("  dirty           {} (of 12 months)", applied.dirty.join(", ")))?;
+    out.line(format!(
+        "  published       version {}: {} of {} bytes are new",
+        published.version.number,
+        size(published.bytes_sent),
+        size(published.version.bytes())
+    ))?;
+    out.line(format!(
+        "  seen            by a running reader {} after the feed was taken",
+        time(second.seen)
+    ))?;
+    out.line(format!(
+        "  meanwhile       {}, {} failed\n",
+        plural(second.queries, "question").replace("questions", "questions answered"),
+        second.failed
+    ))?;
+    Ok(())
+}
