@@ -19,6 +19,10 @@ answer faster than the clock can be read, are timed over 16 runs of the same que
 turns, kind by kind, over several rounds; everything is in the page cache. Engines that are too
 slow to answer all queries in their time answer the first ones; the column *queries* tells. *Floor*
 is no engine: bare arrays written by hand for each kind of query, held in memory.
+
+Figures are of a reader that has been asked for a while: FirnDB then has merged runs of small
+partitions in memory (`Reader::limit_bundles`) and keeps the first documents of an order over
+everything, from which it answers Q5, a query without parameters, in several partitions.
 ";
 
 /// The page. `chart` is a drawing to show, in the directory of the page.

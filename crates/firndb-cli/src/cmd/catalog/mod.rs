@@ -16,7 +16,7 @@ use clap::Subcommand;
 use firndb::catalog::{Catalog as Store, Published, Version};
 use firndb::search::timestamp_to_text;
 use serde_json::{Value as Json, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use publish::publish;
 
@@ -59,6 +59,25 @@ impl Catalog {
             Catalog::Verify(args) => verify::run(args, json),
             Catalog::Watch(args) => watch::run(args, json),
         }
+    }
+}
+
+/// Which version is meant.
+#[derive(clap::Args)]
+struct Which {
+    /// Directory of the catalog.
+    #[arg(value_name = "CATALOG")]
+    dir: PathBuf,
+    /// The name it was published under.
+    name: String,
+    /// Number of the version; the newest if it is left out.
+    #[arg(value_name = "VERSION")]
+    number: Option<u64>,
+}
+
+impl Which {
+    fn version(&self) -> firndb::Result<(Store, Version)> {
+        version(&self.dir, &self.name, self.number)
     }
 }
 

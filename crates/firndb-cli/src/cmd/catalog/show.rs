@@ -1,27 +1,20 @@
 //! `firn catalog show`: what the manifest of a version says.
 
-use super::{to_json, version};
+use super::{Which, to_json};
 use crate::failure::Result;
 use crate::output::{Grid, Out, size, thousands};
 use firndb::search::timestamp_to_text;
 use serde_json::json;
-use std::path::PathBuf;
 
 /// Show a version: what it is, where it comes from, its files.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
-    /// The name it was published under.
-    name: String,
-    /// Number of the version; the newest if it is left out.
-    #[arg(value_name = "VERSION")]
-    number: Option<u64>,
+    #[command(flatten)]
+    which: Which,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let (_, version) = version(&args.dir, &args.name, args.number)?;
+    let (_, version) = args.which.version()?;
     let mut out = Out::new();
     if json {
         let files = version.files.iter().map(|file| {

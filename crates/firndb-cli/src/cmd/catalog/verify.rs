@@ -1,30 +1,23 @@
 //! `firn catalog verify`: every byte of a version.
 
-use super::version;
+use super::Which;
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
 use serde_json::json;
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// Check every byte of a version. Exit code 0 if all is well, 6 if something is corrupt, 3 if
 /// something is missing.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
-    /// The name it was published under.
-    name: String,
-    /// Number of the version; the newest if it is left out.
-    #[arg(value_name = "VERSION")]
-    number: Option<u64>,
+    #[command(flatten)]
+    which: Which,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let (store, version) = version(&args.dir, &args.name, args.number)?;
+    let (store, version) = args.which.version()?;
     let bar = progress_bar(Some(version.bytes()));
     let checked = store.verify(&version, |file| bar.inc(file.bytes));
     bar.finish_and_clear();
@@ -33,12 +26,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if json {
         let (number, files, bytes) = (version.number, checked.files, checked.bytes);
         out.json(&json!({
-            "name": args.name, "version": number, "files": files, "bytes": bytes,
+            "name": args.which.name, "version": number, "files": files, "bytes": bytes,
         }))?;
     } else {
         out.line(format!(
             "{}: version {}, {}, {} checked in {}, all well",
-            args.name,
+            args.which.name,
             version.number,
             plural(checked.files, "file"),
             size(checked.bytes),
