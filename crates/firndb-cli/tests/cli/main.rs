@@ -8,6 +8,8 @@ mod demo;
 mod index;
 mod log;
 mod query;
+#[cfg(feature = "remote")]
+mod remote;
 mod table;
 mod usage;
 
@@ -72,7 +74,13 @@ impl Place {
     }
 
     fn firn_with(&self, line: &str, input: &[u8]) -> Run {
+        self.firn_in(&[], line, input)
+    }
+
+    /// Runs `firn` with these variables in its environment.
+    fn firn_in(&self, variables: &[(String, String)], line: &str, input: &[u8]) -> Run {
         let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+            .envs(variables.iter().cloned())
             .args(words(line))
             .current_dir(&self.0)
             .env("NO_COLOR", "1")

@@ -5,6 +5,7 @@ use super::origin::Content;
 use super::source::{self, Source, SourceFile};
 use super::{Catalog, check_name};
 use crate::{Error, ErrorKind, Result};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -24,8 +25,9 @@ const MAX_LABEL: usize = 4096;
 pub struct PublishOptions<'a> {
     /// Names and texts for the manifest: at most 100, of at most 4096 bytes each.
     pub labels: BTreeMap<String, String>,
-    /// Is told how many bytes more were sent, now and then.
-    pub progress: Option<&'a dyn Fn(u64)>,
+    /// Is told now and then how many bytes were sent, and how many are to be sent in all: those of
+    /// files that the version before did not have.
+    pub progress: Option<&'a dyn Fn(u64, u64)>,
 }
 
 /// A version that was published.
@@ -103,6 +105,7 @@ impl Catalog {
         let known = Known::of(parent.as_ref());
         let mut files = Vec::with_capacity(source.files.len());
         let mut new: Vec<(String, Content<'_>)> = Vec::new();
+        let mut bytes = 0;
         for file in &source.files {
             let known = known.by_content(file);
             let blake3 = match known {
@@ -115,11 +118,17 @@ impl Catalog {
             let entry =
                 VersionFile { name: name_of_file, bytes: file.bytes, content, blake3, since };
             if known.is_none() {
+                bytes += file.bytes;
                 new.push((file_object(name, &entry), Content::File(&file.path, file.bytes)));
             }
             files.push(entry);
         }
-        self.origin.store(&new, options.progress.unwrap_or(&|_| ()))?;
+        let sent = Cell::new(0);
+        let progress = |more| {
+            sent.set(sent.get() + more);
+            options.progress.iter().for_each(|progress| progress(sent.get(), bytes));
+        };
+        self.origin.store(&new, &progress)?;
         let version = Version {
             name: name.to_string(),
             number,
@@ -158,7 +167,7 @@ impl Catalog {
                 }
             }
         }
-        self.origin.store(&new, options.progress.unwrap_or(&|_| ()))?;
+        self.origin.store(&new, &|_| ())?;
         self.commit(Version {
             number,
             id: unique(),

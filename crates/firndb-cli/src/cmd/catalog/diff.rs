@@ -1,17 +1,15 @@
 //! `firn catalog diff`: what changed between two versions.
 
+use super::Place;
 use crate::failure::Result;
 use crate::output::{Grid, Out, plural, size};
-use firndb::catalog::Catalog;
 use serde_json::{Value as Json, json};
-use std::path::PathBuf;
 
 /// Show what changed between two versions, partition by partition.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// The name they were published under.
     name: String,
     /// Number of the first version.
@@ -21,7 +19,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let store = Catalog::open(&args.dir)?;
+    let store = args.catalog.open()?;
     let before = store.version(&args.name, args.before)?;
     let after = match args.after {
         Some(number) => store.version(&args.name, number)?,

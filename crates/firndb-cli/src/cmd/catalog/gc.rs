@@ -1,19 +1,18 @@
 //! `firn catalog gc`: removes what nobody needs any more.
 
+use super::Place;
 use crate::failure::Result;
 use crate::output::{Out, plural, size};
-use firndb::catalog::{Catalog, CleanOptions};
+use firndb::catalog::CleanOptions;
 use serde_json::json;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Remove versions that are neither among the newest nor pinned nor young, and files that no other
 /// version names. Publishers and readers may go on meanwhile.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// Names to clean; all if none is given.
     names: Vec<String>,
     /// How many of the newest versions to keep.
@@ -32,7 +31,7 @@ fn at_least_1(text: &str) -> std::result::Result<usize, String> {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let store = Catalog::open(&args.dir)?;
+    let store = args.catalog.open()?;
     let names = if args.names.is_empty() { store.names()? } else { args.names.clone() };
     let grace = Duration::from_secs(args.grace);
     let options = CleanOptions { keep: args.keep, grace, dry_run: args.dry_run };

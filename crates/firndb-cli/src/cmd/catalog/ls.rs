@@ -1,26 +1,23 @@
 //! `firn catalog ls`: the names in a catalog, or the versions of one.
 
-use super::to_json;
+use super::{Place, to_json};
 use crate::failure::Result;
 use crate::output::{Grid, Out, size};
 use firndb::ErrorKind;
-use firndb::catalog::Catalog;
 use firndb::search::timestamp_to_text;
 use serde_json::json;
-use std::path::PathBuf;
 
 /// List names with their newest versions, or all versions of a name.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// The name whose versions are listed.
     name: Option<String>,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let store = Catalog::open(&args.dir)?;
+    let store = args.catalog.open()?;
     let mut versions = Vec::new();
     let mut pins = Vec::new();
     match &args.name {

@@ -4,6 +4,7 @@ mod diff;
 mod gc;
 mod ls;
 mod pin;
+mod place;
 mod publish;
 mod pull;
 mod rollback;
@@ -16,8 +17,8 @@ use clap::Subcommand;
 use firndb::catalog::{Catalog as Store, Published, Version};
 use firndb::search::timestamp_to_text;
 use serde_json::{Value as Json, json};
-use std::path::{Path, PathBuf};
 
+pub use place::Place;
 pub use publish::publish;
 
 /// Commands on catalogs.
@@ -65,9 +66,8 @@ impl Catalog {
 /// Which version is meant.
 #[derive(clap::Args)]
 struct Which {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// The name it was published under.
     name: String,
     /// Number of the version; the newest if it is left out.
@@ -77,13 +77,13 @@ struct Which {
 
 impl Which {
     fn version(&self) -> firndb::Result<(Store, Version)> {
-        version(&self.dir, &self.name, self.number)
+        version(&self.catalog, &self.name, self.number)
     }
 }
 
 /// The version of a number, or the newest.
-fn version(dir: &Path, name: &str, number: Option<u64>) -> firndb::Result<(Store, Version)> {
-    let store = Store::open(dir)?;
+fn version(catalog: &Place, name: &str, number: Option<u64>) -> firndb::Result<(Store, Version)> {
+    let store = catalog.open()?;
     let version = match number {
         Some(number) => store.version(name, number)?,
         None => store.newest(name)?,

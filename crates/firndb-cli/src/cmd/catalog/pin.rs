@@ -1,17 +1,15 @@
 //! `firn catalog pin`: versions that are not to be cleaned away.
 
+use super::Place;
 use crate::failure::Result;
 use crate::output::Out;
-use firndb::catalog::Catalog;
 use serde_json::json;
-use std::path::PathBuf;
 
 /// Keep a version from being cleaned away until it is unpinned.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// The name it was published under.
     name: String,
     /// Number of the version.
@@ -26,7 +24,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let store = Catalog::open(&args.dir)?;
+    let store = args.catalog.open()?;
     if args.remove {
         store.unpin(&args.name, args.number)?;
     } else {

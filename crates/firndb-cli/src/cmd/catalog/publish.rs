@@ -1,9 +1,10 @@
 //! `firn catalog publish`: the next version of a name.
 
-use super::{label, published_to_json};
+use super::{Place, label, published_to_json};
+use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
-use firndb::catalog::{Catalog, PublishOptions, Published};
+use firndb::catalog::{PublishOptions, Published};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -11,9 +12,8 @@ use std::time::Instant;
 /// already is not sent again; on the same file system the rest is hard-linked.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog; made if there is none.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// The name to publish under.
     name: String,
     /// File of a table, or directory of a collection.
@@ -25,7 +25,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let published = publish(&args.dir, &args.name, &args.path, &args.labels)?;
+    let published = publish(&args.catalog, &args.name, &args.path, &args.labels)?;
     let mut out = Out::new();
     if json {
         out.json(&published_to_json(&published))?;
@@ -45,12 +45,19 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 
 /// Publishes what is under a path.
 pub fn publish(
-    dir: &Path,
+    catalog: &Place,
     name: &str,
     path: &Path,
     labels: &[(String, String)],
 ) -> firndb::Result<Published> {
+    let bar = progress_bar(Some(0));
+    let progress = |sent, bytes| {
+        bar.set_length(bytes);
+        bar.set_position(sent);
+    };
     let labels = labels.iter().cloned().collect();
-    let options = PublishOptions { labels, ..PublishOptions::default() };
-    Catalog::create(dir)?.publish(name, path, &options)
+    let options = PublishOptions { labels, progress: Some(&progress) };
+    let published = catalog.create()?.publish(name, path, &options);
+    bar.finish_and_clear();
+    published
 }

@@ -1,6 +1,6 @@
 //! `firn catalog pull`: a version as files.
 
-use super::version;
+use super::{Place, version};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
@@ -12,9 +12,8 @@ use std::time::Instant;
 /// that was cut off, which goes on. Every byte is checked.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// The name it was published under.
     name: String,
     /// The directory to make.
@@ -29,7 +28,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let (store, version) = version(&args.dir, &args.name, args.version)?;
+    let (store, version) = version(&args.catalog, &args.name, args.version)?;
     let bar = progress_bar(Some(version.bytes()));
     let pulled = store.pull(&version, &args.to, args.threads, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();

@@ -1,18 +1,16 @@
 //! `firn catalog rollback`: an old version once more.
 
-use super::{label, published_to_json};
+use super::{Place, label, published_to_json};
 use crate::failure::Result;
 use crate::output::Out;
-use firndb::catalog::{Catalog, PublishOptions};
-use std::path::PathBuf;
+use firndb::catalog::PublishOptions;
 
 /// Publish the files of an old version as the next one: readers go on to it, and what was newest
 /// stays in the history.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// The name it was published under.
     name: String,
     /// Number of the version to go back to.
@@ -26,7 +24,7 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let labels = args.labels.iter().cloned().collect();
     let options = PublishOptions { labels, ..PublishOptions::default() };
-    let published = Catalog::open(&args.dir)?.rollback(&args.name, args.to, &options)?;
+    let published = args.catalog.open()?.rollback(&args.name, args.to, &options)?;
     let mut out = Out::new();
     if json {
         out.json(&published_to_json(&published))?;

@@ -1,9 +1,9 @@
 //! `firn catalog watch`: a reader that tells of each version that comes.
 
-use super::to_json;
+use super::{Place, to_json};
 use crate::failure::Result;
 use crate::output::{Out, plural, size};
-use firndb::catalog::{Catalog, CatalogReader, ReaderOptions};
+use firndb::catalog::{CatalogReader, ReaderOptions};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,9 +12,8 @@ use std::time::Duration;
 /// each failure. It ends with Ctrl-C, or after a number of versions.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the catalog.
-    #[arg(value_name = "CATALOG")]
-    dir: PathBuf,
+    #[command(flatten)]
+    catalog: Place,
     /// The name to watch.
     name: String,
     /// Directory for the files, for this reader alone.
@@ -29,7 +28,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let catalog = Catalog::open(&args.dir)?;
+    let catalog = args.catalog.open()?;
     let reader = catalog.reader(&args.name, &args.cache, ReaderOptions::default())?;
     tell(&reader, json)?;
     let (send, outcomes) = std::sync::mpsc::channel();

@@ -5,10 +5,11 @@ mod init;
 mod rebuild;
 mod status;
 
+use crate::cmd::catalog::Place;
 use crate::failure::Result;
 use crate::output::{plural, size, time};
 use clap::Subcommand;
-use firndb::catalog::{self, Catalog};
+use firndb::catalog;
 use firndb::indexer::{Indexer, Options, Partitioning, Published};
 use firndb::{Error, ErrorKind};
 use serde_json::{Value as Json, json};
@@ -99,7 +100,7 @@ struct Done {
 fn publish(indexer: &mut Indexer, to: &[String]) -> firndb::Result<Done> {
     let start = Instant::now();
     let (published, version) = match to {
-        [dir, name] => indexer.publish_to(&Catalog::create(dir.as_ref())?, name)?,
+        [place, name] => indexer.publish_to(&Place::new(place).create()?, name)?,
         _ => (indexer.publish()?, None),
     };
     Ok(Done { published, version, took: start.elapsed() })

@@ -1,7 +1,7 @@
 //! `firn table build`: a table from files. It gets its name when it is whole, or not at all.
 
 use super::{Layout, check, unescape};
-use crate::cmd::catalog::publish;
+use crate::cmd::catalog::{Place, publish};
 use crate::cmd::load::{BadRows, OnError, progress_bar};
 use crate::failure::Result;
 use crate::ingest::source::{Input, expand};
@@ -105,7 +105,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         check::run(&args.output, &work, &report)?;
     }
     let published = match &args.publish[..] {
-        [catalog, name] => Some(publish(catalog.as_ref(), name, &args.output, &[])?),
+        [place, name] => Some(publish(&Place::new(place), name, &args.output, &[])?),
         _ => None,
     };
     let bytes = args.output.metadata().map_or(0, |meta| meta.len());

@@ -1,0 +1,68 @@
+//! Catalogs far away, on the command line.
+
+#[path = "../../../firndb-remote/tests/it/moto.rs"]
+mod moto;
+
+use super::{Place, Run};
+use moto::Moto;
+use serde_json::json;
+
+/// A collection, a table's rows and an index.
+fn place() -> Place {
+    let place = Place::new();
+    place.write("docs.csv", "id,city\n1,Oslo\n2,Bergen\n");
+    place.write("words.csv", "key,value\none,1\ntwo,2\n");
+    place.firn("search build docs.csv -o docs --partition-by city").ok();
+    place
+}
+
+#[test]
+fn every_command_knows_an_object_store() {
+    let Some(moto) = Moto::shared("every_command_knows_an_object_store") else { return };
+    moto.bucket("cli");
+    let place = place();
+    let variables = moto::variables(moto.port);
+    let firn = |line: &str| -> Run {
+        place.firn_in(&variables, &line.replace("CATALOG", "s3://cli/some/prefix"), b"")
+    };
+    let first = firn("catalog publish CATALOG docs docs --json").ok().json();
+    assert_eq!((&first[0]["version"], &first[0]["files"]), (&json!(1), &first[0]["files_sent"]));
+    firn("catalog publish CATALOG docs docs").ok();
+    firn("catalog rollback CATALOG docs 1").ok();
+    firn("catalog pin CATALOG docs 1 --note first").ok();
+    firn("catalog pin CATALOG docs 1").fails(4, "pinned already");
+    assert_eq!(
+        firn("catalog gc CATALOG --keep 1 --grace 0 --json").ok().json()[0]["versions"],
+        json!([2])
+    );
+    assert!(firn("catalog diff CATALOG docs 1 3").ok().out.contains("0 files changed"));
+    assert!(firn("catalog ls CATALOG").ok().out.contains("collection"));
+    assert_eq!(firn("catalog ls CATALOG docs --json").ok().json().len(), 2);
+    assert_eq!(firn("catalog show CATALOG docs --json").ok().json()[0]["restores"], 1);
+    firn("catalog verify CATALOG docs").ok();
+    firn("catalog watch CATALOG docs cache --versions 1").ok();
+    firn("catalog pull CATALOG docs copy").ok();
+    assert_eq!(place.firn("search count copy").ok().out, place.firn("search count docs").ok().out);
+
+    let built = "table build -i words.csv --key key -o words.table --publish CATALOG words";
+    assert!(firn(built).ok().out.contains("words: version 1, published"));
+    let schema = place.firn("search build docs.csv --infer").ok().out;
+    place.write("schema.toml", schema);
+    place.firn("index init feeds --schema schema.toml --partitions 2").ok();
+    let applied = "index apply feeds all docs.csv --key id --publish CATALOG feeds --json";
+    assert_eq!(firn(applied).ok().json()[0]["published"]["catalog_version"], 1);
+    let names = firn("catalog ls CATALOG --json").ok().json();
+    let names: Vec<_> = names.iter().map(|line| line["name"].clone()).collect();
+    assert_eq!(names, ["docs", "feeds", "words"]);
+
+    firn("catalog publish s3://no-such-bucket docs docs").fails(3, "no such bucket");
+    firn("catalog show CATALOG nothing").fails(3, "nothing is published");
+}
+
+#[test]
+fn places_that_are_none_are_refused() {
+    let place = place();
+    place.firn("catalog ls ftp://host/a").fails(2, "names no place");
+    place.firn("catalog ls s3://").fails(2, "s3://BUCKET/PREFIX");
+    place.firn("catalog publish http://127.0.0.1:9/ docs docs").fails(8, "no answer");
+}

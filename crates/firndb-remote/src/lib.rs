@@ -1,0 +1,45 @@
+//! Catalogs of FirnDB in object stores and over HTTP.
+//!
+//! [`open`] and [`create`] take the name of a place: a directory, `s3://BUCKET/PREFIX`,
+//! or `https://HOST/FOLDER`. The
+//! library `firndb` has neither an async runtime nor HTTP in it; this crate has both, hidden behind
+//! [`firndb::catalog::Origin`]: calls block.
+
+mod failure;
+mod http;
+mod index;
+mod place;
+mod runtime;
+mod store;
+mod upload;
+
+pub use http::HttpOrigin;
+pub use object_store;
+pub use place::Place;
+pub use store::{ObjectOrigin, Patience};
+
+use firndb::Result;
+use firndb::catalog::{Catalog, Origin};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The catalog at a place, named as [`Place::parse`] reads it. `NotFound` if there is no such
+/// directory or bucket; an empty prefix of a bucket is an empty catalog.
+pub fn open(place: &str) -> Result<Catalog> {
+    at(place, Catalog::open)
+}
+
+/// The catalog at a place, as [`open`]; a directory is made if it is missing, a bucket is not.
+pub fn create(place: &str) -> Result<Catalog> {
+    at(place, Catalog::create)
+}
+
+fn at(place: &str, local: impl FnOnce(&Path) -> Result<Catalog>) -> Result<Catalog> {
+    let patience = Patience::default();
+    let origin: Arc<dyn Origin> = match Place::parse(place)? {
+        Place::Directory(dir) => return local(&dir),
+        Place::S3 { bucket, prefix } => Arc::new(ObjectOrigin::s3(&bucket, &prefix, patience)?),
+        Place::Http(url) => Arc::new(HttpOrigin::new(&url, patience)?),
+    };
+    Ok(Catalog::at(origin))
+}

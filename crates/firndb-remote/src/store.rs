@@ -1,0 +1,227 @@
+//! A catalog in an object store.
+//!
+//! Objects come into being by one put, or by a multipart upload: they are there whole or not at
+//! all, and durable once the store has answered. What must not be replaced is put with
+//! `If-None-Match: *`, the one condition that all stores keep to; there is no compare-and-swap.
+//! Files are put without a condition: their names are those of their contents, so that a second put
+//! of the same name brings the same bytes.
+
+use crate::failure;
+use crate::runtime::{Runtime, died};
+use crate::upload::{self, MadeOf, Upload};
+use firndb::catalog::{Content, Origin};
+use firndb::{Error, Result};
+use futures_util::StreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::path::Path;
+use object_store::{
+    ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, RetryConfig,
+};
+use std::ffi::OsString;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// How often a create is tried that the store refuses for something that is then not there.
+const ATTEMPTS: usize = 5;
+
+/// How long to wait for a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// The longest time for a connection to come about.
+    pub connect: Duration,
+    /// The longest time for one request and its answer, each of at most a few MiB.
+    pub request: Duration,
+    /// How often a request is made again after it failed in a way that may pass.
+    pub retries: usize,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        let (connect, request) = (Duration::from_secs(5), Duration::from_secs(60));
+        Patience { connect, request, retries: 4 }
+    }
+}
+
+/// A catalog in an object store, under a prefix.
+#[derive(Debug)]
+pub struct ObjectOrigin {
+    store: Arc<dyn ObjectStore>,
+    prefix: String,
+    /// As users name the place: without a slash at the end.
+    place: String,
+    runtime: Runtime,
+}
+
+impl ObjectOrigin {
+    /// The objects of an S3 bucket whose names begin with `prefix`. Endpoint, region, credentials
+    /// and everything else come from the environment: `AWS_ENDPOINT_URL`, `AWS_REGION`,
+    /// `AWS_ACCESS_KEY_ID` and so on. Nothing is asked of the store yet.
+    pub fn s3(bucket: &str, prefix: &str, patience: Patience) -> Result<ObjectOrigin> {
+        let text = |(name, value): (OsString, OsString)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        };
+        Self::s3_with(std::env::vars_os().filter_map(text), bucket, prefix, patience)
+    }
+
+    /// [`ObjectOrigin::s3`] with these variables in place of those of the environment.
+    pub fn s3_with(
+        variables: impl IntoIterator<Item = (String, String)>,
+        bucket: &str,
+        prefix: &str,
+        patience: Patience,
+    ) -> Result<ObjectOrigin> {
+        let options = ClientOptions::new()
+            .with_connect_timeout(patience.connect)
+            .with_timeout(patience.request);
+        let retry = RetryConfig {
+            max_retries: patience.retries,
+            retry_timeout: patience.request.saturating_mul(2),
+            ..RetryConfig::default()
+        };
+        let mut builder = AmazonS3Builder::new().with_client_options(options);
+        for (name, value) in variables {
+            if name.starts_with("AWS_")
+                && let Ok(key) = name.to_ascii_lowercase().parse()
+            {
+                builder = builder.with_config(key, value);
+            }
+        }
+        let place = format!("s3://{bucket}/{prefix}");
+        let store = builder.with_bucket_name(bucket).with_retry(retry).build();
+        let store = store.map_err(|e| Error::invalid(failure::root(&e)).in_file(place.as_ref()))?;
+        ObjectOrigin::new(Arc::new(store), prefix, &place)
+    }
+
+    /// Any object store; `place` is how errors name it. It must be able to put an object if there
+    /// is none of its name (`PutMode::Create`).
+    pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, place: &str) -> Result<ObjectOrigin> {
+        let (prefix, place) = (prefix.to_string(), place.trim_end_matches('/').to_string());
+        Ok(ObjectOrigin { store, prefix, place, runtime: Runtime::new()? })
+    }
+
+    fn path(&self, object: &str) -> Path {
+        Path::from(format!("{}/{object}", self.prefix))
+    }
+
+    /// How errors name an object.
+    fn named(&self, object: &str) -> String {
+        format!("{}/{object}", self.place)
+    }
+
+    /// Waits for calls on the store.
+    fn wait<T: Send + 'static, F>(
+        &self,
+        object: &str,
+        call: impl FnOnce(Arc<dyn ObjectStore>, Path) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = object_store::Result<T>> + Send + 'static,
+    {
+        let named = self.named(object);
+        let call = call(self.store.clone(), self.path(object));
+        self.runtime.wait(async move { call.await.map_err(|e| failure::of_store(e, &named)) })
+    }
+}
+
+impl Origin for ObjectOrigin {
+    fn create(&self, object: &str, bytes: &[u8]) -> Result<()> {
+        let bytes = bytes::Bytes::copy_from_slice(bytes);
+        self.wait(object, |store, path| async move {
+            let mut attempt = 1;
+            loop {
+                let put = store.put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await;
+                match put {
+                    // S3 answers a conflict also if the other put failed in the end.
+                    Err(object_store::Error::AlreadyExists { .. })
+                        if attempt < ATTEMPTS && is_missing(&*store, &path).await => {}
+                    done => return done.map(drop),
+                }
+                attempt += 1;
+            }
+        })
+    }
+
+    fn store(&self, objects: &[(String, Content<'_>)], progress: &dyn Fn(u64)) -> Result<()> {
+        let uploads = objects.iter().map(|(object, content)| Upload {
+            to: self.path(object),
+            named: self.named(object),
+            from: match content {
+                Content::File(path, bytes) => MadeOf::File(path.to_path_buf(), *bytes),
+                Content::Object(from) => MadeOf::Object(self.path(from), self.named(from)),
+            },
+        });
+        let (send, said) = mpsc::channel();
+        let work = upload::all(self.store.clone(), uploads.collect(), send.clone());
+        self.runtime.handle().spawn(async move {
+            let outcome = work.await;
+            let _ = send.send(upload::Said::Done(outcome));
+        });
+        for said in said {
+            match said {
+                upload::Said::Stored(bytes) => progress(bytes),
+                upload::Said::Done(outcome) => return outcome,
+            }
+        }
+        Err(died())
+    }
+
+    fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        self.wait(object, |store, path| async move {
+            let range = GetRange::Bounded(offset..offset.saturating_add(len as u64));
+            let options = GetOptions { range: Some(range), ..GetOptions::default() };
+            let read = async { store.get_opts(&path, options).await?.bytes().await };
+            match read.await {
+                Ok(bytes) => Ok(bytes.to_vec()),
+                // Stores refuse a range that begins where the object ends.
+                Err(e @ object_store::Error::Generic { .. }) => match store.head(&path).await {
+                    Ok(meta) if meta.size <= offset => Ok(Vec::new()),
+                    _ => Err(e),
+                },
+                Err(e) => Err(e),
+            }
+        })
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let listed = self.wait(folder, |store, path| async move {
+            store.list_with_delimiter(Some(&path)).await
+        })?;
+        let names = listed.objects.iter().filter_map(|meta| meta.location.filename());
+        Ok(sorted(names))
+    }
+
+    fn list_folders(&self, folder: &str) -> Result<Vec<String>> {
+        let listed = self.wait(folder, |store, path| async move {
+            store.list_with_delimiter(Some(&path)).await
+        })?;
+        Ok(sorted(listed.common_prefixes.iter().filter_map(Path::filename)))
+    }
+
+    fn remove(&self, objects: &[String]) -> Result<()> {
+        let paths: Vec<_> = objects.iter().map(|object| Ok(self.path(object))).collect();
+        self.wait("", |store, _| async move {
+            let paths = futures_util::stream::iter(paths);
+            let mut outcomes = store.delete_stream(Box::pin(paths));
+            while let Some(outcome) = outcomes.next().await {
+                match outcome {
+                    Err(object_store::Error::NotFound { .. }) | Ok(_) => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+async fn is_missing(store: &dyn ObjectStore, path: &Path) -> bool {
+    matches!(store.head(path).await, Err(object_store::Error::NotFound { .. }))
+}
+
+fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = names.map(str::to_string).collect();
+    names.sort_unstable();
+    names
+}

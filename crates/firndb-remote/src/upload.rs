@@ -1,0 +1,217 @@
+//! Sending files to an object store: many at the same time, large ones in parts.
+//!
+//! A bounded number of pieces is in memory and on the way, whatever the number and the size of the
+//! files. If one file fails, no new piece is begun, and uploads in parts are aborted; after a crash
+//! their parts stay in the store, unseen, until its rule for incomplete uploads removes them.
+
+use crate::failure;
+use bytes::Bytes;
+use firndb::{Error, ErrorKind, Result};
+use futures_util::stream::{self, FuturesUnordered, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use tokio::sync::Semaphore;
+
+/// Bytes of a piece; S3 wants at least 5 MiB.
+const PIECE: u64 = 8 << 20;
+
+/// Pieces of an upload: S3 takes no more.
+const MAX_PIECES: u64 = 10_000;
+
+/// Pieces on the way at the same time.
+const AT_ONCE: usize = 8;
+
+/// The longest object that S3 copies in one call.
+const MAX_COPY: u64 = 5 << 30;
+
+/// An object to make.
+pub(crate) struct Upload {
+    pub(crate) to: Path,
+    /// As errors name it.
+    pub(crate) named: String,
+    pub(crate) from: MadeOf,
+}
+
+/// What it is made of.
+pub(crate) enum MadeOf {
+    /// A file and its length.
+    File(PathBuf, u64),
+    /// Another object of the store, and how errors name it.
+    Object(Path, String),
+}
+
+/// What a caller hears.
+pub(crate) enum Said {
+    /// So many bytes more are there.
+    Stored(u64),
+    Done(Result<()>),
+}
+
+/// What all uploads of a call share.
+struct Work {
+    store: Arc<dyn ObjectStore>,
+    slots: Arc<Semaphore>,
+    /// The first error: nothing new is begun then.
+    failed: Mutex<Option<Error>>,
+    said: mpsc::Sender<Said>,
+}
+
+/// Makes all objects, or gives the first error.
+pub(crate) async fn all(
+    store: Arc<dyn ObjectStore>,
+    uploads: Vec<Upload>,
+    said: mpsc::Sender<Said>,
+) -> Result<()> {
+    let slots = Arc::new(Semaphore::new(AT_ONCE));
+    let work = &Work { store, slots, failed: Mutex::new(None), said };
+    let each = uploads.into_iter().map(|upload| async move {
+        if let Err(error) = work.one(&upload).await {
+            work.failed().get_or_insert(error);
+        }
+    });
+    stream::iter(each).buffer_unordered(AT_ONCE).collect::<()>().await;
+    let failed = work.failed().take();
+    failed.map_or(Ok(()), Err)
+}
+
+impl Work {
+    async fn one(&self, upload: &Upload) -> Result<()> {
+        self.go_on()?;
+        let there = self.store.head(&upload.to).await;
+        match &upload.from {
+            // An earlier attempt, or another publisher of the same file.
+            MadeOf::File(_, bytes) if there.is_ok_and(|meta| meta.size == *bytes) => {
+                self.tell(*bytes);
+                Ok(())
+            }
+            MadeOf::File(file, bytes) => {
+                self.send(upload, &Source::file(file, *bytes).await?).await
+            }
+            MadeOf::Object(from, named) => {
+                let meta = self.store.head(from).await;
+                let bytes = meta.map_err(|e| failure::of_store(e, named))?.size;
+                if bytes > MAX_COPY {
+                    let source = Source::Object(self.store.clone(), from.clone(), named.clone());
+                    return self.send(upload, &(source, bytes)).await;
+                }
+                let copied = self.store.copy(from, &upload.to).await;
+                copied.map_err(|e| failure::of_store(e, named))
+            }
+        }
+    }
+
+    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An error, which nobody will see, once another upload has failed.
+    fn go_on(&self) -> Result<()> {
+        match *self.failed() {
+            Some(_) => Err(Error::new(ErrorKind::Io, "another file could not be sent")),
+            None => Ok(()),
+        }
+    }
+
+    fn tell(&self, bytes: u64) {
+        let _ = self.said.send(Said::Stored(bytes));
+    }
+
+    async fn send(&self, upload: &Upload, (source, bytes): &(Source, u64)) -> Result<()> {
+        let error = |e| failure::of_store(e, &upload.named);
+        if *bytes <= PIECE {
+            let _slot = self.slots.acquire().await;
+            let content = source.read(0, *bytes).await?;
+            self.store.put(&upload.to, content.into()).await.map_err(error)?;
+            self.tell(*bytes);
+            return Ok(());
+        }
+        let mut parts = self.store.put_multipart(&upload.to).await.map_err(error)?;
+        let sent = self.send_parts(&mut *parts, upload, source, *bytes).await;
+        match sent {
+            Ok(()) => parts.complete().await.map(drop).map_err(error),
+            Err(e) => {
+                // Best effort: the rule of the bucket for incomplete uploads does the same later.
+                let _ = parts.abort().await;
+                Err(e)
+            }
+        }
+    }
+
+    async fn send_parts(
+        &self,
+        parts: &mut dyn MultipartUpload,
+        upload: &Upload,
+        source: &Source,
+        bytes: u64,
+    ) -> Result<()> {
+        let piece = PIECE.max(bytes.div_ceil(MAX_PIECES));
+        let mut on_the_way = FuturesUnordered::new();
+        let mut at = 0;
+        while at < bytes {
+            let len = piece.min(bytes - at);
+            let slot = loop {
+                // Who holds all slots may be the parts of this very file.
+                match self.slots.clone().try_acquire_owned() {
+                    Ok(slot) => break Some(slot),
+                    Err(_) if on_the_way.is_empty() => {
+                        break self.slots.clone().acquire_owned().await.ok();
+                    }
+                    Err(_) => drop(on_the_way.try_next().await?),
+                }
+            };
+            self.go_on()?;
+            let put = parts.put_part(source.read(at, len).await?.into());
+            let named = upload.named.clone();
+            on_the_way.push(async move {
+                let _slot = slot;
+                put.await.map_err(|e| failure::of_store(e, &named))?;
+                self.tell(len);
+                Ok::<(), Error>(())
+            });
+            at += len;
+        }
+        while on_the_way.try_next().await?.is_some() {}
+        Ok(())
+    }
+}
+
+/// Bytes that can be read again and again.
+enum Source {
+    File(Arc<std::fs::File>, PathBuf),
+    Object(Arc<dyn ObjectStore>, Path, String),
+}
+
+impl Source {
+    async fn file(path: &std::path::Path, bytes: u64) -> Result<(Source, u64)> {
+        let owned = path.to_path_buf();
+        let opened = tokio::task::spawn_blocking(move || std::fs::File::open(owned)).await;
+        let file = opened.map_err(|e| failed_task(&e))?;
+        let file = file.map_err(|e| Error::io("open the file", path, e))?;
+        Ok((Source::File(Arc::new(file), path.to_path_buf()), bytes))
+    }
+
+    async fn read(&self, at: u64, len: u64) -> Result<Bytes> {
+        match self {
+            Source::File(file, path) => {
+                let file = file.clone();
+                let read = move || {
+                    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+                    file.read_exact_at(&mut bytes, at).map(|()| bytes)
+                };
+                let read = tokio::task::spawn_blocking(read).await.map_err(|e| failed_task(&e))?;
+                read.map(Bytes::from).map_err(|e| Error::io("read the file", path, e))
+            }
+            Source::Object(store, path, named) => {
+                let read = store.get_range(path, at..at + len).await;
+                read.map_err(|e| failure::of_store(e, named))
+            }
+        }
+    }
+}
+
+fn failed_task(error: &dyn std::error::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("a thread that was reading died: {error}"))
+}

@@ -1,0 +1,74 @@
+//! A catalog's directory behind a web server that knows nothing of it: the one of Python, which
+//! shows pages of links and does not answer ranges.
+
+use super::*;
+use firndb::ErrorKind;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Web {
+    child: Child,
+    url: String,
+}
+
+impl Web {
+    fn start(dir: &Path) -> Web {
+        for _ in 0..5 {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = free.local_addr().unwrap().port();
+            drop(free);
+            let mut command = Command::new("python3");
+            command.args(["-m", "http.server", "--bind", "127.0.0.1", "--directory"]);
+            command.arg(dir).arg(port.to_string()).stdin(Stdio::null());
+            let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut web = Web { child, url: format!("http://127.0.0.1:{port}/") };
+            let start = Instant::now();
+            while web.child.try_wait().unwrap().is_none() {
+                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    return web;
+                }
+                assert!(start.elapsed() < Duration::from_secs(60), "no answer from python3");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        panic!("python3 cannot serve a directory");
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_web_server_shows_a_catalog() {
+    let place = Place::new();
+    let local = Catalog::create(&place.path("site/catalog")).unwrap();
+    publish(&local, "words", &place.table(1, 10_000)).unwrap();
+    let web = Web::start(&place.path("site"));
+    let catalog = firndb_remote::open(&format!("{}catalog", web.url)).unwrap();
+    assert_eq!(catalog.names().unwrap(), ["words"]);
+    let reader = read(&catalog, "words", &place.path("cache")).unwrap();
+    assert_eq!((version_in(&reader), reader.refresh().unwrap()), (1, false));
+    publish(&local, "words", &place.table(2, 10_000)).unwrap();
+    assert!(reader.refresh().unwrap());
+    assert_eq!(version_in(&reader), 2);
+    local.pin("words", 1, "note").unwrap();
+    assert_eq!(catalog.pins("words").unwrap(), [1]);
+    catalog.verify(&catalog.newest("words").unwrap(), |_| ()).unwrap();
+    assert_eq!(catalog.newest("other").unwrap_err().kind(), ErrorKind::NotFound);
+
+    let refused = publish(&catalog, "words", &place.table(3, 100)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert!(refused.message().contains("can only be read"), "{refused}");
+    // More than a piece: that takes a server that answers ranges.
+    publish(&local, "words", &place.table(4, 5 << 20)).unwrap();
+    let error = reader.refresh().unwrap_err();
+    assert!(error.message().contains("ranges"), "{error}");
+    assert_eq!(version_in(&reader), 2);
+    drop(web);
+    assert_eq!(reader.refresh().unwrap_err().kind(), ErrorKind::Io);
+}

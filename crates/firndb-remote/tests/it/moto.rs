@@ -1,0 +1,140 @@
+//! A server that speaks S3: moto, a Python package, which is installed once into the target
+//! directory. Where that cannot be, the tests that need it say so and are counted as skipped.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+const PACKAGE: &str = "moto[server]==5.2.5";
+
+/// A server of its own. It keeps objects in memory, and ends with this.
+pub struct Moto {
+    child: Child,
+    pub port: u16,
+}
+
+impl Moto {
+    /// The server that all tests of this program share while one of them holds it. `None`, after
+    /// saying so, if there can be none.
+    pub fn shared(test: &str) -> Option<Arc<Moto>> {
+        static SHARED: Mutex<Weak<Moto>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(moto) = shared.upgrade() {
+            return Some(moto);
+        }
+        match install().and_then(|program| Moto::start(&program)) {
+            Ok(moto) => {
+                let moto = Arc::new(moto);
+                *shared = Arc::downgrade(&moto);
+                Some(moto)
+            }
+            Err(why) => {
+                // Past the test harness, which hides what successful tests print.
+                let line = format!("\nskipped: {test}: {why}\n");
+                let _ = std::io::stdout().write_all(line.as_bytes());
+                None
+            }
+        }
+    }
+
+    fn start(program: &Path) -> Result<Moto, String> {
+        // Somebody else may take the port between the look and the start.
+        for _ in 0..5 {
+            let free = TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr());
+            let port = free.map_err(|e| format!("there is no free port: {e}"))?.port();
+            let mut command = Command::new(program);
+            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+            let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let child = child.spawn().map_err(|e| format!("moto cannot be started: {e}"))?;
+            let mut moto = Moto { child, port };
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_secs(120) {
+                if moto.ask("GET", "/moto-api/data.json").starts_with("HTTP/1.1 200") {
+                    return Ok(moto);
+                }
+                if moto.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Err("moto does not answer".to_string())
+    }
+
+    /// A request without a body, outside of S3's clients; empty if there is no answer.
+    pub fn ask(&self, method: &str, path: &str) -> String {
+        let ask = || -> std::io::Result<String> {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+            stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+            let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n");
+            let head = format!("{head}Content-Length: 0\r\nConnection: close\r\n\r\n");
+            stream.write_all(head.as_bytes())?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer)?;
+            Ok(answer)
+        };
+        ask().unwrap_or_default()
+    }
+
+    /// Makes a bucket.
+    pub fn bucket(&self, name: &str) {
+        let answer = self.ask("PUT", &format!("/{name}"));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+}
+
+/// What a user sets to go to a server at this port.
+pub fn variables(port: u16) -> Vec<(String, String)> {
+    let endpoint = format!("http://127.0.0.1:{port}");
+    let variables = [
+        ("AWS_ENDPOINT_URL", endpoint.as_str()),
+        ("AWS_ALLOW_HTTP", "true"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+    ];
+    variables.map(|(name, value)| (name.to_string(), value.to_string())).to_vec()
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The path of the server's program, which is installed if it is not there.
+fn install() -> Result<PathBuf, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("there is no target")?;
+    let place = target.join("moto-5.2.5");
+    let (program, stamp) = (place.join("bin/moto_server"), place.join("installed"));
+    fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+    // Another program of these tests may be installing it at this moment.
+    let lock = File::create(place.join("lock")).map_err(|e| e.to_string())?;
+    lock.lock().map_err(|e| e.to_string())?;
+    if stamp.exists() {
+        return Ok(program);
+    }
+    run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+    let mut pip = Command::new(place.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
+    run(pip.args(["--timeout", "30", "--retries", "1", PACKAGE]))?;
+    fs::write(stamp, PACKAGE).map_err(|e| e.to_string())?;
+    Ok(program)
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let what = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|e| format!("{what} cannot be run: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    Err(format!("{PACKAGE} cannot be installed: {what}: {}", last.trim()))
+}
