@@ -95,9 +95,7 @@ impl Shared {
             if !is_ready || tried.contains(&segment.number) {
                 continue;
             }
-            let (end, capacity) = (segment.end(), segment.capacity());
-            // Mostly reserved and never filled: all of that comes back too.
-            let size = if end * 4 < capacity { capacity } else { end };
+            let size = segment.size();
             let live = segment.live.load(Ordering::Relaxed);
             let deletes = segment.deletes.load(Ordering::Relaxed);
             let share = |live: u64| size.saturating_sub(live) as f64 / size as f64;
@@ -174,6 +172,7 @@ impl Shared {
                 writer.append(&frame).inspect_err(|e| self.fail(e))?;
             }
             writer.retire(self, victim);
+            self.look_at_space(writer.link_durable);
             writer.position()
         };
         if !Bug::RemoveBeforeSync.is_on() {

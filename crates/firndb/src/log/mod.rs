@@ -38,6 +38,7 @@
 
 mod bug;
 mod options;
+mod pace;
 mod format;
 mod segment;
 mod index;

@@ -24,7 +24,8 @@ use super::format::{self, HEADER, Header, Kind, Link, Record};
 use super::hint::{self, Hint};
 use super::index::IndexWriter;
 use super::loader::Loader;
-use super::options::Options;
+use super::options::{Durability, Options};
+use super::pace::Pace;
 use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name, number_of};
 use super::stats::{Counters, Recovery};
 use super::store::Shared;
@@ -96,6 +97,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     });
     counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
     counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
+    let has_short_syncs = options.durability == Durability::Sync;
     let shared = Shared {
         disk,
         dir: dir.to_path_buf(),
@@ -114,8 +116,8 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         views: Mutex::default(),
         view_count: 0.into(),
         checkpointed: recovered.checkpointed.into(),
-        full: 0.into(),
-        sealed: 0.into(),
+        pace: Pace::default(),
+        has_short_syncs: has_short_syncs.into(),
         recorded_end: known_end.unwrap_or_default().into(),
         _lock: lock,
     };

@@ -8,6 +8,7 @@
 use super::format::{self, Record};
 use super::hint::Hint;
 use super::index::{Place, SEGMENT_BITS};
+use super::stats::subtract;
 use crate::disk::{Map, Tape};
 use crate::{Error, Result};
 use std::path::PathBuf;
@@ -99,6 +100,13 @@ impl Segment {
         }
     }
 
+    /// Bytes that come back when its live records are elsewhere.
+    pub(super) fn size(&self) -> u64 {
+        let (end, capacity) = (self.end(), self.capacity());
+        // Mostly reserved and never filled: all of that comes back too.
+        if end * 4 < capacity { capacity } else { end }
+    }
+
     /// The place of the record at this byte.
     pub(super) fn place(&self, offset: u64) -> Place {
         Place::new(self.slot, offset >> self.granule)
@@ -147,9 +155,9 @@ impl Segment {
         Ok(())
     }
 
-    /// Counts a record that the index no longer points to.
+    /// Counts a record that the index no longer points to. For the holder of the writer's lock.
     pub(super) fn retire(&self, length: u64) {
-        self.live.fetch_sub(length, Ordering::Relaxed);
+        subtract(&self.live, length);
     }
 }
 

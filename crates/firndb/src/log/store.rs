@@ -5,13 +5,14 @@ use super::commit::{Commit, Position};
 use super::format::{MAX_KEY, Record};
 use super::index::Index;
 use super::options::Options;
+use super::pace::Pace;
 use super::recovery;
 use super::segment::{Segment, Table};
 use super::snapshot::View;
 use super::stats::Counters;
 use super::upkeep::Upkeep;
 use super::writer::Writer;
-use crate::disk::{self, Append, DiskRef};
+use crate::disk::{self, Append, DiskRef, Tape, TapeWriter};
 use crate::{Error, ErrorKind, Result};
 use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
@@ -58,9 +59,9 @@ pub(super) struct Shared {
     pub(super) view_count: AtomicUsize,
     /// The last segment that the checkpoint covers.
     pub(super) checkpointed: AtomicU64,
-    /// The last segment that is full, and the last that was sealed.
-    pub(super) full: AtomicU64,
-    pub(super) sealed: AtomicU64,
+    pub(super) pace: Pace,
+    /// Somebody waited for a sync since the active segment began.
+    pub(super) has_short_syncs: AtomicBool,
     /// What the end file says.
     pub(super) recorded_end: Mutex<Position>,
     /// Keeps other writers away.
@@ -109,6 +110,7 @@ impl LogStore {
 
     /// Makes everything durable that was written before the call.
     pub fn sync(&self) -> Result<()> {
+        self.shared.has_short_syncs.store(true, Ordering::Relaxed);
         let position = self.shared.writer()?.position();
         self.shared.make_durable(position)
     }
@@ -250,6 +252,19 @@ impl Shared {
         let path = self.dir.join(name);
         disk::stage(&*self.disk, &path, write, |()| path.clone())?;
         self.sync_dir()
+    }
+
+    /// Makes the file of a segment.
+    pub(super) fn create_tape(
+        &self,
+        path: &Path,
+        capacity: u64,
+    ) -> Result<(Arc<Tape>, TapeWriter)> {
+        let (tape, mut writer) = self.disk.create_tape(path, capacity as usize)?;
+        if self.has_short_syncs.load(Ordering::Relaxed) {
+            writer.expect_short_syncs();
+        }
+        Ok((tape, writer))
     }
 
     /// Length of the next segment's file.

@@ -1,7 +1,7 @@
 //! Upkeep: what a store does beside reading and writing. [`LogStore::maintain`] is a plain function
-//! that tests and programs may drive; [`Upkeep`] is the threads that call it: one of them only
-//! makes the next segment's file ready, so that no writer waits for that while the other one
-//! compacts.
+//! that tests and programs may drive; [`Upkeep`] is threads that each do one part of it, so that
+//! none waits for another: making the next segment's file, sealing full ones and taking
+//! checkpoints (which mostly waits for the disk), and compaction (which mostly computes).
 
 use super::bug::Bug;
 use super::segment::{Segment, file_name};
@@ -14,10 +14,6 @@ use std::time::Duration;
 
 /// How long the threads sleep when nobody wakes them.
 const PERIOD: Duration = Duration::from_millis(50);
-
-/// Full segments that may wait to be sealed before writers help: more than fill up during a
-/// checkpoint of a large store.
-const BEHIND: u64 = 16;
 
 /// Wakes the threads.
 #[derive(Default)]
@@ -40,8 +36,9 @@ impl Upkeep {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Upkeep> {
         let mut upkeep = Upkeep(Vec::new());
         for (name, step) in [
-            ("firndb-log", Shared::round as fn(&Shared) -> Result<bool>),
-            ("firndb-log-next", Shared::prepare_segment),
+            ("firndb-log-next", Shared::prepare_segment as fn(&Shared) -> Result<bool>),
+            ("firndb-log-seal", Shared::seal_or_checkpoint),
+            ("firndb-log-move", Shared::compact_step),
         ] {
             let its = Arc::clone(shared);
             let thread = std::thread::Builder::new().name(name.to_string()).spawn(move || {
@@ -113,21 +110,13 @@ impl Shared {
             || self.compact_step()?)
     }
 
-    /// A step of each kind: segments are compacted even while new ones fill faster than they are
-    /// sealed.
-    fn round(&self) -> Result<bool> {
-        Ok(self.seal()? | self.checkpoint_step()? | self.compact_step()?)
-    }
-
-    /// Called by writers: if they are far ahead of the upkeep, they do a part of it, or the store
-    /// would grow without a limit.
-    pub(super) fn keep_up(&self) {
-        let (full, sealed) =
-            (self.full.load(Ordering::Relaxed), self.sealed.load(Ordering::Relaxed));
-        if full.saturating_sub(sealed) > BEHIND && self.options.background {
-            // As in the thread: an error stops writing, and the next write reports it.
-            let _ = self.seal().and_then(|_| self.compact_step());
+    /// Sealed segments are what compaction and checkpoints are made of, so sealing comes first.
+    fn seal_or_checkpoint(&self) -> Result<bool> {
+        let did = self.seal()? || self.checkpoint_step()?;
+        if did {
+            self.wake(); // There may be something to compact now.
         }
+        Ok(did)
     }
 
     /// Makes the oldest segment durable that was sealed and is not yet, and writes its hint.
@@ -140,14 +129,14 @@ impl Shared {
         let segments = self.table.load().in_order();
         let is_due = |s: &&Arc<Segment>| s.number < active && s.hint.get().is_none();
         let Some(segment) = segments.iter().find(is_due) else {
-            self.sealed.store(active.saturating_sub(1), Ordering::Relaxed);
+            self.pace.sealed.store(active.saturating_sub(1), Ordering::Relaxed);
             return Ok(false);
         };
         if segment.number > durable && !Bug::HintBeforeSync.is_on() {
             self.make_durable((segment.number, segment.end()))?;
         }
         let _ = segment.hint.set(self.write_hint(segment)?);
-        self.sealed.store(segment.number, Ordering::Relaxed);
+        self.pace.sealed.store(segment.number, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -156,12 +145,11 @@ impl Shared {
         let Some(number) = self.writer()?.spare_wanted() else { return Ok(false) };
         let capacity = self.capacity_for(0, self.table.load().in_order().len());
         let path = self.dir.join(file_name(number));
-        let made =
-            self.disk.create_tape(&path, capacity as usize).and_then(|(tape, mut writer)| {
-                self.sync_dir()?;
-                writer.prepare(capacity as usize);
-                Ok((tape, writer))
-            });
+        let made = self.create_tape(&path, capacity).and_then(|(tape, mut writer)| {
+            self.sync_dir()?;
+            writer.prepare(capacity as usize);
+            Ok((tape, writer))
+        });
         let (made, error) = match made {
             Ok(made) => (Some(made), None),
             Err(error) => (None, Some(error)),

@@ -5,6 +5,7 @@ use super::bug::Bug;
 use super::format::{Kind, MAX_VALUE, Record};
 use super::index::{Full, Place};
 use super::options::{Durability, WriteOptions};
+use super::stats::{add, subtract};
 use super::store::{LogStore, Shared, check_key};
 use super::writer::{Frame, Writer};
 use crate::{Error, ErrorKind, Result};
@@ -125,11 +126,14 @@ impl Shared {
 
     /// Returns when a write that ends at `position` is as durable as it shall be.
     pub(super) fn acknowledge(&self, position: (u64, u64), options: WriteOptions) -> Result<()> {
-        self.keep_up();
+        self.keep_pace();
         match options.durability.unwrap_or(self.options.durability) {
             Durability::Os => Ok(()),
             Durability::Sync if Bug::AcknowledgeWithoutSync.is_on() => Ok(()),
-            Durability::Sync => self.make_durable(position),
+            Durability::Sync => {
+                self.has_short_syncs.store(true, Ordering::Relaxed);
+                self.make_durable(position)
+            }
         }
     }
 
@@ -175,7 +179,7 @@ impl Writer {
         shared.preserve(hash, place);
         if self.index.remove(&shared.index, hash, place) {
             segment.retire(length as u64);
-            shared.counters.live_bytes.fetch_sub(length as u64, Ordering::Relaxed);
+            subtract(&shared.counters.live_bytes, length as u64);
             shared.counters.keys.store(self.index.entries(), Ordering::Relaxed);
         }
         Ok(())
@@ -197,7 +201,7 @@ impl Writer {
             if let Some(segment) = shared.table.load().get(old.place.segment()) {
                 segment.retire(old.length);
             }
-            counters.live_bytes.fetch_sub(old.length, Ordering::Relaxed);
+            subtract(&counters.live_bytes, old.length);
         }
         match (is_put, current) {
             (true, Some(old)) => {
@@ -214,18 +218,18 @@ impl Writer {
         }
         counters.keys.store(self.index.entries(), Ordering::Relaxed);
         if frame.record.moved {
-            counters.moved_bytes.fetch_add(length, Ordering::Relaxed);
+            add(&counters.moved_bytes, length);
         } else {
-            counters.log_bytes.fetch_add(length, Ordering::Relaxed);
-            counters.user_bytes.fetch_add(user, Ordering::Relaxed);
+            add(&counters.log_bytes, length);
+            add(&counters.user_bytes, user);
             let kind = if is_put { &counters.puts } else { &counters.deletes };
-            kind.fetch_add(1, Ordering::Relaxed);
+            add(kind, 1);
         }
         if is_put {
-            self.segment.live.fetch_add(length, Ordering::Relaxed);
-            counters.live_bytes.fetch_add(length, Ordering::Relaxed);
+            add(&self.segment.live, length);
+            add(&counters.live_bytes, length);
         } else {
-            self.segment.deletes.fetch_add(length, Ordering::Relaxed);
+            add(&self.segment.deletes, length);
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ impl Writer {
         let number = start.next_number;
         let capacity = shared.capacity_for(0, table.in_order().len());
         let path = shared.dir.join(file_name(number));
-        let (tape, mut writer) = shared.disk.create_tape(&path, capacity as usize)?;
+        let (tape, mut writer) = shared.create_tape(&path, capacity)?;
         let link = link_of(start.last, start.durable, &members);
         write_head(shared, &mut writer, number, 0, &link)?;
         let segment = Arc::new(Segment::new(number, slot, 0, path, Bytes::Tape(tape)));
@@ -180,8 +180,7 @@ impl Writer {
                 // One that is being made would come too late: numbers ascend with the log.
                 self.making = None;
                 let path = shared.dir.join(file_name(number));
-                let capacity = capacity.max(least) as usize;
-                let (tape, writer) = shared.disk.create_tape(&path, capacity)?;
+                let (tape, writer) = shared.create_tape(&path, capacity.max(least))?;
                 self.next_number = number + 1;
                 (number, tape, writer)
             }
@@ -192,11 +191,13 @@ impl Writer {
         let mut table = (**table).clone();
         table.put(Arc::clone(&segment));
         shared.table.store(Arc::new(table));
-        shared.full.store(self.segment.number, Ordering::Relaxed);
+        shared.pace.full.store(self.segment.number, Ordering::Relaxed);
         self.unsynced.push(std::mem::replace(&mut self.segment, segment));
         self.tape = writer;
         self.link_durable = self.durable;
+        shared.look_at_space(self.link_durable);
         self.has_asked = false;
+        shared.has_short_syncs.store(false, Ordering::Relaxed);
         shared.wake();
         Ok(())
     }

@@ -6,6 +6,7 @@ mod features;
 mod golden;
 mod large;
 mod model;
+mod pace;
 mod proof;
 
 use super::{LogStore, Options};

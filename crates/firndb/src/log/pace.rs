@@ -1,0 +1,88 @@
+//! Pacing: writers that are far ahead of the upkeep wait for it now and then, a little, so that the
+//! store's size and the work after a crash stay bounded on a slow disk too.
+//!
+//! How far is counted in segments: full ones that are not sealed yet, and what the files take
+//! beyond live bytes / (1 - threshold), which is where compaction has nothing left to do.
+
+use super::segment::Segment;
+use super::store::Shared;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Segments that the upkeep may be behind before writers wait: more than fill up during a
+/// checkpoint of a large store.
+const BEHIND: u64 = 16;
+/// Segments from which on they wait four times as often.
+const FAR_BEHIND: u64 = 64;
+/// Powers of two of the bytes of log between two waits: many writes even of large records.
+const STRETCH: u32 = 20;
+const SHORT_STRETCH: u32 = 18;
+/// Longest wait of one write, in steps of a millisecond.
+const PATIENCE: u32 = 8;
+
+/// How far the upkeep has come.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// The last segment that is full, and the last that was sealed.
+    pub(super) full: AtomicU64,
+    pub(super) sealed: AtomicU64,
+    /// Segments that compaction should have freed.
+    excess: AtomicU64,
+    /// The stretch of the log in which somebody waited last.
+    waited: AtomicU64,
+}
+
+impl Shared {
+    /// Called by writers after a write.
+    #[inline]
+    pub(super) fn keep_pace(&self) {
+        if self.behind() > BEHIND {
+            self.wait_for_upkeep();
+        }
+    }
+
+    /// How many segments the upkeep is behind.
+    #[inline]
+    pub(super) fn behind(&self) -> u64 {
+        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Pace { full, sealed, excess, .. } = &self.pace;
+        get(full).saturating_sub(get(sealed)) + get(excess)
+    }
+
+    #[cold]
+    fn wait_for_upkeep(&self) {
+        if !self.options.background || self.failed.get().is_some() {
+            return;
+        }
+        let far = self.behind() > FAR_BEHIND;
+        let written = self.counters.log_bytes.load(Ordering::Relaxed);
+        let stretch = written >> if far { SHORT_STRETCH } else { STRETCH };
+        if self.pace.waited.swap(stretch, Ordering::Relaxed) == stretch {
+            return;
+        }
+        self.wake();
+        for _ in 0..PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+            if self.behind() <= BEHIND {
+                return;
+            }
+        }
+    }
+
+    /// Compares the size of the segments that compaction may go to, which are those up to number
+    /// `last`, with what it shall keep them at. For the holder of the writer's lock, whenever there
+    /// is one segment more or less.
+    pub(super) fn look_at_space(&self, last: u64) {
+        // A limit on compaction's rate, or a pause, is somebody's wish to use more space.
+        let is_limited = self.options.compaction_rate > 0 || self.is_paused.load(Ordering::Acquire);
+        let mut ready = self.table.load().in_order();
+        ready.retain(|segment| segment.number <= last && segment.hint.get().is_some());
+        let sum = |of: fn(&Segment) -> u64| ready.iter().map(|segment| of(segment)).sum::<u64>();
+        let size = sum(Segment::size);
+        let kept = sum(|s| s.live.load(Ordering::Relaxed) + s.deletes.load(Ordering::Relaxed));
+        let largest = (kept as f64 / (1.0 - self.options.compaction_threshold)) as u64;
+        let each = size / ready.len().max(1) as u64;
+        let excess = size.saturating_sub(largest) / each.max(1);
+        self.pace.excess.store(if is_limited { 0 } else { excess }, Ordering::Relaxed);
+    }
+}

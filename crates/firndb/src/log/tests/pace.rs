@@ -1,0 +1,67 @@
+//! Writers that are ahead of the upkeep: they wait a little, and go on.
+
+use super::{DIR, open, options};
+use crate::disk::{DiskRef, SimDisk};
+use crate::log::{LogStore, Options};
+use std::path::Path;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+const SEGMENTS: usize = 80;
+
+/// Fills about this many segments of 4 KiB, with the same few keys over and over.
+fn fill(store: &LogStore, segments: usize) {
+    for n in 0..segments * 4 {
+        store.put(&[(n % 3) as u8], &[n as u8; 1000]).unwrap();
+    }
+}
+
+/// Does all upkeep there is; the first segment after the others were sealed says that they were.
+fn catch_up(store: &LogStore) {
+    while store.maintain().unwrap() {}
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    while store.maintain().unwrap() {}
+    assert_eq!(store.shared.behind(), 0, "{:?}", store.stats());
+}
+
+#[test]
+fn the_upkeep_catches_up_by_itself_and_needs_no_more_than_its_bound() {
+    let store = open(&SimDisk::new()).unwrap();
+    fill(&store, SEGMENTS);
+    let unsealed = store.shared.behind();
+    assert!(unsealed > SEGMENTS as u64 / 2, "{unsealed}");
+    catch_up(&store);
+    let stats = store.stats();
+    // Live bytes / (1 - threshold), the active segment, and one that was sealed last.
+    assert!(stats.disk_bytes <= 2 * stats.live_bytes + 2 * 4096, "{stats:?}");
+}
+
+#[test]
+fn needed_deletes_are_not_taken_for_work_left() {
+    let store = open(&SimDisk::new()).unwrap();
+    for n in 0..600u16 {
+        store.put(&n.to_be_bytes(), &[1; 100]).unwrap();
+    }
+    while store.maintain().unwrap() {}
+    for n in (0..600u16).step_by(3) {
+        store.delete(&n.to_be_bytes()).unwrap();
+    }
+    catch_up(&store);
+}
+
+#[test]
+fn writers_go_on_while_the_upkeep_is_stuck() {
+    let options = Options { background: true, ..options() };
+    let disk = SimDisk::new() as DiskRef;
+    let store = LogStore::open_on(disk, Path::new(DIR), options).unwrap();
+    let stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    fill(&store, SEGMENTS);
+    assert!(store.shared.behind() > SEGMENTS as u64 / 2, "nothing could be sealed");
+    drop(stuck);
+    let started = Instant::now();
+    while store.shared.behind() > 2 && started.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(store.shared.behind() <= 2, "the threads of the store go on");
+    assert_eq!(store.get(&[2]).unwrap().map(|value| value.len()), Some(1000));
+}
