@@ -99,6 +99,16 @@ impl<'a> Increasing<'a> {
         self.block(i / BLOCK).get(i % BLOCK)
     }
 
+    /// All numbers.
+    pub(crate) fn decode(&self) -> Vec<u64> {
+        let mut all = Vec::with_capacity(self.len);
+        for start in (0..self.len).step_by(BLOCK) {
+            let block = self.block(start / BLOCK);
+            all.extend((0..BLOCK.min(self.len - start)).map(|i| block.get(i)));
+        }
+        all
+    }
+
     #[inline(always)]
     fn block(&self, block: usize) -> Block<'a> {
         let (first, place) = (self.first(block), u64_at(self.heads, block * 16 + 8));
@@ -218,6 +228,7 @@ mod tests {
     fn check(values: &[u64]) {
         let bytes = encode(values.iter().copied());
         let s = Increasing::new(&bytes, values.len()).unwrap();
+        assert_eq!(s.decode(), values);
         for (i, &v) in values.iter().enumerate() {
             assert_eq!(s.get(i), v, "number {i} of {}", values.len());
             assert_eq!(s.find(v), Some(i));

@@ -10,7 +10,8 @@
 //! Nothing is made when a set is opened. Queries in many small partitions pay a toll, and once they
 //! have paid what merging the fields they need costs, it is done: whoever asks once never waits for
 //! it, and whoever asks often waits no more than twice the time that could not be avoided. When a
-//! partition is replaced its bundle is dropped, the others are carried over.
+//! partition is replaced the other bundles are carried over; its own is made again when queries
+//! have paid for it, from the bundle that was there and what is new.
 
 use super::partition::Partition;
 use super::plan::Plan;
@@ -30,6 +31,8 @@ const SIZE: u64 = 1 << 17;
 const TOLL: u64 = 1000;
 /// What a document costs to merge, for each field, nanoseconds.
 const COST: u64 = 40;
+/// The same if most are copied from a bundle of the set before.
+const COST_AGAIN: u64 = 10;
 /// Memory that the bundles of a set may take unless somebody says otherwise, bytes.
 const LIMIT: u64 = 256 << 20;
 
@@ -51,6 +54,8 @@ struct Work {
     wanted: Vec<bool>,
     /// For each cut; with some of the fields or with all.
     made: Vec<Option<Arc<Bundle>>>,
+    /// For each cut that has no bundle the one of the set before, which has most of its partitions.
+    before: Vec<Option<Arc<Bundle>>>,
     /// Nothing more can be made: memory is at its limit, or a partition is damaged.
     stuck: bool,
 }
@@ -61,18 +66,17 @@ impl Bundles {
         Self::cut(partitions, &[])
     }
 
-    /// Cuts runs of small partitions into equal shares. `kept` are bundles that stay what they are,
-    /// by the number of their first partition.
-    fn cut(partitions: &[Arc<Partition>], kept: &[(usize, Arc<Bundle>)]) -> Bundles {
+    /// Cuts runs of small partitions into equal shares. `kept` are ranges that are cuts already.
+    fn cut(partitions: &[Arc<Partition>], kept: &[Range<usize>]) -> Bundles {
         let mut cuts = Vec::new();
         let mut start = 0;
         let mut next = kept.iter().peekable();
         let mut p = 0;
         while p < partitions.len() {
-            if let Some((_, bundle)) = next.next_if(|(first, _)| *first == p) {
+            if let Some(range) = next.next_if(|range| range.start == p) {
                 cut_run(partitions, start..p, &mut cuts);
-                cuts.push(p..p + bundle.members.len());
-                p += bundle.members.len();
+                cuts.push(range.clone());
+                p = range.end;
                 start = p;
             } else if partitions[p].documents > MOST {
                 cut_run(partitions, start..p, &mut cuts);
@@ -83,50 +87,47 @@ impl Bundles {
             }
         }
         cut_run(partitions, start..p, &mut cuts);
-        let made = vec![None; cuts.len()];
+        let (made, before) = (vec![None; cuts.len()], vec![None; cuts.len()]);
         Bundles {
             cuts,
             view: RwLock::new(None),
             paid: AtomicU64::new(0),
-            work: Mutex::new(Work { made, ..Work::default() }),
+            work: Mutex::new(Work { made, before, ..Work::default() }),
             limit: AtomicU64::new(LIMIT),
         }
     }
 
-    /// The bundles of set `new` that are made of the same partitions as those of another set.
-    pub(crate) fn carried(&self, new: &Set) -> Bundles {
-        let (mut kept, mut from) = (Vec::new(), 0);
+    /// What set `new` can use of the bundles of set `old`, which are these.
+    pub(crate) fn carried(&self, old: &Set, new: &Set) -> Bundles {
         let view = self.current();
-        let lanes = view.iter().flat_map(|view| &view.lanes);
-        for bundle in lanes.filter_map(|lane| lane.bundle.as_ref()) {
-            let same = |p: &usize| Arc::ptr_eq(&new.partitions[*p], &bundle.members[0]);
-            let Some(first) = (from..new.partitions.len()).find(same) else { continue };
-            let here = new.partitions.get(first..first + bundle.members.len());
-            let members = bundle.members.iter();
-            if here.is_some_and(|here| here.iter().zip(members).all(|(a, b)| Arc::ptr_eq(a, b))) {
-                kept.push((first, bundle.clone()));
-                from = first + bundle.members.len();
+        let bundles = view.iter().flat_map(|view| view.bundles());
+        let kept: Vec<_> = bundles.filter_map(|bundle| heir(old, new, bundle)).collect();
+        let ranges: Vec<_> = kept.iter().map(|(range, _)| range.clone()).collect();
+        let mut next = Self::cut(&new.partitions, &ranges);
+        next.limit = self.limit.load(Ordering::Relaxed).into();
+        let Some(view) = &view else { return next };
+        let work = next.work.get_mut().unwrap_or_else(PoisonError::into_inner);
+        work.wanted = view.fields.clone();
+        for (range, bundle) in kept {
+            let found = next.cuts.binary_search_by_key(&range.start, |cut| cut.start);
+            let list = match bundle.is_of(&new.partitions[range]) {
+                true => &mut work.made,
+                false => &mut work.before,
+            };
+            if let Ok(cut) = found {
+                list[cut] = Some(bundle.clone());
             }
         }
-        let bundles = Self::cut(&new.partitions, &kept);
-        bundles.limit.store(self.limit.load(Ordering::Relaxed), Ordering::Relaxed);
-        if let Some(view) = view {
-            let mut work = bundles.work();
-            work.wanted = view.fields.clone();
-            for (cut, made) in bundles.cuts.iter().zip(&mut work.made) {
-                let found = kept.binary_search_by_key(&cut.start, |(first, _)| *first);
-                *made = found.ok().map(|i| kept[i].1.clone());
-            }
-            bundles.show(new, &work);
-        }
-        bundles
+        next.show(new, &next.work());
+        next
     }
 
     fn work(&self) -> MutexGuard<'_, Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn current(&self) -> Option<Arc<View>> {
+    /// The bundles that queries get.
+    pub(crate) fn current(&self) -> Option<Arc<View>> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -204,25 +205,33 @@ impl Bundles {
         if work.stuck {
             return None;
         }
-        let lacking = |made: &Option<Arc<Bundle>>| match made {
-            None => work.wanted.iter().filter(|wanted| **wanted).count(),
-            Some(made) => {
-                work.wanted.iter().zip(&made.fields).filter(|(wanted, has)| wanted != has).count()
+        // Fields that have to be merged, and those that a bundle of the set before has.
+        let lacking = |cut: usize| {
+            let (made, before) = (&work.made[cut], &work.before[cut]);
+            let mut fields = (0, 0);
+            for (i, _) in work.wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
+                match (made, before) {
+                    (Some(made), _) if made.fields[i] => {}
+                    (None, Some(before)) if before.fields[i] => fields.1 += 1,
+                    _ => fields.0 += 1,
+                }
             }
+            fields
         };
-        let (cut, lacking) = work.made.iter().map(lacking).enumerate().find(|(_, n)| *n > 0)?;
-        let members = &set.partitions[self.cuts[cut].clone()];
-        let documents: u64 = members.iter().map(|part| u64::from(part.documents)).sum();
-        Some((cut, documents * lacking as u64 * COST))
+        let all = (0..self.cuts.len()).map(|cut| (cut, lacking(cut)));
+        let (cut, (lacking, again)) = all.into_iter().find(|(_, fields)| *fields != (0, 0))?;
+        let documents = documents(&set.partitions[self.cuts[cut].clone()]);
+        Some((cut, documents * (lacking * COST + again * COST_AGAIN)))
     }
 
     /// Makes a bundle, and shows all of them if it was the last.
     fn step(&self, set: &Set, work: &mut Work, cut: usize) {
         let limit = self.limit.load(Ordering::Relaxed);
         let before = work.made[cut].take();
+        let base = before.clone().or(work.before[cut].take());
         // A damaged partition is an error of the queries that need it, not of this one.
         let bundle = match work.memory() < limit {
-            true => Bundle::new(set, self.cuts[cut].clone(), &work.wanted, before.as_deref()).ok(),
+            true => Bundle::new(set, self.cuts[cut].clone(), &work.wanted, base.as_deref()).ok(),
             false => None,
         };
         work.stuck = bundle.is_none();
@@ -252,7 +261,8 @@ impl Work {
     }
 
     fn memory(&self) -> u64 {
-        self.made.iter().flatten().map(|bundle| bundle.part.file.len()).sum()
+        let bundles = self.made.iter().chain(&self.before).flatten();
+        bundles.map(|bundle| bundle.part.file.len()).sum()
     }
 }
 
@@ -280,14 +290,46 @@ impl Reader {
     }
 }
 
+/// The partitions of set `new` between the names of which a bundle of set `old` has its own, or
+/// only from the first to the last of its own, if most of their documents are in it.
+fn heir<'b>(
+    old: &Set,
+    new: &Set,
+    (range, bundle): (Range<usize>, &'b Arc<Bundle>),
+) -> Option<(Range<usize>, &'b Arc<Bundle>)> {
+    // What comes before the first partition goes to the bundle that begins with it.
+    let place = |p: usize| match old.names.get(p) {
+        Some(name) if p > 0 => new.names.partition_point(|other| other < name),
+        Some(_) => 0,
+        None => new.names.len(),
+    };
+    let (start, end) = (place(range.start), place(range.end));
+    let own: Vec<bool> =
+        bundle.members_of(&new.partitions[start..end]).map(|m| m.is_some()).collect();
+    let first = start + own.iter().position(|own| *own)?;
+    let last = start + own.iter().rposition(|own| *own)?;
+    let known = (start..end).filter(|p| own[p - start]);
+    let known: u64 = known.map(|p| u64::from(new.partitions[p].documents)).sum();
+    let good = |range: &Range<usize>| {
+        let parts = &new.partitions[range.clone()];
+        let (all, small) = (documents(parts), parts.iter().all(|part| part.documents <= MOST));
+        range.len() > 1 && small && all <= SIZE * 3 / 2 && known * 2 >= all
+    };
+    let range = [start..end, first..last + 1].into_iter().find(good)?;
+    Some((range, bundle))
+}
+
+fn documents(partitions: &[Arc<Partition>]) -> u64 {
+    partitions.iter().map(|part| u64::from(part.documents)).sum()
+}
+
 /// Cuts a run of small partitions into shares of about [`SIZE`] documents.
 fn cut_run(partitions: &[Arc<Partition>], run: Range<usize>, cuts: &mut Vec<Range<usize>>) {
-    let documents = |part: &Arc<Partition>| u64::from(part.documents);
-    let all: u64 = partitions[run.clone()].iter().map(documents).sum();
+    let all = documents(&partitions[run.clone()]);
     let shares = ((all + SIZE / 2) / SIZE).max(1);
     let (mut start, mut seen, mut share) = (run.start, 0, 1);
     for p in run.clone() {
-        seen += documents(&partitions[p]);
+        seen += u64::from(partitions[p].documents);
         if p + 1 == run.end || (seen >= all * share / shares && share < shares) {
             if p > start {
                 cuts.push(start..p + 1);

@@ -32,6 +32,15 @@ impl Ordinals {
         }
     }
 
+    /// How many documents have an ordinal.
+    pub(crate) fn present(&self) -> u32 {
+        let count = match self {
+            Ordinals::Single(ords) => ords.iter().filter(|&&ord| ord != MISSING).count(),
+            Ordinals::Multi { starts, .. } => starts.windows(2).filter(|w| w[0] != w[1]).count(),
+        };
+        count as u32
+    }
+
     /// Whether the documents stand in the order of the keys, those without a value last.
     pub(crate) fn ordered(&self) -> Ordered {
         let Ordinals::Single(ords) = self else { return Ordered::No };

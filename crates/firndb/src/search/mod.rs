@@ -14,7 +14,7 @@
 //!    `Keys::encode`, the postings from `invert` and `Inverted::encode`, the column from
 //!    `Ordinals::encode`; at last `encode_meta`.
 //! 5. `Change::put` does all this into a temporary file and names it by its content.
-//!    `Change::merge` makes the ordinals from partitions (`merge::merge`) and goes on with step 3.
+//!    `Change::merge` makes the ordinals from partitions (`join_field`) and goes on with step 3.
 //! 6. `Change::commit` syncs the directory, then `manifest::publish` makes the next set, and
 //!    `Collection::clean` removes what it does not name.
 //!
@@ -56,6 +56,7 @@ mod intern;
 mod spill;
 mod write;
 mod builder;
+mod join;
 mod merge;
 mod partition;
 mod set;

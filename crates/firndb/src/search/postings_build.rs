@@ -13,7 +13,7 @@
 //! documents one by one at each end (a binned range-encoded index: O'Neil & Quass 1997, Chan &
 //! Ioannidis 1998).
 
-use super::column::Ordinals;
+use super::column::{MISSING, Ordinals};
 use super::format::{FieldMeta, Ordered};
 use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
@@ -40,27 +40,38 @@ pub(crate) struct Encoded {
 
 /// Documents by key: those of key o are `docs[sums[o]..sums[o + 1]]`, ascending.
 pub(crate) struct Inverted {
-    pub(crate) sums: Vec<u64>,
+    pub(crate) sums: Vec<u32>,
     pub(crate) docs: Vec<u32>,
 }
 
-/// A counting sort of the documents by ordinal.
-pub(crate) fn invert(ordinals: &Ordinals, documents: usize, distinct: usize) -> Inverted {
-    let mut sums = vec![0u64; distinct + 1];
-    for doc in 0..documents {
-        ordinals.of(doc).iter().for_each(|&ord| sums[ord as usize + 1] += 1);
-    }
-    for i in 1..sums.len() {
+/// A counting sort of the documents by ordinal. There are less than 2^32 values.
+pub(crate) fn invert(ordinals: &Ordinals, distinct: usize) -> Inverted {
+    let all = match ordinals {
+        Ordinals::Single(ords) | Ordinals::Multi { ords, .. } => ords,
+    };
+    // Those of ordinal o are counted two places behind it. So, once the counts are summed up, the
+    // place behind it says where its documents begin, and when they are all there, where they end.
+    let mut sums = vec![0u32; distinct + 2];
+    all.iter().filter(|&&ord| ord != MISSING).for_each(|&ord| sums[ord as usize + 2] += 1);
+    for i in 2..sums.len() {
         sums[i] += sums[i - 1];
     }
-    let mut next = sums.clone();
-    let mut docs = vec![0u32; sums[distinct] as usize];
-    for doc in 0..documents {
-        for &ord in ordinals.of(doc) {
-            docs[next[ord as usize] as usize] = doc as u32;
-            next[ord as usize] += 1;
-        }
+    let mut docs = vec![0u32; sums[distinct + 1] as usize];
+    let mut put = |ord: u32, doc: u32| {
+        let next = &mut sums[ord as usize + 1];
+        docs[*next as usize] = doc;
+        *next += 1;
+    };
+    match ordinals {
+        Ordinals::Single(ords) => (0..)
+            .zip(ords)
+            .filter(|(_, ord)| **ord != MISSING)
+            .for_each(|(doc, ord)| put(*ord, doc)),
+        Ordinals::Multi { starts, ords } => (0..).zip(starts.windows(2)).for_each(|(doc, ends)| {
+            ords[ends[0] as usize..ends[1] as usize].iter().for_each(|ord| put(*ord, doc));
+        }),
     }
+    sums.pop();
     Inverted { sums, docs }
 }
 
@@ -75,8 +86,8 @@ impl Inverted {
 
     /// Chooses and writes the form of every key. `ranges` asks for checkpoints where they pay.
     pub(crate) fn encode(&self, documents: usize, ranges: bool, meta: &mut FieldMeta) -> Encoded {
-        let mut out =
-            Encoded { sums: increasing::encode(self.sums.iter().copied()), ..Encoded::default() };
+        let sums = self.sums.iter().map(|&sum| u64::from(sum));
+        let mut out = Encoded { sums: increasing::encode(sums), ..Encoded::default() };
         meta.slice_bits = width((documents as u64).saturating_sub(1));
         if meta.ordered != Ordered::No {
             return out;
@@ -89,7 +100,12 @@ impl Inverted {
         for ord in 0..self.distinct() {
             let docs = self.of(ord);
             let slice = docs.len() * bits / 8;
-            let run_count = if slice > EXCEPTION + 8 { count_runs(docs) } else { docs.len() };
+            if slice <= EXCEPTION + 8 {
+                // Nothing else is smaller: an exception alone takes as much.
+                docs.iter().for_each(|&doc| slices.push(doc));
+                continue;
+            }
+            let run_count = count_runs(docs);
             // Bitsets are the fastest to combine: runs must save half of them.
             let as_runs = 2 * run_count * 8 + EXCEPTION;
             if slice <= as_runs.min(bitset + EXCEPTION) {
@@ -130,7 +146,7 @@ impl Inverted {
     /// ordinal.
     fn checkpoints(&self, documents: usize, meta: &mut FieldMeta, out: &mut Vec<u8>) {
         let total = self.docs.len() as u64;
-        let share = |i: u64| self.sums.partition_point(|&sum| sum < total * i / SHARES);
+        let share = |i: u64| self.sums.partition_point(|&sum| u64::from(sum) < total * i / SHARES);
         let mut ords: Vec<usize> = (1..SHARES).map(share).collect();
         if (meta.present as usize) < documents {
             ords.push(self.distinct());

@@ -99,7 +99,7 @@ impl Set {
     /// This set with what another has merged of the same partitions.
     pub(crate) fn with_bundles_of(mut self, other: &Set) -> Set {
         self.bundles = match self.schema.fields == other.schema.fields {
-            true => other.bundles.carried(&self),
+            true => other.bundles.carried(other, &self),
             false => Bundles::new(&self.partitions),
         };
         self

@@ -5,7 +5,7 @@
 use super::builder::empty_keys;
 use super::bundle::toll;
 use super::format::{FieldMeta, encode_meta, global, section};
-use super::merge::merge_field;
+use super::join::{Pieces, join_field};
 use super::partition::Partition;
 use super::payload;
 use super::query::Cursor;
@@ -89,6 +89,14 @@ impl View {
         self.lanes[self.lane_of(cut.start)].bundle.as_ref()
     }
 
+    /// The bundles, and the numbers of their partitions in the set below.
+    pub(crate) fn bundles(&self) -> impl Iterator<Item = (Range<usize>, &Arc<Bundle>)> {
+        self.lanes.iter().filter_map(|lane| {
+            let bundle = lane.bundle.as_ref()?;
+            Some((lane.first..lane.first + bundle.members.len(), bundle))
+        })
+    }
+
     /// How many of the partitions below are in bundles, and in how many.
     pub(crate) fn bundled(&self) -> (u64, u64) {
         let members = self.lanes.iter().filter_map(|lane| lane.bundle.as_ref());
@@ -124,7 +132,8 @@ impl View {
 }
 
 impl Bundle {
-    /// Merges the wanted fields of some partitions; those that `before` has are copied.
+    /// Merges the wanted fields of some partitions. `before` is a bundle of most of them: what it
+    /// has of them is taken from there.
     pub(crate) fn new(
         set: &Set,
         cut: Range<usize>,
@@ -138,16 +147,23 @@ impl Bundle {
             Some(*end)
         }));
         let documents = *starts.last().unwrap_or(&0);
+        let same = before.is_some_and(|before| before.is_of(&members));
+        let (whole, pieces) = (Pieces::whole(&members), before.map(|old| old.pieces(&members)));
         let schema = Schema { order: Vec::new(), payload: Payload::Raw, ..(*set.schema).clone() };
-        let mut out = Memory(Vec::new());
+        let mut out =
+            Memory(Vec::with_capacity(before.map_or(0, |old| old.part.file.len() as usize)));
         let mut w = FrozenWriter::new(&mut out, Kind::Partition)?;
         payload::write(&mut w, Payload::Raw, documents, &mut |_, _| Ok(()))?;
         let mut metas = Vec::with_capacity(wanted.len());
         for (i, field) in schema.fields.iter().enumerate() {
-            metas.push(match before {
-                Some(before) if before.fields[i] => copy_field(&mut w, &before.part, i)?,
+            let known = before.filter(|before| before.fields[i]);
+            metas.push(match (known, &pieces) {
+                (Some(before), _) if same => copy_field(&mut w, &before.part, i)?,
+                (Some(_), Some(pieces)) if wanted[i] => {
+                    write_field(&mut w, i, field, join_field(field, pieces)?, documents)?
+                }
                 _ if wanted[i] => {
-                    write_field(&mut w, i, field, merge_field(field, &members)?, documents)?
+                    write_field(&mut w, i, field, join_field(field, &whole)?, documents)?
                 }
                 _ => {
                     // Nobody asks for it; but an empty dictionary is one.
@@ -163,6 +179,41 @@ impl Bundle {
         let part = Partition::parse(file, before.map(|before| &*before.part))?;
         part.ready()?;
         Ok(Bundle { members, starts, part: Arc::new(part), fields: wanted.to_vec() })
+    }
+
+    /// Whether these are its partitions.
+    pub(crate) fn is_of(&self, parts: &[Arc<Partition>]) -> bool {
+        let pairs = || parts.iter().zip(&self.members);
+        parts.len() == self.members.len() && pairs().all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+
+    /// For each of these partitions its number in the bundle, as far as the order is the same.
+    pub(crate) fn members_of(
+        &self,
+        parts: &[Arc<Partition>],
+    ) -> impl Iterator<Item = Option<usize>> {
+        parts.iter().scan(0, |next, part| {
+            let rest = &self.members[*next..];
+            let found = rest.iter().position(|member| Arc::ptr_eq(member, part));
+            Some(found.map(|further| {
+                *next += further + 1;
+                *next - 1
+            }))
+        })
+    }
+
+    /// Partitions in terms of this bundle, as far as it has them.
+    fn pieces<'p>(&'p self, parts: &'p [Arc<Partition>]) -> Pieces<'p> {
+        let mut pieces = Pieces::new();
+        let bundle = pieces.source(&self.part);
+        for (part, member) in parts.iter().zip(self.members_of(parts)) {
+            let (source, docs) = match member {
+                Some(i) => (bundle, self.starts[i]..self.starts[i + 1]),
+                None => (pieces.source(part), 0..part.documents),
+            };
+            pieces.push(source, docs);
+        }
+        pieces
     }
 }
 

@@ -113,12 +113,12 @@ pub(crate) fn write_field(
     let FieldData { keys, ordinals } = data;
     let (n, distinct) = (documents as usize, keys.len());
     let mut meta = FieldMeta { distinct: distinct as u32, ..FieldMeta::default() };
-    meta.present = (0..n).filter(|&doc| !ordinals.of(doc).is_empty()).count() as u32;
+    meta.present = ordinals.present();
     let indexed = field.roles.filterable || field.roles.sortable;
     meta.ordered = if indexed { ordinals.ordered() } else { Ordered::No };
 
     write_keys(w, i, &keys)?;
-    let inverted = postings_build::invert(&ordinals, n, distinct);
+    let inverted = postings_build::invert(&ordinals, distinct);
     meta.postings = inverted.docs.len() as u64;
     if indexed {
         let ranges = field.roles.filterable && field.roles.sortable && field.ty.is_fixed();
