@@ -149,10 +149,10 @@ struct Index {
     #[arg(long, default_value_t = 20)]
     dirty: usize,
     /// Seconds of a turn without changes, and of one with them.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Turns.
-    #[arg(long, default_value_t = 3)]
+    /// Turns; few and long ones compare what the machine did at different times.
+    #[arg(long, default_value_t = 12)]
     turns: u64,
     /// Write the figures to this file as a page of Markdown.
     #[arg(long)]
@@ -255,6 +255,7 @@ fn run_index(options: &Index) -> Result<()> {
     let steps = index::visible::run(&prepared, options.changes)?;
     let sustained = index::sustained::Options {
         dirty: options.dirty,
+        first: options.seconds,
         seconds: options.seconds,
         turns: options.turns,
     };

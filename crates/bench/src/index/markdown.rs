@@ -76,16 +76,17 @@ fn write_sustained(page: &mut String, report: &Report) -> std::fmt::Result {
         page,
         "One thread asks queries, one after the other, of the newest set that its reader has \
          warmed (`Reader::warm`). In turns nothing else happens, and {:.1} partitions change in \
-         each second and are published as one set, for {seconds:.0} s altogether. A publish took \
-         {} (median) to {}.\n",
+         each second and are published as one set, for {seconds:.0} s altogether; changing, \
+         publishing and warming have a lower priority (`nice` 5). A publish took {} (median) to \
+         {}.\n",
         figures.rebuilt as f64 / seconds,
         time(quantile(&publishes, 0.5)),
         time(quantile(&publishes, 1.0))
     )?;
     writeln!(page, "| queries | p50 idle | p50 busy | p99 idle | p99 busy | p99 ratio |")?;
     writeln!(page, "|---|---|---|---|---|---|")?;
-    let rows = figures.kinds.iter().zip(figures.idle.iter().zip(&figures.busy));
-    for (kind, (idle, busy)) in rows {
+    let (idle, busy) = (&figures.idle, &figures.busy);
+    for (kind, (idle, busy)) in figures.kinds.iter().zip(idle.all.iter().zip(&busy.all)) {
         write_row(page, kind, idle, busy)?;
     }
     let all = |times: &[Vec<f64>]| {
@@ -93,8 +94,9 @@ fn write_sustained(page: &mut String, report: &Report) -> std::fmt::Result {
         all.sort_by(f64::total_cmp);
         all
     };
-    let (idle, busy) = (all(&figures.idle), all(&figures.busy));
-    write_row(page, &format!("all {}", idle.len() + busy.len()), &idle, &busy)
+    let count = idle.ran.len() + busy.ran.len();
+    write_row(page, &format!("all {count}"), &all(&idle.all), &all(&busy.all))?;
+    write_row(page, "all, while they had a processor", &idle.ran, &busy.ran)
 }
 
 fn write_row(page: &mut String, name: &str, idle: &[f64], busy: &[f64]) -> std::fmt::Result {

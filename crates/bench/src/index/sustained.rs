@@ -10,6 +10,8 @@ use firndb_bench_protocol::Result;
 use firndb_bench_protocol::rng::Rng;
 use firndb_bench_protocol::search::{Answer, Session};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -20,21 +22,45 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// Partitions that change in each second.
     pub dirty: usize,
+    /// The same of a turn before the first that warms everything up: its times are not kept.
+    pub first: u64,
     /// Seconds without changes, and with them, in each turn.
     pub seconds: u64,
     /// How many turns.
     pub turns: u64,
 }
 
-/// Nanoseconds of every query: by kind, without changes and with them.
+/// Nanoseconds of every query.
+#[derive(Default)]
+pub struct Times {
+    /// By kind, from the question to the answer.
+    pub all: Vec<Vec<f64>>,
+    /// Of all kinds, without those for which the thread could have run but had no processor.
+    pub ran: Vec<f64>,
+}
+
+impl Times {
+    fn add(&mut self, other: Times) {
+        self.all.resize(other.all.len(), Vec::new());
+        self.all.iter_mut().zip(other.all).for_each(|(all, more)| all.extend(more));
+        self.ran.extend(other.ran);
+    }
+
+    fn sort(&mut self) {
+        let all = self.all.iter_mut().chain([&mut self.ran]);
+        all.for_each(|times| times.sort_by(f64::total_cmp));
+    }
+}
+
+/// What queries took without changes and with them.
 #[derive(Default)]
 pub struct Figures {
     /// Names of the kinds.
     pub kinds: Vec<String>,
     /// Without changes.
-    pub idle: Vec<Vec<f64>>,
+    pub idle: Times,
     /// With them.
-    pub busy: Vec<Vec<f64>>,
+    pub busy: Times,
     /// Partitions that were rebuilt, the publishes that did it, and how long those took.
     pub rebuilt: u64,
     /// One entry a publish.
@@ -63,6 +89,7 @@ impl Readers {
 
     /// Switches to new sets until it is over.
     fn watch(&self, over: &AtomicBool) -> Result<()> {
+        background()?;
         while !over.load(Ordering::Relaxed) {
             thread::sleep(POLL);
             if self.collection.refresh()? {
@@ -87,15 +114,17 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
     let mut figures = Figures::default();
     let mut stamp = i64::from(std::process::id()) * 1_000_000;
     for turn in 0..=options.turns {
-        // The first turn warms everything up: its times are not kept.
         for is_busy in [false, true] {
+            let wait = Duration::from_secs(if turn == 0 { options.first } else { options.seconds });
             let over = AtomicBool::new(false);
-            let times = thread::scope(|scope| -> Result<_> {
+            let (times, done) = thread::scope(|scope| -> Result<_> {
                 let ask = scope.spawn(|| queries(&readers, prepared, &over));
                 let watch = scope.spawn(|| readers.watch(&over));
-                let wait = Duration::from_secs(if turn == 0 { 5 } else { options.seconds });
                 let done = match is_busy {
-                    true => change(&mut indexer, prepared, options, wait, &mut stamp).map(Some),
+                    true => {
+                        let changes = || change(&mut indexer, prepared, options, wait, &mut stamp);
+                        scope.spawn(changes).join().map_err(|_| "the changes panicked")?.map(Some)
+                    }
                     false => {
                         thread::sleep(wait);
                         Ok(None)
@@ -103,38 +132,62 @@ pub fn run(prepared: &Prepared, options: &Options) -> Result<Figures> {
                 };
                 over.store(true, Ordering::Relaxed);
                 watch.join().map_err(|_| "the watcher panicked")??;
-                let times = ask.join().map_err(|_| "the queries panicked")??;
-                if let Some((rebuilt, publishes)) = done?.filter(|_| turn > 0) {
-                    figures.rebuilt += rebuilt;
-                    figures.publishes.extend(publishes);
-                    figures.busy_time += wait;
-                }
-                Ok(times)
+                Ok((ask.join().map_err(|_| "the queries panicked")??, done?))
             })?;
             if turn == 0 {
-                figures.kinds = (1..=times.len()).map(|n| format!("Q{n}")).collect();
+                figures.kinds = (1..=times.all.len()).map(|n| format!("Q{n}")).collect();
                 continue;
             }
-            let into = if is_busy { &mut figures.busy } else { &mut figures.idle };
-            into.resize(times.len(), Vec::new());
-            into.iter_mut().zip(times).for_each(|(all, some)| all.extend(some));
+            if let Some((rebuilt, publishes, took)) = done {
+                figures.rebuilt += rebuilt;
+                figures.publishes.extend(publishes);
+                figures.busy_time += took;
+            }
+            if is_busy { &mut figures.busy } else { &mut figures.idle }.add(times);
         }
     }
-    for times in figures.idle.iter_mut().chain(&mut figures.busy) {
-        times.sort_by(f64::total_cmp);
-    }
+    figures.idle.sort();
+    figures.busy.sort();
     indexer.close()?;
     Ok(figures)
 }
 
+/// From now on this thread gives way to those that answer queries: what is done beside them should
+/// run like this.
+fn background() -> Result<()> {
+    // On Linux a priority is that of a thread.
+    rustix::process::nice(5)?;
+    Ok(())
+}
+
+/// How long the calling thread could have run but had no processor.
+struct Waiting(Option<File>);
+
+impl Waiting {
+    /// Of systems that do not tell it is 0.
+    fn new() -> Waiting {
+        Waiting(File::open("/proc/thread-self/schedstat").ok())
+    }
+
+    /// Nanoseconds so far.
+    fn so_far(&self) -> f64 {
+        let mut text = [0; 64];
+        let read = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let mut words = std::str::from_utf8(&text[..read]).unwrap_or("").split_whitespace();
+        words.nth(1).and_then(|word| word.parse().ok()).unwrap_or(0.0)
+    }
+}
+
 /// Asks queries of each kind in turn, each of the newest set, until it is over; their times.
-fn queries(readers: &Readers, prepared: &Prepared, over: &AtomicBool) -> Result<Vec<Vec<f64>>> {
+fn queries(readers: &Readers, prepared: &Prepared, over: &AtomicBool) -> Result<Times> {
     let all = Market::new(42).queries(prepared.documents, QUERIES, 7);
     let kinds = all.len() / QUERIES;
     let mut session = Opened::of(readers.current());
     let queries = all.iter().map(|query| session.prepare(query)).collect::<Result<Vec<_>>>()?;
-    let mut times = vec![Vec::new(); kinds];
+    let mut times = Times { all: vec![Vec::new(); kinds], ran: Vec::new() };
     let mut answer = Answer::default();
+    let waiting = Waiting::new();
+    let mut waited = waiting.so_far();
     for n in (0..).take_while(|_| !over.load(Ordering::Relaxed)) {
         let kind = n % kinds;
         let query = &queries[kind * QUERIES + n / kinds % QUERIES];
@@ -142,20 +195,24 @@ fn queries(readers: &Readers, prepared: &Prepared, over: &AtomicBool) -> Result<
         session = Opened::of(readers.current());
         answer.clear();
         session.run(query, &mut answer)?;
-        times[kind].push(start.elapsed().as_nanos() as f64);
+        let took = start.elapsed().as_nanos() as f64;
+        let before = std::mem::replace(&mut waited, waiting.so_far());
+        times.all[kind].push(took);
+        times.ran.push((took - (waited - before)).max(0.0));
     }
     Ok(times)
 }
 
 /// In each second changes documents of as many partitions as the options say, and publishes; how
-/// many were rebuilt, and how long the publishes took.
+/// many were rebuilt, and how long the publishes took and everything.
 fn change(
     indexer: &mut Indexer,
     prepared: &Prepared,
     options: &Options,
     wait: Duration,
     stamp: &mut i64,
-) -> Result<(u64, Vec<Duration>)> {
+) -> Result<(u64, Vec<Duration>, Duration)> {
+    background()?;
     let (start, mut rng) = (Instant::now(), Rng::new(3, 1, *stamp as u64));
     let (mut rebuilt, mut publishes) = (0, Vec::new());
     for second in 1..=wait.as_secs() {
@@ -175,5 +232,5 @@ fn change(
         let next = Duration::from_secs(second);
         thread::sleep(next.saturating_sub(start.elapsed()));
     }
-    Ok((rebuilt, publishes))
+    Ok((rebuilt, publishes, start.elapsed()))
 }
