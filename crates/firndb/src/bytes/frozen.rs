@@ -76,8 +76,7 @@ impl<'a> FrozenWriter<'a> {
         while self.buffer.len() + bytes.len() >= PIECE {
             let (now, later) = bytes.split_at(PIECE - self.buffer.len());
             self.buffer.extend_from_slice(now);
-            self.out.append(&self.buffer)?;
-            self.buffer.clear();
+            self.out.append_piece(&mut self.buffer)?;
             bytes = later;
         }
         self.buffer.extend_from_slice(bytes);
@@ -151,7 +150,7 @@ impl<'a> FrozenWriter<'a> {
         footer.extend_from_slice(&xxh3_64(&footer).to_le_bytes());
         footer.extend_from_slice(&MAGIC);
         self.emit(&footer)?;
-        self.out.append(&self.buffer)?;
+        self.out.append_piece(&mut self.buffer)?;
         Ok(content)
     }
 }

@@ -84,6 +84,15 @@ impl Slab {
         let failed = |e| Error::io("get memory for", Path::new("records"), e);
         Ok(Slab(MmapMut::map_anon(len.max(1)).map_err(failed)?))
     }
+
+    /// [`Slab::new`], all of whose memory is there already.
+    pub(crate) fn taken(len: usize) -> Result<Slab> {
+        let slab = Slab::new(len)?;
+        #[cfg(target_os = "linux")]
+        // Advice: where the kernel does not know it, memory is taken as it is touched.
+        let _ = slab.0.advise(Advice::PopulateWrite);
+        Ok(slab)
+    }
 }
 
 impl Deref for Slab {

@@ -6,6 +6,7 @@
 //! library is handed a [`DiskRef`], and tests hand it the simulated disk of `sim.rs`, which forgets
 //! what was not synced. `docs/durability.md` numbers every sync and says what each is for.
 
+mod behind;
 mod direct;
 mod map;
 mod os;
@@ -16,6 +17,7 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use behind::behind;
 pub(crate) use direct::Direct;
 pub(crate) use map::{Map, Slab, Words};
 #[cfg(test)]
@@ -76,6 +78,12 @@ pub(crate) type DiskRef = Arc<dyn Disk>;
 pub(crate) trait Append: Send {
     /// Appends all bytes. Not buffered: callers collect small pieces first.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
+    /// Appends all bytes of a buffer and leaves an empty one, which may be another.
+    fn append_piece(&mut self, piece: &mut Vec<u8>) -> Result<()> {
+        self.append(piece)?;
+        piece.clear();
+        Ok(())
+    }
     /// Makes everything appended so far durable; the name is another matter ([`Disk::sync_dir`]).
     fn sync(&mut self) -> Result<()>;
 }

@@ -11,7 +11,7 @@ use super::raw::{Added, HashOf};
 use super::sort::{Policy, Sorted, sort};
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::bytes::increasing;
-use crate::disk::{self, DiskRef};
+use crate::disk::{self, Append, DiskRef, behind};
 use crate::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -135,11 +135,15 @@ impl TableBuilder {
     ) -> Result<BuildReport> {
         self.partitions.seal()?;
         let disk = self.disk.clone();
-        disk::publish(&*disk, &self.path, |out| {
+        let mut write = |out: &mut dyn Append| {
             let mut out = FrozenWriter::new(out, Kind::Table)?;
             let report = self.write(&mut out, &mut progress)?;
             out.finish()?;
             Ok(report)
+        };
+        disk::publish(&*disk, &self.path, |out| match self.options.threads {
+            0 | 1 => write(out),
+            _ => behind(out, write),
         })
     }
 

@@ -13,7 +13,8 @@
 //!    and its values are packed (`Sorted::pack`).
 //! 4. `BlockWriter::push` fills blocks in order; `encode_body` makes their bytes,
 //!    `DirectoryWriter::push` notes where each begins, `FilterWriter::push` collects hashes.
-//! 5. `write_rest` adds the small sections, and `disk::publish` gives the file its name.
+//! 5. `disk::behind` appends full pieces in a thread of its own; `write_rest` adds the small
+//!    sections, and `disk::publish` gives the file its name.
 //!
 //! # Read path
 //! 1. `Table::locate`: hash -> filter, if there is one -> `directory::place` -> `Directory::find`:

@@ -13,6 +13,7 @@ use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 const BITS: u32 = 10;
 const PARTITIONS: usize = 1 << BITS;
@@ -83,6 +84,9 @@ struct Arena {
     given: usize,
     /// Bytes of all slabs before it.
     before: usize,
+    /// The next slab, whose memory a thread takes from the system: that is half of the work of
+    /// filling it.
+    next: Option<JoinHandle<Result<Slab>>>,
 }
 
 impl Arena {
@@ -90,7 +94,8 @@ impl Arena {
         self.before + self.given
     }
 
-    fn take(&mut self, capacity: usize, slab_size: usize) -> Result<Chunk> {
+    /// Memory for a chunk. There are to be no more than `budget` bytes of slabs, but for this one.
+    fn take(&mut self, capacity: usize, slab_size: usize, budget: usize) -> Result<Chunk> {
         while let Some(slab) = self.slabs.get(self.slab)
             && slab.len() - self.given < capacity
         {
@@ -98,7 +103,13 @@ impl Arena {
             (self.slab, self.given) = (self.slab + 1, 0);
         }
         if self.slab == self.slabs.len() {
-            self.slabs.push(Slab::new(slab_size.max(capacity))?);
+            let made = self.next.take().and_then(|next| next.join().ok()).transpose()?;
+            let slab = made.filter(|slab| slab.len() >= capacity);
+            self.slabs.push(slab.map_or_else(|| Slab::new(slab_size.max(capacity)), Ok)?);
+            // Not beside the first: most tables are small.
+            if self.slab > 0 && self.before + 2 * slab_size <= budget {
+                self.next = Some(std::thread::spawn(move || Slab::taken(slab_size)));
+            }
         }
         let chunk = Chunk { slab: self.slab, start: self.given, len: 0, capacity };
         self.given += capacity;
@@ -255,7 +266,7 @@ impl Partitions {
         if self.arena.used() + size > budget && self.arena.used() > 0 {
             self.spill()?;
         }
-        let chunk = self.arena.take(size, SLAB.min(budget / 4))?;
+        let chunk = self.arena.take(size, SLAB.min(budget / 4), budget)?;
         let part = &mut self.parts[number];
         let full = std::mem::replace(&mut part.chunk, chunk);
         part.full.extend((full.len > 0).then_some(full));

@@ -1,0 +1,144 @@
+//! Appending in a thread of its own: who makes the bytes of a large file does not wait while the
+//! kernel copies them and finds memory for them, which takes about as long as making them.
+
+use super::Append;
+use crate::{Error, ErrorKind, Result};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+/// Pieces that may wait to be appended; what is written with them takes one more.
+const WAITING: usize = 1;
+
+/// Runs `write` with a file that stands for `out`: what is appended to it is appended to `out` by a
+/// thread, in the same order. All of it was when this returns without an error.
+pub(crate) fn behind<T>(
+    out: &mut dyn Append,
+    write: impl FnOnce(&mut dyn Append) -> Result<T>,
+) -> Result<T> {
+    let (jobs, todo) = sync_channel(WAITING);
+    let (give_back, empty) = channel();
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(move || append_all(out, &todo, &give_back));
+        let mut behind = Behind { jobs, empty };
+        let written = write(&mut behind);
+        drop(behind);
+        match thread.join() {
+            // The first error is the one to report; the other side then only found nobody there.
+            Ok(appended) => appended.and(written),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+enum Job {
+    Append(Vec<u8>),
+    Sync(SyncSender<()>),
+}
+
+fn append_all(
+    out: &mut dyn Append,
+    todo: &Receiver<Job>,
+    give_back: &Sender<Vec<u8>>,
+) -> Result<()> {
+    for job in todo {
+        match job {
+            Job::Append(mut piece) => {
+                out.append(&piece)?;
+                piece.clear();
+                // Nobody may want it any more.
+                let _ = give_back.send(piece);
+            }
+            Job::Sync(done) => {
+                out.sync()?;
+                let _ = done.send(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The side of whoever writes.
+struct Behind {
+    jobs: SyncSender<Job>,
+    empty: Receiver<Vec<u8>>,
+}
+
+impl Behind {
+    fn ask(&self, job: Job) -> Result<()> {
+        self.jobs.send(job).map_err(|_| ended())
+    }
+}
+
+impl Append for Behind {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.append_piece(&mut bytes.to_vec())
+    }
+
+    fn append_piece(&mut self, piece: &mut Vec<u8>) -> Result<()> {
+        let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(piece.capacity()));
+        self.ask(Job::Append(std::mem::replace(piece, next)))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let (done, wait) = sync_channel(1);
+        self.ask(Job::Sync(done))?;
+        wait.recv().map_err(|_| ended())
+    }
+}
+
+/// Never shown: the thread that ended has the reason.
+fn ended() -> Error {
+    Error::new(ErrorKind::Failed, "nothing is appended any more")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Disk, SimDisk};
+    use std::path::Path;
+
+    fn write(out: &mut dyn Append) -> Result<()> {
+        let mut piece = Vec::new();
+        for n in 0..100u8 {
+            piece.extend_from_slice(&[n; 50]);
+            out.append_piece(&mut piece)?;
+            assert!(piece.is_empty());
+            if n % 10 == 0 {
+                out.append(b"short")?;
+                out.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn appends_the_same_bytes_and_gives_the_first_error() {
+        let disk = SimDisk::new();
+        let [here, there] = ["/here", "/there"].map(Path::new);
+        write(&mut *disk.create(here).unwrap()).unwrap();
+        behind(&mut *disk.create(there).unwrap(), write).unwrap();
+        let bytes = |path| disk.map(path).unwrap().to_vec();
+        assert!(bytes(here) == bytes(there) && bytes(here).len() == 5050);
+
+        let mut out = disk.create(Path::new("/own")).unwrap();
+        let own = behind(&mut *out, |out| {
+            out.append(b"a")?;
+            Err::<(), _>(Error::invalid("an error of the writer's"))
+        });
+        assert!(own.unwrap_err().to_string().contains("of the writer's"));
+        struct Full(usize);
+        impl Append for Full {
+            fn append(&mut self, bytes: &[u8]) -> Result<()> {
+                self.0 = self.0.checked_sub(bytes.len()).ok_or_else(|| Error::invalid("full"))?;
+                Ok(())
+            }
+            fn sync(&mut self) -> Result<()> {
+                Ok(())
+            }
+        }
+        for room in [0, 1, 54, 55, 60, 3000, 5049] {
+            let error = behind(&mut Full(room), write).unwrap_err();
+            assert!(error.to_string().contains("full"), "{room}: {error}");
+        }
+        behind(&mut Full(5050), write).unwrap();
+    }
+}
