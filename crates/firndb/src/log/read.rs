@@ -5,13 +5,15 @@ use super::index::Place;
 use super::segment::Segment;
 use super::store::{LogStore, Shared};
 use crate::Result;
-use crate::bytes::prefetch::prefetch;
+use crate::bytes::prefetch::{LINE, prefetch};
 use std::sync::atomic::Ordering;
 
 /// Keys whose memory is asked for at the same time: as many as a processor can wait for.
 pub(super) const GROUP: usize = 16;
 /// Cache lines of a record that are asked for: the processor itself goes on behind them.
 const RECORD_LINES: usize = 3;
+/// The same behind them, where the record is long: as many as a processor can wait for.
+const LONG_RECORD_LINES: usize = 24;
 
 impl LogStore {
     /// The value of a key; `None` if it is absent.
@@ -144,5 +146,12 @@ impl Shared {
 /// The record that the index says is here.
 #[inline]
 pub(super) fn read_at(segment: &Segment, place: Place) -> Result<Record<'_>> {
-    Ok(segment.read(segment.offset(place))?.0)
+    let offset = segment.offset(place);
+    // The first line says how long the record is; the next ones are waited for meanwhile.
+    prefetch(segment.filled().get(offset as usize..).unwrap_or(&[]), RECORD_LINES);
+    if let Some((_, length)) = segment.peek(offset) {
+        let rest = offset as usize + RECORD_LINES * LINE..offset as usize + length;
+        prefetch(segment.filled().get(rest).unwrap_or(&[]), LONG_RECORD_LINES);
+    }
+    Ok(segment.read(offset)?.0)
 }

@@ -26,12 +26,15 @@
 use super::directory::Place;
 use super::kernels::{GROUP, equal, sum_of_first};
 use crate::bytes::int::{Encoder, u16_at, u32_at};
+use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes before the body.
 pub(crate) const CHECKSUM: usize = 4;
 const HEAD: usize = 12;
+/// Cache lines of a value that are asked for before its key was compared.
+const VALUE_LINES: usize = 24;
 const MAX_RECORDS: usize = (1 << 24) - 1;
 
 /// The tag of a record.
@@ -246,6 +249,8 @@ impl<'a> Body<'a> {
                     let start = self.start_after(last, i);
                     last = Some((i, start));
                     let (found, value, _) = self.record_at(i, start)?;
+                    // Most likely the right one: its value is waited for together with its key.
+                    prefetch(value, VALUE_LINES);
                     if found == key {
                         return Ok(Some(value));
                     }
