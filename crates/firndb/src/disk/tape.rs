@@ -6,13 +6,13 @@
 //! power cut may keep any of the sectors that were not synced and turn the others to zeros.
 //!
 //! What a map costs is its pages, and the system does most for many at once:
-//! - Zeros are written ahead of the end, a piece of 512 KiB a call. The kernel then holds the piece
+//! - Zeros are written ahead of the end, a piece of 128 KiB a call. The kernel then holds the piece
 //!   as one run of memory, and the first store into it maps all of it; otherwise each page of 4 KiB
-//!   is a fault of its own, three times as much work. All of such a run counts as changed and is
-//!   written by a sync of a few bytes (0.2 ms, and 0.14 ms with 128 KiB): where such syncs are
-//!   frequent, pieces are smaller. Pieces of 2 MiB are mapped as one huge page, which makes random
-//!   reads an eighth faster; but in virtual machines that give free huge pages back to their host
-//!   each of them is fetched anew, which made writing a third slower.
+//!   is a fault of its own, three times as much work. Larger pieces make the sync of a few bytes
+//!   slower, since all of such a run counts as changed (0.14 ms with 128 KiB, 0.2 with 512), and
+//!   gets beside updates of 1 kB (p99 2 us with 128 KiB, 7 with 256 or more). With 2 MiB a piece is
+//!   one huge page, and random reads take an eighth less; but in virtual machines that give free
+//!   huge pages back to their host each is fetched anew, which made filling a third slower.
 //! - Before a long sync the pages are taken out of the map all at once. Otherwise the kernel does
 //!   it page by page, and interrupts all processors that use the map for each.
 
@@ -26,12 +26,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// Bytes made ready at once.
-const PIECE: usize = 512 << 10;
-/// The same where few bytes are synced at a time.
-const SMALL_PIECE: usize = 128 << 10;
-/// Bytes from which on a sync is a long one.
-const LONG_SYNC: usize = 128 << 10;
+/// Bytes made ready at once, and bytes from which on a sync is a long one.
+const PIECE: usize = 128 << 10;
 
 /// What a [`Tape`] asks of its disk.
 pub(super) trait TapeFile: Send + Sync {
@@ -39,8 +35,7 @@ pub(super) trait TapeFile: Send + Sync {
     fn appended(&self, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
-    /// Makes the bytes `from..to`, which are zeros and a piece at most, cheap to store to: a hint,
-    /// taken or not.
+    /// Makes the bytes `from..to`, which are zeros, cheap to store to: a hint, taken or not.
     fn prepare(&self, _from: usize, _to: usize) {}
     /// Makes the bytes `from..to` of the map durable, and the length of the file.
     fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()>;
@@ -61,8 +56,6 @@ pub(crate) struct TapeWriter {
     tape: Arc<Tape>,
     /// Bytes up to here are ready to be stored to.
     ready: usize,
-    /// Bytes made ready at once.
-    piece: usize,
 }
 
 impl Tape {
@@ -76,7 +69,7 @@ impl Tape {
         let end = AtomicUsize::new(end.min(map.len()));
         let failed = AtomicBool::new(false);
         let tape = Arc::new(Tape { map, end, file, path: path.into(), failed });
-        let writer = TapeWriter { tape: Arc::clone(&tape), ready: 0, piece: PIECE };
+        let writer = TapeWriter { tape: Arc::clone(&tape), ready: 0 };
         (tape, writer)
     }
 
@@ -138,19 +131,14 @@ impl TapeWriter {
         self.tape.capacity() - self.tape.end.load(Ordering::Relaxed)
     }
 
-    /// Says that a few bytes at a time will be synced.
-    pub(crate) fn expect_short_syncs(&mut self) {
-        self.piece = SMALL_PIECE;
-    }
-
     /// Makes the bytes up to `to` cheap to append: what [`TapeWriter::append`] does anyway, piece
     /// by piece, for a time when nobody waits.
     pub(crate) fn prepare(&mut self, to: usize) {
         // The piece that the end is in may hold bytes already.
-        let from = self.ready.max(self.tape.end().next_multiple_of(self.piece));
-        let to = to.next_multiple_of(self.piece).min(self.tape.capacity());
-        for at in (from..to).step_by(self.piece) {
-            self.tape.file.prepare(at, to.min(at + self.piece));
+        let from = self.ready.max(self.tape.end().next_multiple_of(PIECE));
+        let to = to.next_multiple_of(PIECE).min(self.tape.capacity());
+        if from < to {
+            self.tape.file.prepare(from, to);
         }
         self.ready = self.ready.max(to);
     }
@@ -192,12 +180,16 @@ struct OsTape {
 impl TapeFile for OsTape {
     fn prepare(&self, from: usize, to: usize) {
         static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE]);
-        // The file has its space: what does not work costs time only.
-        let _ = self.file.write_all_at(&ZEROS[..to - from], from as u64);
+        for at in (from..to).step_by(PIECE) {
+            let zeros = &ZEROS[..PIECE.min(to - at)];
+            if self.file.write_all_at(zeros, at as u64).is_err() {
+                return; // The file has its space; what does not work costs time only.
+            }
+        }
     }
 
     fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()> {
-        if to - from >= LONG_SYNC {
+        if to - from >= PIECE {
             // SAFETY: the map is shared and of a file, so its bytes are in the page cache and come
             // back from there, for readers and for the writer, whenever one of them needs them.
             // `sync` of [`Tape`] keeps both ends inside of the map. It is advice: done or not.

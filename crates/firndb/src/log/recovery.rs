@@ -24,7 +24,7 @@ use super::format::{self, HEADER, Header, Kind, Link, Record};
 use super::hint::{self, Hint};
 use super::index::IndexWriter;
 use super::loader::Loader;
-use super::options::{Durability, Options};
+use super::options::Options;
 use super::pace::Pace;
 use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name, number_of};
 use super::stats::{Counters, Recovery};
@@ -97,7 +97,6 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     });
     counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
     counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
-    let has_short_syncs = options.durability == Durability::Sync;
     let shared = Shared {
         disk,
         dir: dir.to_path_buf(),
@@ -117,7 +116,6 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         view_count: 0.into(),
         checkpointed: recovered.checkpointed.into(),
         pace: Pace::default(),
-        has_short_syncs: has_short_syncs.into(),
         recorded_end: known_end.unwrap_or_default().into(),
         _lock: lock,
     };

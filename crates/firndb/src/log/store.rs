@@ -12,7 +12,7 @@ use super::snapshot::View;
 use super::stats::Counters;
 use super::upkeep::Upkeep;
 use super::writer::Writer;
-use crate::disk::{self, Append, DiskRef, Tape, TapeWriter};
+use crate::disk::{self, Append, DiskRef};
 use crate::{Error, ErrorKind, Result};
 use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
@@ -60,8 +60,6 @@ pub(super) struct Shared {
     /// The last segment that the checkpoint covers.
     pub(super) checkpointed: AtomicU64,
     pub(super) pace: Pace,
-    /// Somebody waited for a sync since the active segment began.
-    pub(super) has_short_syncs: AtomicBool,
     /// What the end file says.
     pub(super) recorded_end: Mutex<Position>,
     /// Keeps other writers away.
@@ -110,7 +108,6 @@ impl LogStore {
 
     /// Makes everything durable that was written before the call.
     pub fn sync(&self) -> Result<()> {
-        self.shared.has_short_syncs.store(true, Ordering::Relaxed);
         let position = self.shared.writer()?.position();
         self.shared.make_durable(position)
     }
@@ -252,19 +249,6 @@ impl Shared {
         let path = self.dir.join(name);
         disk::stage(&*self.disk, &path, write, |()| path.clone())?;
         self.sync_dir()
-    }
-
-    /// Makes the file of a segment.
-    pub(super) fn create_tape(
-        &self,
-        path: &Path,
-        capacity: u64,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
-        let (tape, mut writer) = self.disk.create_tape(path, capacity as usize)?;
-        if self.has_short_syncs.load(Ordering::Relaxed) {
-            writer.expect_short_syncs();
-        }
-        Ok((tape, writer))
     }
 
     /// Length of the next segment's file.

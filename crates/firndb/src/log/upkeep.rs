@@ -145,11 +145,12 @@ impl Shared {
         let Some(number) = self.writer()?.spare_wanted() else { return Ok(false) };
         let capacity = self.capacity_for(0, self.table.load().in_order().len());
         let path = self.dir.join(file_name(number));
-        let made = self.create_tape(&path, capacity).and_then(|(tape, mut writer)| {
-            self.sync_dir()?;
-            writer.prepare(capacity as usize);
-            Ok((tape, writer))
-        });
+        let made =
+            self.disk.create_tape(&path, capacity as usize).and_then(|(tape, mut writer)| {
+                self.sync_dir()?;
+                writer.prepare(capacity as usize);
+                Ok((tape, writer))
+            });
         let (made, error) = match made {
             Ok(made) => (Some(made), None),
             Err(error) => (None, Some(error)),

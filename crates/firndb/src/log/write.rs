@@ -130,10 +130,7 @@ impl Shared {
         match options.durability.unwrap_or(self.options.durability) {
             Durability::Os => Ok(()),
             Durability::Sync if Bug::AcknowledgeWithoutSync.is_on() => Ok(()),
-            Durability::Sync => {
-                self.has_short_syncs.store(true, Ordering::Relaxed);
-                self.make_durable(position)
-            }
+            Durability::Sync => self.make_durable(position),
         }
     }
 

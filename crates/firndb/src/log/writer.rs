@@ -102,7 +102,7 @@ impl Writer {
         let number = start.next_number;
         let capacity = shared.capacity_for(0, table.in_order().len());
         let path = shared.dir.join(file_name(number));
-        let (tape, mut writer) = shared.create_tape(&path, capacity)?;
+        let (tape, mut writer) = shared.disk.create_tape(&path, capacity as usize)?;
         let link = link_of(start.last, start.durable, &members);
         write_head(shared, &mut writer, number, 0, &link)?;
         let segment = Arc::new(Segment::new(number, slot, 0, path, Bytes::Tape(tape)));
@@ -180,7 +180,8 @@ impl Writer {
                 // One that is being made would come too late: numbers ascend with the log.
                 self.making = None;
                 let path = shared.dir.join(file_name(number));
-                let (tape, writer) = shared.create_tape(&path, capacity.max(least))?;
+                let capacity = capacity.max(least) as usize;
+                let (tape, writer) = shared.disk.create_tape(&path, capacity)?;
                 self.next_number = number + 1;
                 (number, tape, writer)
             }
@@ -197,7 +198,6 @@ impl Writer {
         self.link_durable = self.durable;
         shared.look_at_space(self.link_durable);
         self.has_asked = false;
-        shared.has_short_syncs.store(false, Ordering::Relaxed);
         shared.wake();
         Ok(())
     }
