@@ -28,6 +28,7 @@ use crate::{Error, ErrorKind, Result};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Everything FirnDB asks of a file system.
 ///
@@ -41,6 +42,8 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
     /// Names of the directories in a directory, sorted, as [`Disk::list`] names files.
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>>;
+    /// When a file was written last, as the file system knows it.
+    fn modified(&self, path: &Path) -> Result<SystemTime>;
     /// Creates a file that only grows: `AlreadyExists` if there is one. The file is locked for as
     /// long as the [`Append`] lives, so that [`Disk::lock`] can tell it from a leftover.
     fn create(&self, path: &Path) -> Result<Box<dyn Append>>;

@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// See [`Disk`].
 #[derive(Debug)]
@@ -45,6 +46,11 @@ impl Disk for OsDisk {
 
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> {
         names(dir, |kind| kind.is_dir())
+    }
+
+    fn modified(&self, path: &Path) -> Result<SystemTime> {
+        let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+        modified.map_err(|e| Error::io("look at", path, e))
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {

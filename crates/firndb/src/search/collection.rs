@@ -20,9 +20,12 @@ use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::SystemTime;
 
 const LOCK: &str = "lock";
 const EXTENSION: &str = ".part.firn";
+/// Bytes of a partition's name at most.
+pub(super) const MAX_NAME: usize = 100;
 
 /// A directory of partitions that are queried together. One process changes it at a time; any
 /// number read it.
@@ -123,6 +126,11 @@ impl Collection {
             }
         }
         Ok(last)
+    }
+
+    /// When the file of a partition was written.
+    pub(super) fn written(&self, part: &Partition) -> Result<SystemTime> {
+        self.disk.modified(part.file.path())
     }
 
     fn swap(&self, next: Current) {
@@ -258,7 +266,12 @@ impl Change<'_> {
             .in_file(&self.collection.dir)
     }
 
-    fn open(&mut self, name: &str) -> Result<Arc<Partition>> {
+    /// The names of all partitions, ascending.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.members.iter().map(|member| &*member.name).collect()
+    }
+
+    pub(super) fn open(&mut self, name: &str) -> Result<Arc<Partition>> {
         let at = place(&self.members, name).map_err(|_| self.no_partition(name))?;
         if let Some(part) = self.opened.get(name) {
             return Ok(part.clone());
@@ -348,7 +361,11 @@ impl Change<'_> {
 
 fn check_name(name: &str) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if !name.is_empty() && name.len() <= 100 && name.chars().all(plain) && !name.starts_with('.') {
+    if !name.is_empty()
+        && name.len() <= MAX_NAME
+        && name.chars().all(plain)
+        && !name.starts_with('.')
+    {
         return Ok(());
     }
     Err(Error::invalid(format!(

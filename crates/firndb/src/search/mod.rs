@@ -18,6 +18,8 @@
 //! 6. `Change::commit` syncs the directory, then `manifest::publish` makes the next set, and
 //!    `Collection::clean` removes what it does not name.
 //!
+//! `Collection::compact` merges runs of small partitions that rest, as `MergePolicy::plan` says.
+//!
 //! # Query path
 //! 1. `parse_query` reads the text, if it is text: a `Query` with a `Filter`.
 //! 2. `Plan::new` normalises the filter; `key_of` and `interval` turn literals into bounds of keys.
@@ -86,6 +88,7 @@ mod explain;
 mod manifest;
 mod current;
 mod collection;
+mod compact;
 mod verify;
 pub(crate) mod internal;
 #[cfg(test)]
@@ -96,6 +99,7 @@ mod tests;
 pub(crate) use builder::Built;
 pub use builder::PartitionBuilder;
 pub use collection::{Change, Collection, PartitionInfo};
+pub use compact::{Compaction, Merge, MergePolicy};
 pub(crate) use current::{Current, newest as newest_set};
 pub use document::Document;
 pub use explain::Explain;

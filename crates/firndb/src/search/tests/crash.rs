@@ -5,8 +5,8 @@ use super::{DIR, Store, create, open, store};
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk::{Append, Disk, DiskRef, Map, SimDisk, publish};
 use crate::search::query::all;
-use crate::search::{Collection, Document, Field, PartitionBuilder, Query, Reader, Roles, Schema};
-use crate::search::{Type, Value};
+use crate::search::{Collection, Document, Field, MergePolicy, PartitionBuilder, Query, Reader};
+use crate::search::{Roles, Schema, Type, Value};
 use crate::{ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ type Work = fn(&DiskRef, &Collection) -> Result<()>;
 const FILE: &str = "/elsewhere/part.firn";
 
 /// Every kind of change.
-const WORKS: [(&str, Work); 7] = [
+const WORKS: [(&str, Work); 8] = [
     ("add", |_, collection| {
         let mut change = collection.change()?;
         change.put("c", builder(2, 5))?;
@@ -67,6 +67,13 @@ const WORKS: [(&str, Work); 7] = [
         let mut change = collection.change()?;
         change.merge(&["a", "b"], "ab")?;
         change.commit().map(drop)
+    }),
+    ("compact", |_, collection| {
+        let policy = MergePolicy { at_least: 2, ..MergePolicy::default() };
+        let mut merges = 0;
+        collection.compact(&policy, |_| merges += 1)?;
+        assert_eq!(merges, 1);
+        Ok(())
     }),
     ("put a file", |_, collection| {
         let mut change = collection.change()?;
@@ -93,7 +100,7 @@ fn base() -> Arc<SimDisk> {
     builder(7, 4).write_on(&(disk.clone() as DiskRef), Path::new(FILE)).unwrap();
     let mut change = collection.change().unwrap();
     change.put("a", builder(1, 6)).unwrap();
-    change.put("b", builder(1, 2)).unwrap();
+    change.put("b", builder(1, 6)).unwrap();
     change.commit().unwrap();
     drop(collection);
     disk.fork()

@@ -3,6 +3,7 @@
 //! - `model.rs`: random questions about random collections, answered as `naive.rs` answers them
 //!   (`world.rs` makes the collections, `ask.rs` the questions);
 //! - `bundle.rs`: partitions merged in memory answer as they do one by one;
+//! - `compact.rs`: small partitions are merged, and no answer changes;
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
@@ -13,6 +14,7 @@
 mod ask;
 mod bundle;
 mod change;
+mod compact;
 mod corrupt;
 mod crash;
 mod hostile;

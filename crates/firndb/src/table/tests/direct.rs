@@ -8,6 +8,7 @@ use crate::testing::Rng;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::SystemTime;
 
 /// A directory on the real disk, removed at the end.
 pub(super) struct Place(pub(super) PathBuf);
@@ -126,6 +127,7 @@ struct Restless {
 impl Disk for Restless {
     fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
     fn list(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list(dir) }
+    fn modified(&self, path: &Path) -> Result<SystemTime> { self.disk.modified(path) }
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_dirs(dir) }
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(path) }

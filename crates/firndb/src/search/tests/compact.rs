@@ -1,0 +1,248 @@
+//! Merging under a policy: no answer changes, whatever is asked meanwhile and whoever else changes
+//! the collection.
+
+use super::{Store, open, store};
+use crate::search::query::{all, asc, desc, eq, lt};
+use crate::search::testing::Rng;
+use crate::search::{
+    Collection, Document, Facet, Field, Merge, MergePolicy, PartitionBuilder, Query, Reader, Roles,
+    Schema, Type,
+};
+use crate::{ErrorKind, Result};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+const SEED: u64 = 0xC0_4AC7;
+
+fn fields() -> Schema {
+    let schema = Schema::new([
+        Field::new("id", Type::U64, Roles::FULL),
+        Field::new("rank", Type::I64, Roles::FULL).nullable(),
+        Field::new("word", Type::String, Roles::FILTERABLE.with(Roles::STORED)).multi(),
+    ]);
+    schema.unwrap()
+}
+
+/// Documents with these ids, and few ranks, so that orders have ties.
+fn builder(schema: &Schema, rng: &mut Rng, ids: std::ops::Range<u64>) -> PartitionBuilder {
+    let mut builder = PartitionBuilder::new(schema.clone());
+    for id in ids {
+        let mut document = Document::new().set("id", id).payload(format!("document {id}"));
+        if rng.below(9) > 0 {
+            document.push("rank", rng.below(4) as i64);
+        }
+        (0..rng.below(3)).for_each(|_| document.push("word", format!("w{}", rng.below(6))));
+        builder.add(&document).unwrap();
+    }
+    builder
+}
+
+/// Partitions of 0 to 12 documents, now and then one of 60.
+fn collection(schema: &Schema, rng: &mut Rng, partitions: u64) -> Store {
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    let mut next = 0;
+    for p in 0..partitions {
+        let documents = if rng.below(8) == 0 { 60 } else { rng.below(13) as u64 };
+        change.put(&format!("p{p:03}"), builder(schema, rng, next..next + documents)).unwrap();
+        next += documents;
+    }
+    change.commit().unwrap();
+    store
+}
+
+fn policy() -> MergePolicy {
+    MergePolicy { small: 50, most_documents: 100, at_least: 3, ..MergePolicy::default() }
+}
+
+/// What a reader says: all documents in several orders, pages by cursor, counts, facets.
+fn answers(reader: &Reader) -> Result<Vec<String>> {
+    let mut answers = Vec::new();
+    let queries = [
+        Query::new(all()),
+        Query::new(lt("rank", 2)).order_by(asc("rank")),
+        Query::new(all()).order_by(desc("rank")).limit(40).with_count(),
+        Query::new(eq("word", "w1")).order_by(desc("rank")).order_by(asc("id")),
+    ];
+    for mut query in queries {
+        for _ in 0..3 {
+            let page = reader.search(&query)?;
+            let payloads = page.hits.iter().map(|hit| reader.payload(*hit));
+            let payloads = payloads.collect::<Result<Vec<_>>>()?;
+            answers.push(format!("{:?} {:?}", page.count, payloads));
+            let Some(last) = page.hits.get(page.hits.len() / 2) else { break };
+            query.after = Some(reader.cursor(&query, *last)?);
+        }
+    }
+    let facet = Facet { field: "word".into(), top: 9, disjunctive: false };
+    answers.push(format!("{:?}", reader.facets(&lt("rank", 3), &[facet])?));
+    Ok(answers)
+}
+
+#[test]
+fn no_answer_changes() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED);
+    for round in 0..12 {
+        let Store { disk, collection } = collection(&fields(), &mut rng, 40);
+        let before = answers(&collection.reader()).unwrap();
+        let planned = collection.compact_plan(&policy()).unwrap();
+        let mut merges = Vec::new();
+        collection.compact(&policy(), |merge| merges.push(merge.clone())).unwrap();
+        assert_eq!(planned, merges);
+        assert!(!merges.is_empty());
+        for reader in [collection.reader(), open(&disk).unwrap().reader()] {
+            reader.verify().unwrap();
+            assert_eq!(answers(&reader).unwrap(), before, "round {round}");
+            let mut left = 40;
+            for Merge { from, into, documents } in &merges {
+                left = left + 1 - from.len();
+                let parts = reader.partitions();
+                let part = parts.iter().find(|part| part.name == *into).unwrap();
+                assert_eq!(u64::from(part.documents), *documents);
+                assert!(*documents <= 100);
+            }
+            assert_eq!(reader.partitions().len(), left);
+        }
+        // Until nothing is left to do, which comes soon.
+        let mut rounds = 0;
+        while !collection.compact_plan(&policy()).unwrap().is_empty() {
+            collection.compact(&policy(), |_| ()).unwrap();
+            rounds += 1;
+        }
+        assert!(rounds < 6);
+        assert_eq!(answers(&collection.reader()).unwrap(), before);
+    }
+}
+
+/// Documents of neighbours that would mingle are left where they are: a tie between them would
+/// fall in another way.
+#[test]
+fn partitions_in_the_order_of_a_schema_are_merged_only_if_they_stand_in_it() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED + 1);
+    let by_rank = fields().order_by([desc("rank")]).unwrap();
+    let store = collection(&by_rank, &mut rng, 30);
+    let before = answers(&store.collection.reader()).unwrap();
+    store.collection.compact(&policy(), |_| ()).unwrap();
+    assert_eq!(answers(&store.collection.reader()).unwrap(), before);
+
+    // Ids ascend from partition to partition, so these can be merged.
+    let by_id = fields().order_by([asc("id")]).unwrap();
+    let store = collection(&by_id, &mut rng, 30);
+    let before = answers(&store.collection.reader()).unwrap();
+    let mut merges = 0;
+    store.collection.compact(&policy(), |_| merges += 1).unwrap();
+    assert!(merges > 0);
+    assert_eq!(answers(&store.collection.reader()).unwrap(), before);
+
+    let by_id = fields().order_by([desc("id")]).unwrap();
+    let store = collection(&by_id, &mut rng, 30);
+    assert_eq!(store.collection.compact_plan(&policy()).unwrap(), []);
+}
+
+#[test]
+fn readers_that_ask_all_the_time_notice_nothing() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED + 2);
+    let Store { disk, collection } = collection(&fields(), &mut rng, 60);
+    let expected = answers(&collection.reader()).unwrap();
+    let (over, asked) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+    let ask = |warm: bool| {
+        let reading: Collection = open(&disk).unwrap();
+        let mut sets = 1;
+        while !over.load(Ordering::Relaxed) {
+            sets += usize::from(reading.refresh().unwrap());
+            let reader = reading.reader();
+            if warm {
+                reader.warm().unwrap();
+            }
+            assert_eq!(answers(&reader).unwrap(), expected);
+            asked.fetch_add(1, Ordering::Relaxed);
+        }
+        sets
+    };
+    let ask = &ask;
+    thread::scope(|scope| {
+        let others = [scope.spawn(move || ask(false)), scope.spawn(move || ask(true))];
+        let mut merges = 0;
+        while !collection.compact_plan(&policy()).unwrap().is_empty() {
+            let merged = collection.compact(&policy(), |_| {
+                merges += 1;
+                // Somebody asks each set, unless it failed already.
+                let before = asked.load(Ordering::Relaxed);
+                while asked.load(Ordering::Relaxed) < before + 3
+                    && others.iter().all(|other| !other.is_finished())
+                {
+                    thread::yield_now();
+                }
+            });
+            merged.unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+        let sets: usize = others.map(|other| other.join().unwrap()).iter().sum();
+        println!("{merges} merges, {asked:?} times asked, {sets} sets seen");
+        assert!(merges > 3 && sets > merges);
+    });
+}
+
+#[test]
+fn another_change_comes_first() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED + 3);
+    let Store { disk, collection } = collection(&fields(), &mut rng, 80);
+    let other = open(&disk).unwrap();
+    let stale = collection.runs(&policy()).unwrap();
+    let gone = &stale[0].merge.from[1];
+    let mut change = other.change().unwrap();
+    change.remove(gone).unwrap();
+    change.commit().unwrap();
+    assert!(!collection.merge_run(&stale[0]).unwrap(), "one of its partitions is gone");
+    assert!(collection.merge_run(&stale[1]).unwrap());
+    let last = stale[2].merge.from.last().unwrap();
+    let mut change = other.change().unwrap();
+    change.put(last, builder(&fields(), &mut rng, 0..0)).unwrap();
+    change.put(&format!("{last}-"), builder(&fields(), &mut rng, 0..0)).unwrap();
+    change.commit().unwrap();
+    assert!(!collection.merge_run(&stale[2]).unwrap(), "one of its partitions is another");
+    assert_eq!(answers(&collection.reader()).unwrap(), answers(&other.reader()).unwrap());
+
+    let change = other.change().unwrap();
+    if !collection.compact_plan(&policy()).unwrap().is_empty() {
+        let locked = collection.compact(&policy(), |_| ()).unwrap_err();
+        assert_eq!(locked.kind(), ErrorKind::Locked);
+    }
+    drop(change);
+}
+
+#[test]
+fn a_thread_merges_what_comes() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED + 4);
+    let Store { disk, collection } = collection(&fields(), &mut rng, 20);
+    let collection = Arc::new(collection);
+    let (send, merges) = mpsc::channel();
+    let thread = collection.compact_every(policy(), Duration::from_millis(1), move |outcome| {
+        let _ = send.send(outcome.cloned().map_err(|error| error.to_string()));
+    });
+    let first = merges.recv().unwrap().unwrap();
+    assert!(first.from.len() >= 3);
+    // Another handle adds partitions meanwhile; while one of the two changes the other may not.
+    let other = open(&disk).unwrap();
+    let mut change = loop {
+        match other.change() {
+            Err(e) if e.kind() == ErrorKind::Locked => thread::yield_now(),
+            change => break change.unwrap(),
+        }
+    };
+    for p in 0..4 {
+        change.put(&format!("q{p}"), builder(&fields(), &mut rng, p..p + 3)).unwrap();
+    }
+    change.commit().unwrap();
+    let of_new = |merge: &Merge| merge.from.iter().any(|name| name.starts_with('q'));
+    while !merges.recv().unwrap().is_ok_and(|merge| of_new(&merge)) {}
+    drop(thread);
+    assert!(merges.iter().count() < 100, "it ends when it is dropped");
+}
