@@ -2,6 +2,7 @@
 //!
 //! - `readme.rs`: the example of README.md;
 //! - `golden.rs`: files of every format version that was released open, and answer as they did;
+//! - `golden_index.rs`: so does a whole index, and goes on;
 //! - `queries.rs`: what can be asked, what is refused and how, when a query stops;
 //! - `changes.rs`: creating, changing, locking and refreshing collections; limits of a builder;
 //! - `catalog.rs`: readers of a catalog swap versions while they are asked;
@@ -13,6 +14,7 @@ mod borders;
 mod catalog;
 mod changes;
 mod golden;
+mod golden_index;
 mod memory;
 mod queries;
 mod readme;
