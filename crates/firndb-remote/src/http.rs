@@ -11,7 +11,7 @@ use crate::index::{self, Entry};
 use crate::runtime::Runtime;
 use firndb::catalog::{Content, Origin};
 use firndb::{Error, ErrorKind, Result};
-use reqwest::header::{ACCEPT, CONTENT_RANGE, ETAG, IF_NONE_MATCH, RANGE};
+use reqwest::header::{ACCEPT, CONTENT_RANGE, ETAG, IF_NONE_MATCH, RANGE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,33 +125,41 @@ impl Server {
     ) -> Result<Server> {
         let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("`{url}`: {e}"));
         let parsed = Url::parse(url).map_err(|e| wrong(&e))?;
-        let client = client.connect_timeout(patience.connect).read_timeout(patience.request);
+        let client = client.connect_timeout(patience.connect).timeout(patience.request);
         let client = client.build().map_err(|e| wrong(&failure::root(&e)))?;
         Ok(Server { client, url: parsed, retries: patience.retries })
     }
 
-    fn url_of(&self, object: &str) -> Result<Url> {
-        self.url.join(object).map_err(|e| Error::invalid(format!("`{object}`: {e}")))
+    fn url_of(&self, object: &str) -> Result<Url, Failed> {
+        let wrong = |e| Failed::new(ErrorKind::InvalidArgument, format!("`{object}`: {e}"), false);
+        self.url.join(object).map_err(wrong)
     }
 
     pub(crate) async fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
         if len == 0 {
             return Ok(Vec::new());
         }
+        self.again(|| self.read_once(object, offset, len)).await
+    }
+
+    /// [`Server::read`] without another attempt; `len` is not 0.
+    pub(crate) async fn read_once(
+        &self,
+        object: &str,
+        offset: u64,
+        len: usize,
+    ) -> Result<Vec<u8>, Failed> {
         let url = self.url_of(object)?;
         let end = offset.saturating_add(len as u64 - 1);
         let range = format!("bytes={offset}-{end}");
-        let read = || async {
-            let answer = self.client.get(url.clone()).header(RANGE, &range).send().await;
-            let answer = answer.map_err(|e| Failed::to_pass(&e, &url))?;
-            part(answer, offset, len).await.map_err(|failed| failed.at(&url))
-        };
-        self.again(read).await
+        let answer = self.client.get(url.clone()).header(RANGE, &range).send().await;
+        let answer = answer.map_err(|e| Failed::to_pass(&e, &url))?;
+        part(answer, offset, len).await.map_err(|failed| failed.at(&url))
     }
 
     async fn index(&self, folder: &str, etag: Option<String>) -> Result<Index> {
         let slash = if folder.is_empty() { "" } else { "/" };
-        let url = self.url_of(&format!("{folder}{slash}"))?;
+        let url = self.url_of(&format!("{folder}{slash}")).map_err(|failed| failed.error)?;
         let ask = || async {
             let mut request = self.client.get(url.clone());
             request = request.header(ACCEPT, "application/json, text/html;q=0.9");
@@ -183,13 +191,15 @@ impl Server {
 
 /// Why a request failed.
 pub(crate) struct Failed {
-    error: Error,
+    pub(crate) error: Error,
     may_pass: bool,
+    /// The server said when to come again.
+    pub(crate) is_busy: bool,
 }
 
 impl Failed {
     fn new(kind: ErrorKind, message: impl Into<String>, may_pass: bool) -> Failed {
-        Failed { error: Error::new(kind, message), may_pass }
+        Failed { error: Error::new(kind, message), may_pass, is_busy: false }
     }
 
     fn to_pass(error: &reqwest::Error, url: &Url) -> Failed {
@@ -233,7 +243,10 @@ async fn part(answer: Response, offset: u64, len: usize) -> Result<Vec<u8>, Fail
         StatusCode::NOT_FOUND | StatusCode::GONE => {
             return Err(Failed::new(ErrorKind::NotFound, "there is no such file", false));
         }
-        status => return Err(Failed::status(status)),
+        status => {
+            let is_busy = answer.headers().contains_key(RETRY_AFTER);
+            return Err(Failed { is_busy, ..Failed::status(status) });
+        }
     };
     let bytes = body(answer, len).await?;
     match expected {

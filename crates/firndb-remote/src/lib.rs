@@ -1,21 +1,32 @@
 //! Catalogs of FirnDB in object stores and over HTTP.
 //!
-//! [`open`] and [`create`] take the name of a place: a directory, `s3://BUCKET/PREFIX`,
-//! or `https://HOST/FOLDER`. The
-//! library `firndb` has neither an async runtime nor HTTP in it; this crate has both, hidden behind
-//! [`firndb::catalog::Origin`]: calls block.
+//! | type | what it is |
+//! |---|---|
+//! | [`open`], [`create`] | a catalog by the name of its place: a directory, `s3://`, `https://` |
+//! | [`ObjectOrigin`] | objects of S3, or of any store that the crate `object_store` knows |
+//! | [`HttpOrigin`] | a catalog that a web server shows: to read |
+//! | [`Relay`] | serves the files of readers over HTTP |
+//! | [`Peers`] | asks relays for files before it asks the catalog |
+//!
+//! The library `firndb` has neither an async runtime nor HTTP in it; this crate has both, hidden
+//! behind [`firndb::catalog::Origin`]: calls block.
 
 mod failure;
 mod http;
 mod index;
+mod peers;
 mod place;
+mod relay;
+mod respond;
 mod runtime;
 mod store;
 mod upload;
 
 pub use http::HttpOrigin;
 pub use object_store;
+pub use peers::Peers;
 pub use place::Place;
+pub use relay::{Relay, RelayStats};
 pub use store::{ObjectOrigin, Patience};
 
 use firndb::Result;

@@ -6,6 +6,9 @@ mod moto;
 use super::{Place, Run};
 use moto::Moto;
 use serde_json::json;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A collection, a table's rows and an index.
 fn place() -> Place {
@@ -57,6 +60,64 @@ fn every_command_knows_an_object_store() {
 
     firn("catalog publish s3://no-such-bucket docs docs").fails(3, "no such bucket");
     firn("catalog show CATALOG nothing").fails(3, "nothing is published");
+}
+
+/// A `firn catalog watch` that serves what it has, the URL, and what else it says; it ends with
+/// this.
+struct Serving {
+    child: Child,
+    url: String,
+    _stderr: BufReader<ChildStderr>,
+}
+
+impl Serving {
+    fn start(place: &Place, line: &str) -> Serving {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_firn"));
+        command.args(line.split(' ')).current_dir(&place.0);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        stderr.read_line(&mut said).unwrap();
+        let url = said.trim().strip_prefix("firn: serving ").unwrap_or_else(|| panic!("{said}"));
+        Serving { child, url: url.to_string(), _stderr: stderr }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_reader_serves_what_it_has() {
+    let place = place();
+    place.firn("catalog publish c docs docs").ok();
+    let serving = Serving::start(&place, "catalog watch c docs cache --serve 127.0.0.1:0");
+    let far = |line: &str| place.firn(&line.replace("CATALOG", &serving.url));
+    // It serves before it has the version.
+    let start = Instant::now();
+    while far("catalog ls CATALOG --json").ok().json().is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+    let shown = far("catalog show CATALOG docs --json").ok().out;
+    assert_eq!(shown, place.firn("catalog show c docs --json").ok().out);
+    far("catalog verify CATALOG docs").ok();
+    far("catalog watch CATALOG docs other --versions 1").ok();
+    far("catalog pull CATALOG docs copy").ok();
+    place.firn("verify copy").ok();
+    far("catalog publish CATALOG docs docs").fails(2, "can only be read");
+
+    // A peer has the files of which the catalog has only the manifest.
+    std::fs::remove_dir_all(place.path("c/docs/files")).unwrap();
+    place.firn("catalog pull c docs without").fails(3, "files/");
+    far("catalog pull c docs with --peer http://127.0.0.1:9 --peer CATALOG").ok();
+    place.firn("verify with").ok();
+    far("catalog watch c docs third --versions 1 --serve 127.0.0.1:0 --peer CATALOG").ok();
+    place.firn("catalog watch c docs x --serve nowhere").fails(8, "HOST:PORT");
+    place.firn("catalog pull c docs x --peer nowhere").fails(2, "no URL of a peer");
 }
 
 #[test]

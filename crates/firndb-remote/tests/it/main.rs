@@ -1,12 +1,19 @@
 //! Catalogs far away, as their users see them: through the public API, over the loopback.
 //!
 //! - `http.rs`: a web server that shows the directory of a catalog;
+//! - `relay.rs`: a reader that serves its files;
+//! - `peers.rs`: readers that help each other, and peers that do wrong (`bad.rs`);
 //! - `s3.rs`: an object store, for which the server moto stands in (`moto.rs` starts it);
+//! - `network.rs`: the same, over a network that misbehaves;
 //! - `race.rs`: publishers that want the same version at the same time, here and far away.
 
+mod bad;
 mod http;
 mod moto;
+mod network;
+mod peers;
 mod race;
+mod relay;
 mod s3;
 
 use firndb::Result;

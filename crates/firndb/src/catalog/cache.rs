@@ -11,6 +11,7 @@
 
 use super::format::{Version, VersionFile, decode, encode, twenty_digits};
 use super::origin::Origin;
+use super::share::Share;
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
@@ -45,6 +46,8 @@ pub(super) struct Cache {
     dir: PathBuf,
     /// The most bytes that files may take, of the version that is open and the next together.
     limit: u64,
+    /// Who is told of files that come.
+    share: Option<Share>,
     _lock: Box<dyn Send + Sync>,
 }
 
@@ -52,7 +55,14 @@ impl Cache {
     pub(super) fn open(disk: &DiskRef, dir: &Path, limit: u64) -> Result<Cache> {
         disk.create_dir_all(dir)?;
         let lock = disk.lock(&dir.join(LOCK))?;
-        Ok(Cache { disk: disk.clone(), dir: dir.to_path_buf(), limit, _lock: lock })
+        Ok(Cache { disk: disk.clone(), dir: dir.to_path_buf(), limit, share: None, _lock: lock })
+    }
+
+    /// Lets others read the files, too.
+    pub(super) fn share(&mut self, name: &str, share: Share) -> Result<()> {
+        share.begin(name, &self.disk, &self.dir)?;
+        self.share = Some(share);
+        Ok(())
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -78,18 +88,40 @@ impl Cache {
             version.files.iter().map(|file| (file.blake3.as_str(), file)).collect();
         let mut missing: Vec<&VersionFile> = missing.into_values().collect();
         missing.retain(|file| !there.contains(&whole_name(file)));
+        missing.sort_by_key(|file| !fetch.origin.is_awaited(&version.object(file)));
+        if let Some(share) = &self.share {
+            share.expect(version.number, missing.iter().map(|file| file.blake3.as_str()));
+        }
         if missing.is_empty() {
             return Ok(Fetched::default());
         }
+        let fetched = self.fetch_all(version, &missing, &there, fetch);
+        self.share.iter().for_each(Share::rest);
+        fetched?;
+        self.disk.sync_dir(&self.dir)?;
+        let bytes = missing.iter().map(|file| file.bytes).sum();
+        Ok(Fetched { files: missing.len() as u64, bytes })
+    }
+
+    fn fetch_all(
+        &self,
+        version: &Version,
+        missing: &[&VersionFile],
+        there: &HashSet<String>,
+        fetch: Fetch<'_>,
+    ) -> Result<()> {
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let workers = fetch.threads.clamp(1, missing.len());
         let lanes = (fetch.threads / missing.len()).max(1);
         let is_resumed = |file: &VersionFile| there.contains(&part_name(file));
         let work = || {
             while let Some(file) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Err(error) = self.fetch_one(version, file, lanes, is_resumed(file), fetch) {
-                    next.store(missing.len(), Ordering::Relaxed);
-                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                match self.fetch_one(version, file, lanes, is_resumed(file), fetch) {
+                    Ok(()) => self.share.iter().for_each(|share| share.came(&file.blake3)),
+                    Err(error) => {
+                        next.store(missing.len(), Ordering::Relaxed);
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                    }
                 }
             }
         };
@@ -97,12 +129,7 @@ impl Cache {
             (1..workers).for_each(|_| drop(scope.spawn(work)));
             work();
         });
-        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
-        self.disk.sync_dir(&self.dir)?;
-        let bytes = missing.iter().map(|file| file.bytes).sum();
-        Ok(Fetched { files: missing.len() as u64, bytes })
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
     fn check_limit(&self, version: &Version, open: Option<&Version>) -> Result<()> {
@@ -144,11 +171,15 @@ impl Cache {
             }
             done
         };
-        match download() {
-            // A power cut may have torn what an earlier attempt had left.
-            Err(e) if e.kind() == ErrorKind::Corrupt && is_resumed => download()?,
-            done => done?,
+        let mut done = download();
+        // A power cut may have torn what an earlier attempt had left.
+        let mut is_torn = is_resumed;
+        while done.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corrupt)
+            && (std::mem::take(&mut is_torn) || fetch.origin.reject(&object))
+        {
+            done = download();
         }
+        done?;
         self.disk.rename(&part, &path)
     }
 
@@ -189,6 +220,7 @@ impl Cache {
                 out.append(&piece)?;
                 at += piece.len() as u64;
                 (fetch.progress)(piece.len() as u64);
+                self.share.iter().for_each(Share::moved);
             }
         }
         check(file, at, &hash.finalize()).map_err(|e| e.in_file(object.as_ref()))?;

@@ -125,6 +125,11 @@ impl Version {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
+    /// Its manifest: the text that is in the catalog.
+    pub fn manifest(&self) -> String {
+        encode(self)
+    }
+
     /// Where a file of it is in the catalog.
     pub fn object(&self, file: &VersionFile) -> String {
         file_object(&self.name, file)
@@ -178,7 +183,7 @@ pub(super) fn twenty_digits(text: &str) -> Option<u64> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-fn is_hex(text: &str, digits: usize) -> bool {
+pub(super) fn is_hex(text: &str, digits: usize) -> bool {
     let hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
     text.len() == digits && text.bytes().all(hex)
 }

@@ -22,6 +22,8 @@
 //!    with the last query that holds it.
 //! 5. `Cache::clean` removes what the new version has not.
 //!
+//! `Share` lets others have what step 2 has fetched; whoever carries it is not part of this crate.
+//!
 //! A failure on this path leaves the current version as it is. `CatalogReader::watch` walks it in
 //! a thread, now and then.
 
@@ -33,6 +35,7 @@ mod publish;
 mod diff;
 mod clean;
 mod cache;
+mod share;
 mod reader;
 mod watch;
 mod pull;
@@ -45,6 +48,7 @@ pub use format::{Version, VersionFile, VersionKind};
 pub use origin::{Content, Origin};
 pub use publish::{PublishOptions, Published};
 pub use reader::{CatalogReader, Generation, ReaderOptions, ReaderStats};
+pub use share::{Found, Share, SharedFile};
 pub use watch::Watch;
 
 use crate::disk::{self, DiskRef};
@@ -95,6 +99,11 @@ impl Catalog {
         Catalog { origin, disk: disk::os() }
     }
 
+    /// Where it is.
+    pub fn origin(&self) -> &Arc<dyn Origin> {
+        &self.origin
+    }
+
     /// The names under which something is published, sorted.
     pub fn names(&self) -> Result<Vec<String>> {
         self.origin.list_folders("")
@@ -139,14 +148,27 @@ impl Catalog {
         let listed = self.origin.list(&versions_dir(name))?;
         let mut numbers: Vec<u64> = listed.iter().filter_map(|name| version_number(name)).collect();
         numbers.sort_unstable();
+        let newest = numbers.last().copied().unwrap_or(0);
+        numbers.extend(newest + 1..=self.newest_from(name, newest)?);
+        Ok(numbers)
+    }
+
+    /// The last of the versions that follow one another from `known` on, which is there or is 0.
+    fn newest_from(&self, name: &str, mut known: u64) -> Result<u64> {
         loop {
-            let next = numbers.last().map_or(1, |newest| newest + 1);
-            match self.origin.read(&version_object(name, next), 0, 1) {
-                Ok(_) => numbers.push(next),
-                Err(e) if e.kind() == ErrorKind::NotFound => return Ok(numbers),
+            match self.origin.read(&version_object(name, known + 1), 0, 1) {
+                Ok(_) => known += 1,
+                Err(e) if e.kind() == ErrorKind::NotFound => return Ok(known),
                 Err(e) => return Err(e),
             }
         }
+    }
+
+    /// The newest version, if `known` was there once: it may be found where nothing can be listed.
+    fn newest_since(&self, name: &str, known: u64) -> Result<u64> {
+        let listed = self.origin.list(&versions_dir(name))?;
+        let newest = listed.iter().filter_map(|name| version_number(name)).max();
+        self.newest_from(name, newest.unwrap_or(0).max(known))
     }
 
     fn newest_number(&self, name: &str) -> Result<Option<u64>> {

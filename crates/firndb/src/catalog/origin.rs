@@ -42,6 +42,18 @@ pub trait Origin: Send + Sync + fmt::Debug {
         None
     }
 
+    /// Whether others wait for this object to be read here: then it should be read first, and not
+    /// after one that is waited for itself.
+    fn is_awaited(&self, _object: &str) -> bool {
+        false
+    }
+
+    /// Is told that what it gave of an object is not what it should be. True if the bytes may come
+    /// from elsewhere now, and are worth another attempt; not true for ever.
+    fn reject(&self, _object: &str) -> bool {
+        false
+    }
+
     /// Removes what interrupted calls have left among the objects of a folder.
     fn sweep(&self, _folder: &str) -> Result<()> {
         Ok(())

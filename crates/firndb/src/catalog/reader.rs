@@ -2,6 +2,7 @@
 
 use super::cache::{Cache, Fetch, Fetched};
 use super::format::{Version, VersionKind};
+use super::share::Share;
 use super::{Catalog, check_name};
 use crate::disk::DiskRef;
 use crate::search::{self, Reader};
@@ -24,11 +25,19 @@ pub struct ReaderOptions {
     /// The most bytes that the files of the open version and of the next may take together. (Files
     /// that old queries still have open are not counted.)
     pub cache_bytes: u64,
+    /// Through which others may read the files, too.
+    pub share: Option<Share>,
 }
 
 impl Default for ReaderOptions {
     fn default() -> ReaderOptions {
-        ReaderOptions { version: None, access: Access::Map, threads: 8, cache_bytes: u64::MAX }
+        ReaderOptions {
+            version: None,
+            access: Access::Map,
+            threads: 8,
+            cache_bytes: u64::MAX,
+            share: None,
+        }
     }
 }
 
@@ -126,7 +135,8 @@ impl Catalog {
         options: ReaderOptions,
     ) -> Result<CatalogReader> {
         check_name(name)?;
-        let cache = Cache::open(&self.disk, cache, options.cache_bytes)?;
+        let mut cache = Cache::open(&self.disk, cache, options.cache_bytes)?;
+        options.share.iter().try_for_each(|share| cache.share(name, share.clone()))?;
         let mut stats = ReaderStats::default();
         let opened = self.open_first(name, &cache, &options).or_else(|error| {
             let kept = cache.remembered(name)?;
@@ -138,6 +148,7 @@ impl Catalog {
             Ok((generation, Fetched::default()))
         });
         let (generation, fetched) = opened?;
+        options.share.iter().for_each(|share| share.opened(&generation.version));
         stats.version = generation.version.number;
         (stats.files, stats.bytes) = (fetched.files, fetched.bytes);
         let shared = Shared {
@@ -209,6 +220,11 @@ impl CatalogReader {
         self.shared.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What others may read of this reader.
+    pub(super) fn share(&self) -> Option<&Share> {
+        self.shared.options.share.as_ref()
+    }
+
     fn advance(&self) -> Result<Option<Fetched>> {
         let Shared { catalog, name, options, current, cache, .. } = &*self.shared;
         if options.version.is_some() {
@@ -216,10 +232,10 @@ impl CatalogReader {
         }
         let cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
         let before = current.load_full();
-        let newest = catalog.newest_number(name)?;
-        let Some(number) = newest.filter(|&number| number > before.version.number) else {
+        let number = catalog.newest_since(name, before.version.number)?;
+        if number == before.version.number {
             return Ok(None);
-        };
+        }
         let version = catalog.version(name, number)?;
         let origin = &*catalog.origin;
         let fetch = Fetch { origin, threads: options.threads, progress: &|_| () };
@@ -227,6 +243,7 @@ impl CatalogReader {
         let next = open(&catalog.disk, version, &cache, options.access, Some(&before))?;
         cache.remember(&next.version)?;
         let next = Arc::new(next);
+        options.share.iter().for_each(|share| share.opened(&next.version));
         current.store(next.clone());
         // The new version is open either way; what cannot be removed now goes with a later one.
         let _ = cache.clean(&next.version);

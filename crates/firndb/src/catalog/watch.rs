@@ -1,6 +1,7 @@
 //! A thread that refreshes a reader now and then.
 
 use super::reader::{CatalogReader, Generation};
+use super::share::Wake;
 use crate::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 /// A thread that looks for newer versions until this is dropped.
 pub struct Watch {
-    stop: Option<Sender<()>>,
+    reader: CatalogReader,
+    wake: Sender<Wake>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -22,10 +24,12 @@ impl CatalogReader {
         every: Duration,
         mut tell: impl FnMut(Result<&Generation, &Error>) + Send + 'static,
     ) -> Watch {
-        let (stop, stopped) = mpsc::channel();
+        let (wake, woken) = mpsc::channel();
         let reader = self.clone();
         let thread = thread::spawn(move || {
-            while stopped.recv_timeout(jittered(every)) == Err(RecvTimeoutError::Timeout) {
+            while let Ok(Wake::Look) | Err(RecvTimeoutError::Timeout) =
+                woken.recv_timeout(jittered(every))
+            {
                 match reader.refresh() {
                     Ok(true) => tell(Ok(&reader.current())),
                     Ok(false) => {}
@@ -33,13 +37,15 @@ impl CatalogReader {
                 }
             }
         });
-        Watch { stop: Some(stop), thread: Some(thread) }
+        self.share().iter().for_each(|share| share.wake(Some(wake.clone())));
+        Watch { reader: self.clone(), wake, thread: Some(thread) }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        self.reader.share().iter().for_each(|share| share.wake(None));
+        let _ = self.wake.send(Wake::Stop); // Nobody hears it if `tell` has panicked.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // A panic of `tell` was reported where it happened.
         }

@@ -1,9 +1,11 @@
-//! Where a catalog is: what every command that takes one takes.
+//! Where a catalog is, and which readers nearby have its files, too: what commands take for that.
 
 use firndb::Result;
 use firndb::catalog::Catalog;
 use std::ffi::OsStr;
 use std::path::PathBuf;
+
+pub use remote::serve;
 
 /// Where a catalog is.
 #[derive(clap::Args)]
@@ -39,16 +41,76 @@ impl Place {
     }
 }
 
+/// Readers nearby that have the files, too.
+#[derive(clap::Args)]
+pub struct Nearby {
+    /// Ask this reader for files before the catalog: the URL at which it serves them. May be given
+    /// several times; all readers of a place should be given the same list, themselves included.
+    #[arg(long = "peer", value_name = "URL")]
+    peers: Vec<String>,
+}
+
 #[cfg(feature = "remote")]
-use firndb_remote as remote;
+mod remote {
+    use super::Nearby;
+    use firndb::Result;
+    use firndb::catalog::{Catalog, Share};
+    use firndb_remote::{Peers, Relay};
+    use std::sync::Arc;
+
+    pub use firndb_remote::open;
+
+    /// What serves files to others until it is dropped.
+    pub type Serving = Relay;
+
+    pub fn serve(address: &str, share: Share) -> Result<Serving> {
+        Relay::serve(address, vec![share])
+    }
+
+    impl Nearby {
+        /// The catalog, with these readers before it.
+        pub fn before(&self, catalog: Catalog, own: Option<&Serving>) -> Result<Catalog> {
+            if self.peers.is_empty() {
+                return Ok(catalog);
+            }
+            let origin = catalog.origin().clone();
+            let peers = Peers::new(origin, &self.peers, own, Peers::patience())?;
+            Ok(Catalog::at(Arc::new(peers)))
+        }
+    }
+}
 
 #[cfg(not(feature = "remote"))]
 mod remote {
-    use firndb::catalog::Catalog;
+    use super::Nearby;
+    use firndb::catalog::{Catalog, Share};
     use firndb::{Error, Result};
+    use std::net::SocketAddr;
 
-    pub fn open(url: &str) -> Result<Catalog> {
+    fn is_missing<T>(url: &str) -> Result<T> {
         let message = "this `firn` was built without the feature `remote`: it knows directories";
         Err(Error::invalid(message).in_file(url.as_ref()))
+    }
+
+    pub fn open(url: &str) -> Result<Catalog> {
+        is_missing(url)
+    }
+
+    pub enum Serving {}
+
+    impl Serving {
+        pub fn address(&self) -> SocketAddr {
+            match *self {}
+        }
+    }
+
+    pub fn serve(address: &str, _: Share) -> Result<Serving> {
+        is_missing(address)
+    }
+
+    impl Nearby {
+        pub fn before(&self, catalog: Catalog, _: Option<&Serving>) -> Result<Catalog> {
+            self.peers.first().map_or(Ok(catalog), |url| is_missing(url))
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! `firn catalog pull`: a version as files.
 
+use super::place::Nearby;
 use super::{Place, version};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
@@ -24,11 +25,14 @@ pub struct Args {
     /// Files that are fetched at the same time.
     #[arg(long, default_value_t = 8, value_name = "N")]
     threads: usize,
+    #[command(flatten)]
+    nearby: Nearby,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let (store, version) = version(&args.catalog, &args.name, args.version)?;
+    let store = args.nearby.before(store, None)?;
     let bar = progress_bar(Some(version.bytes()));
     let pulled = store.pull(&version, &args.to, args.threads, &|bytes| bar.inc(bytes));
     bar.finish_and_clear();

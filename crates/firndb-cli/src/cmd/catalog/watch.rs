@@ -1,9 +1,10 @@
 //! `firn catalog watch`: a reader that tells of each version that comes.
 
+use super::place::{Nearby, serve};
 use super::{Place, to_json};
 use crate::failure::Result;
 use crate::output::{Out, plural, size};
-use firndb::catalog::{CatalogReader, ReaderOptions};
+use firndb::catalog::{CatalogReader, ReaderOptions, Share};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,14 +23,28 @@ pub struct Args {
     #[arg(long, default_value_t = 1000, value_name = "MS")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     every: u64,
+    /// Serve the files over HTTP to whoever can connect: for readers nearby, as their peer or as
+    /// their catalog.
+    #[arg(long, value_name = "HOST:PORT")]
+    serve: Option<String>,
+    #[command(flatten)]
+    nearby: Nearby,
     /// End after so many versions, the first one counted.
     #[arg(long, value_name = "N")]
     versions: Option<u64>,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
-    let catalog = args.catalog.open()?;
-    let reader = catalog.reader(&args.name, &args.cache, ReaderOptions::default())?;
+    // It serves before it has anything: others that start at the same moment wait for it.
+    let share = Share::new(&args.name);
+    let serving = args.serve.as_ref().map(|address| serve(address, share.clone())).transpose()?;
+    if let Some(serving) = &serving {
+        eprintln!("firn: serving http://{}", serving.address());
+    }
+    let catalog = args.nearby.before(args.catalog.open()?, serving.as_ref())?;
+    let share = serving.as_ref().map(|_| share);
+    let options = ReaderOptions { share, ..ReaderOptions::default() };
+    let reader = catalog.reader(&args.name, &args.cache, options)?;
     tell(&reader, json)?;
     let (send, outcomes) = std::sync::mpsc::channel();
     let watch = reader.watch(Duration::from_millis(args.every), move |outcome| {

@@ -4,6 +4,7 @@
 //! - `basic.rs`: publishing, history, rollback, pins, clean-up, and what must be refused;
 //! - `manifest.rs`: the text of manifests, golden, and damaged in every byte;
 //! - `reader.rs`: swapping, bad versions, bounds, and stores that misbehave as `faulty.rs` does;
+//! - `share.rs`: what readers give to others, and take from places that several serve;
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
 
 mod basic;
@@ -11,6 +12,7 @@ mod crash;
 mod faulty;
 mod manifest;
 mod reader;
+mod share;
 
 use super::{Catalog, PublishOptions, Published, Version};
 use crate::Result;

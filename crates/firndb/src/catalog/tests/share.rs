@@ -1,0 +1,208 @@
+//! What readers give to others, and what they take from places that several serve.
+
+use super::super::local::LocalOrigin;
+use super::super::{CatalogReader, Content, Found, Origin, ReaderOptions, Share};
+use super::*;
+use crate::ErrorKind;
+use crate::search::query::all;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const CACHE: &str = "/cache";
+
+fn shared(disk: &Arc<SimDisk>) -> (Share, CatalogReader) {
+    let share = Share::new("docs");
+    let options = ReaderOptions { share: Some(share.clone()), ..ReaderOptions::default() };
+    (share, catalog(disk).reader("docs", Path::new(CACHE), options).unwrap())
+}
+
+/// The last part of the name of a file's object.
+fn name(version: &Version, file: usize) -> String {
+    version.object(&version.files[file]).rsplit('/').next().unwrap().to_string()
+}
+
+#[test]
+fn files_are_shared_once_they_are_whole() {
+    let disk = SimDisk::new();
+    make_collection(&disk);
+    let first = publish(&disk, "docs", COLLECTION).unwrap().version;
+    let early = Share::new("docs");
+    assert!(matches!(early.find(&name(&first, 0)).unwrap(), Found::Coming(_)));
+    assert!(early.version().is_none());
+    let (share, reader) = shared(&disk);
+    assert_eq!(*share.version().unwrap(), first);
+    let text =
+        disk.files()[&Path::new(CATALOG).join("docs/versions/00000000000000000001.json")].clone();
+    assert_eq!(first.manifest().into_bytes(), text);
+    let Found::Here(file) = share.find(&name(&first, 1)).unwrap() else { panic!("it is there") };
+    let bytes = disk.files()[&Path::new(CATALOG).join(first.object(&first.files[1]))].clone();
+    assert_eq!((file.bytes(), file.read(0, 1 << 30).unwrap()), (bytes.len() as u64, bytes.clone()));
+    assert_eq!(file.read(7, 9).unwrap(), bytes[7..16]);
+    assert_eq!(file.read(file.bytes() + 1, 9).unwrap(), b"");
+
+    let hash = "0".repeat(64);
+    for missing in [
+        "lock",
+        "../catalog/docs",
+        &format!("{:020}-{hash}", 1),
+        &format!("1-{hash}"),
+        &format!(
+            "{:020}-{}",
+            1, "../../../../../../../../../../../../../../../../../../etc/passwd"
+        ),
+    ] {
+        assert!(matches!(share.find(missing).unwrap(), Found::Missing), "{missing}");
+    }
+    assert!(matches!(share.find(&format!("{:020}-{hash}", 2)).unwrap(), Found::Coming(_)));
+
+    for partition in ["a", "b", "c"] {
+        replace(&disk, partition, 2);
+    }
+    publish(&disk, "docs", COLLECTION).unwrap();
+    assert!(reader.refresh().unwrap());
+    assert_eq!(share.version().unwrap().number, 2);
+    assert!(matches!(share.find(&name(&first, 1)).unwrap(), Found::Missing));
+    assert_eq!(file.read(0, 1 << 30).unwrap(), bytes, "it is read to its end all the same");
+}
+
+#[test]
+fn others_make_a_reader_look() {
+    let disk = SimDisk::new();
+    make_collection(&disk);
+    publish(&disk, "docs", COLLECTION).unwrap();
+    let (share, reader) = shared(&disk);
+    let _watch = reader.watch(Duration::from_secs(3600), |_| ());
+    replace(&disk, "b", 2);
+    let second = publish(&disk, "docs", COLLECTION).unwrap().version;
+    let new = second.files.iter().position(|file| file.since == 2).unwrap();
+    let start = Instant::now();
+    while !matches!(share.find(&name(&second, new)).unwrap(), Found::Here(_)) {
+        assert!(start.elapsed() < Duration::from_secs(30), "it was not woken");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A place that several serve, of whom some lie.
+#[derive(Debug)]
+struct Several {
+    inner: LocalOrigin,
+    /// So many of them lie.
+    liars: AtomicU32,
+    /// There is nobody else.
+    is_alone: AtomicBool,
+    is_listed: AtomicBool,
+    awaited: String,
+    read: Mutex<Vec<String>>,
+}
+
+impl Several {
+    fn new(disk: &Arc<SimDisk>, awaited: &str) -> Arc<Several> {
+        Arc::new(Several {
+            inner: LocalOrigin::new(disk.clone() as DiskRef, Path::new(CATALOG)),
+            liars: AtomicU32::new(0),
+            is_alone: AtomicBool::new(false),
+            is_listed: AtomicBool::new(true),
+            awaited: awaited.to_string(),
+            read: Mutex::default(),
+        })
+    }
+}
+
+impl Origin for Several {
+    fn create(&self, object: &str, bytes: &[u8]) -> Result<()> {
+        self.inner.create(object, bytes)
+    }
+
+    fn store(&self, objects: &[(String, Content<'_>)], progress: &dyn Fn(u64)) -> Result<()> {
+        self.inner.store(objects, progress)
+    }
+
+    fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = self.inner.read(object, offset, len)?;
+        if object.contains("/files/") {
+            self.read.lock().unwrap().push(object.to_string());
+            bytes[0] ^= u8::from(self.liars.load(Relaxed) > 0);
+        }
+        Ok(bytes)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        if self.is_listed.load(Relaxed) { self.inner.list(folder) } else { Ok(Vec::new()) }
+    }
+
+    fn list_folders(&self, folder: &str) -> Result<Vec<String>> {
+        self.inner.list_folders(folder)
+    }
+
+    fn remove(&self, objects: &[String]) -> Result<()> {
+        self.inner.remove(objects)
+    }
+
+    fn is_awaited(&self, object: &str) -> bool {
+        object == self.awaited
+    }
+
+    fn reject(&self, _: &str) -> bool {
+        !self.is_alone.load(Relaxed)
+            && self.liars.fetch_update(Relaxed, Relaxed, |liars| liars.checked_sub(1)).is_ok()
+    }
+}
+
+fn open(disk: &Arc<SimDisk>, several: &Arc<Several>, cache: &str) -> Result<CatalogReader> {
+    let catalog = Catalog { origin: several.clone(), disk: disk.clone() as DiskRef };
+    let options = ReaderOptions { threads: 1, ..ReaderOptions::default() };
+    catalog.reader("docs", Path::new(cache), options)
+}
+
+#[test]
+fn what_is_wrong_is_taken_from_elsewhere() {
+    let disk = SimDisk::new();
+    make_collection(&disk);
+    publish(&disk, "docs", COLLECTION).unwrap();
+    let several = Several::new(&disk, "");
+    several.liars.store(3, Relaxed);
+    let reader = open(&disk, &several, CACHE).unwrap();
+    assert_eq!(reader.current().collection().unwrap().count(&all()).unwrap(), 12);
+    reader.current().collection().unwrap().verify().unwrap();
+    assert_eq!(several.read.lock().unwrap().len(), 4 + 3);
+    // Nobody is left who could have it.
+    let several = Several::new(&disk, "");
+    several.is_alone.store(true, Relaxed);
+    several.liars.store(1, Relaxed);
+    let error = open(&disk, &several, "/other").err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn what_others_wait_for_is_read_first() {
+    let disk = SimDisk::new();
+    make_collection(&disk);
+    let version = publish(&disk, "docs", COLLECTION).unwrap().version;
+    for (n, file) in version.files.iter().enumerate() {
+        let several = Several::new(&disk, &version.object(file));
+        open(&disk, &several, &format!("/cache-{n}")).unwrap();
+        assert_eq!(several.read.lock().unwrap()[0], version.object(file));
+    }
+}
+
+#[test]
+fn a_reader_follows_a_place_that_lists_nothing() {
+    let disk = SimDisk::new();
+    make_collection(&disk);
+    publish(&disk, "docs", COLLECTION).unwrap();
+    publish(&disk, "docs", COLLECTION).unwrap();
+    let clean = super::super::CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
+    catalog(&disk).clean_at("docs", &clean, i64::MAX).unwrap();
+    let several = Several::new(&disk, "");
+    let reader = open(&disk, &several, CACHE).unwrap();
+    several.is_listed.store(false, Relaxed);
+    assert!(!reader.refresh().unwrap());
+    publish(&disk, "docs", COLLECTION).unwrap();
+    publish(&disk, "docs", COLLECTION).unwrap();
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.current().version().number, 4);
+    // Whoever comes new cannot know where to begin.
+    let error = open(&disk, &several, "/new").err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
