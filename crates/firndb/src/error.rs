@@ -129,6 +129,12 @@ impl Error {
         error
     }
 
+    /// Whether it is for want of space on a disk, or in somebody's share of it.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+        self.0.source.as_ref().is_some_and(|e| matches!(e.kind(), QuotaExceeded | StorageFull))
+    }
+
     /// Names the file in which the error was found, unless it is named already.
     pub fn in_file(mut self, file: &Path) -> Error {
         self.0.file.get_or_insert_with(|| file.to_path_buf());

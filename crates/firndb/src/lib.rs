@@ -143,6 +143,7 @@
 mod error;
 mod bytes;
 mod disk;
+mod sync;
 mod inspect;
 pub mod catalog;
 pub mod indexer;

@@ -53,6 +53,21 @@ impl Map {
         Ok(Map(Arc::new(Bytes::Mapped(copy.make_read_only().map_err(failed)?))))
     }
 
+    /// Says that it will be read here and there: a page that is not in memory is then read alone,
+    /// and not with 31 others. Advice, done or not.
+    pub(crate) fn expect_random(&self) {
+        if let Bytes::Mapped(map) = &*self.0 {
+            let _ = map.advise(Advice::Random);
+        }
+    }
+
+    /// Says that all of it will be read soon: it is fetched in large pieces. Advice, done or not.
+    pub(crate) fn expect_all(&self) {
+        if let Bytes::Mapped(map) = &*self.0 {
+            let _ = map.advise(Advice::WillNeed);
+        }
+    }
+
     /// Maps the whole of `file`, which stays valid when the file is closed, renamed or removed.
     pub(super) fn of_file(file: &File, path: &Path) -> Result<Map> {
         let length = file.metadata().map_err(|e| Error::io("read the size", path, e))?.len();

@@ -56,7 +56,12 @@ struct State {
     cut: Option<usize>,
     faults: Option<Faults>,
     lie: Option<Lie>,
+    /// Bytes that fit on the disk.
+    space: Option<usize>,
 }
+
+/// Files take space in pieces of so many bytes.
+const BLOCK: usize = 512;
 
 /// Which calls (verb and path) claim success without doing anything.
 type Lie = fn(&str, &Path) -> bool;
@@ -115,8 +120,15 @@ impl SimDisk {
     /// The same bytes and names, synced and not, on a disk of its own: no locks, no faults, and
     /// operations counted from 0.
     pub(crate) fn fork(&self) -> Arc<SimDisk> {
-        let State { names, durable, pending, files, .. } = self.state().clone();
-        SimDisk::with(State { names, durable, pending, files, ..State::default() })
+        let State { names, durable, pending, files, space, .. } = self.state().clone();
+        SimDisk::with(State { names, durable, pending, files, space, ..State::default() })
+    }
+
+    /// From now on this many bytes more fit on the disk, files rounded up to [`BLOCK`]; so too on
+    /// its forks, and on what a power cut leaves of it.
+    pub(crate) fn limit(&self, free: usize) {
+        let mut state = self.state();
+        state.space = Some(state.used() + free);
     }
 
     /// Number of operations so far.
@@ -208,6 +220,27 @@ impl State {
             _ => io::Error::from(io::ErrorKind::StorageFull),
         };
         Ok(Some(Error::io(verb, path, error)))
+    }
+
+    /// Bytes that all files take which have a name.
+    fn used(&self) -> usize {
+        let ids = self.names.values().filter_map(|node| match node {
+            Node::File(id) => Some(*id),
+            Node::Dir => None,
+        });
+        let ids: HashSet<usize> = ids.collect(); // Links do not count twice.
+        ids.into_iter().map(|id| self.files[id].length().next_multiple_of(BLOCK)).sum()
+    }
+
+    /// An error if a file of `length` bytes does not fit that has `old` bytes now.
+    fn fit(&self, verb: &str, path: &Path, old: usize, length: usize) -> Result<()> {
+        let more = length.next_multiple_of(BLOCK) - old.next_multiple_of(BLOCK);
+        match self.space {
+            Some(space) if more > 0 && self.used() + more > space => {
+                Err(Error::io(verb, path, io::ErrorKind::StorageFull.into()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether this sync is one that claims success and does nothing.

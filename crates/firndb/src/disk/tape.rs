@@ -19,7 +19,7 @@
 #![expect(unsafe_code, reason = "one thread writes behind the end while others read before it")]
 
 use crate::{Error, ErrorKind, Result};
-use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
+use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,16 @@ impl Tape {
         // `TapeWriter::append` writes behind it only: nobody changes what this slice shows. Other
         // programs must leave the files of a store alone (docs/durability.md).
         unsafe { std::slice::from_raw_parts(self.map.as_ptr(), end) }
+    }
+
+    /// Says that it is full and will be read here and there: see `Map::expect_random`.
+    pub(crate) fn expect_random(&self) {
+        let _ = self.map.advise(Advice::Random);
+    }
+
+    /// Says that all of it will be read soon: see `Map::expect_all`.
+    pub(crate) fn expect_all(&self) {
+        let _ = self.map.advise(Advice::WillNeed);
     }
 
     /// Makes the bytes `from..to` durable. The first failure is the last call that reaches the

@@ -5,6 +5,7 @@ use super::checkpoint;
 use super::end::{self, End};
 use super::format::HEADER;
 use super::hint;
+use super::reserve::Need;
 use super::segment::{file_name, number_of};
 use super::store::LogStore;
 use crate::disk::stage;
@@ -38,7 +39,7 @@ impl LogStore {
         // The last segment of a backup is its own, or opening it would append to a shared file.
         let (active, position) = {
             let mut writer = shared.writer()?;
-            writer.roll(shared, 0, 0)?;
+            writer.roll(shared, 0, 0, Need::Fill)?;
             (std::sync::Arc::clone(&writer.segment), writer.position())
         };
         shared.make_durable(position)?;

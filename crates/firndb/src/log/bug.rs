@@ -4,6 +4,8 @@
 //! one bug on for itself; everywhere else the answer is a constant `false`, and nothing of it is in
 //! the program.
 
+use std::sync::atomic::Ordering;
+
 /// What may be wrong. Each name says what the code leaves out or does instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
@@ -47,6 +49,18 @@ pub(super) enum Bug {
     HintBeforeSync,
     /// Closing does not sync.
     CloseWithoutSync,
+    /// A search does not look whether its shard was rebuilt meanwhile.
+    ForgetRebuilds,
+    /// A rebuilt shard appears before what is in it.
+    PublishShardRelaxed,
+    /// Entries that make room for another one appear after it.
+    ShiftRelaxed,
+    /// A place without a segment is taken for none.
+    TrustOldTable,
+    /// A slot of the table is used again while somebody holds its former segment.
+    ReuseSlotAtOnce,
+    /// No space is kept for what frees space.
+    KeepNoReserve,
     /// A backup leaves out the newest segment.
     BackupWithoutNewest,
     /// The names in a backup are not synced.
@@ -55,21 +69,27 @@ pub(super) enum Bug {
 
 impl Bug {
     /// Whether this bug is on in this thread.
-    #[cfg(not(test))]
+    #[cfg(not(any(test, firndb_model)))]
     #[inline(always)]
     pub(super) const fn is_on(self) -> bool {
         false
     }
 
     /// Whether this bug is on in this thread.
-    #[cfg(test)]
+    #[cfg(any(test, firndb_model))]
     pub(super) fn is_on(self) -> bool {
         active::BUG.get() == Some(self)
+    }
+
+    /// The order of a store that needs `Release`, unless this bug is on.
+    #[inline(always)]
+    pub(super) fn instead_of_release(self) -> Ordering {
+        if self.is_on() { Ordering::Relaxed } else { Ordering::Release }
     }
 }
 
 /// What tests set for their thread.
-#[cfg(test)]
+#[cfg(any(test, firndb_model))]
 pub(super) mod active {
     use super::Bug;
     use std::cell::Cell;

@@ -170,7 +170,8 @@ impl Shared {
         let sealed = self.table.load().in_order();
         let sealed = sealed.iter().filter(|s| s.number > covered && s.hint.get().is_some());
         let bytes: u64 = sealed.map(|segment| segment.end()).sum();
-        if bytes == 0 || bytes < self.options.checkpoint_bytes {
+        let is_due = bytes > 0 && bytes >= self.options.checkpoint_bytes;
+        if !is_due || !self.reserve.is_held() {
             return Ok(false);
         }
         self.write_checkpoint()?;

@@ -19,6 +19,7 @@ use super::bug::Bug;
 use super::format::{Kind, Record};
 use super::hint::{self, Records};
 use super::read::GROUP;
+use super::reserve::Need;
 use super::segment::{Segment, file_name};
 use super::store::{LogStore, Shared};
 use super::writer::Frame;
@@ -31,25 +32,37 @@ impl LogStore {
     /// Copies the live records of every segment of which at least this share (0 to 1) is stale, and
     /// removes those segments; 0 goes through the whole store. Returns the number of segments.
     ///
-    /// Reading and writing go on meanwhile. A full disk gives an error of kind `Io`; segments that
-    /// are stale as a whole can be removed even then.
+    /// Reading and writing go on meanwhile. On a full disk it uses what the store keeps in reserve
+    /// for that; if even this is too little, the error is of kind `Io`.
     pub fn compact(&self, threshold: f64) -> Result<usize> {
         let shared = &*self.shared;
-        shared.seal_active()?;
-        while shared.seal()? {}
+        match shared.seal_active() {
+            Err(e) if e.is_disk_full() => {} // Then the active segment is left as it is.
+            sealed => sealed?,
+        }
+        let position = shared.writer()?.position();
+        shared.make_durable(position)?;
         let last = {
             let mut writer = shared.writer()?;
             if writer.link_durable < writer.durable {
-                writer.roll(shared, 0, 0)?;
+                writer.roll(shared, 0, 0, Need::Compact)?;
             }
             writer.link_durable
         };
         let mut tried = Vec::new();
-        while let Some(victim) = shared.victim(threshold, last, &tried)? {
-            shared.evacuate(&victim)?;
-            tried.push(victim.number);
+        loop {
+            let before = tried.len();
+            let sealed = shared.seal_all();
+            while let Some(victim) = shared.victim(threshold, last, &tried)? {
+                shared.evacuate(&victim)?;
+                tried.push(victim.number);
+            }
+            match sealed {
+                // There was no space for all hints, and now there is more.
+                Err(e) if e.is_disk_full() && tried.len() > before => {}
+                sealed => return sealed.map(|()| tried.len()),
+            }
         }
-        Ok(tried.len())
     }
 
     /// Stops compaction in the background, after the record it is at.
@@ -82,7 +95,12 @@ impl Shared {
     fn seal_active(&self) -> Result<()> {
         let mut writer = self.writer()?;
         let records = writer.segment.records().nth(1).is_some();
-        if records { writer.roll(self, 0, 0) } else { Ok(()) }
+        if records { writer.roll(self, 0, 0, Need::Fill) } else { Ok(()) }
+    }
+
+    fn seal_all(&self) -> Result<()> {
+        while self.seal_with(Need::Compact)? {}
+        Ok(())
     }
 
     /// The segment with the largest stale share of at least `threshold` among those up to number
@@ -167,11 +185,11 @@ impl Shared {
             let mut writer = self.writer()?;
             let number = Record::removed_value(victim.number);
             let frame = Frame::new(Record::internal(Kind::Removed, &number), 0, None);
-            writer.make_room(self, frame.length() as u64, 1)?;
+            writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
             if !Bug::ForgetRemoval.is_on() {
                 writer.append(&frame).inspect_err(|e| self.fail(e))?;
             }
-            writer.retire(self, victim);
+            writer.slots.retire(&self.table, victim.slot);
             self.look_at_space(writer.link_durable);
             writer.position()
         };
@@ -230,7 +248,7 @@ impl Shared {
         if !self.holds(hash, place) {
             return Ok(false); // Overwritten meanwhile.
         }
-        writer.make_room(self, frame.length() as u64, 1)?;
+        writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
         writer.apply(self, &frame)?;
         Ok(true)
     }
@@ -246,7 +264,7 @@ impl Shared {
         if self.current(&frame)?.is_some() {
             return Ok(false); // A later put hides the same.
         }
-        writer.make_room(self, frame.length() as u64, 1)?;
+        writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
         writer.apply(self, &frame)?;
         Ok(true)
     }

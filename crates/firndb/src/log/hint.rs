@@ -187,6 +187,7 @@ pub(super) struct Records<'a> {
 impl Segment {
     /// All records, each checked; the first that is damaged ends it with an error.
     pub(super) fn records(&self) -> Records<'_> {
+        self.expect_all();
         Records { segment: self, at: format::HEADER as u64, is_over: false }
     }
 }

@@ -15,7 +15,7 @@
 //!    made everything up to it durable, for all writers that wait.
 //!
 //! # Read path
-//! 1. `LogStore::get_with` hashes the key and loads the `Table` of segments.
+//! 1. `LogStore::get_with` hashes the key; `table::find` loads the `Table` of segments.
 //! 2. `Index::find` gives the places of records whose keys have these bits of the hash: hardly ever
 //!    more than one, and none for most absent keys.
 //! 3. `Segment::read` checks the record, whose key is then compared.
@@ -42,6 +42,7 @@ mod pace;
 mod format;
 mod segment;
 mod index;
+mod table;
 mod hint;
 mod checkpoint;
 mod end;
@@ -51,6 +52,7 @@ mod batch;
 mod read;
 mod write;
 mod recovery;
+mod reserve;
 mod loader;
 mod stats;
 mod upkeep;

@@ -4,6 +4,7 @@ use super::format::Record;
 use super::index::Place;
 use super::segment::Segment;
 use super::store::{LogStore, Shared};
+use super::table;
 use crate::Result;
 use crate::bytes::prefetch::{LINE, prefetch};
 use std::sync::atomic::Ordering;
@@ -90,13 +91,7 @@ impl Shared {
         mut read: impl FnMut(Place, &Record) -> Option<T>,
     ) -> Result<Option<T>> {
         loop {
-            let table = self.table.load();
-            let mut is_old_table = false;
-            let found = self.index.find(hash, |place| {
-                let Some(segment) = table.get(place.segment()) else {
-                    is_old_table = true;
-                    return None;
-                };
+            let found = table::find(&self.table, &self.index, hash, |segment, place| {
                 let seen = if is_whole { None } else { segment.peek(segment.offset(place)) };
                 let is_right = seen.map(|(record, _)| record).filter(|r| r.key == key);
                 match is_right.map_or_else(|| read_at(segment, place), Ok) {
@@ -109,7 +104,6 @@ impl Shared {
                 }
             });
             match found {
-                None if is_old_table => {}
                 None => return Ok(None),
                 Some(Ok(value)) => return Ok(value),
                 // Or the shard was rebuilt under the search, and that was no place of this key.

@@ -26,14 +26,15 @@ use super::index::IndexWriter;
 use super::loader::Loader;
 use super::options::Options;
 use super::pace::Pace;
+use super::reserve::Reserve;
 use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name, number_of};
 use super::stats::{Counters, Recovery};
 use super::store::Shared;
 use super::upkeep::Wake;
 use super::writer::{Start, Writer};
 use crate::disk::{DiskRef, Map};
+use crate::sync::Swap;
 use crate::{Error, ErrorKind, Result};
-use arc_swap::ArcSwap;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -103,7 +104,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         options,
         id,
         index: loader.index,
-        table: ArcSwap::from_pointee(loader.table),
+        table: Swap::from_pointee(loader.table),
         writer: Mutex::new(None),
         commit: Commit::default(),
         counters,
@@ -116,9 +117,13 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         view_count: 0.into(),
         checkpointed: recovered.checkpointed.into(),
         pace: Pace::default(),
+        reserve: Reserve::default(),
         recorded_end: known_end.unwrap_or_default().into(),
         _lock: lock,
     };
+    let table = shared.table.load();
+    table.iter().filter(|s| s.hint.get().is_some()).for_each(|s| s.expect_random());
+    drop(table);
     if !shared.options.read_only {
         let writer = start_writing(&shared, recovered, loader.writer)?;
         *shared.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(writer);
@@ -379,7 +384,7 @@ impl Chain {
             }
             let segment = Segment::new(number, slot, head.header.granule, path, bytes);
             let segment = Arc::new(segment);
-            loader.table.put(Arc::clone(&segment));
+            loader.table.put(segment.slot, Arc::clone(&segment));
             if self.hints.contains(&number)
                 && let Ok(hint) = Hint::open(&**disk, dir, loader.id, number)
                 && hint.end == end

@@ -1,14 +1,10 @@
-//! A segment: a file of records, open for reading. And the table of all segments.
-//!
-//! The table is immutable; a reader loads it once for each call and keeps it meanwhile, and with it
-//! the maps of all segments in it, whatever compaction removes. A slot of the table is used again
-//! only when nobody holds its former segment (`Writer::slot` sees to that): so a place that was
-//! read from the index after the table was loaded cannot mean another segment than the table's.
+//! A segment: a file of records, open for reading. `table.rs` has all of them.
 
 use super::format::{self, Record};
 use super::hint::Hint;
 use super::index::{Place, SEGMENT_BITS};
 use super::stats::subtract;
+use super::table;
 use crate::disk::{Map, Tape};
 use crate::{Error, Result};
 use std::path::PathBuf;
@@ -88,6 +84,22 @@ impl Segment {
         }
     }
 
+    /// Says that single records will be read.
+    pub(super) fn expect_random(&self) {
+        match &self.bytes {
+            Bytes::Sealed(map, _) => map.expect_random(),
+            Bytes::Tape(tape) => tape.expect_random(),
+        }
+    }
+
+    /// Says that all records will be read.
+    pub(super) fn expect_all(&self) {
+        match &self.bytes {
+            Bytes::Sealed(map, _) => map.expect_all(),
+            Bytes::Tape(tape) => tape.expect_all(),
+        }
+    }
+
     pub(super) fn end(&self) -> u64 {
         self.filled().len() as u64
     }
@@ -162,32 +174,12 @@ impl Segment {
 }
 
 /// The segments of a store by slot, at one moment.
-#[derive(Clone, Default)]
-pub(super) struct Table {
-    slots: Vec<Option<Arc<Segment>>>,
-}
+pub(super) type Table = table::Table<Segment>;
 
 impl Table {
-    #[inline]
-    pub(super) fn get(&self, slot: usize) -> Option<&Arc<Segment>> {
-        self.slots.get(slot)?.as_ref()
-    }
-
-    pub(super) fn put(&mut self, segment: Arc<Segment>) {
-        let slot = segment.slot;
-        if slot >= self.slots.len() {
-            self.slots.resize(slot + 1, None);
-        }
-        self.slots[slot] = Some(segment);
-    }
-
-    pub(super) fn remove(&mut self, slot: usize) {
-        self.slots[slot] = None;
-    }
-
     /// All segments, in the order of their numbers.
     pub(super) fn in_order(&self) -> Vec<Arc<Segment>> {
-        let mut all: Vec<_> = self.slots.iter().flatten().cloned().collect();
+        let mut all: Vec<_> = self.iter().cloned().collect();
         all.sort_unstable_by_key(|segment| segment.number);
         all
     }

@@ -45,6 +45,8 @@ pub struct Stats {
     pub false_reads: u64,
     /// Bytes that compaction appended again.
     pub moved_bytes: u64,
+    /// Bytes of hints, checkpoints and the like.
+    pub upkeep_bytes: u64,
     /// Backups made.
     pub backups: u64,
     /// Segments that compaction removed.
@@ -64,6 +66,7 @@ pub(super) struct Counters {
     pub(super) syncs: AtomicU64,
     pub(super) false_reads: AtomicU64,
     pub(super) moved_bytes: AtomicU64,
+    pub(super) upkeep_bytes: AtomicU64,
     pub(super) segments_removed: AtomicU64,
     pub(super) backups: AtomicU64,
     recovery: Recovery,
@@ -82,6 +85,7 @@ impl Counters {
             syncs: zero(),
             false_reads: zero(),
             moved_bytes: zero(),
+            upkeep_bytes: zero(),
             segments_removed: zero(),
             backups: zero(),
             recovery,
@@ -128,6 +132,7 @@ impl LogStore {
             syncs: get(&counters.syncs),
             false_reads: get(&counters.false_reads),
             moved_bytes: get(&counters.moved_bytes),
+            upkeep_bytes: get(&counters.upkeep_bytes),
             backups: get(&counters.backups),
             segments_removed: get(&counters.segments_removed),
             recovery: counters.recovery,

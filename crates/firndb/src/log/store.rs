@@ -7,21 +7,22 @@ use super::index::Index;
 use super::options::Options;
 use super::pace::Pace;
 use super::recovery;
+use super::reserve::{Need, Reserve};
 use super::segment::{Segment, Table};
 use super::snapshot::View;
 use super::stats::Counters;
 use super::upkeep::Upkeep;
 use super::writer::Writer;
 use crate::disk::{self, Append, DiskRef};
+use crate::sync::Swap;
 use crate::{Error, ErrorKind, Result};
-use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Smallest segment that is made without need, if the options allow.
-const SEGMENT_MIN: u64 = 1 << 20;
+pub(super) const SEGMENT_MIN: u64 = 1 << 20;
 /// A store's segments are at most this share of its live bytes, so that what is reserved and not
 /// yet used stays small beside it.
 const SEGMENT_SHARE: u64 = 64;
@@ -41,7 +42,7 @@ pub(super) struct Shared {
     /// Of the store; seeds the hash of keys.
     pub(super) id: u64,
     pub(super) index: Index,
-    pub(super) table: ArcSwap<Table>,
+    pub(super) table: Swap<Table>,
     /// `None` when it is open for reading only.
     pub(super) writer: Mutex<Option<Writer>>,
     pub(super) commit: Commit,
@@ -60,6 +61,7 @@ pub(super) struct Shared {
     /// The last segment that the checkpoint covers.
     pub(super) checkpointed: AtomicU64,
     pub(super) pace: Pace,
+    pub(super) reserve: Reserve,
     /// What the end file says.
     pub(super) recorded_end: Mutex<Position>,
     /// Keeps other writers away.
@@ -247,7 +249,9 @@ impl Shared {
         write: impl FnOnce(&mut dyn Append) -> Result<()>,
     ) -> Result<()> {
         let path = self.dir.join(name);
-        disk::stage(&*self.disk, &path, write, |()| path.clone())?;
+        let count =
+            |out: &mut dyn Append| write(&mut Counted { out, bytes: &self.counters.upkeep_bytes });
+        disk::stage(&*self.disk, &path, count, |()| path.clone())?;
         self.sync_dir()
     }
 
@@ -260,6 +264,18 @@ impl Shared {
         (live / SEGMENT_SHARE).clamp(least, largest).next_multiple_of(4096).max(head)
     }
 
+    /// Writes what makes the next opening short.
+    fn ease_opening(&self, position: Position) -> Result<()> {
+        self.record_end(position)?;
+        while self.seal_with(Need::Fill)? {}
+        let sealed = self.table.load().in_order();
+        let sealed = sealed.iter().filter(|s| s.hint.get().is_some()).map(|s| s.number).max();
+        if sealed.unwrap_or(0) > self.checkpointed.load(Ordering::Relaxed) {
+            self.write_checkpoint()?;
+        }
+        Ok(())
+    }
+
     /// Writes what the next opening needs, and closes the writer.
     fn shut(&self) -> Result<()> {
         let position = match self.writer() {
@@ -269,17 +285,30 @@ impl Shared {
         if !Bug::CloseWithoutSync.is_on() {
             self.make_durable(position)?;
         }
-        self.record_end(position)?;
-        while self.seal()? {}
-        let sealed = self.table.load().in_order();
-        let sealed = sealed.iter().filter(|s| s.hint.get().is_some()).map(|s| s.number).max();
-        if sealed.unwrap_or(0) > self.checkpointed.load(Ordering::Relaxed) {
-            self.write_checkpoint()?;
+        self.writer()?.drop_spare(self)?;
+        match self.ease_opening(position) {
+            Err(e) if e.is_disk_full() => {} // The next opening takes longer.
+            eased => eased?,
         }
-        let mut writer = self.writer()?;
-        writer.drop_spare(self)?;
-        writer.is_closed = true;
+        self.writer()?.is_closed = true;
         Ok(())
+    }
+}
+
+/// Counts what is appended.
+struct Counted<'a> {
+    out: &'a mut dyn Append,
+    bytes: &'a AtomicU64,
+}
+
+impl Append for Counted<'_> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.out.append(bytes)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.out.sync()
     }
 }
 

@@ -7,6 +7,7 @@
 use super::format::Record;
 use super::index::Place;
 use super::options::WriteOptions;
+use super::reserve::Need;
 use super::store::LogStore;
 use super::writer::Frame;
 use crate::Result;
@@ -63,7 +64,8 @@ impl LogStore {
                 if shared.current(&frame)?.map(|current| current.place) != seen {
                     continue; // Somebody else was faster.
                 }
-                writer.make_room(shared, frame.length() as u64, 1)?;
+                let need = Need::of(std::slice::from_ref(&frame));
+                writer.make_room(shared, frame.length() as u64, 1, need)?;
                 writer.apply(shared, &frame)?;
                 writer.position()
             };

@@ -4,6 +4,7 @@
 //! checkpoints (which mostly waits for the disk), and compaction (which mostly computes).
 
 use super::bug::Bug;
+use super::reserve::Need;
 use super::segment::{Segment, file_name};
 use super::store::{LogStore, Shared};
 use crate::{Error, Result};
@@ -104,10 +105,17 @@ impl Shared {
 
     /// See [`LogStore::maintain`].
     pub(super) fn maintain(&self) -> Result<bool> {
-        Ok(self.prepare_segment()?
-            || self.seal()?
-            || self.checkpoint_step()?
-            || self.compact_step()?)
+        let mut full = None;
+        let steps = [Self::prepare_segment, Self::seal, Self::checkpoint_step, Self::compact_step];
+        for step in steps {
+            match step(self) {
+                Ok(false) => {}
+                // Compaction comes last, and is what makes space.
+                Err(e) if e.is_disk_full() => full = full.or(Some(e)),
+                done => return done,
+            }
+        }
+        full.map_or(Ok(false), Err)
     }
 
     /// Sealed segments are what compaction and checkpoints are made of, so sealing comes first.
@@ -121,6 +129,11 @@ impl Shared {
 
     /// Makes the oldest segment durable that was sealed and is not yet, and writes its hint.
     pub(super) fn seal(&self) -> Result<bool> {
+        self.seal_with(Need::Hint)
+    }
+
+    /// [`Shared::seal`] with another part of the reserve.
+    pub(super) fn seal_with(&self, need: Need) -> Result<bool> {
         let _one_at_a_time = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
         let (active, durable) = {
             let writer = self.writer()?;
@@ -135,13 +148,17 @@ impl Shared {
         if segment.number > durable && !Bug::HintBeforeSync.is_on() {
             self.make_durable((segment.number, segment.end()))?;
         }
-        let _ = segment.hint.set(self.write_hint(segment)?);
+        let hint = self.with_reserve(need, || self.write_hint(segment))?;
+        let _ = segment.hint.set(hint);
+        segment.expect_random();
         self.pace.sealed.store(segment.number, Ordering::Relaxed);
         Ok(true)
     }
 
-    /// Makes the file of the next segment once the active one is half full.
+    /// Makes the file of the next segment once the active one is half full, and sees to it that
+    /// there is a reserve.
     fn prepare_segment(&self) -> Result<bool> {
+        self.hold_reserve()?;
         let Some(number) = self.writer()?.spare_wanted() else { return Ok(false) };
         let capacity = self.capacity_for(0, self.table.load().in_order().len());
         let path = self.dir.join(file_name(number));

@@ -5,6 +5,7 @@ use super::bug::Bug;
 use super::format::{Kind, MAX_VALUE, Record};
 use super::index::{Full, Place};
 use super::options::{Durability, WriteOptions};
+use super::reserve::Need;
 use super::stats::{add, subtract};
 use super::store::{LogStore, Shared, check_key};
 use super::writer::{Frame, Writer};
@@ -41,7 +42,7 @@ impl LogStore {
         let position = {
             let mut writer = shared.writer()?;
             let Some(old) = shared.current(&frame)? else { return Ok(false) };
-            writer.make_room(shared, frame.length() as u64, 1)?;
+            writer.make_room(shared, frame.length() as u64, 1, Need::Delete)?;
             writer.apply(shared, &frame)?;
             if old.is_expired {
                 return Ok(false);
@@ -115,7 +116,7 @@ impl Shared {
         let bytes: u64 = frames.iter().map(|frame| frame.length() as u64).sum();
         let position = {
             let mut writer = self.writer()?;
-            writer.make_room(self, bytes, frames.len() as u64)?;
+            writer.make_room(self, bytes, frames.len() as u64, Need::of(frames))?;
             for frame in frames {
                 writer.apply(self, frame)?;
             }

@@ -8,12 +8,14 @@
 use super::commit::Position;
 use super::format::{self, HEAD_MAX, HEADER, Header, Kind, Link, Record};
 use super::index::{IndexWriter, OFFSETS, Place};
-use super::segment::{Bytes, SEGMENTS_MAX, Segment, Table, file_name};
+use super::reserve::Need;
+use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name};
 use super::store::Shared;
+use super::table::Slots;
 use crate::disk::{Tape, TapeWriter};
 use crate::{Error, ErrorKind, Result};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 
 /// A record that is ready to be appended.
 pub(super) struct Frame<'a> {
@@ -51,9 +53,7 @@ pub(super) struct Writer {
     making: Option<u64>,
     /// Somebody was woken to make it, for the active segment.
     has_asked: bool,
-    next_slot: usize,
-    /// Segments that were taken out of the table, while somebody may still hold them.
-    retired: Vec<(usize, Weak<Segment>)>,
+    pub(super) slots: Slots<Segment>,
     /// Segments that are not the active one any more and may not be durable yet, in order.
     pub(super) unsynced: Vec<Arc<Segment>>,
     /// All segments up to this number are durable.
@@ -78,14 +78,13 @@ impl Writer {
     pub(super) fn resume(start: Start, tape: TapeWriter, segment: Arc<Segment>) -> Writer {
         Writer {
             tape,
-            next_slot: segment.slot + 1,
+            slots: Slots::new(segment.slot + 1, SEGMENTS_MAX),
             segment,
             index: start.index,
             next_number: start.next_number,
             spare: None,
             making: None,
             has_asked: false,
-            retired: Vec::new(),
             unsynced: Vec::new(),
             durable: start.durable,
             link_durable: start.link_durable,
@@ -102,11 +101,11 @@ impl Writer {
         let number = start.next_number;
         let capacity = shared.capacity_for(0, table.in_order().len());
         let path = shared.dir.join(file_name(number));
-        let (tape, mut writer) = shared.disk.create_tape(&path, capacity as usize)?;
+        let (tape, mut writer) = shared.new_segment(&path, 0, capacity, Need::Compact)?;
         let link = link_of(start.last, start.durable, &members);
         write_head(shared, &mut writer, number, 0, &link)?;
         let segment = Arc::new(Segment::new(number, slot, 0, path, Bytes::Tape(tape)));
-        table.put(Arc::clone(&segment));
+        table.put(slot, Arc::clone(&segment));
         shared.table.store(Arc::new(table));
         let link_durable = start.durable;
         let start = Start { next_number: number + 1, link_durable, ..start };
@@ -139,10 +138,19 @@ impl Writer {
 
     /// Sees to it that records of these total lengths fit into the active segment, if need be by
     /// beginning a new one.
-    pub(super) fn make_room(&mut self, shared: &Shared, bytes: u64, count: u64) -> Result<()> {
+    pub(super) fn make_room(
+        &mut self,
+        shared: &Shared,
+        bytes: u64,
+        count: u64,
+        need: Need,
+    ) -> Result<()> {
+        if need == Need::Fill && !shared.reserve.is_held() {
+            shared.hold_reserve()?;
+        }
         let padding = (1 << self.segment.granule) * count;
         if bytes + padding > self.tape.room() as u64 || !self.has_offsets() {
-            self.roll(shared, bytes, count)?;
+            self.roll(shared, bytes, count, need)?;
         } else if !self.has_asked && self.is_spare_wanted() {
             self.has_asked = true;
             shared.wake();
@@ -156,10 +164,19 @@ impl Writer {
     }
 
     /// Seals the active segment and begins one with room for these bytes.
-    pub(super) fn roll(&mut self, shared: &Shared, bytes: u64, count: u64) -> Result<()> {
+    pub(super) fn roll(
+        &mut self,
+        shared: &Shared,
+        bytes: u64,
+        count: u64,
+        need: Need,
+    ) -> Result<()> {
+        if need == Need::Fill {
+            shared.hold_reserve()?; // The store may have outgrown it.
+        }
         let table = shared.table.load();
         let members = table.in_order();
-        let slot = self.slot(&table)?;
+        let slot = self.slots.take(&table).ok_or_else(too_many)?;
         let link = link_of(self.position(), self.durable, &members);
         let head = (HEADER + HEAD_MAX + link.len()) as u64;
         let least = shared.capacity_for(head, members.len());
@@ -180,8 +197,7 @@ impl Writer {
                 // One that is being made would come too late: numbers ascend with the log.
                 self.making = None;
                 let path = shared.dir.join(file_name(number));
-                let capacity = capacity.max(least) as usize;
-                let (tape, writer) = shared.disk.create_tape(&path, capacity)?;
+                let (tape, writer) = shared.new_segment(&path, capacity, least, need)?;
                 self.next_number = number + 1;
                 (number, tape, writer)
             }
@@ -190,7 +206,7 @@ impl Writer {
         let path = shared.dir.join(file_name(number));
         let segment = Arc::new(Segment::new(number, slot, granule, path, Bytes::Tape(tape)));
         let mut table = (**table).clone();
-        table.put(Arc::clone(&segment));
+        table.put(slot, Arc::clone(&segment));
         shared.table.store(Arc::new(table));
         shared.pace.full.store(self.segment.number, Ordering::Relaxed);
         self.unsynced.push(std::mem::replace(&mut self.segment, segment));
@@ -239,26 +255,6 @@ impl Writer {
             Some((number, ..)) => shared.disk.remove(&shared.dir.join(file_name(number))),
             None => Ok(()),
         }
-    }
-
-    /// A slot of the table that no place still held by anybody can mean.
-    fn slot(&mut self, table: &Table) -> Result<usize> {
-        self.retired.retain(|(_, segment)| segment.strong_count() > 0);
-        let is_free = |slot: usize| {
-            table.get(slot).is_none() && self.retired.iter().all(|&(retired, _)| retired != slot)
-        };
-        let mut slots = (0..SEGMENTS_MAX).map(|i| (self.next_slot + i) % SEGMENTS_MAX);
-        let slot = slots.find(|&slot| is_free(slot)).ok_or_else(too_many)?;
-        self.next_slot = slot + 1;
-        Ok(slot)
-    }
-
-    /// Takes a segment out of the table.
-    pub(super) fn retire(&mut self, shared: &Shared, segment: &Arc<Segment>) {
-        let mut table = (**shared.table.load()).clone();
-        table.remove(segment.slot);
-        shared.table.store(Arc::new(table));
-        self.retired.push((segment.slot, Arc::downgrade(segment)));
     }
 }
 

@@ -84,6 +84,7 @@ impl Disk for SimDisk {
         if state.names.contains_key(path) {
             return Err(Error::io("create_tape", path, io::ErrorKind::AlreadyExists.into()));
         }
+        state.fit("create_tape", path, 0, capacity)?;
         let id = state.create("create_tape", path)?;
         state.files[id].capacity = capacity;
         tape(&self.state, &state, id, 0, path)
@@ -275,6 +276,8 @@ impl Append for SimAppend {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let mut state = self.lock.state.lock().unwrap();
         let failed = state.begin("append", &self.path)?;
+        let old = state.files[self.lock.id].length();
+        state.fit("append", &self.path, old, old + bytes.len())?;
         let short = matches!(&state.faults, Some(Faults { fault: Fault::Short, .. }));
         let taken = match failed {
             None => bytes.len(),

@@ -1,7 +1,9 @@
 //! A shard of the index: a list of pages of slots.
 
 use super::{HASH_BITS, Index, PAGE, SLACK};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::log::bug::Bug;
+use crate::sync::AtomicU64;
+use std::sync::atomic::Ordering;
 
 /// A shard as one reader sees it.
 pub(super) struct Shard<'a> {
@@ -45,17 +47,18 @@ impl Shard<'_> {
 
     /// Moves the words of `from..to` one slot on; for the writer.
     pub(super) fn shift(&self, from: usize, mut to: usize) {
+        let order = Bug::ShiftRelaxed.instead_of_release();
         while to > from {
             let start = to - to % PAGE;
             let page = self.from(start);
             for i in (from.max(start) + 1..=to).rev() {
                 let word = page[i % PAGE - 1].load(Ordering::Relaxed);
-                page[i % PAGE].store(word, Ordering::Release);
+                page[i % PAGE].store(word, order);
             }
             to = from.max(start);
             if to > from {
                 let word = self.from(to - 1)[0].load(Ordering::Relaxed);
-                page[0].store(word, Ordering::Release);
+                page[0].store(word, order);
                 to -= 1;
             }
         }

@@ -5,6 +5,7 @@ use super::{
     CHUNK, HASH_BITS, Index, PAGE, PLACE_BITS, Place, REMOVED, SLACK, SLOTS_MAX, hash_of, is_entry,
 };
 use crate::disk::Words;
+use crate::log::bug::Bug;
 use std::sync::atomic::Ordering;
 
 /// What the one writer knows besides. All methods must be called with the index it was made with.
@@ -112,7 +113,7 @@ impl IndexWriter {
             _ => count.removed -= 1,
         }
         shard.shift(at, end);
-        shard.from(at)[0].store(new, Ordering::Release);
+        shard.from(at)[0].store(new, Bug::ShiftRelaxed.instead_of_release());
         true
     }
 
@@ -174,7 +175,7 @@ impl IndexWriter {
             page[at - start].store(slot, Ordering::Release);
             next = at + 1;
         }
-        index.shards[number].store(word, Ordering::Release);
+        index.shards[number].store(word, Bug::PublishShardRelaxed.instead_of_release());
         self.counts[number] = Count { used: live.len() as u32, removed: 0 };
         let list: Vec<u32> = (0..old.slots() / PAGE)
             .map(|i| {

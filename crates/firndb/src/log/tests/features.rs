@@ -3,6 +3,7 @@
 use super::{DIR, Map, Rng, content, open, options};
 use crate::ErrorKind;
 use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::log::reserve::Need;
 use crate::log::segment::file_name;
 use crate::log::{Batch, LogStore, Options, Snapshot, WriteOptions};
 use std::path::Path;
@@ -170,7 +171,7 @@ fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
     };
     let store = at(&disk);
     store.put(b"k", b"old").unwrap();
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
     let second = WriteOptions::ttl(Duration::from_secs(1));
     store.put_with(b"k", b"new", second).unwrap();
     store.put_with(b"alone", b"x", second).unwrap();
@@ -184,9 +185,9 @@ fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
     assert_eq!(snapshot.get(b"k").unwrap().unwrap(), b"new", "at the time of the snapshot");
     drop(snapshot);
     // The segment with the expired record goes first, then the one with the value before it.
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
     while store.shared.seal().unwrap() {}
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
     for number in [2, 1] {
         let segments = store.shared.table.load().in_order();
         let victim = segments.iter().find(|segment| segment.number == number).unwrap();

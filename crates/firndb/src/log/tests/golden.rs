@@ -7,6 +7,7 @@
 
 use super::options;
 use crate::log::bug::active;
+use crate::log::reserve;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
 use std::collections::BTreeMap;
 use std::fs;
@@ -71,11 +72,11 @@ fn expected() -> BTreeMap<Vec<u8>, Vec<u8>> {
     all
 }
 
-/// Names and bytes of the files of a store, but for its lock.
+/// Names and bytes of the files of a store, but for its lock and its reserve, which are empty.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
-    let kept = named.filter(|(name, _)| name != "lock");
+    let kept = named.filter(|(name, _)| name != "lock" && !reserve::is_reserve(name));
     kept.map(|(name, path)| (name, fs::read(path).unwrap())).collect()
 }
 

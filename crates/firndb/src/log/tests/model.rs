@@ -5,6 +5,7 @@ use super::{DIR, Map, Rng, content, open};
 use crate::disk::{Disk, SimDisk};
 use crate::log::LogStore;
 use crate::log::format::Kind;
+use crate::log::reserve::Need;
 use crate::log::{Batch, checkpoint, hint};
 use std::path::Path;
 
@@ -90,7 +91,7 @@ fn a_store_is_a_map() {
 
 /// Begins a new segment.
 fn roll(store: &LogStore) {
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
 }
 
 /// Number of records of this kind in all segments.

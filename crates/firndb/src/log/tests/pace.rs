@@ -2,6 +2,7 @@
 
 use super::{DIR, open, options};
 use crate::disk::{DiskRef, SimDisk};
+use crate::log::reserve::Need;
 use crate::log::{LogStore, Options};
 use std::path::Path;
 use std::sync::PoisonError;
@@ -19,7 +20,7 @@ fn fill(store: &LogStore, segments: usize) {
 /// Does all upkeep there is; the first segment after the others were sealed says that they were.
 fn catch_up(store: &LogStore) {
     while store.maintain().unwrap() {}
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0).unwrap();
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
     while store.maintain().unwrap() {}
     assert_eq!(store.shared.behind(), 0, "{:?}", store.stats());
 }

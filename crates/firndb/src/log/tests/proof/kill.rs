@@ -198,13 +198,13 @@ fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
 }
 
 /// An ext4 file system in a file, mounted.
-struct Mount {
+pub(super) struct Mount {
     image: PathBuf,
-    at: PathBuf,
+    pub(super) at: PathBuf,
 }
 
 impl Mount {
-    fn new(dir: &Path) -> Result<Mount, String> {
+    pub(super) fn new(dir: &Path) -> Result<Mount, String> {
         let (image, at) = (dir.join("image"), dir.join("mounted"));
         std::fs::create_dir_all(&at).map_err(|e| e.to_string())?;
         let file = std::fs::File::create(&image).map_err(|e| e.to_string())?;

@@ -7,6 +7,7 @@
 //! - `crash.rs`: power cuts at every operation of each of them, and during recovery;
 //! - `bugs.rs`: bugs on purpose, each of which must be noticed;
 //! - `faults.rs`: every call to the disk fails once, and for ever;
+//! - `full.rs`: disks that are full, and have room again;
 //! - `model.rs`: long random work beside a map;
 //! - `damage.rs`: every byte of a store changed, every file cut at every length;
 //! - `histories.rs`: what threads saw, checked for linearizability;
@@ -18,6 +19,7 @@ mod bugs;
 mod crash;
 mod damage;
 mod faults;
+mod full;
 mod histories;
 mod kill;
 mod model;

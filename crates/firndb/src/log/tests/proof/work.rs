@@ -4,6 +4,7 @@ use super::oracle::{Entry, History, State, content, kill, open_at, value_of, vis
 use super::{BACKUP, DIR, KEYS, NOW, Rng, key};
 use crate::Result;
 use crate::disk::SimDisk;
+use crate::log::reserve::Need;
 use crate::log::{Batch, Durability, LogStore, Snapshot, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -218,7 +219,7 @@ impl Run {
 
     /// Begins a new segment.
     pub(super) fn roll(&mut self) {
-        self.quietly(|store| store.shared.writer()?.roll(&store.shared, 0, 0));
+        self.quietly(|store| store.shared.writer()?.roll(&store.shared, 0, 0, Need::Fill));
     }
 
     pub(super) fn backup(&mut self) {

@@ -1,0 +1,243 @@
+//! A full disk: puts say so, everything else goes on, and deletes and compaction make room again.
+
+use super::kill::Mount;
+use super::oracle::{check, content, kill, open_at};
+use super::work::Run;
+use super::{DIR, NOW, Rng, options};
+use crate::disk::{DiskRef, SimDisk};
+use crate::log::bug::{Bug, active};
+use crate::log::{LogStore, Options};
+use crate::{ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What is done beside the writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Upkeep {
+    Nothing,
+    /// A step after every seventh write.
+    Some,
+    /// All there is, after each.
+    All,
+}
+
+impl Upkeep {
+    fn step(self, store: &LogStore, n: usize) {
+        let steps = match self {
+            Upkeep::Nothing => 0,
+            Upkeep::Some => usize::from(n.is_multiple_of(7)),
+            Upkeep::All => usize::MAX,
+        };
+        for _ in 0..steps {
+            match store.maintain() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(e) => return assert!(e.is_disk_full(), "{e}"),
+            }
+        }
+    }
+}
+
+fn open(disk: &Arc<SimDisk>) -> LogStore {
+    // The worst moment may be that of a checkpoint.
+    let options = Options { checkpoint_bytes: 8 << 10, ..options() };
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
+}
+
+#[track_caller]
+fn compare(store: &LogStore, model: &Map, label: &str) {
+    assert_eq!(store.len(), model.len() as u64, "{label}");
+    for (key, value) in model {
+        assert_eq!(store.get(key).unwrap().as_ref(), Some(value), "{label}");
+    }
+}
+
+/// Writes records over `keys` keys until the disk is full; how many there were.
+fn fill(store: &LogStore, model: &mut Map, keys: usize, upkeep: Upkeep, label: &str) -> usize {
+    for n in 0..10_000 {
+        let (key, value) = (format!("key {}", n % keys).into_bytes(), vec![n as u8; n * 53 % 600]);
+        match store.put(&key, &value) {
+            Ok(()) => drop(model.insert(key, value)),
+            Err(e) => {
+                assert!(e.kind() == ErrorKind::Io && e.is_disk_full(), "{label}: {e}");
+                assert!(e.to_string().contains("free"), "{label}: says what to do: {e}");
+                return n;
+            }
+        }
+        upkeep.step(store, n);
+    }
+    panic!("{label}: the disk is never full");
+}
+
+/// One store on one disk: full, opened again, made smaller, written to again.
+fn live_through(free: usize, keys: usize, upkeep: Upkeep) {
+    let label = format!("{free} bytes, {keys} keys, {upkeep:?}");
+    let disk = SimDisk::new();
+    let (mut store, mut model) = (open(&disk), Map::new());
+    disk.limit(free);
+    let written = fill(&store, &mut model, keys, upkeep, &label);
+    compare(&store, &model, &label);
+    if free / 512 % 3 < 2 {
+        match free / 512 % 3 {
+            0 => kill(store),
+            _ => store.close().unwrap_or_else(|e| panic!("{label}: {e}")),
+        }
+        store = open(&disk);
+    }
+    compare(&store, &model, &label);
+    let names: Vec<Vec<u8>> = model.keys().cloned().collect();
+    for (n, key) in names.iter().enumerate().filter(|(n, _)| n % 3 > 0) {
+        assert!(store.delete(key).unwrap_or_else(|e| panic!("{label}: {e}")));
+        model.remove(key);
+        upkeep.step(&store, n);
+    }
+    compare(&store, &model, &label);
+    store.compact(0.2).unwrap_or_else(|e| panic!("{label}: {e}"));
+    store.compact(0.2).unwrap_or_else(|e| panic!("{label}: {e}"));
+    // Two thirds were deleted; of a disk of ten segments the reserve and what is begun take most.
+    for n in 0..names.len() / 8 {
+        let (key, value) = (format!("new {n}").into_bytes(), vec![1; n * 53 % 600]);
+        store.put(&key, &value).unwrap_or_else(|e| panic!("{label}, put {n} of {written}: {e}"));
+        model.insert(key, value);
+        upkeep.step(&store, n);
+    }
+    compare(&store, &model, &label);
+    kill(store);
+    let store = open(&disk);
+    compare(&store, &model, &label);
+    store.close().unwrap_or_else(|e| panic!("{label}: {e}"));
+    compare(&open(&disk), &model, &label);
+}
+
+/// Each size of the disk makes another file the first that does not fit: a segment, a hint, a
+/// checkpoint, the reserve itself.
+#[test]
+fn a_full_disk_is_no_dead_end() {
+    for free in (36 << 10..68 << 10).step_by(512) {
+        for upkeep in [Upkeep::Nothing, Upkeep::Some, Upkeep::All] {
+            live_through(free, usize::MAX, upkeep);
+            // Mostly stale records, where nobody compacts.
+            if upkeep != Upkeep::All {
+                live_through(free, 20, upkeep);
+            }
+        }
+    }
+}
+
+#[test]
+fn notices_that_no_space_is_kept_in_reserve() {
+    active::BUG.set(Some(Bug::KeepNoReserve));
+    let sizes = (36 << 10..68 << 10).step_by(512);
+    let stuck = sizes.filter(|&free| {
+        let all = || live_through(free, usize::MAX, Upkeep::Some);
+        catch_unwind(AssertUnwindSafe(all)).is_err()
+    });
+    let stuck = stuck.count();
+    active::BUG.set(None);
+    println!("full: without a reserve the work fails on {stuck} of 64 disks");
+    assert!(stuck > 10, "{stuck}");
+}
+
+/// Fills the disk, works on, frees space and writes again; gives what went wrong at the end.
+fn work(run: &mut Run) -> usize {
+    for n in 0..30 {
+        let length = 200 + run.random.below(1400);
+        run.put(n, length, n % 5 == 0);
+        run.maintain(n % 2);
+    }
+    for n in 0..5 {
+        run.delete(n, n == 3);
+        run.maintain(n % 3);
+    }
+    run.compact(0.2);
+    run.compact(0.2);
+    let errors = run.errors;
+    for n in 0..4 {
+        run.put(n, 300, n == 2);
+    }
+    run.errors - errors
+}
+
+#[test]
+fn a_power_cut_on_a_full_disk_leaves_a_prefix_with_all_that_was_durable() {
+    let (mut images, mut full) = (0, 0);
+    for (seed, free) in (36 << 10..48 << 10).step_by(2560).enumerate() {
+        let seed = seed as u64;
+        let base = SimDisk::new();
+        base.limit(free);
+        let run = |disk| {
+            active::STORE.set(Some(seed | 1));
+            let mut run = Run::begin(&disk, seed, true);
+            let at_end = work(&mut run);
+            (run.wrong.take(), run.errors, at_end, run.end())
+        };
+        let (wrong, errors, at_end, _) = run(base.fork());
+        assert_eq!((wrong, at_end), (None, 0), "there is room at the end, with {free} bytes");
+        full += errors;
+        images += base.each_crash(seed, 3, run, |label, (wrong, _, _, history), image| {
+            let label = format!("{free} bytes, {label}");
+            assert_eq!(*wrong, None, "{label}");
+            // It opens on the full disk, too.
+            NOW.set(history.now);
+            let store = open_at(&image.fork(), DIR).unwrap_or_else(|e| panic!("{label}: {e}"));
+            content(&store).unwrap_or_else(|e| panic!("{label}: {e}"));
+            kill(store);
+            image.limit(1 << 20);
+            check(&image, history, Rng(seed).below(4)).unwrap_or_else(|e| panic!("{label}: {e}"));
+        });
+    }
+    println!("full: images={images} refused={full} wrong=0");
+    assert!(images > 1000 && full > 5, "{images} {full}");
+}
+
+/// Puts values of 10 KB until there is an error, and at most `most`.
+fn fill_for_real(store: &LogStore, name: &str, most: usize) -> (usize, Result<()>) {
+    for n in 0..most {
+        if let Err(e) = store.put(format!("{name} {n}").as_bytes(), &[n as u8; 10_000]) {
+            return (n, Err(e));
+        }
+    }
+    (most, Ok(()))
+}
+
+#[test]
+fn a_full_file_system_is_no_dead_end() {
+    let dir = std::env::temp_dir().join(format!("firndb-full-{}", std::process::id()));
+    let mount = match Mount::new(&dir) {
+        Ok(mount) => mount,
+        Err(e) => {
+            println!("skipped: a_full_file_system_is_no_dead_end: no file system to fill: {e}");
+            let _ = std::fs::remove_dir_all(&dir);
+            return;
+        }
+    };
+    let place = mount.at.join("store");
+    let mut store = LogStore::open(&place, Options::default()).unwrap();
+    let (count, refused) = fill_for_real(&store, "key", 10_000);
+    let refused = refused.unwrap_err();
+    assert!(refused.is_disk_full() && count > 3000, "{count}: {refused}");
+    for round in 0..2 {
+        let right = |n: usize| store.get(format!("key {n}").as_bytes()).unwrap().unwrap();
+        assert!((0..count).all(|n| right(n) == [n as u8; 10_000]), "round {round}");
+        store.close().unwrap();
+        store = LogStore::open(&place, Options::default()).unwrap();
+    }
+    for n in (0..count).filter(|n| n % 3 > 0) {
+        assert!(store.delete(format!("key {n}").as_bytes()).unwrap());
+    }
+    store.compact(0.2).unwrap();
+    store.compact(0.2).unwrap();
+    let (_, again) = fill_for_real(&store, "new", count / 4);
+    again.unwrap();
+    drop(store);
+    let store = LogStore::open(&place, Options::default()).unwrap();
+    assert_eq!(store.len() as usize, count.div_ceil(3) + count / 4);
+    assert_eq!(store.verify().unwrap().live, store.len());
+    drop(store);
+    drop(mount);
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -1,0 +1,237 @@
+//! What the threads do: one writes, others read; and what they must never see.
+
+use super::bug::{Bug, active};
+use super::index::{Index, IndexWriter, Place};
+use super::table::{self, Slots, Table};
+use crate::sync::{LOADS, Loads, Swap};
+use loom::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A name, and the work.
+pub type Scenario = (&'static str, fn());
+
+/// All of them.
+pub const SCENARIOS: [Scenario; 5] = [
+    ("a shard is rebuilt and its pages are used again", rebuild),
+    ("entries are inserted before others", insert),
+    ("entries are replaced and removed", replace_and_remove),
+    ("a record moves to another segment", swap),
+    ("the slot of a removed segment is used again", reclaim),
+];
+
+/// Bugs on purpose, and the scenario that notices each.
+pub const BUGS: [(&str, &str); 5] = [
+    ("ForgetRebuilds", "a shard is rebuilt and its pages are used again"),
+    ("PublishShardRelaxed", "a shard is rebuilt and its pages are used again"),
+    ("ShiftRelaxed", "entries are inserted before others"),
+    ("TrustOldTable", "a record moves to another segment"),
+    ("ReuseSlotAtOnce", "the slot of a removed segment is used again"),
+];
+
+/// Most times that a thread is interrupted where it could go on.
+const PREEMPTIONS: usize = 3;
+
+/// Runs a scenario in all orders, with a bug if one is named; the number of orders, or what was
+/// seen that must not be.
+pub fn explore(name: &str, bug: Option<&str>) -> Result<usize, String> {
+    let named = SCENARIOS.iter().find(|(known, _)| *known == name);
+    let (_, work) = *named.ok_or_else(|| format!("there is no scenario `{name}`"))?;
+    let bugs = [
+        Bug::ForgetRebuilds,
+        Bug::PublishShardRelaxed,
+        Bug::ShiftRelaxed,
+        Bug::TrustOldTable,
+        Bug::ReuseSlotAtOnce,
+    ];
+    let find = |bug: &str| bugs.into_iter().find(|known| format!("{known:?}") == bug);
+    active::BUG.set(bug.map(|bug| find(bug).expect("a bug of this name")));
+    let mut orders = 0;
+    for loads in [Loads::InTurn, Loads::AsOrdered] {
+        LOADS.set(loads);
+        let (found, more) = explore_with(work);
+        orders += more;
+        if let Err(what) = found {
+            active::BUG.set(None);
+            return Err(format!("in order {orders}: {what}"));
+        }
+    }
+    active::BUG.set(None);
+    Ok(orders)
+}
+
+/// What went wrong, and the number of orders.
+fn explore_with(work: fn()) -> (Result<(), String>, usize) {
+    let orders = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&orders);
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(PREEMPTIONS);
+    model.max_branches = 10_000;
+    let explored = catch_unwind(AssertUnwindSafe(|| {
+        model.check(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            work();
+        });
+    }));
+    let explored = explored.map_err(|what| {
+        let what = what.downcast_ref::<String>().cloned();
+        what.unwrap_or_else(|| "a panic".into())
+    });
+    (explored, orders.load(Ordering::Relaxed))
+}
+
+/// An index that threads share, and what the scenario put there first.
+fn index(bits: u32, entries: &[(u64, Place)]) -> (Arc<Index>, IndexWriter) {
+    let (index, mut writer) = Index::new(bits);
+    for &(hash, place) in entries {
+        writer.insert(&index, hash, place).expect("a small index");
+    }
+    (Arc::new(index), writer)
+}
+
+/// The hash whose kept bits are `n` sixteenths of all, of 16 none.
+fn hash(n: u64) -> u64 {
+    n << 60
+}
+
+fn place(n: u64) -> Place {
+    Place::new(1, n)
+}
+
+/// Whether there is an entry with this place.
+fn holds(index: &Index, n: u64) -> bool {
+    index.find(hash(n), |found| (found == place(n)).then_some(())).is_some()
+}
+
+/// Starts a thread that looks for an entry which is there all the time.
+fn looks_for(index: &Arc<Index>, n: u64) -> thread::JoinHandle<()> {
+    let index = Arc::clone(index);
+    thread::spawn(move || assert!(holds(&index, n), "entry {n} is lost"))
+}
+
+/// As many entries as a page of the first shard takes.
+const FULL: [u64; 7] = [1, 2, 3, 4, 5, 6, 7];
+
+/// Two shards: the pages that the first gives away become the second one's.
+fn rebuild() {
+    let (index, mut writer) = index(1, &FULL.map(|n| (hash(n), place(n))));
+    let reader = looks_for(&index, 6);
+    for n in [16, 10] {
+        writer.insert(&index, hash(n), place(n)).expect("a small index");
+    }
+    reader.join().expect("the reader");
+    assert!(FULL.into_iter().chain([16, 10]).all(|n| holds(&index, n)));
+}
+
+/// Others move to the right, entry by entry.
+fn insert() {
+    let (index, mut writer) = index(0, &[(hash(2), place(2)), (hash(3), place(3))]);
+    let readers = [2, 3].map(|n| looks_for(&index, n));
+    writer.insert(&index, hash(1), place(1)).expect("a small index");
+    for reader in readers {
+        reader.join().expect("a reader");
+    }
+    assert!([1, 2, 3].into_iter().all(|n| holds(&index, n)));
+}
+
+/// One key has a place at every moment, the other goes; a third stays behind them.
+fn replace_and_remove() {
+    let (index, mut writer) = index(0, &[1, 2, 3].map(|n| (hash(n), place(n))));
+    let shared = Arc::clone(&index);
+    let reader = thread::spawn(move || {
+        let found = shared.find(hash(1), Some);
+        assert!(found == Some(place(1)) || found == Some(place(9)), "found {found:?}");
+        let found = shared.find(hash(2), Some);
+        let known = [place(2), place(5)];
+        assert!(found.is_none_or(|found| known.contains(&found)), "found {found:?}");
+    });
+    let other = looks_for(&index, 3);
+    assert!(writer.remove(&index, hash(2), place(2)));
+    assert!(writer.replace(&index, hash(1), place(1), place(9)));
+    // In the slot of the one that was removed.
+    writer.insert(&index, hash(2), place(5)).expect("a small index");
+    assert!(writer.remove(&index, hash(2), place(5)));
+    reader.join().expect("the reader");
+    other.join().expect("the other reader");
+}
+
+/// Key and version of the records of a segment, by offset.
+type Segment = [(u64, u64); 3];
+
+const KEY: u64 = 7;
+
+struct Store {
+    index: Arc<Index>,
+    writer: IndexWriter,
+    table: Arc<Swap<Table<Segment>>>,
+    slots: Slots<Segment>,
+}
+
+impl Store {
+    /// Version 1 of the key is in slot 0; there are two slots.
+    fn new() -> Store {
+        let first = Place::new(0, 1);
+        let (index, writer) = index(0, &[(hash(KEY), first)]);
+        let table = Arc::new(Swap::from_pointee(Table::default()));
+        let mut store = Store { index, writer, table, slots: Slots::new(0, 2) };
+        assert_eq!(store.begin([(0, 0), (KEY, 1), (0, 0)]), Some(0));
+        store
+    }
+
+    /// A new segment, if there is a slot.
+    fn begin(&mut self, segment: Segment) -> Option<usize> {
+        let table = self.table.load();
+        let slot = self.slots.take(&table)?;
+        let mut table = (*table).clone();
+        table.put(slot, Arc::new(segment));
+        self.table.store(Arc::new(table));
+        Some(slot)
+    }
+
+    fn moved(&mut self, from: (usize, u64), to: (usize, u64)) {
+        let [from, to] = [from, to].map(|(slot, offset)| Place::new(slot, offset));
+        assert!(self.writer.replace(&self.index, hash(KEY), from, to));
+    }
+
+    /// Starts a thread that reads the key twice: it is there, and no older the second time.
+    fn read(&self) -> thread::JoinHandle<()> {
+        let (index, table) = (Arc::clone(&self.index), Arc::clone(&self.table));
+        thread::spawn(move || {
+            let mut newest = 1;
+            for _ in 0..2 {
+                let version = table::find(&table, &index, hash(KEY), |segment, place| {
+                    let (key, version) = segment[place.offset() as usize];
+                    (key == KEY).then_some(version)
+                });
+                let version = version.expect("the key is there");
+                assert!(version >= newest, "version {version} after {newest}");
+                newest = version;
+            }
+        })
+    }
+}
+
+fn swap() {
+    let mut store = Store::new();
+    let reader = store.read();
+    assert_eq!(store.begin([(0, 0), (KEY, 2), (0, 0)]), Some(1));
+    store.moved((0, 1), (1, 1));
+    reader.join().expect("the reader");
+}
+
+fn reclaim() {
+    let mut store = Store::new();
+    let reader = store.read();
+    assert_eq!(store.begin([(0, 0), (KEY, 2), (0, 0)]), Some(1));
+    store.moved((0, 1), (1, 1));
+    store.slots.retire(&store.table, 0);
+    // As long as the reader may hold the first segment, its slot is not free.
+    if let Some(slot) = store.begin([(0, 0), (0, 0), (KEY, 3)]) {
+        assert_eq!(slot, 0);
+        store.moved((1, 1), (0, 2));
+    }
+    reader.join().expect("the reader");
+    let last = store.begin([(0, 0); 3]);
+    assert!(last.is_none_or(|slot| slot == 0), "two slots, one of them in use");
+}
