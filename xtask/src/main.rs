@@ -19,7 +19,7 @@ usage: cargo xtask VERB
   crash                  the large version of the log's proof: power cuts, faults, random work,
                          damage, kills, histories; prints counts and rates
   tidy                   the rules of the house, checked over the files git knows
-  bench search|table|log|index [--peers a,b] [ARGS]
+  bench search|table|log|limits|index [--peers a,b] [ARGS]
                          the benchmarks, in release mode
 ";
 

@@ -87,6 +87,22 @@ pub fn disk_allocated(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+/// Writes the files in a directory out and lets the page cache forget them, as far as nobody has
+/// them mapped: by `dd`, so that this crate stays without dependencies.
+pub fn forget_pages(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        fs::File::open(&path)?.sync_all()?;
+        let mut dd = std::process::Command::new("dd");
+        let input = format!("if={}", path.display());
+        dd.args([input.as_str(), "iflag=nocache", "count=0", "status=none"]);
+        if !dd.status()?.success() {
+            return Err("dd could not drop the page cache".into());
+        }
+    }
+    Ok(())
+}
+
 #[cfg(unix)]
 fn allocated(meta: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::blocks(meta) * 512

@@ -25,6 +25,8 @@ enum Command {
     Table(Table),
     /// LogStore: puts, updates and gets of random keys.
     Log(Log),
+    /// LogStore: one large store, and what it is asked to keep to.
+    Limits(Limits),
     /// Indexer: how long until a change is seen, and what changes cost queries.
     Index(Index),
     /// Answers jobs on standard input, as a child process of the runner.
@@ -36,6 +38,8 @@ enum Command {
         /// with any of `-resident`, `-direct`, `-filter8`, `-zstd`, `-zstdblocks`; for log
         /// `firndb`.
         name: String,
+        /// For `log-limits`, whose name is a directory.
+        records: Option<u64>,
     },
 }
 
@@ -109,11 +113,11 @@ struct Table {
 
 #[derive(Args)]
 struct Log {
-    /// Records of the workload `small`; `large` has a fifth of them.
+    /// Records of the workload `small`; `large` has a fifth of them, `growing` two fifths.
     #[arg(long, default_value_t = LogWorkload::Small.records())]
     records: u64,
     /// Workloads.
-    #[arg(long, value_delimiter = ',', default_value = "small,large")]
+    #[arg(long, value_delimiter = ',', default_value = "small,large,growing")]
     workloads: Vec<LogWorkload>,
     /// Peers to run beside FirnDB; `none` for none.
     #[arg(long, value_delimiter = ',', default_values = log::PEERS)]
@@ -132,6 +136,19 @@ struct Log {
     reuse: bool,
     #[command(flatten)]
     outputs: Outputs,
+}
+
+#[derive(Args)]
+struct Limits {
+    /// Records of 100 bytes.
+    #[arg(long, default_value_t = 20_000_000)]
+    records: u64,
+    /// Seconds of updates before the process is killed.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Seconds of each of six turns of puts that wait for the disk.
+    #[arg(long, default_value_t = 5)]
+    sync_seconds: u64,
 }
 
 #[derive(Args)]
@@ -165,8 +182,12 @@ fn main() -> Result<()> {
         Command::Search(search) => run_search(&search),
         Command::Table(table) => run_table(&table),
         Command::Log(log) => run_log(&log),
+        Command::Limits(options) => run_limits(&options),
         Command::Index(options) => run_index(&options),
-        Command::Engine { bench, name } => serve(&bench, &name),
+        Command::Engine { bench, name, records: Some(records) } if bench == "log-limits" => {
+            log::limits::fill_and_update(Path::new(&name), records)
+        }
+        Command::Engine { bench, name, .. } => serve(&bench, &name),
     }
 }
 
@@ -247,6 +268,18 @@ fn run_log(options: &Log) -> Result<()> {
     println!("{page}");
     let chart = chart::svg(&log::markdown::chart(&sections));
     write(outputs, format!("{:#}\n", log::runner::json(&sections)), page, chart)
+}
+
+fn run_limits(options: &Limits) -> Result<()> {
+    let report = log::limits::run(&log::limits::Options {
+        program: std::env::current_exe()?,
+        dir: target()?.join("bench").join("log-limits"),
+        records: options.records,
+        seconds: options.seconds,
+        sync_seconds: options.sync_seconds,
+    })?;
+    println!("{report}");
+    Ok(())
 }
 
 fn run_index(options: &Index) -> Result<()> {

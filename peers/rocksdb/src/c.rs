@@ -137,6 +137,8 @@ unsafe extern "C" {
         value_length: usize,
         error: *mut *mut c_char,
     );
+    /// A string that ends in zero and is ours to free, or null.
+    pub fn rocksdb_property_value(db: *mut Db, name: *const c_char) -> *mut c_char;
     pub fn rocksdb_free(memory: *mut c_void);
 }
 

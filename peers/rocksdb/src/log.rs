@@ -5,6 +5,7 @@ use crate::c::*;
 use crate::{path, take};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Engine, Handle, Key, Records, Store};
+use std::ffi::CStr;
 use std::path::Path;
 
 pub struct RocksLog;
@@ -63,11 +64,37 @@ impl Store for Opened {
         Ok(self)
     }
 
+    fn written(&self) -> Option<u64> {
+        // SAFETY: it is open, the name ends in zero, and the text is copied before it is freed.
+        let text = unsafe {
+            let value = rocksdb_property_value(self.db, c"rocksdb.stats".as_ptr());
+            if value.is_null() {
+                return None;
+            }
+            let text = CStr::from_ptr(value).to_string_lossy().into_owned();
+            rocksdb_free(value.cast());
+            text
+        };
+        // The log, and what flushes and compactions wrote.
+        let log = gigabytes(&text, "Cumulative WAL:", "written:", 1)?;
+        let tables = gigabytes(&text, "Cumulative compaction:", "GB", -1)?;
+        Some(((log + tables) * f64::from(1 << 30)) as u64)
+    }
+
     fn close(self) -> Result<()> {
         // SAFETY: it is open, and no handle outlives it.
         unsafe { rocksdb_close(self.db) };
         Ok(())
     }
+}
+
+/// The number so many words from a word of a line of RocksDB's statistics, say in
+/// `Cumulative WAL: 5000K writes, 0 syncs, 5000000.00 writes per sync, written: 0.60 GB, 20.4 MB/s`.
+fn gigabytes(text: &str, line: &str, word: &str, step: isize) -> Option<f64> {
+    let line = text.lines().find_map(|text| text.strip_prefix(line))?;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = words.iter().position(|known| *known == word)?;
+    words.get(at.checked_add_signed(step)?)?.parse().ok()
 }
 
 impl Handle for &Opened {

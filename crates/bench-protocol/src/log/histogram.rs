@@ -5,20 +5,28 @@ const STEP_BITS: u32 = 6;
 const STEPS: usize = 1 << STEP_BITS;
 
 /// How often each time occurred.
-pub(super) struct Histogram {
+pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
     sum: u64,
     max: u64,
 }
 
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram::new()
+    }
+}
+
 impl Histogram {
-    pub(super) fn new() -> Histogram {
+    /// Nothing yet.
+    pub fn new() -> Histogram {
         let doublings = (u64::BITS - STEP_BITS + 1) as usize;
         Histogram { counts: vec![0; doublings * STEPS], total: 0, sum: 0, max: 0 }
     }
 
-    pub(super) fn add(&mut self, nanos: u64) {
+    /// Counts a time.
+    pub fn add(&mut self, nanos: u64) {
         self.counts[place(nanos)] += 1;
         self.total += 1;
         self.sum += nanos;
@@ -26,17 +34,17 @@ impl Histogram {
     }
 
     /// How many times were added.
-    pub(super) fn total(&self) -> u64 {
+    pub fn total(&self) -> u64 {
         self.total
     }
 
     /// All of them together.
-    pub(super) fn sum(&self) -> u64 {
+    pub fn sum(&self) -> u64 {
         self.sum
     }
 
     /// The time that `share` of all do not exceed.
-    pub(super) fn quantile(&self, share: f64) -> u64 {
+    pub fn quantile(&self, share: f64) -> u64 {
         let wanted = ((share * self.total as f64).ceil() as u64).max(1);
         let mut seen = 0;
         for (place, count) in self.counts.iter().enumerate() {

@@ -8,5 +8,6 @@ mod records;
 mod serve;
 mod work;
 
+pub use histogram::Histogram;
 pub use records::{Key, Records, Workload, key};
 pub use serve::{Engine, Handle, Store, serve};

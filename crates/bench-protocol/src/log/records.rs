@@ -14,17 +14,20 @@ pub enum Workload {
     Small,
     /// 1000 bytes.
     Large,
+    /// 134 bytes at first; each update appends a few.
+    Growing,
 }
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Workload; 2] = [Workload::Small, Workload::Large];
+    pub const ALL: [Workload; 3] = [Workload::Small, Workload::Large, Workload::Growing];
 
     /// Name in jobs and reports.
     pub fn name(self) -> &'static str {
         match self {
             Workload::Small => "small",
             Workload::Large => "large",
+            Workload::Growing => "growing",
         }
     }
 
@@ -33,14 +36,16 @@ impl Workload {
         match self {
             Workload::Small => 5_000_000,
             Workload::Large => 1_000_000,
+            Workload::Growing => 2_000_000,
         }
     }
 
-    /// Bytes of a value.
+    /// Bytes of a value, as it is first written.
     pub fn value_bytes(self) -> usize {
         match self {
             Workload::Small => 100,
             Workload::Large => 1000,
+            Workload::Growing => 134,
         }
     }
 }
@@ -64,22 +69,30 @@ pub struct Records {
 }
 
 const SEED: u64 = 43;
+/// Bytes that an update appends to a growing value.
+pub(super) const GROWTH: usize = 4;
 
 impl Records {
-    /// Makes a value: the number, the version, and bytes that cannot be compressed.
+    /// Makes a value: the number, the version, and bytes that cannot be compressed. A growing one
+    /// begins with what it was before, and its length tells the version.
     pub fn value(&self, number: u64, version: u32, value: &mut Vec<u8>) {
-        let length = self.workload.value_bytes();
+        let mut length = self.workload.value_bytes();
+        let mut stream = version;
+        if self.workload == Workload::Growing {
+            length += (version - FIRST) as usize * GROWTH;
+            stream = FIRST;
+        }
         value.clear();
         value.extend_from_slice(&number.to_le_bytes());
-        value.extend_from_slice(&version.to_le_bytes());
-        let mut rng = Rng::new(SEED, u64::from(version), number);
+        value.extend_from_slice(&stream.to_le_bytes());
+        let mut rng = Rng::new(SEED, u64::from(stream), number);
         while value.len() < length {
             value.extend_from_slice(&rng.next().to_le_bytes());
         }
         value.truncate(length);
     }
 
-    /// Bytes of all keys and values.
+    /// Bytes of all keys and values, as they are first written.
     pub fn bytes(&self) -> u64 {
         self.count * (size_of::<Key>() + self.workload.value_bytes()) as u64
     }
@@ -132,6 +145,16 @@ mod tests {
         assert_eq!(number_of(&make(3, 1)), Some(3));
         assert!(make(3, 1) != make(3, 2) && make(3, 1)[12..] != make(4, 1)[12..]);
         assert_eq!(make(3, 1), make(3, 1));
+    }
+
+    #[test]
+    fn growing_values_keep_what_they_were() {
+        let records = Records { workload: Workload::Growing, count: 10 };
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        records.value(3, 1, &mut old);
+        records.value(3, 20, &mut new);
+        assert_eq!((old.len(), new.len()), (134, 134 + 19 * GROWTH));
+        assert!(new.starts_with(&old) && number_of(&new) == Some(3));
     }
 
     #[test]

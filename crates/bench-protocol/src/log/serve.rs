@@ -32,8 +32,9 @@ pub trait Store: Sync {
     /// A handle for one thread. Unless `changing`, nobody else writes while it gets.
     fn handle(&self, changing: bool) -> Result<Self::Handle<'_>>;
 
-    /// Bytes written for each byte of records put since it was opened, if the engine tells.
-    fn amplification(&self) -> Option<f64> {
+    /// Bytes that it wrote to its files since it was opened, logs and background work included, as
+    /// the engine counts them.
+    fn written(&self) -> Option<u64> {
         None
     }
 
@@ -96,10 +97,13 @@ impl<S: Store> Open<S> {
         job: &[&str],
         out: &mut impl Write,
     ) -> Result<()> {
-        if let ["reopen"] = *job {
+        if let ["reopen" | "reopen cold"] = *job {
             let start = Instant::now();
             self.store.take().map_or(Ok(()), Store::close)?;
             let close = start.elapsed().as_nanos();
+            if job[0] == "reopen cold" {
+                process::forget_pages(&self.dir)?;
+            }
             let start = Instant::now();
             self.store = Some(engine.open(&self.records, &self.dir)?);
             writeln!(out, "reopened\t{close}\t{}", start.elapsed().as_nanos())?;
@@ -118,7 +122,7 @@ impl<S: Store> Open<S> {
             }
             ["size"] => {
                 let memory = process::anonymous_memory().saturating_sub(*baseline);
-                let told = store.amplification().map_or("-".into(), |told| told.to_string());
+                let told = store.written().map_or("-".into(), |told| told.to_string());
                 writeln!(out, "size\t{}\t{memory}\t{told}", process::disk_allocated(dir)?)?;
             }
             ["update", most, time] => {
@@ -126,6 +130,11 @@ impl<S: Store> Open<S> {
                 let is_over = || start.elapsed() > time;
                 let timed = work::update(records, store, versions, most.parse()?, is_over)?;
                 writeln!(out, "updated\t{}", fields(&timed))?;
+            }
+            ["grow", most, time] => {
+                let (most, time) = (most.parse()?, millis(time)?);
+                let (gets, puts) = work::grow(records, store, versions, most, time)?;
+                writeln!(out, "grown\t{}\t{}", quantiles(&gets), fields(&puts))?;
             }
             ["both", time] => {
                 let (gets, updates) = work::both(records, store, versions, millis(time)?)?;
@@ -136,9 +145,11 @@ impl<S: Store> Open<S> {
                 writeln!(out, "latency\t{}", quantiles(&times))?;
             }
             ["run", what, threads, time] => {
+                let before = process::bytes_read();
                 let ran = gets(records, what)?.run(store, threads.parse()?, millis(time)?)?;
                 let (wall, cpu) = (ran.wall.as_nanos(), ran.cpu.as_nanos());
-                writeln!(out, "ran\t{}\t{wall}\t{cpu}", ran.gets)?;
+                let read = process::bytes_read() - before;
+                writeln!(out, "ran\t{}\t{wall}\t{cpu}\t{read}", ran.gets)?;
             }
             _ => return Err(format!("there is no job `{}`", job.join(" ")).into()),
         }

@@ -1,7 +1,7 @@
 //! What is done with an open store: put, get, update, compare.
 
 use super::histogram::Histogram;
-use super::records::{FIRST, Records, key, number_of};
+use super::records::{FIRST, GROWTH, Records, key, number_of};
 use super::{Handle, Store};
 use crate::rng::Rng;
 use crate::{Result, process};
@@ -108,6 +108,42 @@ pub(super) fn update<S: Store>(
         versions[number as usize] = version;
     }
     Ok(meter.timed(times, records))
+}
+
+/// Reads random records and writes each with a few bytes more, at most so many, and keeps their
+/// versions: times of the gets, and what the puts cost.
+pub(super) fn grow<S: Store>(
+    records: &Records,
+    store: &S,
+    versions: &mut [u32],
+    most: u64,
+    time: Duration,
+) -> Result<(Histogram, Timed)> {
+    let mut handle = store.handle(true)?;
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    let (mut gets, mut times) = (Histogram::new(), Histogram::new());
+    let mut rng = Rng::new(12, versions.iter().map(|&version| u64::from(version)).sum(), 0);
+    let (meter, started) = (Meter::start(), Instant::now());
+    while times.total() < most && (!times.total().is_multiple_of(STEP) || started.elapsed() < time)
+    {
+        let number = rng.below(records.count);
+        let version = versions[number as usize] + 1;
+        records.value(number, version, &mut new);
+        let start = Instant::now();
+        let found = handle.get(&key(number), |value| {
+            old.clear();
+            old.extend_from_slice(value);
+        })?;
+        gets.add(start.elapsed().as_nanos() as u64);
+        if !found || old.len() + GROWTH != new.len() || !new.starts_with(&old) {
+            return Err(format!("record {number}: found {found}, not its value").into());
+        }
+        // What is written is what was read and more.
+        old.extend_from_slice(&new[old.len()..]);
+        put(&mut handle, number, &old, &mut times)?;
+        versions[number as usize] = version;
+    }
+    Ok((gets, meter.timed(times, records)))
 }
 
 /// Gets keys that are there, or that are not.

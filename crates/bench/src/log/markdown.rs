@@ -1,5 +1,6 @@
 //! The page `docs/benchmarks-log.md`: every figure on it comes from one machine.
 
+use super::cold;
 use super::runner::Section;
 use crate::chart::Group;
 use crate::machine;
@@ -35,7 +36,23 @@ of it is stale, its default: so it may take 1 / (1 - 0.5) = 2 times its live rec
 segments, each a 64th of them; updates at random keep it there. *Memory* is what no file backs, less
 what the process had before the store was opened. *Dirty* is what the kernel counts as made dirty in
 files, for each byte of keys and values updated: it counts pages of 4 KiB, and a page once for each
-time it has gone to the disk. *Log* is the write amplification as the engine tells it.
+time it has gone to the disk. *Written, steady* is what the engine says it wrote (its log, what
+compaction moved or merged, and its indexes) for each byte of keys and values, in updates that came
+after as many others: FirnDB by its statistics, RocksDB by its property `rocksdb.stats`.
+
+The workload `growing` is that of the engine YDB: values of 134 bytes, of which random ones are read
+and put again with four bytes more, by one thread, up to nine times each on average. Gets and puts
+are timed apart; their CPU stands at the put; each get is compared. YDB itself is not in the run,
+only the stores that it was compared with. All engines are at the durability of the other workloads:
+the operating system has what was put. For Berkeley DB that means transactions whose log is written
+and not synced, and a checkpoint every 256 MiB of it; Tokyo Cabinet, as Kyoto Cabinet, has its file
+mapped and promises nothing of its wholeness.
+
+*Gets with nothing in the page cache*: the store is closed, written out and dropped from the page
+cache, opened, and got from for three times as long as the other gets; keys may come twice. `fio`
+reads 4 KiB at random places of the same segments with O_DIRECT and as many threads, right before.
+*Read a get* is what the kernel read from the disk for the process, less where a key or its page
+came before; *pages* are those reads, of 4 KiB each, and what is compared with `fio`.
 ";
 
 /// The page. `chart` is a drawing to show, in the directory of the page.
@@ -52,11 +69,16 @@ pub fn page(sections: &[Section], chart: Option<&Path>) -> String {
         let _ = writeln!(out, "## {name}: {} records of {length} bytes\n", records.count);
         operations(section, &mut out);
         costs(section, &mut out);
+        cold_gets(section, &mut out);
     }
     losses(sections, &mut out);
     let _ = write!(out, "## Method\n\n{METHOD}\n## Versions\n\n");
-    for engine in sections.first().map_or(&[][..], |section| &section.engines) {
-        let _ = writeln!(out, "- {}: {}", engine.name, engine.version);
+    let mut named: Vec<&str> = Vec::new();
+    for engine in sections.iter().flat_map(|section| &section.engines) {
+        if !named.contains(&engine.name.as_str()) {
+            named.push(&engine.name);
+            let _ = writeln!(out, "- {}: {}", engine.name, engine.version);
+        }
     }
     out
 }
@@ -92,9 +114,11 @@ fn or_dash(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.map_or("-".into(), show)
 }
 
-const OPERATIONS: [(&str, &str); 8] = [
+const OPERATIONS: [(&str, &str); 10] = [
     ("fill", "put, random order"),
     ("update", "update"),
+    ("grow get", "get before a value grows"),
+    ("grow put", "put of a value that grew"),
     ("present", "get"),
     ("present 2", "get, 2 threads"),
     ("absent", "get of an absent key"),
@@ -106,7 +130,8 @@ const OPERATIONS: [(&str, &str); 8] = [
 fn operations(section: &Section, out: &mut String) {
     head(out, &["operation", "engine", "a second", "CPU", "median", "p99", "p99.9", "max"]);
     for (figure, words) in OPERATIONS {
-        for engine in &section.engines {
+        let has_it = |engine: &&Figures| engine.get(&format!("{figure} rate")).is_some();
+        for engine in section.engines.iter().filter(has_it) {
             let get = |what: &str| engine.get(&format!("{figure} {what}"));
             let nanos = |what: &str| or_dash(get(what), time);
             let rate = or_dash(get("rate"), |rate| format!("{:.0} k", rate / 1e3));
@@ -137,7 +162,7 @@ fn costs(section: &Section, out: &mut String) {
             "memory a key",
             "after updates",
             "dirty, updates",
-            "log, updates",
+            "written, steady",
             "close",
             "reopen",
         ],
@@ -155,13 +180,46 @@ fn costs(section: &Section, out: &mut String) {
             key("fill memory"),
             key("update memory"),
             or_dash(engine.get("update dirty"), |dirty| format!("{:.2}", dirty / record)),
-            or_dash(engine.get("update told"), |told| format!("{told:.2}")),
+            or_dash(steady_writes(engine, record), |ratio| format!("{ratio:.2}")),
             or_dash(engine.get("close"), time),
             or_dash(engine.get("open"), time),
         ];
         row(out, &cells);
     }
     out.push('\n');
+}
+
+/// Bytes written for each byte of keys and values once compaction has all it does, as the engine
+/// counts them.
+fn steady_writes(engine: &Figures, record: f64) -> Option<f64> {
+    let told = engine.get("steady told")? - engine.get("update told")?;
+    Some(told / engine.get("steady count")? / record)
+}
+
+/// What the disk gives, and what of it a get makes.
+fn cold_gets(section: &Section, out: &mut String) {
+    for engine in section.engines.iter().filter(|engine| engine.get("cold 1 rate").is_some()) {
+        let _ = writeln!(out, "Gets of {} with nothing in the page cache:\n", engine.name);
+        head(out, &["threads", "", "gets/s", "pages/s", "fio, pages/s", "ratio", "read a get"]);
+        for threads in cold::THREADS {
+            let get = |what: &str| engine.get(&format!("{what} {threads} rate"));
+            let (rate, disk) = (get("cold"), get("fio"));
+            let each = engine.get(&format!("cold {threads} read"));
+            let pages = rate.zip(each).map(|(rate, each)| rate * each / 4096.0);
+            let ratio = pages.zip(disk).map(|(pages, disk)| pages / disk);
+            let cells = [
+                threads.to_string(),
+                String::new(),
+                or_dash(rate, |rate| format!("{rate:.0}")),
+                or_dash(pages, |pages| format!("{pages:.0}")),
+                or_dash(disk, |disk| format!("{disk:.0}")),
+                or_dash(ratio, |ratio| format!("{ratio:.2}")),
+                or_dash(each, |read| bytes(read as u64)),
+            ];
+            row(out, &cells);
+        }
+        out.push('\n');
+    }
 }
 
 /// Words for a figure.

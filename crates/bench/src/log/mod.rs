@@ -4,9 +4,14 @@
 //! store, lets every value be compared, and only then measures; after updates all values are
 //! compared again. [`markdown`] makes a page of the figures.
 
+mod cold;
+pub mod limits;
 pub mod markdown;
 pub mod ours;
 pub mod runner;
 
 /// The folders below `peers/` that take part.
-pub const PEERS: [&str; 5] = ["fjall", "kyoto", "lmdb", "redb", "rocksdb"];
+pub const PEERS: [&str; 7] = ["fjall", "kyoto", "lmdb", "redb", "rocksdb", "tokyo", "berkeley"];
+
+/// Those that take part in one workload only.
+pub const GROWING_ONLY: [&str; 2] = ["tokyo", "berkeley"];

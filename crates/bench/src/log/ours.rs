@@ -30,8 +30,9 @@ impl Store for Opened {
         Ok(self)
     }
 
-    fn amplification(&self) -> Option<f64> {
-        Some(self.0.stats().write_amplification())
+    fn written(&self) -> Option<u64> {
+        let stats = self.0.stats();
+        Some(stats.log_bytes + stats.moved_bytes + stats.upkeep_bytes)
     }
 
     fn close(self) -> Result<()> {

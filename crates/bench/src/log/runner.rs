@@ -3,15 +3,22 @@
 //! Figures have names. For `WHAT` fill, update, `both get`, `both put`, present or absent: `WHAT
 //! rate` (operations a second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and `cpu` are
 //! of two threads. For fill and update `WHAT disk`, `WHAT memory`, `WHAT dirty` (bytes an
-//! operation), `told` (write amplification, as the engine tells); `open` and `close`.
+//! operation), `told` (bytes written so far, as the engine tells); `steady` is updated again after
+//! `update`; `open` and `close`. Of the growing workload: `grow get`, `grow put` (its `cpu` is of
+//! both). Of FirnDB: for so many threads `cold N rate`, `cold N read` (bytes a get), `fio N rate`.
 
+use super::{GROWING_ONLY, cold};
 use crate::child::{Child, Launcher, text};
 use crate::table::report::Figures;
+use crate::units::is_ours;
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Records, Workload};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Updates of each record of the growing workload, at most.
+const GROWTHS: u64 = 9;
 
 /// What to run.
 pub struct Options {
@@ -45,8 +52,8 @@ pub struct Section {
 pub fn run(options: &Options) -> Result<Vec<Section>> {
     let small = options.records;
     let workloads = options.workloads.iter().map(|&workload| {
-        let share = Workload::Small.records() / workload.records();
-        let records = Records { workload, count: (small / share).max(1000) };
+        let count = small * workload.records() / Workload::Small.records();
+        let records = Records { workload, count: count.max(1000) };
         run_workload(options, records)
             .map_err(|e| format!("workload {}: {e}", workload.name()).into())
     });
@@ -69,7 +76,10 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
     fs::create_dir_all(&dir)?;
     let sum = records.total();
     let mut engines = Vec::new();
-    for launcher in &options.engines {
+    let takes_part = |launcher: &&Launcher| {
+        records.workload == Workload::Growing || !GROWING_ONLY.contains(&launcher.name.as_str())
+    };
+    for launcher in options.engines.iter().filter(takes_part) {
         let version = launcher.start()?.hello()?;
         let kept = dir.join(format!("{}.json", launcher.name));
         if let Some(figures) = Figures::read(&kept, &version).filter(|_| options.reuse) {
@@ -84,6 +94,7 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
         fs::create_dir_all(&place)?;
         let mut run =
             Run { options, records, child: launcher.start()?, figures: Figures::default() };
+        run.figures.name = launcher.name.clone();
         run.all(&place, sum).map_err(|e| format!("{}: {e}", launcher.name))?;
         let mut figures = run.figures;
         (figures.name, figures.version) = (launcher.name.clone(), version);
@@ -114,20 +125,61 @@ impl Run<'_> {
         if self.child.number::<u64>(&checked[0])? != sum {
             return Err("the values are not those of the generator".into());
         }
+        if self.records.workload == Workload::Growing {
+            self.grow(&write)?;
+            return self.reopen();
+        }
         for what in ["present", "absent"] {
             self.gets(what)?;
         }
-        self.written("update", &["update", &count, &write], "updated")?;
-        self.size("update")?;
+        // Compaction has all it does only once there is as much stale as it leaves.
+        for what in ["update", "steady"] {
+            self.written(what, &["update", &count, &write], "updated")?;
+            self.size(what)?;
+        }
         let millis = (4 * self.options.millis).to_string();
         let both = self.number(&["both", &millis], "both", 12)?;
         self.quantiles("both get", &both[..6]);
         self.quantiles("both put", &both[6..]);
+        self.reopen()?;
+        if is_ours(&self.figures.name) { self.cold(place) } else { Ok(()) }
+    }
+
+    /// Gets of which each needs the disk, beside `fio`.
+    fn cold(&mut self, place: &Path) -> Result<()> {
+        let millis = 3 * self.options.millis;
+        for threads in cold::THREADS {
+            match cold::disk(place, threads, millis) {
+                Ok(rate) => self.figures.set(format!("fio {threads} rate"), rate),
+                Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
+            }
+            self.child.ask(&["reopen cold"], "reopened", 2)?;
+            let job = ["run", "present", &threads.to_string(), &millis.to_string()];
+            let ran = self.number(&job, "ran", 4)?;
+            self.figures.set(format!("cold {threads} rate"), ran[0] / ran[1] * 1e9);
+            self.figures.set(format!("cold {threads} read"), ran[3] / ran[0]);
+        }
+        Ok(())
+    }
+
+    /// Nine updates of each record, each a get and a put of a few bytes more.
+    fn grow(&mut self, write: &str) -> Result<()> {
+        let most = (GROWTHS * self.records.count).to_string();
+        let answer = self.number(&["grow", &most, write], "grown", 14)?;
+        self.quantiles("grow get", &answer[..6]);
+        self.quantiles("grow put", &answer[6..]);
+        self.figures.set("grow put cpu", answer[12] / answer[6]);
+        self.figures.set("update count", answer[6]);
+        self.figures.set("update dirty", answer[13] / answer[6]);
+        self.size("update")
+    }
+
+    /// Compares, closes and opens; what was updated last must be there after it was opened.
+    fn reopen(&mut self) -> Result<()> {
         self.child.ask(&["check"], "checked", 1)?;
         let took = self.number(&["reopen"], "reopened", 2)?;
         self.figures.set("close", took[0]);
         self.figures.set("open", took[1]);
-        // What was updated last must be there after it was opened.
         self.child.ask(&["check"], "checked", 1)?;
         Ok(())
     }
@@ -175,7 +227,7 @@ impl Run<'_> {
         for threads in ["1", "2"] {
             let (mut rate, mut cpu) = (0f64, f64::INFINITY);
             for _ in 0..self.options.rounds.max(1) {
-                let ran = self.number(&["run", what, threads, &millis], "ran", 3)?;
+                let ran = self.number(&["run", what, threads, &millis], "ran", 4)?;
                 rate = rate.max(ran[0] / ran[1] * 1e9);
                 cpu = cpu.min(ran[2] / ran[0]);
             }

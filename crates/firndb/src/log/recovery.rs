@@ -68,7 +68,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let known_end = End::read(&*disk, dir)?;
     let names = disk.list(dir)?;
     let hints: BTreeSet<u64> = names.iter().filter_map(|name| hint::number_of(name)).collect();
-    let files = survey(&disk, dir, &names, |n| options.read_only && !hints.contains(&n))?;
+    let files = survey(&disk, dir, &names, &hints, options.read_only)?;
     if files.is_empty() && options.create && !options.read_only {
         // A process that died while it created the store may have left the directory's own name
         // unsynced.
@@ -121,9 +121,6 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         recorded_end: known_end.unwrap_or_default().into(),
         _lock: lock,
     };
-    let table = shared.table.load();
-    table.iter().filter(|s| s.hint.get().is_some()).for_each(|s| s.expect_random());
-    drop(table);
     if !shared.options.read_only {
         let writer = start_writing(&shared, recovered, loader.writer)?;
         *shared.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(writer);
@@ -203,18 +200,20 @@ pub(super) struct Head {
     pub(super) end: u64,
 }
 
-/// Reads the heads of all segments, in the order of their numbers. Segments that somebody may be
-/// appending to (`grows`) are copied and not mapped.
+/// Reads the heads of all segments, in the order of their numbers. Of those with hints nothing more
+/// is read; others that somebody may be appending to, if we only read, are copied and not mapped.
 fn survey(
     disk: &DiskRef,
     dir: &Path,
     names: &[String],
-    grows: impl Fn(u64) -> bool,
+    hints: &BTreeSet<u64>,
+    read_only: bool,
 ) -> Result<Vec<File>> {
     let mut files = Vec::new();
     for number in names.iter().filter_map(|name| number_of(name)) {
         let path = dir.join(file_name(number));
-        let map = if grows(number) {
+        let has_hint = hints.contains(&number);
+        let map = if read_only && !has_hint {
             let file = disk.open(&path)?;
             let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
             file.read_at(0, &mut bytes)?;
@@ -222,6 +221,9 @@ fn survey(
         } else {
             disk.map(&path)?
         };
+        if has_hint {
+            map.expect_random();
+        }
         let head = head_of(&map, number).map_err(|e| e.in_file(&path));
         if let Err(e) = &head
             && e.kind() == ErrorKind::UnsupportedVersion

@@ -1,0 +1,43 @@
+//! Gets from the disk, beside what the disk itself can do: `fio` reads 4 KiB at random places of
+//! the same files, past the page cache, with as many threads, right before.
+
+use firndb_bench_protocol::Result;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Threads of each measurement: every one waits for one read at a time.
+pub const THREADS: [u32; 2] = [1, 16];
+
+/// Segments that `fio` reads, at most: their names are one argument, which has a limit.
+const FILES: usize = 100;
+
+fn entry_name(path: &Path) -> Option<String> {
+    Some(path.file_name()?.to_str()?.to_string())
+}
+
+/// Reads a second that `fio` gets out of the segments in `dir`.
+pub fn disk(dir: &Path, threads: u32, millis: u64) -> Result<f64> {
+    let mut files = Vec::new();
+    for entry in dir.read_dir()? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            files.extend(entry_name(&path));
+        }
+    }
+    files.truncate(FILES);
+    let mut fio = Command::new("fio");
+    fio.current_dir(dir);
+    fio.args(["--name=random", "--rw=randread", "--bs=4k", "--direct=1", "--readonly"]);
+    fio.args(["--time_based", "--norandommap", "--randrepeat=0", "--output-format=json"]);
+    fio.args(["--ioengine=psync", "--group_reporting", "--file_service_type=random"]);
+    fio.arg(format!("--runtime={millis}ms")).arg(format!("--numjobs={threads}"));
+    fio.arg(format!("--filename={}", files.join(":")));
+    let out = fio.output().map_err(|e| format!("cannot start fio: {e}"))?;
+    if !out.status.success() {
+        return Err(format!("fio: {}", String::from_utf8_lossy(&out.stderr).trim()).into());
+    }
+    let report: Value = serde_json::from_slice(&out.stdout)?;
+    let reads = report["jobs"][0]["read"]["iops"].as_f64();
+    Ok(reads.ok_or("fio left a figure out")?)
+}

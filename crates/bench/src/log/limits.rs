@@ -1,0 +1,184 @@
+//! What a large store is asked to keep to: one run, each figure beside what is asked.
+//!
+//! 1. A process of its own fills a store, a fifth of the puts being updates of earlier records, so
+//!    that compaction runs beside; closes it; opens it again.
+//! 2. It goes on with updates and is killed; somebody else opens the store.
+//! 3. One writer and sixteen, every put of which waits for the disk, in turns.
+
+use crate::units::time;
+use firndb::log::{LogStore, Options as StoreOptions, WriteOptions};
+use firndb_bench_protocol::Result;
+use firndb_bench_protocol::log::{Histogram, Records, Workload, key};
+use firndb_bench_protocol::rng::Rng;
+use std::fmt::Write;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What to run.
+pub struct Options {
+    /// This program.
+    pub program: PathBuf,
+    /// Where the store is made; it is removed afterwards.
+    pub dir: PathBuf,
+    /// Records of 100 bytes.
+    pub records: u64,
+    /// Seconds of updates before the process is killed.
+    pub seconds: u64,
+    /// Seconds of each turn of puts that wait for the disk.
+    pub sync_seconds: u64,
+}
+
+/// Puts of the fill of which one is an update.
+const UPDATES: u64 = 5;
+/// Turns of each number of writers.
+const TURNS: usize = 3;
+
+/// A line of the report: what, how much is asked at most (at least, if `is_rate`), and what it is.
+struct Line {
+    what: &'static str,
+    asked: String,
+    found: String,
+    holds: bool,
+}
+
+fn at_most(what: &'static str, nanos: f64, most: f64) -> Line {
+    Line { what, asked: format!("<= {}", time(most)), found: time(nanos), holds: nanos <= most }
+}
+
+/// Runs it; the report as a table of Markdown.
+pub fn run(options: &Options) -> Result<String> {
+    if options.dir.exists() {
+        std::fs::remove_dir_all(&options.dir)?;
+    }
+    let mut child = Command::new(&options.program)
+        .args(["engine", "log-limits", &options.dir.to_string_lossy()])
+        .arg(options.records.to_string())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let output = BufReader::new(child.stdout.take().ok_or("a child without output")?);
+    let mut told = Vec::new();
+    for line in output.lines() {
+        let line = line?;
+        if line == "updating" {
+            break;
+        }
+        told = line.split('\t').map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+    }
+    std::thread::sleep(Duration::from_secs(options.seconds));
+    child.kill()?;
+    child.wait()?;
+    let [rate, p999, max, removed, key_bytes, reopen] = told[..] else {
+        return Err("the filling process told nothing".into());
+    };
+    let start = Instant::now();
+    let store = LogStore::open(&options.dir, StoreOptions::default())?;
+    let killed = start.elapsed().as_nanos() as f64;
+    if store.len() != options.records {
+        return Err(format!("{} keys after the kill", store.len()).into());
+    }
+    let (one, many) = sync_rates(&store, options)?;
+    store.close()?;
+    std::fs::remove_dir_all(&options.dir)?;
+    let lines = [
+        at_most("put, p99.9, compaction beside it", p999, 50e3),
+        at_most("put, longest", max, 10e6),
+        at_most("opened after a close", reopen, 1e9),
+        at_most("opened after kill -9", killed, 3e9),
+        Line {
+            what: "memory of the index a key",
+            asked: "<= 12 B".into(),
+            found: format!("{key_bytes:.2} B"),
+            holds: key_bytes <= 12.0,
+        },
+        Line {
+            what: "synced puts, 16 writers beside 1",
+            asked: ">= 6 times".into(),
+            found: format!("{:.1} times ({many:.0}/s, {one:.0}/s)", many / one),
+            holds: many / one >= 6.0,
+        },
+    ];
+    let mut out = format!(
+        "{} records of 100 bytes, {:.0} k puts a second, {removed} segments compacted meanwhile\n\n\
+         | what | asked | found | |\n|---|---:|---:|---|\n",
+        options.records,
+        rate / 1e3
+    );
+    for line in lines {
+        let verdict = if line.holds { "holds" } else { "missed" };
+        writeln!(out, "| {} | {} | {} | {verdict} |", line.what, line.asked, line.found)?;
+    }
+    Ok(out)
+}
+
+/// The process that fills and is killed: prints its figures in a line, and when it begins to
+/// update.
+pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
+    let records = Records { workload: Workload::Small, count };
+    let store = LogStore::open(dir, StoreOptions::default())?;
+    let (mut value, mut times, mut rng) = (Vec::new(), Histogram::new(), Rng::new(3, 0, 0));
+    let mut put = |store: &LogStore, number, version, times: &mut Histogram| -> Result<()> {
+        records.value(number, version, &mut value);
+        let start = Instant::now();
+        store.put(&key(number), &value)?;
+        times.add(start.elapsed().as_nanos() as u64);
+        Ok(())
+    };
+    for number in 0..count {
+        put(&store, number, 1, &mut times)?;
+        if number % (UPDATES - 1) == 0 {
+            put(&store, rng.below(number + 1), 2, &mut times)?;
+        }
+    }
+    let rate = times.total() as f64 / times.sum() as f64 * 1e9;
+    let stats = store.stats();
+    let key_bytes = stats.index_bytes as f64 / stats.keys as f64;
+    store.close()?;
+    let start = Instant::now();
+    let store = LogStore::open(dir, StoreOptions::default())?;
+    let reopen = start.elapsed().as_nanos();
+    let (p999, max, removed) = (times.quantile(0.999), times.quantile(1.0), stats.segments_removed);
+    println!("{rate}\t{p999}\t{max}\t{removed}\t{key_bytes}\t{reopen}\nupdating");
+    loop {
+        put(&store, rng.below(count), 3, &mut times)?;
+    }
+}
+
+/// Puts a second that each wait for the disk: of one writer and of sixteen.
+fn sync_rates(store: &LogStore, options: &Options) -> Result<(f64, f64)> {
+    let mut rates = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        for (writers, rates) in [1u64, 16].into_iter().zip(&mut rates) {
+            rates.push(sync_rate(store, writers, options)?);
+        }
+    }
+    let [one, many] = rates.map(|mut rates| {
+        rates.sort_by(f64::total_cmp);
+        rates[TURNS / 2]
+    });
+    Ok((one, many))
+}
+
+fn sync_rate(store: &LogStore, writers: u64, options: &Options) -> Result<f64> {
+    let (puts, start) = (AtomicU64::new(0), Instant::now());
+    let time = Duration::from_secs(options.sync_seconds);
+    let records = Records { workload: Workload::Small, count: options.records };
+    let one = |writer: u64| -> Result<()> {
+        let (mut value, mut rng) = (Vec::new(), Rng::new(4, writer, 0));
+        while start.elapsed() < time {
+            let number = rng.below(records.count);
+            records.value(number, 4, &mut value);
+            store.put_with(&key(number), &value, WriteOptions::sync())?;
+            puts.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    let one = &one;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..writers).map(|n| scope.spawn(move || one(n))).collect();
+        threads.into_iter().try_for_each(|t| t.join().map_err(|_| "a thread panicked")?)
+    })?;
+    Ok(puts.into_inner() as f64 / start.elapsed().as_secs_f64())
+}
