@@ -2,6 +2,7 @@
 
 pub mod build;
 pub mod catalog;
+pub mod compact;
 pub mod completions;
 pub mod count;
 pub mod demo;
@@ -52,6 +53,8 @@ pub enum Search {
     Partitions(partitions::Args),
     /// Join partitions into one.
     Merge(merge::Args),
+    /// Join small partitions that rest, under a policy.
+    Compact(compact::Args),
     /// Replace a partition by rows of files, or add one.
     Replace(replace::Args),
     /// Remove partitions.
@@ -72,6 +75,7 @@ impl Search {
             Search::Stats(args) => stats::run(args, json),
             Search::Partitions(args) => partitions::run(args, json),
             Search::Merge(args) => merge::run(args, json),
+            Search::Compact(args) => compact::run(args, json),
             Search::Replace(args) => replace::run(args, json),
             Search::Remove(args) => remove::run(args, json),
             Search::Export(args) => export::run(args, json),

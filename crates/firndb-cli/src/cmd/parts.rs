@@ -4,7 +4,7 @@
 use firndb::search::{Change, Document, PartitionBuilder, Schema};
 use firndb::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Partitions that one build may make: each has dictionaries of its own.
@@ -119,30 +119,68 @@ impl Parts {
 }
 
 /// A folder for files on their way into the collection: made when it is needed, removed at the end.
+/// What processes left that were killed goes with the next one that works beside the collection.
 struct Folder {
     path: PathBuf,
-    made: bool,
+    /// Held for as long as the folder is in use, once it is made.
+    lock: Option<File>,
 }
+
+/// The file in a folder that its process has locked.
+const LOCK: &str = "lock";
 
 impl Folder {
     fn beside(collection: &Path) -> Folder {
         let name = collection.file_name().unwrap_or_default().to_string_lossy();
-        let name = format!(".{name}.firn-{}", std::process::id());
-        Folder { path: collection.with_file_name(name), made: false }
+        let prefix = format!(".{name}.firn-");
+        remove_leftovers(collection, &prefix);
+        let name = format!("{prefix}{}", std::process::id());
+        Folder { path: collection.with_file_name(name), lock: None }
     }
 
     fn path(&mut self) -> Result<&Path> {
-        if !self.made {
-            fs::create_dir_all(&self.path).map_err(|e| Error::io("create", &self.path, e))?;
-            self.made = true;
+        if self.lock.is_none() {
+            let made = fs::create_dir_all(&self.path).and_then(|()| {
+                let lock = File::create(self.path.join(LOCK))?;
+                lock.lock()?;
+                Ok(lock)
+            });
+            self.lock = Some(made.map_err(|e| Error::io("create", &self.path, e))?);
         }
         Ok(&self.path)
     }
 }
 
+/// Removes the folders of processes that are gone. What cannot be removed is in nobody's way.
+fn remove_leftovers(collection: &Path, prefix: &str) {
+    let parent = collection.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let entries = fs::read_dir(parent.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+    for entry in entries {
+        let name = entry.file_name();
+        let id = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse::<u32>().ok());
+        if id.is_some_and(is_gone) && !is_locked(&entry.path().join(LOCK)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// Whether there is no process of this number here. It may be there elsewhere, if directories are
+/// shared; and where nobody tells, the lock alone has to.
+fn is_gone(id: u32) -> bool {
+    let processes = Path::new("/proc");
+    !processes.join("self").exists() || !processes.join(id.to_string()).exists()
+}
+
+fn is_locked(path: &Path) -> bool {
+    match File::open(path) {
+        Ok(file) => file.try_lock().is_err(),
+        Err(_) => false,
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
-        if self.made {
+        if self.lock.is_some() {
             // What cannot be removed is a waste of space and nothing worse.
             let _ = fs::remove_dir_all(&self.path);
         }

@@ -14,6 +14,31 @@ fn content(place: &Place, dir: &str) -> String {
     place.firn(&format!("search export {dir} 'all order by id' --format jsonl")).ok().out
 }
 
+/// A build that is killed leaves its folder; builds whose processes live keep theirs.
+#[test]
+fn leftovers_of_builds_that_were_killed_are_removed_by_the_next() {
+    let place = Place::new();
+    place.write("data.csv", csv());
+    // No process has such a number on Linux: they end at 4,194,304.
+    let (gone, elsewhere) = (".c.firn-4294967295", ".c.firn-4294967294");
+    let alive = format!(".c.firn-{}", std::process::id());
+    let others = [&*alive, elsewhere, ".c.firn-", ".c.firn-4294967295x", ".d.firn-4294967295"];
+    for dir in others.iter().chain([&gone]) {
+        std::fs::create_dir(place.path(dir)).unwrap();
+        place.write(&format!("{dir}/lock"), "");
+        place.write(&format!("{dir}/1.part.firn"), "half a partition");
+    }
+    let lock = std::fs::File::open(place.path(elsewhere).join("lock")).unwrap();
+    lock.lock().unwrap();
+    place.firn("search build data.csv -o c").ok();
+    assert!(!place.path(gone).exists());
+    assert!(others.iter().all(|dir| place.path(dir).join("1.part.firn").exists()));
+    drop(lock);
+    std::fs::remove_dir_all(place.path("c")).unwrap();
+    place.firn("search build data.csv -o c").ok();
+    assert!(!place.path(elsewhere).exists());
+}
+
 #[test]
 fn every_format_and_compression_gives_the_same_collection() {
     let place = Place::new();

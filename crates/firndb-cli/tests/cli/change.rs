@@ -1,4 +1,4 @@
-//! The commands that change a collection: merge, replace, remove.
+//! The commands that change a collection: merge, compact, replace, remove.
 
 use super::{Place, ROWS};
 
@@ -17,6 +17,28 @@ fn merged_partitions_answer_as_before() {
     assert_eq!(names(&place), ["both", "east"]);
     assert_eq!(ask(), before);
     place.firn("search merge c both west --into all").fails(3, "there is no partition west");
+}
+
+#[test]
+fn small_partitions_that_rest_are_joined() {
+    let place = Place::with_collection();
+    let ask = || place.firn("search export c 'price > 30 order by rating' --format jsonl").ok().out;
+    let before = ask();
+    let young = place.firn("search compact c --at-least 2").ok();
+    assert_eq!(young.out, "Nothing to join.\n", "they were written just now");
+    let plan = place.firn("search compact c --at-least 2 --unchanged-for 0 --dry-run --json").ok();
+    assert_eq!(names(&place), ["east", "north", "south"]);
+    let plan = &plan.json()[0];
+    assert_eq!((&plan["into"], &plan["dry_run"]), (&"east.to.south".into(), &true.into()));
+    assert_eq!(plan["from"].as_array().unwrap().len(), 3);
+    let run = place.firn("search compact c --at-least 2 --unchanged-for 0").ok();
+    assert_eq!(run.out, format!("Joined 3 partitions into east.to.south: {ROWS} documents.\n"));
+    assert_eq!(names(&place), ["east.to.south"]);
+    assert_eq!(ask(), before);
+
+    std::fs::create_dir(place.path("log")).unwrap();
+    std::fs::rename(place.path("c"), place.path("collection")).unwrap();
+    place.firn("search compact collection").fails(2, "firn index rebuild DIR --partitions N");
 }
 
 #[test]
