@@ -7,6 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 /// Pieces that may wait to be appended; what is written with them takes one more.
 const WAITING: usize = 1;
+/// The disk begins to write after so many pieces.
+const BEGIN: usize = 8;
 
 /// Runs `write` with a file that stands for `out`: what is appended to it is appended to `out` by a
 /// thread, in the same order. All of it was when this returns without an error.
@@ -39,10 +41,16 @@ fn append_all(
     todo: &Receiver<Job>,
     give_back: &Sender<Vec<u8>>,
 ) -> Result<()> {
+    let mut waiting = 0;
     for job in todo {
         match job {
             Job::Append(mut piece) => {
                 out.append(&piece)?;
+                waiting += 1;
+                if waiting == BEGIN {
+                    out.begin_writing();
+                    waiting = 0;
+                }
                 piece.clear();
                 // Nobody may want it any more.
                 let _ = give_back.send(piece);
@@ -140,5 +148,31 @@ mod tests {
             assert!(error.to_string().contains("full"), "{room}: {error}");
         }
         behind(&mut Full(5050), write).unwrap();
+    }
+
+    #[test]
+    fn the_disk_begins_to_write_long_before_the_sync() {
+        #[derive(Default)]
+        struct Seen(String);
+        impl Append for Seen {
+            fn append(&mut self, _: &[u8]) -> Result<()> {
+                self.0.push('a');
+                Ok(())
+            }
+            fn begin_writing(&mut self) {
+                self.0.push('b');
+            }
+            fn sync(&mut self) -> Result<()> {
+                self.0.push('s');
+                Ok(())
+            }
+        }
+        let mut seen = Seen::default();
+        behind(&mut seen, |out| {
+            (0..20).try_for_each(|_| out.append(b"a piece"))?;
+            out.sync()
+        })
+        .unwrap();
+        assert_eq!(seen.0, "aaaaaaaabaaaaaaaabaaaas");
     }
 }

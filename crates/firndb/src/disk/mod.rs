@@ -8,6 +8,7 @@
 
 mod behind;
 mod direct;
+mod early;
 mod map;
 mod os;
 mod poison;
@@ -87,6 +88,9 @@ pub(crate) trait Append: Send {
         piece.clear();
         Ok(())
     }
+    /// Asks the system to begin writing to the disk what was appended, so that a later sync finds
+    /// less to wait for. Advice: nothing is promised, and what goes wrong the sync reports.
+    fn begin_writing(&mut self) {}
     /// Makes everything appended so far durable; the name is another matter ([`Disk::sync_dir`]).
     fn sync(&mut self) -> Result<()>;
 }

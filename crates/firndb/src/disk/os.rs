@@ -212,6 +212,10 @@ impl Append for OsAppend {
         self.file.write_all(bytes).map_err(|e| Error::io("append", &self.path, e))
     }
 
+    fn begin_writing(&mut self) {
+        super::early::begin_writing(&self.file);
+    }
+
     fn sync(&mut self) -> Result<()> {
         // fdatasync: the bytes and the length, without which they could not be read; not the times.
         self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))

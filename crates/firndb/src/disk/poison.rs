@@ -43,6 +43,12 @@ impl<F: Append> Append for Poison<F> {
         self.attempt(|file| file.append(bytes))
     }
 
+    fn begin_writing(&mut self) {
+        if !self.failed {
+            self.file.begin_writing();
+        }
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.attempt(F::sync)
     }

@@ -16,6 +16,7 @@ use crate::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Collects records and writes them as one table.
@@ -134,17 +135,26 @@ impl TableBuilder {
         mut progress: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<BuildReport> {
         self.partitions.seal()?;
-        let disk = self.disk.clone();
-        let mut write = |out: &mut dyn Append| {
-            let mut out = FrozenWriter::new(out, Kind::Table)?;
-            let report = self.write(&mut out, &mut progress)?;
-            out.finish()?;
+        let (disk, path, threads) = (self.disk.clone(), self.path.clone(), self.options.threads);
+        let mut freed = None;
+        let report = disk::publish(&*disk, &path, |out| {
+            let mut write = |out: &mut dyn Append| {
+                let mut out = FrozenWriter::new(out, Kind::Table)?;
+                let report = self.write(&mut out, &mut progress)?;
+                out.finish()?;
+                Ok(report)
+            };
+            if threads < 2 {
+                return write(out);
+            }
+            let report = behind(out, write)?;
+            // To give memory back takes time too, while the file is synced.
+            freed = Some(std::thread::spawn(move || drop(self)));
             Ok(report)
-        };
-        disk::publish(&*disk, &self.path, |out| match self.options.threads {
-            0 | 1 => write(out),
-            _ => behind(out, write),
-        })
+        });
+        // It only drops.
+        freed.map(JoinHandle::join);
+        report
     }
 
     fn write(
