@@ -46,11 +46,18 @@ impl<'q> Best<'q> {
         Best { k, order, fixed, heap: BinaryHeap::new() }
     }
 
-    /// Takes a match if it is good enough; false if it is not (then nothing worse is either).
-    pub(crate) fn offer(&mut self, ranks: &Ranks, part: &Partition, place: Place) -> Result<bool> {
+    /// Takes a document of partition `p` if it is good enough; false if it is not (then nothing
+    /// worse is either).
+    pub(crate) fn offer(
+        &mut self,
+        ranks: &Ranks,
+        part: &Partition,
+        (p, doc): (u32, u32),
+    ) -> Result<bool> {
+        let place = (p, part.origin(doc));
         let mut entry = Entry { head: [0; HEAD], rest: Vec::new(), place };
         for (i, by) in self.order.iter().enumerate() {
-            let key = ranks.key(part, i, place.1)?;
+            let key = ranks.key(part, i, doc)?;
             if i < self.fixed {
                 entry.head[i] = directed(key, by.descending);
                 continue;

@@ -4,8 +4,10 @@
 //! that are in no cache. In a thousand partitions of a thousand documents they are all of its time.
 //! A bundle is a partition in memory that holds the index structures of about a hundred of them,
 //! written by the writer of merged partitions and read by the same code as a file; payloads, and
-//! values that are read back, stay where they are. Its documents stand in the order of partitions
-//! and documents, so that answers, ties included, are those of the partitions.
+//! values that are read back, stay where they are. Its documents stand in the schema's order, if
+//! there is one and the fields of it are used, and else in that of partitions and documents; ties
+//! fall by partition and document either way (`Partition::origins`), so that answers are those of
+//! the partitions.
 //!
 //! Nothing is made when a set is opened. Queries in many small partitions pay a toll, and once they
 //! have paid what merging the fields they need costs, it is done: whoever asks once never waits for
@@ -17,7 +19,7 @@ use super::partition::Partition;
 use super::plan::Plan;
 use super::reader::Reader;
 use super::set::{Limits, Set};
-use super::view::{Bundle, View};
+use super::view::{Bundle, View, order_within};
 use crate::Result;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -205,13 +207,17 @@ impl Bundles {
         if work.stuck {
             return None;
         }
-        // Fields that have to be merged, and those that a bundle of the set before has.
+        let order = order_within(&set.schema, &work.wanted);
+        // Fields that have to be merged, and those that a bundle of the set before has, or that
+        // this one has in another order.
         let lacking = |cut: usize| {
             let (made, before) = (&work.made[cut], &work.before[cut]);
             let mut fields = (0, 0);
             for (i, _) in work.wanted.iter().enumerate().filter(|(_, wanted)| **wanted) {
                 match (made, before) {
-                    (Some(made), _) if made.fields[i] => {}
+                    (Some(made), _) if made.fields[i] => {
+                        fields.1 += u64::from(made.part.schema.order != order);
+                    }
                     (None, Some(before)) if before.fields[i] => fields.1 += 1,
                     _ => fields.0 += 1,
                 }
@@ -262,7 +268,7 @@ impl Work {
 
     fn memory(&self) -> u64 {
         let bundles = self.made.iter().chain(&self.before).flatten();
-        bundles.map(|bundle| bundle.part.file.len()).sum()
+        bundles.map(|bundle| bundle.memory()).sum()
     }
 }
 

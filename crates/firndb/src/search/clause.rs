@@ -8,7 +8,7 @@
 use super::column::Column;
 use super::kernels;
 use super::partition::Partition;
-use super::postings::{Cursor, Pieces};
+use super::postings::{BLOCK, Cursor, Pieces};
 use crate::Result;
 
 const DECODE: u64 = 10;
@@ -88,6 +88,16 @@ impl Clause {
         if self.negate { n.saturating_sub(self.count) } else { self.count.min(n) }
     }
 
+    /// The part of `docs` that can satisfy the clause, if that is all that the clause says.
+    pub(crate) fn narrowed(&self, docs: (u32, u32), documents: u32) -> Option<(u32, u32)> {
+        match (self.form, self.negate) {
+            (Form::Documents(a, b), false) => Some((docs.0.max(a), docs.1.min(b))),
+            (Form::Documents(0, b), true) => Some((docs.0.max(b), docs.1)),
+            (Form::Documents(a, b), true) if b >= documents => Some((docs.0, docs.1.min(a))),
+            _ => None,
+        }
+    }
+
     /// The single ordinal range, if the clause is over one key or one range.
     fn interval(&self, scratch: &Scratch) -> Option<(usize, (u32, u32))> {
         match self.form {
@@ -95,6 +105,28 @@ impl Clause {
                 Some((field, scratch.intervals[first]))
             }
             _ => None,
+        }
+    }
+
+    /// The ordinals, if they are one.
+    fn single(&self, scratch: &Scratch) -> Option<(usize, (u32, u32))> {
+        self.interval(scratch).filter(|(_, (start, end))| *end == start + 1)
+    }
+
+    /// Cost of turning the clause into a bitset of the documents in a window.
+    pub(crate) fn cost_window(
+        &self,
+        part: &Partition,
+        scratch: &Scratch,
+        window: (u32, u32),
+    ) -> Result<u64> {
+        let (documents, wanted) = (u64::from(part.documents), u64::from(window.1 - window.0));
+        match self.single(scratch) {
+            Some((field, _)) if wanted < documents && part.meta(field).exceptions == 0 => {
+                let within = (self.count as f64 * wanted as f64 / documents as f64) as u64;
+                Ok(within * DECODE + part.words() as u64 * WORD)
+            }
+            _ => self.cost_bits(part, scratch),
         }
     }
 
@@ -122,7 +154,9 @@ impl Clause {
                 if part.meta(field).exceptions > 0 {
                     cost = cost.min(words * WORD * 8 + cost / 2);
                 }
-                if let (Some((field, (start, end))), false) = (self.interval(scratch), multi) {
+                if let (Some((field, (start, end))), false) = (self.interval(scratch), multi)
+                    && part.meta(field).checkpoints > 0
+                {
                     let edges = part.postings(field)?.checkpoint_edges(start, end);
                     cost = cost.min(edges.map_or(u64::MAX, |e| e * DECODE + 4 * words * WORD));
                 }
@@ -149,8 +183,24 @@ impl Clause {
         })
     }
 
-    /// Sets a bitset, whatever it is, to the clause's documents (before negation).
-    pub(crate) fn fill(&self, part: &Partition, scratch: &Scratch, bits: &mut [u64]) -> Result<()> {
+    /// Sets a bitset, whatever it is, to the clause's documents (before negation), at least to
+    /// those in the window.
+    pub(crate) fn fill(
+        &self,
+        part: &Partition,
+        scratch: &Scratch,
+        window: (u32, u32),
+        bits: &mut [u64],
+    ) -> Result<()> {
+        if window != (0, part.documents)
+            && let Some((field, interval)) = self.single(scratch)
+        {
+            bits.fill(0);
+            let postings = part.postings(field)?;
+            let pieces = postings.pieces(interval.0, interval.1);
+            postings.add(postings.within(pieces, window), bits);
+            return Ok(());
+        }
         if let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) {
             let postings = part.postings(field)?;
             let edges = postings.checkpoint_edges(start, end);
@@ -252,14 +302,19 @@ pub(crate) enum Lead {
 pub(crate) struct LeadCursor {
     interval: usize,
     cursor: Option<Cursor>,
+    /// All that are wanted; of a range those that are left.
     documents: (u32, u32),
-    /// Documents to take from a range next: few at first, since a page may need no more.
+    /// Documents to take next: few at first, since a page may need no more.
     size: u32,
 }
 
 impl LeadCursor {
-    pub(crate) fn new(clause: &Clause) -> LeadCursor {
-        let documents = if let Form::Documents(a, b) = clause.form { (a, b) } else { (0, 0) };
+    /// Over the documents of a clause; those outside of `window` may be left out.
+    pub(crate) fn new(clause: &Clause, window: (u32, u32)) -> LeadCursor {
+        let documents = match clause.form {
+            Form::Documents(a, b) => (a.max(window.0), b.min(window.1)),
+            _ => window,
+        };
         LeadCursor { interval: 0, cursor: None, documents, size: 64 }
     }
 
@@ -277,19 +332,22 @@ impl LeadCursor {
             let end = last.min(first.saturating_add(self.size));
             out.extend(first..end);
             self.documents.0 = end.max(first);
-            self.size = (self.size * 2).min(super::postings::BLOCK as u32);
+            self.size = (self.size * 2).min(BLOCK as u32);
             return Ok(!out.is_empty());
         };
         let postings = part.postings(field)?;
         loop {
             if let Some(cursor) = &mut self.cursor {
-                if cursor.next(&postings, out) {
+                if cursor.next_block(&postings, self.size as usize, out) {
+                    self.size = (self.size * 2).min(BLOCK as u32);
                     return Ok(true);
                 }
                 self.interval += 1;
             }
             match clause.pieces(part, scratch, self.interval)? {
-                Some(pieces) => self.cursor = Some(Cursor::new(pieces)),
+                Some(pieces) => {
+                    self.cursor = Some(Cursor::new(postings.within(pieces, self.documents)));
+                }
                 None => {
                     out.clear();
                     return Ok(false);
@@ -316,11 +374,13 @@ enum How<'p> {
 }
 
 impl<'p> Check<'p> {
-    /// The check of a clause; it is turned into a bitset if there is no other way.
+    /// The check of a clause for the documents in the window; it is turned into a bitset if there
+    /// is no other way.
     pub(crate) fn new(
         clause: &Clause,
         part: &'p Partition,
         scratch: &mut Scratch,
+        window: (u32, u32),
     ) -> Result<Check<'p>> {
         let negate = clause.negate;
         let how = match clause.form {
@@ -344,7 +404,7 @@ impl<'p> Check<'p> {
                 } else if let Some(mapped) = clause.mapped(part, scratch)? {
                     How::Mapped(mapped)
                 } else {
-                    How::Bits(materialise(clause, part, scratch)?)
+                    How::Bits(materialise(clause, part, scratch, window)?)
                 }
             }
         };
@@ -395,6 +455,10 @@ impl<'p> Check<'p> {
                     (word >> (doc % 64) & 1 == 1) != negate
                 });
             }
+            How::Documents(first, last) => {
+                let (first, span, negate) = (*first, last - first, self.negate);
+                compact(docs, |doc| (doc.wrapping_sub(first) < span) != negate);
+            }
             _ => compact(docs, |doc| self.holds(scratch, doc)),
         }
     }
@@ -412,18 +476,20 @@ fn compact(docs: &mut Vec<u32>, keep: impl Fn(u32) -> bool) {
     docs.truncate(kept);
 }
 
-/// Turns a clause (before negation) into a bitset of the scratch; its number.
+/// Turns a clause (before negation) into a bitset of the scratch, which is right in the window; its
+/// number.
 pub(crate) fn materialise(
     clause: &Clause,
     part: &Partition,
     scratch: &mut Scratch,
+    window: (u32, u32),
 ) -> Result<usize> {
     if let Form::Bits(number) = clause.form {
         return Ok(number);
     }
     let number = scratch.take_any_bits(part.words());
     let mut bits = std::mem::take(scratch.bits_mut(number));
-    let filled = clause.fill(part, scratch, &mut bits);
+    let filled = clause.fill(part, scratch, window, &mut bits);
     *scratch.bits_mut(number) = bits;
     filled.map(|()| number)
 }

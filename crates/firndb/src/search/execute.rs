@@ -192,56 +192,96 @@ impl<'r> Executor<'r> {
             self.clauses.push(Clause { form, negate: false, count: u64::from(documents) });
         }
         self.clauses[base..].sort_by_key(|clause| clause.at_most(documents));
-        let mut lead = None;
-        let (mut list, mut words) = (u64::MAX, 0u64);
-        if let Some(first) = self.clauses.get(base) {
-            let how = first.lead(part, &self.scratch)?;
-            if how == Lead::Ascending || (how == Lead::Once && !sink.ascending()) {
-                lead = Some(base);
-                list = first.at_most(documents) * 10;
-            }
-            words = first.cost_bits(part, &self.scratch)?;
+        let window = self.window(part, base)?;
+        let share = f64::from(window.1 - window.0) / f64::from(documents.max(1));
+        let first = &self.clauses[base];
+        let mut estimate = first.at_most(documents) as f64;
+        let how = first.lead(part, &self.scratch)?;
+        if how == Lead::Ascending && matches!(first.form, Form::Ordinals { .. }) {
+            estimate *= share;
         }
-        let mut estimate = self.clauses.get(base).map_or(0.0, |c| c.at_most(documents) as f64);
-        for clause in self.clauses.iter().skip(base + 1) {
-            let bits = match clause.mapped(part, &self.scratch)? {
-                Some(_) => part.words() as u64 * 2,
-                None => clause.cost_bits(part, &self.scratch)?,
-            };
+        let (mut list, mut words) =
+            ((estimate * 10.0) as u64, first.cost_window(part, &self.scratch, window)?);
+        for clause in &self.clauses[base + 1..] {
             let check = clause.cost_check(part, &self.scratch)?.unwrap_or(u64::MAX);
             let checked = (estimate * check as f64) as u64;
-            list = list.saturating_add(checked.min(bits + (estimate * 10.0) as u64));
+            // Bitsets cost a pass at least: they need not be looked at if checks cost less.
+            let bits = match clause.mapped(part, &self.scratch)? {
+                _ if checked.saturating_mul(2) <= part.words() as u64 * 2 => u64::MAX,
+                Some(_) => part.words() as u64 * 2,
+                None => clause.cost_window(part, &self.scratch, window)?,
+            };
+            list = list.saturating_add(checked.min(bits.saturating_add((estimate * 10.0) as u64)));
             words = words.saturating_add(bits.min(checked.saturating_mul(2)));
             estimate *= clause.at_most(documents) as f64 / f64::from(documents.max(1));
         }
         // A walk ends when the page is full; bitsets are made whole.
         let share = (sink.wanted() as f64 / estimate.max(1.0)).min(1.0);
-        match lead {
-            Some(lead) if choose(list as f64 * share <= words as f64) => {
-                self.by_list(part, lead, sink)
-            }
-            _ => self.by_words(part, base, sink),
+        let leads = how == Lead::Ascending || (how == Lead::Once && !sink.ascending());
+        match leads && choose(list as f64 * share <= words as f64) {
+            true => self.by_list(part, base, window, how, sink),
+            false => self.by_words(part, base, window, sink),
         }
     }
 
-    /// Walks clause `lead` and checks the clauses behind it.
+    /// The documents that clauses over ranges of documents leave. If these are the rarest, the
+    /// shortest list that ascends is put in front of them: of it, too, no more is walked.
+    fn window(&mut self, part: &Partition, base: usize) -> Result<(u32, u32)> {
+        let all = (0, part.documents);
+        let narrow = |docs, clause: &Clause| clause.narrowed(docs, part.documents).unwrap_or(docs);
+        let (start, end) = self.clauses[base..].iter().fold(all, narrow);
+        if let Form::Documents(..) = self.clauses[base].form {
+            for i in base + 1..self.clauses.len() {
+                let list = matches!(self.clauses[i].form, Form::Ordinals { .. });
+                if list && self.clauses[i].lead(part, &self.scratch)? == Lead::Ascending {
+                    self.clauses[base..=i].rotate_right(1);
+                    break;
+                }
+            }
+        }
+        Ok((start.min(end), end))
+    }
+
+    /// Walks clause `lead` and checks the clauses behind it. If its documents ascend, only those in
+    /// the window are walked, and clauses that say no more than the window need no check.
     fn by_list(
         &mut self,
         part: &'r Partition,
         lead: usize,
+        window: (u32, u32),
+        how: Lead,
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.stats.by_list += 1;
+        let (ascending, all) = (how == Lead::Ascending, (0, part.documents));
+        let window = if ascending { window } else { all };
         let mut checks = Vec::with_capacity(self.clauses.len() - lead - 1);
         for clause in &self.clauses[lead + 1..] {
-            checks.push(Check::new(clause, part, &mut self.scratch)?);
+            if !(ascending && clause.narrowed(window, part.documents).is_some()) {
+                checks.push(Check::new(clause, part, &mut self.scratch, window)?);
+            }
         }
         let mut docs = std::mem::take(&mut self.scratch.docs);
         let clause = &self.clauses[lead];
-        let mut cursor = LeadCursor::new(clause);
+        let mut cursor = LeadCursor::new(clause, window);
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue() && cursor.next(clause, part, &self.scratch, &mut docs)? {
             self.limits.check()?;
+            if ascending && window != all {
+                // Not all forms of a list are cut to the window before they are walked.
+                let (first, end) = (
+                    docs.partition_point(|&doc| doc < window.0),
+                    docs.partition_point(|&doc| doc < window.1),
+                );
+                if first == docs.len() {
+                    continue;
+                }
+                docs.truncate(end);
+                docs.drain(..first);
+                if docs.is_empty() {
+                    break;
+                }
+            }
             self.stats.docs += docs.len() as u64;
             for check in &checks {
                 check.retain(&self.scratch, &mut docs);
@@ -254,12 +294,13 @@ impl<'r> Executor<'r> {
         Ok(flow)
     }
 
-    /// Combines bitsets of the clauses from `base` on, a chunk at a time; clauses that are cheaper
-    /// to check are.
+    /// Combines bitsets of the clauses from `base` on, a chunk at a time and within the window;
+    /// clauses that are cheaper to check are.
     fn by_words(
         &mut self,
         part: &'r Partition,
         base: usize,
+        window: (u32, u32),
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.stats.by_words += 1;
@@ -277,15 +318,15 @@ impl<'r> Executor<'r> {
             if let Some(mapped) = clause.mapped(part, &self.scratch)? {
                 masks.push((Mask::Mapped(mapped), clause.negate));
             } else {
-                let bits = clause.cost_bits(part, &self.scratch)?;
+                let bits = clause.cost_window(part, &self.scratch, window)?;
                 let check = clause.cost_check(part, &self.scratch)?;
                 // A document costs twice a check here: it must be found in the bitset first.
                 let checked = check.map_or(f64::MAX, |c| estimate * c as f64 * 2.0);
                 if i > base && checked < bits as f64 {
-                    checks.push(Check::new(clause, part, &mut self.scratch)?);
+                    checks.push(Check::new(clause, part, &mut self.scratch, window)?);
                 } else {
                     self.stats.postings += clause.count;
-                    let number = materialise(clause, part, &mut self.scratch)?;
+                    let number = materialise(clause, part, &mut self.scratch, window)?;
                     masks.push((Mask::Bits(number), clause.negate));
                 }
             }
@@ -293,7 +334,7 @@ impl<'r> Executor<'r> {
                 estimate.min(at_most).min(estimate * at_most / f64::from(part.documents.max(1)));
         }
         let mut acc = std::mem::take(&mut self.scratch.words);
-        let flow = self.chunks(part, &masks, &checks, &mut acc, sink);
+        let flow = self.chunks(part, &masks, &checks, (&mut acc, window), sink);
         self.scratch.words = acc;
         flow
     }
@@ -317,7 +358,8 @@ impl<'r> Executor<'r> {
         {
             return Ok(None);
         }
-        let bits = materialise(first, part, &mut self.scratch)?;
+        let all = (0, part.documents);
+        let bits = materialise(first, part, &mut self.scratch, all)?;
         self.stats.postings += first.count + other.count;
         self.stats.words += part.words() as u64;
         other.count_in(part, &self.scratch, bits)
@@ -328,13 +370,14 @@ impl<'r> Executor<'r> {
         part: &Partition,
         masks: &[(Mask, bool)],
         checks: &[Check],
-        acc: &mut Vec<u64>,
+        (acc, window): (&mut Vec<u64>, (u32, u32)),
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         let words = part.words();
-        for start in (0..words).step_by(CHUNK) {
+        let (from, to) = (window.0 as usize / 64, words.min((window.1 as usize).div_ceil(64)));
+        for start in (from..to).step_by(CHUNK) {
             self.limits.check()?;
-            let end = words.min(start + CHUNK);
+            let end = to.min(start + CHUNK);
             acc.clear();
             acc.resize(end - start, u64::MAX);
             if end == words && !part.documents.is_multiple_of(64) {

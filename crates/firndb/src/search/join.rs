@@ -9,7 +9,7 @@ use super::column::{Column, MISSING, Ordinals};
 use super::dictionary::{Dictionary, Keys};
 use super::partition::Partition;
 use super::schema::Field;
-use super::write::FieldData;
+use super::write::{FieldData, reorder};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -182,7 +182,7 @@ impl<'p> Source<'p> {
     }
 }
 
-/// The ordinals of all documents of a partition.
+/// The ordinals of all documents of a partition, by the numbers they are known by outside.
 fn ordinals(part: &Partition, column: &Column, multi: bool, distinct: u32) -> Result<Ordinals> {
     if multi {
         let (starts, ords) = match column {
@@ -201,7 +201,7 @@ fn ordinals(part: &Partition, column: &Column, multi: bool, distinct: u32) -> Re
             let message = "a document has a value that is not there";
             return Err(Error::corrupt(message).in_file(part.file.path()));
         }
-        return Ok(Ordinals::Multi { starts, ords });
+        return Ok(moved_back(part, Ordinals::Multi { starts, ords }));
     }
     let mut ords = Vec::with_capacity(part.documents as usize);
     match column {
@@ -209,7 +209,17 @@ fn ordinals(part: &Partition, column: &Column, multi: bool, distinct: u32) -> Re
         other => ords.extend((0..part.documents).map(|doc| other.get(doc))),
     }
     ords.iter_mut().filter(|ord| **ord >= distinct).for_each(|ord| *ord = MISSING);
-    Ok(Ordinals::Single(ords))
+    Ok(moved_back(part, Ordinals::Single(ords)))
+}
+
+/// The ordinals of documents that moved, in the order before.
+fn moved_back(part: &Partition, ordinals: Ordinals) -> Ordinals {
+    let Some(origins) = &part.origins else { return ordinals };
+    let mut docs = vec![0; origins.len()];
+    for (&origin, doc) in origins.iter().zip(0..) {
+        docs[origin as usize] = doc;
+    }
+    reorder(&ordinals, &docs)
 }
 
 /// `all` without the elements of these numbers, which ascend.

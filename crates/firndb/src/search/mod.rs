@@ -32,7 +32,7 @@
 //! 5. Small partitions: `Executor::run_small` applies all conditions to one bitset on the stack.
 //! 6. Others: `Executor::prepare` binds each condition to ordinals (`bind_leaf`) with their exact
 //!    count, and `Executor::conjunction` chooses from the counts between `by_list` and `by_words`.
-//! 7. Matches go to a `Sink`: `Count`, a page without order (`Take`), `visit::ordered` with one,
+//! 7. Matches go to a `Sink`: `Count`, `unordered::places`, `visit::ordered`,
 //!    `facet::counts`, `group::groups`.
 //! 8. `Reader::payload`, `Reader::value` and `Reader::field` read back by document.
 //!
@@ -80,6 +80,7 @@ mod best;
 mod parallel;
 mod topk;
 mod visit;
+mod unordered;
 mod facet;
 mod group;
 mod reader;

@@ -33,6 +33,9 @@ pub(crate) struct Partition {
     /// All sections were checked: the bytes can be had without asking.
     checked: AtomicBool,
     payloads: Payloads,
+    /// For documents that moved when partitions were merged in memory: their numbers before, in the
+    /// order of partitions and documents. Ties of every order fall by these.
+    pub(crate) origins: Option<Arc<[u32]>>,
 }
 
 /// A field of an open partition: its sections are `first..` in `places` and `section..` in the
@@ -132,11 +135,21 @@ impl Partition {
         let payloads = Payloads::open(&file, schema.payload, documents)?;
         let (fields, places) = (fields.into(), places.into());
         let checked = AtomicBool::new(false);
-        Ok(Partition { file, documents, schema, fields, places, checked, payloads })
+        let origins = None;
+        Ok(Partition { file, documents, schema, fields, places, checked, payloads, origins })
     }
 
     pub(crate) fn meta(&self, field: usize) -> &FieldMeta {
         &self.fields[field].meta
+    }
+
+    /// The number by which a document is known outside: see [`Partition::origins`].
+    #[inline(always)]
+    pub(crate) fn origin(&self, doc: u32) -> u32 {
+        match &self.origins {
+            None => doc,
+            Some(origins) => origins.get(doc as usize).copied().unwrap_or(doc),
+        }
     }
 
     /// Words of a bitset over the documents.

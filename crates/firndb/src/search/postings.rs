@@ -132,6 +132,26 @@ impl<'a> Postings<'a> {
         }
     }
 
+    /// The pieces whose documents are in a range; they may have others if they are not one list
+    /// that ascends.
+    pub(crate) fn within(&self, pieces: Pieces, docs: (u32, u32)) -> Pieces {
+        let (start, end) = (pieces.slice.0, pieces.slice.1.min(self.slices.len()));
+        if !pieces.sorted || pieces.documents.0 < pieces.documents.1 || start >= end {
+            return pieces;
+        }
+        let first_at = |from: usize, doc: u32| {
+            let (mut low, mut high) = (from, end);
+            while low < high {
+                let mid = (low + high) / 2;
+                if self.slices.get(mid) < doc { low = mid + 1 } else { high = mid }
+            }
+            low
+        };
+        let first = if docs.0 == 0 { start } else { first_at(start, docs.0) };
+        let last = if docs.1 >= self.documents { end } else { first_at(first, docs.1) };
+        Pieces { slice: (first, last), ..pieces }
+    }
+
     /// The bitset of the pieces, if they are one bitset.
     pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<&'a [u8]> {
         let (x0, x1) = pieces.exceptions;
@@ -158,7 +178,11 @@ impl<'a> Postings<'a> {
 
     /// Adds the documents of the ordinals `start..end` to a bitset of the partition.
     pub(crate) fn add_to(&self, start: u32, end: u32, bits: &mut [u64]) {
-        let pieces = self.pieces(start, end);
+        self.add(self.pieces(start, end), bits);
+    }
+
+    /// Adds the documents of some pieces to a bitset of the partition.
+    pub(crate) fn add(&self, pieces: Pieces, bits: &mut [u64]) {
         let (first, last) = pieces.documents;
         kernels::set_range(bits, first, last.min(self.documents));
         let (s, e) = pieces.slice;
@@ -245,11 +269,19 @@ impl<'a> Postings<'a> {
     /// its ordinal.
     fn nearest(&self, ord: u32) -> (Option<&'a [u8]>, u32) {
         let at = self.sums.get(ord as usize);
-        let mut best = (None, 0, at);
         let heads = self.checkpoint_count * 8;
         let size = (self.documents as usize).div_ceil(64) * 8;
-        for i in 0..self.checkpoint_count {
-            let boundary = (u64_at(self.checkpoints, i * 8) as u32).min(self.sums.len() as u32 - 1);
+        let boundary =
+            |i: usize| (u64_at(self.checkpoints, i * 8) as u32).min(self.sums.len() as u32 - 1);
+        // The first that is not below, or the one before.
+        let (mut low, mut high) = (0, self.checkpoint_count);
+        while low < high {
+            let mid = (low + high) / 2;
+            if boundary(mid) < ord { low = mid + 1 } else { high = mid }
+        }
+        let mut best = (None, 0, at);
+        for i in low.saturating_sub(1)..self.checkpoint_count.min(low + 1) {
+            let boundary = boundary(i);
             let distance = self.sums.get(boundary as usize).abs_diff(at);
             if distance < best.2 {
                 let start = heads + i * size;
@@ -296,6 +328,16 @@ impl Cursor {
 
     /// Replaces `out` by the next documents, about [`BLOCK`] of them; false at the end.
     pub(crate) fn next(&mut self, postings: &Postings, out: &mut Vec<u32>) -> bool {
+        self.next_block(postings, BLOCK, out)
+    }
+
+    /// The same with about `size` documents, at most [`BLOCK`], where they are cheap to divide.
+    pub(crate) fn next_block(
+        &mut self,
+        postings: &Postings,
+        size: usize,
+        out: &mut Vec<u32>,
+    ) -> bool {
         out.clear();
         let (first, last) = self.pieces.documents;
         if first < last.min(postings.documents) {
@@ -306,7 +348,7 @@ impl Cursor {
         }
         let (s, e) = self.pieces.slice;
         if s < e.min(postings.slices.len()) {
-            let end = e.min(postings.slices.len()).min(s + BLOCK);
+            let end = e.min(postings.slices.len()).min(s + size);
             postings.slices.decode(s, end, out);
             self.pieces.slice.0 = end;
             return true;

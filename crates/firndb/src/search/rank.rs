@@ -4,6 +4,7 @@
 //! The rank of a document in a field is its key's place in the order asked for; documents without a
 //! value have the last rank in either direction. Ranks of all fields and then the document number
 //! are packed, most significant first, so that comparing two documents is comparing two numbers.
+//! Where documents moved (`Partition::origins`), the number before stands in front of the number.
 
 use super::column::Column;
 use super::partition::Partition;
@@ -85,6 +86,7 @@ struct Ranked<'p> {
 /// An order in one partition.
 pub(crate) struct Ranks<'p> {
     fields: Vec<Ranked<'p>>,
+    origins: Option<&'p [u32]>,
 }
 
 impl<'p> Ranks<'p> {
@@ -99,12 +101,13 @@ impl<'p> Ranks<'p> {
             let bits = u32::from(width(u64::from(distinct)));
             fields.push(Ranked { field, column, descending: by.descending, distinct, bits });
         }
-        Ok(Ranks { fields })
+        Ok(Ranks { fields, origins: part.origins.as_deref() })
     }
 
     /// Bits of a packed document.
     pub(crate) fn bits(&self) -> u32 {
-        self.fields.iter().map(|f| f.bits).sum::<u32>() + 32
+        let numbers = if self.origins.is_some() { 64 } else { 32 };
+        self.fields.iter().map(|f| f.bits).sum::<u32>() + numbers
     }
 
     /// The packed ranks of a document.
@@ -114,7 +117,18 @@ impl<'p> Ranks<'p> {
         for f in &self.fields {
             key = key.push(f.bits, f.rank(doc));
         }
-        key.push(32, doc)
+        match self.origins {
+            None => key.push(32, doc),
+            Some(origins) => {
+                key.push(32, origins.get(doc as usize).copied().unwrap_or(doc)).push(32, doc)
+            }
+        }
+    }
+
+    /// Ends a key with the number that a document has at least.
+    fn from<K: Packed>(&self, key: K, number: u32) -> K {
+        let key = key.push(32, number);
+        if self.origins.is_some() { key.push(32, 0) } else { key }
     }
 
     /// The smallest packed number of what comes after a cursor.
@@ -140,7 +154,7 @@ impl<'p> Ranks<'p> {
             key = key.push(f.bits, rank.min(f.distinct));
             if rank > f.distinct {
                 // Everything with these ranks comes before: the next number after all of them.
-                return Ok((key.push(32, u32::MAX), first));
+                return Ok((self.from(key, u32::MAX), first));
             }
         }
         let doc = match set.names[p].cmp(&cursor.partition) {
@@ -149,7 +163,7 @@ impl<'p> Ranks<'p> {
             std::cmp::Ordering::Equal => cursor.doc.saturating_add(1),
             std::cmp::Ordering::Greater => 0,
         };
-        Ok((key.push(32, doc), first))
+        Ok((self.from(key, doc), first))
     }
 
     /// The ordinals of the first field whose rank is at most that of `key`, a bound that other

@@ -12,8 +12,8 @@ use super::query::{Cursor, Filter, Op, Query};
 use super::rank::{self, Ranks};
 use super::schema::Schema;
 use super::set::{Limits, Set};
-use super::sink::Sink;
 use super::topk::{count_partition, in_document_order};
+use super::unordered;
 use super::value::{Key, Value, decode_bytes, decode_fixed};
 use super::visit::{self, Place, Wanted};
 use crate::{Error, Result, disk};
@@ -241,6 +241,14 @@ impl Reader {
         let plan = Plan::new(&query.filter, &self.set.schema)?;
         let view = self.view(&plan, &order.iter().map(|by| by.field).collect::<Vec<_>>());
         let set = view.as_ref().map_or(&*self.set, |view| &view.set);
+        let moved = set.partitions.iter().any(|part| part.origins.is_some());
+        if order.is_empty()
+            && !wanted.count
+            && moved
+            && let Some((places, stats)) = self.tried(&plan, wanted)?
+        {
+            return Ok((hits(places), 0, stats));
+        }
         let after = wanted.after.map(|cursor| match &view {
             Some(view) => Cow::Owned(view.cursor(&self.set, cursor)),
             None => Cow::Borrowed(cursor),
@@ -251,7 +259,8 @@ impl Reader {
                 return Ok((Vec::new(), if wanted.count { count_all(executor)? } else { 0 }));
             }
             if order.is_empty() {
-                return unordered(executor, wanted.k, wanted.after, wanted.count);
+                let found = unordered::places(executor, &wanted, usize::MAX)?;
+                return Ok(found.unwrap_or_default());
             }
             visit::ordered(executor, &wanted)
         })?;
@@ -259,8 +268,7 @@ impl Reader {
             places.iter_mut().for_each(|place| *place = view.place(*place));
             stats.bundled = view.bundled();
         }
-        let hits = places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect();
-        Ok((hits, count, stats))
+        Ok((hits(places), count, stats))
     }
 
     /// The first documents of one partition in their own order: a range.
@@ -356,6 +364,10 @@ impl Reader {
     }
 }
 
+fn hits(places: Vec<Place>) -> Vec<Hit> {
+    places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect()
+}
+
 fn check_cursor(cursor: &Cursor, query: &Query) -> Result<()> {
     let mut names: Vec<&str> = Vec::new();
     for key in &query.order {
@@ -390,66 +402,4 @@ pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
         Ok(total)
     })?;
     Ok(counts.into_iter().sum())
-}
-
-/// The first `k` matches in the order of partitions and documents, and the count of all if asked
-/// for.
-fn unordered(
-    executor: &mut Executor,
-    k: usize,
-    after: Option<&Cursor>,
-    count: bool,
-) -> Result<(Vec<Place>, u64)> {
-    let (mut places, mut total) = (Vec::new(), 0);
-    let set = executor.set;
-    for p in 0..set.partitions.len() {
-        if executor.pruned(p) {
-            executor.stats.pruned += 1;
-            continue;
-        }
-        let before = after.map_or(std::cmp::Ordering::Greater, |c| set.names[p].cmp(&c.partition));
-        let first = match before {
-            std::cmp::Ordering::Less => u32::MAX,
-            std::cmp::Ordering::Equal => after.map_or(0, |c| c.doc.saturating_add(1)),
-            std::cmp::Ordering::Greater => 0,
-        };
-        if places.len() < k && first < u32::MAX {
-            let mut sink = Take { places: &mut places, k, first, partition: p as u32 };
-            let _ = executor.run(p, Vec::new(), &mut sink)?;
-        } else if !count {
-            continue;
-        }
-        if count {
-            total += count_partition(executor, p)?;
-        }
-    }
-    Ok((places, total))
-}
-
-/// Takes matches from document `first` on until there are `k`.
-struct Take<'s> {
-    places: &'s mut Vec<Place>,
-    k: usize,
-    first: u32,
-    partition: u32,
-}
-
-impl Sink for Take<'_> {
-    fn ascending(&self) -> bool {
-        true
-    }
-
-    fn wanted(&self) -> u64 {
-        (self.k - self.places.len()) as u64
-    }
-
-    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
-        for &doc in docs.iter().filter(|&&doc| doc >= self.first) {
-            self.places.push((self.partition, doc));
-            if self.places.len() >= self.k {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
 }

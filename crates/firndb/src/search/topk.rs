@@ -16,7 +16,7 @@ use super::execute::Executor;
 use super::format::Ordered;
 use super::partition::Partition;
 use super::postings::Cursor as PostingsCursor;
-use super::query::Cursor;
+use super::query::{Cursor, OrderBy};
 use super::rank::{By, Packed, Ranks, Wide};
 use super::set::Set;
 use super::sink::{Count, Sink};
@@ -204,9 +204,10 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let (postings, distinct) = (part_r.postings(field)?, part.meta(field).distinct);
         let mut checks = Vec::with_capacity(executor.clauses.len());
         for clause in &executor.clauses {
-            checks.push(Check::new(clause, part_r, &mut executor.scratch)?);
+            checks.push(Check::new(clause, part_r, &mut executor.scratch, (0, part.documents))?);
         }
-        let rest_in_order = rest_in_document_order(executor, part, self.wanted.order);
+        // Whether documents of one key stand in the order of the other fields.
+        let rest_in_order = begins_order(set, part, &self.wanted.order[1..]);
         let (mut rank, mut steps, mut batch) = (self.start(distinct), 0u64, 64u64);
         let budget = u64::from(part.documents) / 2 + 1024;
         let mut docs = std::mem::take(&mut executor.scratch.docs);
@@ -299,31 +300,33 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     }
 }
 
-/// Whether the numbers of a partition's documents ascend in an order.
+/// Whether the numbers of a partition's documents ascend in an order, ties included: if documents
+/// moved only an order that leaves no ties but those of the schema's.
 pub(crate) fn in_document_order(set: &Set, p: usize, part: &Partition, wanted: &[By]) -> bool {
-    let by_schema = || {
-        wanted.len() <= part.schema.order.len()
-            && wanted.iter().zip(&part.schema.order).all(|(by, key)| {
-                set.schema.fields[by.field].name == key.field && by.descending == key.descending
-            })
-    };
+    if begins_order(set, part, wanted) {
+        return true;
+    }
     let by_field = || {
         let direction = if wanted[0].descending { Ordered::Descending } else { Ordered::Ascending };
         let field = set.local(p, wanted[0].field);
         wanted.len() == 1 && field.is_some_and(|f| part.meta(f).ordered == direction)
     };
-    by_schema() || by_field()
+    part.origins.is_none() && by_field()
 }
 
-/// Whether documents of one key of the first field stand in the order of the other fields.
-fn rest_in_document_order(executor: &Executor, part: &Partition, order: &[By]) -> bool {
-    let names = &executor.set.schema.fields;
-    let rest = &order[1..];
-    rest.len() <= part.schema.order.len()
-        && rest
-            .iter()
-            .zip(&part.schema.order)
-            .all(|(by, key)| names[by.field].name == key.field && by.descending == key.descending)
+/// Whether the documents of a partition, and any of them, stand in an order because the schema's
+/// begins with it; where documents moved, because it is the schema's.
+fn begins_order(set: &Set, part: &Partition, wanted: &[By]) -> bool {
+    let names = &set.schema.fields;
+    let order = &part.schema.order;
+    let long_enough = match part.origins {
+        None => wanted.len() <= order.len(),
+        Some(_) => wanted.len() == order.len(),
+    };
+    let same = |(by, key): (&By, &OrderBy)| {
+        names[by.field].name == key.field && by.descending == key.descending
+    };
+    long_enough && wanted.iter().zip(order).all(same)
 }
 
 impl<K: Packed> Sink for Search<'_, '_, K> {

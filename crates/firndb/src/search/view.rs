@@ -8,11 +8,11 @@ use super::format::{FieldMeta, encode_meta, global, section};
 use super::join::{Pieces, join_field};
 use super::partition::Partition;
 use super::payload;
-use super::query::Cursor;
+use super::query::{Cursor, OrderBy};
 use super::schema::{Payload, Schema};
 use super::set::Set;
 use super::visit::Place;
-use super::write::{write_field, write_keys};
+use super::write::{self, FieldData, document_order, reorder, write_field, write_keys};
 use crate::Result;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::disk::{Append, Map};
@@ -45,6 +45,13 @@ pub(crate) struct Bundle {
     starts: Vec<u32>,
     pub(crate) part: Arc<Partition>,
     pub(crate) fields: Vec<bool>,
+}
+
+/// The order in which documents of a bundle with these fields stand: that of the set's schema, if
+/// they tell it; else they stay in the order of partitions and documents.
+pub(crate) fn order_within(schema: &Schema, fields: &[bool]) -> Vec<OrderBy> {
+    let told = |key: &OrderBy| schema.field(&key.field).is_some_and(|(i, f)| fields[i] && !f.multi);
+    if schema.order.iter().all(told) { schema.order.clone() } else { Vec::new() }
 }
 
 impl View {
@@ -147,25 +154,46 @@ impl Bundle {
             Some(*end)
         }));
         let documents = *starts.last().unwrap_or(&0);
-        let same = before.is_some_and(|before| before.is_of(&members));
+        let order = order_within(&set.schema, wanted);
+        let schema = Schema { order, payload: Payload::Raw, ..(*set.schema).clone() };
         let (whole, pieces) = (Pieces::whole(&members), before.map(|old| old.pieces(&members)));
-        let schema = Schema { order: Vec::new(), payload: Payload::Raw, ..(*set.schema).clone() };
+        let join = |i: usize| {
+            let has = |before: &&Bundle| before.fields[i];
+            let pieces = pieces.as_ref().filter(|_| before.as_ref().is_some_and(has));
+            join_field(&schema.fields[i], pieces.unwrap_or(&whole))
+        };
+        let same =
+            before.filter(|old| old.is_of(&members) && old.part.schema.order == schema.order);
+        let mut joined: Vec<Option<FieldData>> = schema.fields.iter().map(|_| None).collect();
+        let origins: Option<Arc<[u32]>> = match same {
+            Some(before) => before.part.origins.clone(),
+            None => {
+                for key in &schema.order {
+                    let i = schema.field(&key.field).map_or(0, |(i, _)| i);
+                    joined[i] = Some(join(i)?);
+                }
+                let ordinals = |i: usize| joined[i].as_ref().map(|data| &data.ordinals);
+                let origins = document_order(&schema, documents, ordinals)?;
+                // Documents that did not move are numbered as before.
+                origins.filter(|origins| !origins.is_sorted()).map(Arc::from)
+            }
+        };
         let mut out =
             Memory(Vec::with_capacity(before.map_or(0, |old| old.part.file.len() as usize)));
         let mut w = FrozenWriter::new(&mut out, Kind::Partition)?;
         payload::write(&mut w, Payload::Raw, documents, &mut |_, _| Ok(()))?;
         let mut metas = Vec::with_capacity(wanted.len());
         for (i, field) in schema.fields.iter().enumerate() {
-            let known = before.filter(|before| before.fields[i]);
-            metas.push(match (known, &pieces) {
-                (Some(before), _) if same => copy_field(&mut w, &before.part, i)?,
-                (Some(_), Some(pieces)) if wanted[i] => {
-                    write_field(&mut w, i, field, join_field(field, pieces)?, documents)?
+            metas.push(match same.filter(|same| same.fields[i]) {
+                Some(same) => copy_field(&mut w, &same.part, i)?,
+                None if wanted[i] => {
+                    let mut data = joined[i].take().map_or_else(|| join(i), Ok)?;
+                    if let Some(origins) = &origins {
+                        data.ordinals = reorder(&data.ordinals, origins);
+                    }
+                    write_field(&mut w, i, field, data, (documents, write::Place::Memory))?
                 }
-                _ if wanted[i] => {
-                    write_field(&mut w, i, field, join_field(field, &whole)?, documents)?
-                }
-                _ => {
+                None => {
                     // Nobody asks for it; but an empty dictionary is one.
                     write_keys(&mut w, i, &empty_keys(field))?;
                     FieldMeta::default()
@@ -176,9 +204,16 @@ impl Bundle {
         w.finish()?;
         let path = Path::new("(partitions merged in memory)");
         let file = Frozen::open(Map::from_vec(out.0), path, Kind::Partition)?;
-        let part = Partition::parse(file, before.map(|before| &*before.part))?;
+        let mut part = Partition::parse(file, before.map(|before| &*before.part))?;
         part.ready()?;
+        part.origins = origins;
         Ok(Bundle { members, starts, part: Arc::new(part), fields: wanted.to_vec() })
+    }
+
+    /// Memory that it takes, bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        let origins = self.part.origins.as_ref().map_or(0, |origins| origins.len() as u64 * 4);
+        self.part.file.len() + origins
     }
 
     /// Whether these are its partitions.

@@ -14,7 +14,7 @@ use super::topk::search;
 use super::value::Key;
 use crate::Result;
 
-/// A match: partition and document.
+/// A match: partition and document, by the number that it is known by outside.
 pub(crate) type Place = (u32, u32);
 
 /// What is asked of an ordered search.
@@ -37,7 +37,10 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
         }
         let ranks = Ranks::new(set, 0, part, wanted.order)?;
         let found = search(executor, wanted, 0, &ranks, &Best::new(wanted.k, wanted.order))?;
-        return Ok((found.docs.into_iter().map(|doc| (0, doc)).collect(), found.count));
+        return Ok((
+            found.docs.into_iter().map(|doc| (0, part.origin(doc))).collect(),
+            found.count,
+        ));
     }
     let zones = set.catalogues.zones(set, wanted.order[0].field)?;
     let visits = zones.best_first(wanted.order[0].descending);

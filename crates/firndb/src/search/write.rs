@@ -28,6 +28,22 @@ pub(crate) fn sort_documents(
     documents: u32,
     fields: &mut [FieldData],
 ) -> Result<Option<Vec<u32>>> {
+    let Some(old) = document_order(schema, documents, |i| Some(&fields[i].ordinals))? else {
+        return Ok(None);
+    };
+    for field in fields.iter_mut() {
+        field.ordinals = reorder(&field.ordinals, &old);
+    }
+    Ok(Some(old))
+}
+
+/// For each document in the schema's order its number; `None` if there is no order. `ordinals`
+/// gives those of the fields of the order.
+pub(crate) fn document_order<'o>(
+    schema: &Schema,
+    documents: u32,
+    ordinals: impl Fn(usize) -> Option<&'o Ordinals>,
+) -> Result<Option<Vec<u32>>> {
     let mut keys = Vec::new();
     for key in &schema.order {
         let Some((i, _)) = schema.field(&key.field) else {
@@ -37,41 +53,38 @@ pub(crate) fn sort_documents(
             }
             return Err(schema.unknown(&key.field));
         };
-        match &fields[i].ordinals {
-            Ordinals::Single(ords) => keys.push((ords, key.descending)),
-            Ordinals::Multi { .. } => {
-                return Err(Error::invalid(format!("`{}` has several values", key.field)));
-            }
+        match ordinals(i) {
+            Some(Ordinals::Single(ords)) => keys.push((ords, key.descending)),
+            _ => return Err(Error::invalid(format!("`{}` has several values", key.field))),
         }
     }
-    if keys.is_empty() {
-        return Ok(None);
-    }
+    let Some(((ords, descending), rest)) = keys.split_first() else { return Ok(None) };
     let rank = |ord: u32, descending| match ord {
         MISSING => MISSING,
         ord if descending => MISSING - 1 - ord,
         ord => ord,
     };
-    let mut old: Vec<u32> = (0..documents).collect();
-    let (first, rest) = keys.split_at(1);
-    let first_rank = |doc: u32| rank(first[0].0[doc as usize], first[0].1);
     // Document numbers decide ties, so an unstable sort gives the stable order.
-    old.sort_unstable_by(|&a, &b| {
-        let by_rest = || {
-            let mut ranks = rest.iter().map(|(ords, descending)| {
-                rank(ords[a as usize], *descending).cmp(&rank(ords[b as usize], *descending))
+    let first = ords.iter().zip(0..documents);
+    let mut ranked: Vec<u64> =
+        first.map(|(&ord, doc)| u64::from(rank(ord, *descending)) << 32 | u64::from(doc)).collect();
+    ranked.sort_unstable();
+    if !rest.is_empty() {
+        for ties in ranked.chunk_by_mut(|a, b| a >> 32 == b >> 32) {
+            ties.sort_unstable_by(|a, b| {
+                let mut ranks = rest.iter().map(|(ords, descending)| {
+                    let rank = |&doc: &u64| rank(ords[doc as u32 as usize], *descending);
+                    rank(a).cmp(&rank(b))
+                });
+                ranks.find(|o| o.is_ne()).unwrap_or(a.cmp(b))
             });
-            ranks.find(|o| o.is_ne()).unwrap_or(a.cmp(&b))
-        };
-        first_rank(a).cmp(&first_rank(b)).then_with(by_rest)
-    });
-    for field in fields.iter_mut() {
-        field.ordinals = reorder(&field.ordinals, &old);
+        }
     }
-    Ok(Some(old))
+    Ok(Some(ranked.into_iter().map(|doc| doc as u32).collect()))
 }
 
-fn reorder(ordinals: &Ordinals, old: &[u32]) -> Ordinals {
+/// The ordinals of the documents of these numbers.
+pub(crate) fn reorder(ordinals: &Ordinals, old: &[u32]) -> Ordinals {
     match ordinals {
         Ordinals::Single(ords) => Ordinals::Single(old.iter().map(|&d| ords[d as usize]).collect()),
         Ordinals::Multi { ords, .. } => {
@@ -97,10 +110,18 @@ pub(crate) fn write_partition(
     payload::write(&mut w, schema.payload, documents, payloads)?;
     let mut metas = Vec::with_capacity(fields.len());
     for (i, (field, data)) in schema.fields.iter().zip(fields).enumerate() {
-        metas.push(write_field(&mut w, i, field, data, documents)?);
+        metas.push(write_field(&mut w, i, field, data, (documents, Place::File))?);
     }
     w.section(global::META, &encode_meta(documents, schema, &metas))?;
     w.finish()
+}
+
+/// Where a partition will be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    File,
+    /// Ordered fields keep their columns, too: to look into one is faster than to search the sums.
+    Memory,
 }
 
 pub(crate) fn write_field(
@@ -108,7 +129,7 @@ pub(crate) fn write_field(
     i: usize,
     field: &Field,
     data: FieldData,
-    documents: u32,
+    (documents, place): (u32, Place),
 ) -> Result<FieldMeta> {
     let FieldData { keys, ordinals } = data;
     let (n, distinct) = (documents as usize, keys.len());
@@ -128,7 +149,8 @@ pub(crate) fn write_field(
     drop(inverted);
     let (bits, column, starts) = ordinals.encode(distinct);
     let small = bits <= SMALL_COLUMN && !field.multi;
-    let read_back = (field.roles.sortable || field.roles.stored) && meta.ordered == Ordered::No;
+    let told = meta.ordered != Ordered::No && place == Place::File;
+    let read_back = (field.roles.sortable || field.roles.stored) && !told;
     if small || read_back {
         meta.column_bits = Some(bits);
         w.section(section(i, part::COLUMN), &column)?;

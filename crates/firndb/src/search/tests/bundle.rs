@@ -3,25 +3,30 @@
 
 use super::{Store, open, store};
 use crate::search::query::{all, and, asc, between, desc, eq, exists, gte, is_in, not};
-use crate::search::testing::Rng;
+use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::view::Bundle;
 use crate::search::{
-    Collection, Document, Facet, Field, Filter, GroupBy, PartitionBuilder, Query, Reader, Roles,
-    Schema, Type,
+    Collection, Document, Facet, Field, Filter, GroupBy, OrderBy, PartitionBuilder, Query, Reader,
+    Roles, Schema, Type,
 };
 
 const SEED: u64 = 0xB0_0D1E;
 /// Too many documents for a bundle: what is on either side is bundled apart.
 const LARGE: usize = 32_800;
 
-fn builder(rng: &mut Rng, documents: usize) -> PartitionBuilder {
+/// Orders of documents: none, one with many ties, one that ends with them.
+fn orders() -> [Vec<OrderBy>; 3] {
+    [vec![], vec![desc("rank")], vec![asc("number"), desc("rank")]]
+}
+
+fn builder(rng: &mut Rng, documents: usize, order: &[OrderBy]) -> PartitionBuilder {
     let fields = [
         Field::new("number", Type::U64, Roles::FULL).nullable(),
         Field::new("rank", Type::I64, Roles::FULL),
         Field::new("share", Type::F64, Roles::FULL),
         Field::new("word", Type::String, Roles::FILTERABLE).multi(),
     ];
-    let schema = Schema::new(fields).unwrap().order_by([desc("rank")]).unwrap();
+    let schema = Schema::new(fields).unwrap().order_by(order.to_vec()).unwrap();
     let mut builder = PartitionBuilder::new(schema);
     for _ in 0..documents {
         let mut document = Document::new()
@@ -40,15 +45,15 @@ fn builder(rng: &mut Rng, documents: usize) -> PartitionBuilder {
 }
 
 /// Twelve small partitions before a large one, twelve behind it, some of them empty.
-fn collection(rng: &mut Rng) -> Store {
+fn collection(rng: &mut Rng, order: &[OrderBy]) -> Store {
     let store = store();
     let mut change = store.collection.change().unwrap();
     for p in 0..12 {
         let (before, behind) = (rng.below(60), if p % 5 == 0 { 0 } else { rng.below(60) });
-        change.put(&format!("a{p:02}"), builder(rng, before)).unwrap();
-        change.put(&format!("c{p:02}"), builder(rng, behind)).unwrap();
+        change.put(&format!("a{p:02}"), builder(rng, before, order)).unwrap();
+        change.put(&format!("c{p:02}"), builder(rng, behind, order)).unwrap();
     }
-    change.put("b", builder(rng, LARGE)).unwrap();
+    change.put("b", builder(rng, LARGE, order)).unwrap();
     change.commit().unwrap();
     store
 }
@@ -66,15 +71,28 @@ fn some_filter(rng: &mut Rng) -> Filter {
     }
 }
 
-/// Asks both readers the same and compares; pages go on by cursor.
+/// Asks both readers the same and compares, now and then with the plans of large partitions.
 fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
+    let list = *rng.pick(&[None, Some(true), Some(false)]);
+    FORCED.set(Forced { large: rng.below(2) == 0, list, threads: false });
+    compare_as_forced(rng, bundled, plain);
+    FORCED.set(Forced::default());
+}
+
+/// Pages go on by cursor.
+fn compare_as_forced(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     let filter = some_filter(rng);
     assert_eq!(bundled.count(&filter).unwrap(), plain.count(&filter).unwrap(), "{filter:?}");
     let mut query = Query::new(filter.clone()).limit(1 + rng.below(40) as u64).with_count();
-    query = match rng.below(4) {
+    query = match rng.below(9) {
         0 => query,
-        1 => query.order_by(asc("number")),
-        2 => query.order_by(desc("number")).order_by(asc("rank")),
+        1 => Query { count: false, ..query },
+        2 => query.order_by(asc("number")),
+        3 => query.order_by(desc("number")).order_by(asc("rank")),
+        4 => query.order_by(asc("number")).order_by(desc("rank")),
+        5 => query.order_by(desc("rank")).order_by(asc("number")),
+        6 => query.order_by(asc("rank")),
+        7 => query.order_by(asc("share")).order_by(desc("rank")),
         _ => query.order_by(desc("rank")),
     };
     for _ in 0..4 {
@@ -108,31 +126,69 @@ fn plain(disk: &std::sync::Arc<crate::disk::SimDisk>) -> Reader {
 fn bundles_come_when_queries_have_paid() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED);
-    let Store { collection, disk } = collection(&mut rng);
-    let (reader, plain) = (collection.reader(), plain(&disk));
-    let query = Query::new(between("number", 10u64, 20u64)).order_by(asc("rank"));
-    let told = |reader: &Reader| reader.explain(&query).unwrap().to_string();
-    let pages = |reader: &Reader| reader.search(&query).unwrap();
-    let before = pages(&reader);
-    assert_eq!(reader.bundle_memory(), 0, "one query pays for nothing");
-    assert!(!told(&reader).contains("bundles"));
-    (0..200).for_each(|_| assert_eq!(pages(&reader), before));
-    let two_fields = reader.bundle_memory();
-    assert!(two_fields > 0);
-    assert!(told(&reader).contains("24 small partitions asked as 2 bundles"), "{}", told(&reader));
-    (0..50).for_each(|_| compare(&mut rng, &reader, &plain));
-    reader.warm().unwrap();
-    assert!(reader.bundle_memory() > two_fields, "the other fields came later");
-    (0..200).for_each(|_| compare(&mut rng, &reader, &plain));
-    assert_eq!(plain.bundle_memory(), 0);
-    assert!(!told(&plain).contains("bundles"));
+    for order in orders() {
+        let Store { collection, disk } = collection(&mut rng, &order);
+        let (reader, plain) = (collection.reader(), plain(&disk));
+        let query = Query::new(between("number", 10u64, 20u64)).order_by(asc("rank"));
+        let told = |reader: &Reader| reader.explain(&query).unwrap().to_string();
+        let pages = |reader: &Reader| reader.search(&query).unwrap();
+        let before = pages(&reader);
+        assert_eq!(reader.bundle_memory(), 0, "one query pays for nothing");
+        assert!(!told(&reader).contains("bundles"));
+        (0..200).for_each(|_| assert_eq!(pages(&reader), before));
+        let two_fields = reader.bundle_memory();
+        assert!(two_fields > 0);
+        let explained = told(&reader);
+        assert!(explained.contains("24 small partitions asked as 2 bundles"), "{explained}");
+        (0..50).for_each(|_| compare(&mut rng, &reader, &plain));
+        reader.warm().unwrap();
+        assert!(reader.bundle_memory() > two_fields, "the other fields came later");
+        (0..300).for_each(|_| compare(&mut rng, &reader, &plain));
+        assert_eq!(plain.bundle_memory(), 0);
+        assert!(!told(&plain).contains("bundles"));
+    }
+}
+
+/// For each bundle whether its documents moved.
+fn moved(reader: &Reader) -> Vec<bool> {
+    let view = reader.set.bundles.current();
+    view.iter().flat_map(|view| view.bundles()).map(|(_, b)| b.part.origins.is_some()).collect()
+}
+
+#[test]
+fn documents_of_bundles_move_once_queries_use_their_order() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED + 4);
+    for (order, expected) in orders().into_iter().zip([false, true, true]) {
+        let Store { collection, disk } = collection(&mut rng, &order);
+        let (reader, plain) = (collection.reader(), plain(&disk));
+        let ask = |query: &Query| {
+            assert_eq!(reader.search(query).unwrap(), plain.search(query).unwrap(), "{query}");
+        };
+        let by_share = Query::new(all()).order_by(asc("share")).limit(3).with_count();
+        let by_share = Query { filter: exists("word"), ..by_share };
+        (0..300).for_each(|_| ask(&by_share));
+        assert_eq!(moved(&reader), [false, false], "nobody has asked for the order");
+        // All fields of the order are used from here on: what there is is made again.
+        let by_rank = by_share.clone().order_by(asc("number")).order_by(asc("rank"));
+        (0..500).for_each(|_| ask(&by_rank));
+        assert_eq!(moved(&reader), [expected; 2]);
+        ask(&by_share);
+        (0..50).for_each(|_| compare(&mut rng, &reader, &plain));
+    }
 }
 
 #[test]
 fn bundles_of_other_partitions_are_carried_over() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 1);
-    let Store { collection, disk } = collection(&mut rng);
+    for order in orders() {
+        carry_over(&mut rng, &order);
+    }
+}
+
+fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
+    let Store { collection, disk } = collection(rng, order);
     let reading: Collection = open(&disk).unwrap();
     reading.reader().warm().unwrap();
     for round in 0..30 {
@@ -140,8 +196,8 @@ fn bundles_of_other_partitions_are_carried_over() {
         let small = rng.below(60);
         let name = format!("a{:02}", rng.below(12));
         match round % 3 {
-            0 => change.put(&name, builder(&mut rng, small)).unwrap(),
-            1 => change.put(&format!("{name}-x"), builder(&mut rng, small)).unwrap(),
+            0 => change.put(&name, builder(rng, small, order)).unwrap(),
+            1 => change.put(&format!("{name}-x"), builder(rng, small, order)).unwrap(),
             _ => change.remove(&name).unwrap_or(()), // it may be gone already
         }
         change.commit().unwrap();
@@ -151,10 +207,10 @@ fn bundles_of_other_partitions_are_carried_over() {
             |reader: &Reader| reader.set.bundles.current().map_or(0, |view| view.bundles().count());
         assert_eq!(bundles(&reader), if changed { 1 } else { 2 }, "round {round}");
         assert!(reader.bundle_memory() > 0);
-        (0..8).for_each(|_| compare(&mut rng, &reader, &plain));
+        (0..8).for_each(|_| compare(rng, &reader, &plain));
         reader.warm().unwrap();
         assert_eq!(bundles(&reader), 2, "round {round}");
-        (0..8).for_each(|_| compare(&mut rng, &reader, &plain));
+        (0..8).for_each(|_| compare(rng, &reader, &plain));
     }
 }
 
@@ -163,6 +219,12 @@ fn bundles_of_other_partitions_are_carried_over() {
 fn a_bundle_made_of_another_has_the_same_bytes() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 3);
+    for order in orders() {
+        make_again(&mut rng, &order);
+    }
+}
+
+fn make_again(rng: &mut Rng, order: &[OrderBy]) {
     let store = store();
     let mut before: Option<Bundle> = None;
     for round in 0..60 {
@@ -172,16 +234,19 @@ fn a_bundle_made_of_another_has_the_same_bytes() {
             let documents = rng.below(60);
             match rng.below(4) {
                 0 if round > 5 => change.remove(&name).unwrap_or(()), // it may be gone already
-                _ => change.put(&name, builder(&mut rng, documents)).unwrap(),
+                _ => change.put(&name, builder(rng, documents, order)).unwrap(),
             }
         }
         let set = change.commit().unwrap().set;
         let all = 0..set.partitions.len();
-        // Now and then another field is wanted, which the bundle before does not have.
-        let wanted: Vec<bool> = (0..4).map(|field| field < 2 + round % 3).collect();
+        // Now and then another field is wanted, which the bundle before does not have; and one of
+        // the order is not, so that documents stand otherwise.
+        let wanted = (0..4).map(|field| field < 2 + round % 3 && (field != 1 || round % 7 > 0));
+        let wanted: Vec<bool> = wanted.collect();
         let anew = Bundle::new(&set, all.clone(), &wanted, None).unwrap();
         let made = Bundle::new(&set, all, &wanted, before.as_ref()).unwrap();
         assert_eq!(made.part.file.content(), anew.part.file.content(), "round {round}");
+        assert_eq!(made.part.origins, anew.part.origins, "round {round}");
         before = Some(made);
     }
 }
@@ -190,7 +255,7 @@ fn a_bundle_made_of_another_has_the_same_bytes() {
 fn bundles_keep_to_their_limit() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED + 2);
-    let Store { collection, disk } = collection(&mut rng);
+    let Store { collection, disk } = collection(&mut rng, &orders()[1]);
     let (reader, plain) = (collection.reader(), plain(&disk));
     reader.limit_bundles(1);
     reader.warm().unwrap();
