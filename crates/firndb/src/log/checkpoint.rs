@@ -12,7 +12,9 @@
 //! ```
 
 use super::bug::Bug;
-use super::hint::{self, Hint};
+use super::entries;
+
+use super::hint;
 use super::index::{Full, Index, IndexWriter, Place};
 use super::segment::Segment;
 use super::store::Shared;
@@ -94,21 +96,17 @@ impl Checkpoint {
             if puts.len() != covered.entries {
                 return Err(Error::corrupt("a hint and the checkpoint disagree"));
             }
-            cursors.push((segment.slot, puts, covered.at, 0));
+            let numbered = puts.iter().enumerate().peekable();
+            cursors.push((segment.slot, numbered, covered.at));
         }
         let drop = hint::HASH_BITS - index.width();
         let mut range = |end: u64| {
             let mut found = Vec::new();
-            for (slot, puts, at, next) in &mut cursors {
-                while *next < puts.len() {
-                    let (hash, offset) = hint::split(puts.get(*next));
-                    if hash > end {
-                        break;
-                    }
-                    if u64_at(&self.bits, *at + *next / 64 * 8) >> (*next % 64) & 1 == 1 {
+            for (slot, puts, at) in &mut cursors {
+                while let Some((i, (hash, offset))) = puts.next_if(|entry| entry.1.0 <= end) {
+                    if u64_at(&self.bits, *at + i / 64 * 8) >> (i % 64) & 1 == 1 {
                         found.push((hash >> drop, Place::new(*slot, offset)));
                     }
-                    *next += 1;
                 }
             }
             found
@@ -133,33 +131,24 @@ impl Checkpoint {
 /// Bits of one segment while a checkpoint is taken.
 struct Marks<'a> {
     segment: &'a Segment,
-    hint: &'a Hint,
+    entries: usize,
     /// Bytes of live records before the first bit was set: what is replayed over the checkpoint is
     /// taken off again, so it must not be less than what the bits stand for.
     live: u64,
-    next: usize,
+    next: std::iter::Peekable<std::iter::Enumerate<entries::Iter<'a>>>,
     bits: Vec<u64>,
 }
 
 impl Marks<'_> {
     /// Sets the bit of the entry with these kept bits of the hash at this place. Calls come in the
     /// order of the bits.
-    fn set(&mut self, kept: u64, width: u32, place: Place) -> Result<()> {
-        let puts = self.hint.puts()?;
+    fn set(&mut self, kept: u64, width: u32, place: Place) {
         let drop = hint::HASH_BITS - width;
-        while self.next < puts.len() && hint::split(puts.get(self.next)).0 >> drop < kept {
-            self.next += 1;
+        while self.next.next_if(|(_, (hash, _))| hash >> drop < kept).is_some() {}
+        let equal = self.next.clone().take_while(|(_, (hash, _))| hash >> drop == kept);
+        for (i, _) in equal.filter(|(_, (_, offset))| *offset == place.offset()) {
+            self.bits[i / 64] |= 1 << (i % 64);
         }
-        let equal = (self.next..puts.len()).map(|i| (i, hint::split(puts.get(i))));
-        for (i, (hash, offset)) in equal {
-            if hash >> drop != kept {
-                break;
-            }
-            if offset == place.offset() {
-                self.bits[i / 64] |= 1 << (i % 64);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -187,9 +176,11 @@ impl Shared {
         let quiet = self.writer()?;
         for segment in &segments {
             let Some(hint) = segment.hint.get() else { break };
-            let bits = vec![0; hint.puts()?.len().div_ceil(64)];
+            let puts = hint.puts()?;
+            let bits = vec![0; puts.len().div_ceil(64)];
             let live = segment.live.load(Ordering::Relaxed);
-            marks.insert(segment.slot, Marks { segment, hint, live, next: 0, bits });
+            let next = puts.iter().enumerate().peekable();
+            marks.insert(segment.slot, Marks { segment, entries: puts.len(), live, next, bits });
         }
         drop(quiet);
         let last = marks.values().map(|marks| marks.segment.number).max().unwrap_or(0);
@@ -199,7 +190,7 @@ impl Shared {
             entries.sort_unstable();
             for &(kept, place) in &entries {
                 if let Some(marks) = marks.get_mut(&place.segment()) {
-                    marks.set(kept, self.index.width(), place)?;
+                    marks.set(kept, self.index.width(), place);
                 }
             }
         }
@@ -210,7 +201,7 @@ impl Shared {
         for segment in segments.iter().filter(|segment| marks.contains_key(&segment.slot)) {
             let marks = &marks[&segment.slot];
             meta.u64(segment.number);
-            meta.u64(marks.hint.puts()?.len() as u64);
+            meta.u64(marks.entries as u64);
             meta.u64(marks.live);
             marks.bits.iter().for_each(|&word| bits.u64(word));
         }

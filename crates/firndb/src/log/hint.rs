@@ -7,15 +7,17 @@
 //!
 //! ```text
 //! SECTION 1  u64 store, u64 segment, u64 end of its records, u64 bytes of puts, u64 of deletes
-//! SECTION 2  puts: u64 each, ascending: high 38 bits of the key's hash << 26 | offset in granules
+//! SECTION 2  puts: entries of the high 38 bits of the key's hash and the offset in granules
 //! SECTION 3  deletes: the same
 //! ```
+//! Entries are sorted and take about six bytes each: see `entries.rs`.
 
+use super::entries::{self, Entries};
 use super::format::{self, Kind};
 use super::segment::Segment;
 use super::store::Shared;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind as FileKind};
-use crate::bytes::int::{Decoder, Encoder, u64_at};
+use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::Disk;
 use crate::{Error, Result};
 use std::path::Path;
@@ -24,9 +26,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const META: u32 = 1;
 const PUTS: u32 = 2;
 const DELETES: u32 = 3;
-const OFFSET_BITS: u32 = 26;
 /// Bits of a hash in a hint.
-pub(super) const HASH_BITS: u32 = 64 - OFFSET_BITS;
+pub(super) const HASH_BITS: u32 = 38;
 
 const PREFIX: &str = "segment-";
 const SUFFIX: &str = ".hint";
@@ -44,17 +45,14 @@ pub(super) fn number_of(name: &str) -> Option<u64> {
 
 /// The high bits of a hash that hints keep.
 pub(super) fn bits_of(hash: u64) -> u64 {
-    hash >> OFFSET_BITS
-}
-
-/// An entry of a hint: hash bits and offset in granules.
-pub(super) fn split(entry: u64) -> (u64, u64) {
-    (entry >> OFFSET_BITS, entry & ((1 << OFFSET_BITS) - 1))
+    hash >> (64 - HASH_BITS)
 }
 
 /// An open hint.
 pub(super) struct Hint {
     file: Frozen,
+    /// Where [`Hint::may_hold`] begins to look.
+    samples: Vec<u32>,
     pub(super) end: u64,
     pub(super) put_bytes: u64,
     pub(super) delete_bytes: u64,
@@ -65,9 +63,9 @@ impl Hint {
     pub(super) fn open(disk: &dyn Disk, dir: &Path, store: u64, number: u64) -> Result<Hint> {
         let path = dir.join(file_name(number));
         let file = Frozen::open(disk.map(&path)?, &path, FileKind::LogHint)?;
-        let hint = Self::parse(file, store, number).map_err(|e| e.in_file(&path))?;
-        hint.puts()?;
+        let mut hint = Self::parse(file, store, number).map_err(|e| e.in_file(&path))?;
         hint.deletes()?;
+        hint.samples = hint.puts()?.samples();
         Ok(hint)
     }
 
@@ -80,55 +78,28 @@ impl Hint {
         }
         let (end, put_bytes, delete_bytes) = (meta.u64()?, meta.u64()?, meta.u64()?);
         meta.finish()?;
-        Ok(Hint { file, end, put_bytes, delete_bytes })
+        Ok(Hint { file, samples: Vec::new(), end, put_bytes, delete_bytes })
     }
 
     /// Entries of all puts.
     pub(super) fn puts(&self) -> Result<Entries<'_>> {
-        Ok(Entries(section(&self.file, PUTS)?))
+        Entries::new(section(&self.file, PUTS)?).map_err(|e| e.in_file(self.file.path()))
     }
 
     /// Entries of all deletes.
     pub(super) fn deletes(&self) -> Result<Entries<'_>> {
-        Ok(Entries(section(&self.file, DELETES)?))
+        Entries::new(section(&self.file, DELETES)?).map_err(|e| e.in_file(self.file.path()))
     }
 
     /// Whether the segment may hold a value of a key with this hash.
     pub(super) fn may_hold(&self, hash: u64) -> Result<bool> {
-        let puts = self.puts()?;
-        let at = puts.lower_bound(bits_of(hash) << OFFSET_BITS);
-        Ok(at < puts.len() && split(puts.get(at)).0 == bits_of(hash))
+        Ok(self.puts()?.has(bits_of(hash), &self.samples))
     }
 }
 
 fn section(file: &Frozen, id: u32) -> Result<&[u8]> {
     let at = file.find(id).ok_or_else(|| Error::corrupt(format!("section {id} is missing")))?;
     file.section(at)
-}
-
-/// Ascending entries.
-#[derive(Clone, Copy)]
-pub(super) struct Entries<'a>(&'a [u8]);
-
-impl Entries<'_> {
-    pub(super) fn len(&self) -> usize {
-        self.0.len() / 8
-    }
-
-    #[inline]
-    pub(super) fn get(&self, i: usize) -> u64 {
-        u64_at(self.0, i * 8)
-    }
-
-    /// Number of entries below `v`.
-    pub(super) fn lower_bound(&self, v: u64) -> usize {
-        let (mut from, mut to) = (0, self.len());
-        while from < to {
-            let middle = (from + to) / 2;
-            if self.get(middle) < v { from = middle + 1 } else { to = middle }
-        }
-        from
-    }
 }
 
 impl Shared {
@@ -140,7 +111,7 @@ impl Shared {
             let (offset, record, length) = item?;
             let entry = |key: &[u8]| {
                 let hash = xxh3_64_with_seed(key, self.id);
-                bits_of(hash) << OFFSET_BITS | offset >> segment.granule
+                (bits_of(hash), (offset >> segment.granule) as u32)
             };
             match record.kind {
                 Kind::Put => {
@@ -163,13 +134,7 @@ impl Shared {
             let mut w = FrozenWriter::new(out, FileKind::LogHint)?;
             w.section(META, &meta.0)?;
             for (id, entries) in [(PUTS, &puts), (DELETES, &deletes)] {
-                w.begin(id, false)?;
-                for piece in entries.chunks(8192) {
-                    let mut bytes = Encoder::default();
-                    piece.iter().for_each(|&entry| bytes.u64(entry));
-                    w.write(&bytes.0)?;
-                }
-                w.end();
+                w.section(id, &entries::encode(entries))?;
             }
             w.finish().map(|_| ())
         })?;

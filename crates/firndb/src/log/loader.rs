@@ -72,12 +72,14 @@ impl Loader {
         let (puts, deletes) = (hint.puts()?, hint.deletes()?);
         segment.live.store(hint.put_bytes, Ordering::Relaxed);
         segment.deletes.store(hint.delete_bytes, Ordering::Relaxed);
-        let (mut p, mut d) = (0, 0);
-        while p < puts.len() || d < deletes.len() {
-            let is_put = d == deletes.len() || p < puts.len() && puts.get(p) < deletes.get(d);
-            let entry = if is_put { puts.get(p) } else { deletes.get(d) };
-            *(if is_put { &mut p } else { &mut d }) += 1;
-            let (bits, offset) = hint::split(entry);
+        let (mut puts, mut deletes) = (puts.iter().peekable(), deletes.iter().peekable());
+        loop {
+            let is_put = match (puts.peek(), deletes.peek()) {
+                (Some(put), Some(delete)) => put < delete,
+                (put, _) => put.is_some(),
+            };
+            let entry = if is_put { puts.next() } else { deletes.next() };
+            let Some((bits, offset)) = entry else { break };
             let (hash, place) = (bits << (64 - hint::HASH_BITS), Place::new(segment.slot, offset));
             if self.index.find(hash, |_| Some(())).is_some() {
                 // Perhaps the same key: only the records can tell.

@@ -44,6 +44,7 @@ mod segment;
 mod index;
 mod table;
 mod hint;
+mod entries;
 mod checkpoint;
 mod end;
 mod commit;
