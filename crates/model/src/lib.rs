@@ -30,6 +30,9 @@ pub(crate) mod disk {
         pub(crate) fn new(len: usize, _is_huge: bool) -> Result<Words, std::convert::Infallible> {
             Ok(Words((0..len).map(|_| AtomicU64::new(0)).collect()))
         }
+
+        /// Nothing that anybody could see.
+        pub(crate) fn make_huge(&self) {}
     }
 
     impl std::ops::Deref for Words {

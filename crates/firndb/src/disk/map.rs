@@ -14,7 +14,7 @@ use std::fs::File;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The bytes of a file: a read-only map, or memory. Clones are cheap and share the bytes.
 #[derive(Clone)]
@@ -128,8 +128,8 @@ impl DerefMut for Slab {
 pub(crate) struct Words(MmapRaw);
 
 impl Words {
-    /// `len` words, zeros. Memory is taken as it is touched, if wanted in huge pages, where the
-    /// system has them.
+    /// `len` words, zeros. Memory is taken as it is touched, or, if wanted in huge pages (where the
+    /// system has them), at once.
     pub(crate) fn new(len: usize, is_huge: bool) -> Result<Words> {
         let failed = |e| Error::io("get memory for", Path::new("an index"), e);
         let map = MmapMut::map_anon(len.max(1) * size_of::<AtomicU64>()).map_err(failed)?;
@@ -137,7 +137,23 @@ impl Words {
             // Advice: without huge pages the words are as good, only slower.
             let _ = map.advise(Advice::HugePage);
         }
-        Ok(Words(map.into()))
+        let words = Words(map.into());
+        if is_huge {
+            // Not by a call for all of it: that keeps others from mapping anything meanwhile.
+            words.iter().step_by(512).for_each(|word| word.store(0, Ordering::Relaxed));
+        }
+        Ok(words)
+    }
+
+    /// Moves them into huge pages, where the system has them, while others go on with them.
+    pub(crate) fn make_huge(&self) {
+        let _ = self.0.advise(Advice::HugePage);
+        // Does at once what the line above leaves to a time that suits the kernel.
+        #[cfg(target_os = "linux")]
+        // SAFETY: the map lives as long as `self`, and what is in it stays the same: the kernel
+        // moves its pages, and lets those wait who touch them meanwhile. It is advice: done or not.
+        let _ =
+            unsafe { libc::madvise(self.0.as_mut_ptr().cast(), self.0.len(), libc::MADV_COLLAPSE) };
     }
 }
 

@@ -12,13 +12,15 @@ use std::time::Duration;
 /// Segments that the upkeep may be behind before writers wait: more than fill up during a
 /// checkpoint of a large store.
 const BEHIND: u64 = 16;
-/// Segments from which on they wait four times as often.
-const FAR_BEHIND: u64 = 64;
+/// Bytes of small ones: what a disk takes in a fraction of a second.
+const BEHIND_BYTES: u64 = 32 << 20;
+/// So many times as far behind they wait four times as often.
+const FAR: u64 = 4;
 /// Powers of two of the bytes of log between two waits: many writes even of large records.
-const STRETCH: u32 = 20;
-const SHORT_STRETCH: u32 = 18;
+const STRETCH: u32 = 19;
+const SHORT_STRETCH: u32 = 17;
 /// Longest wait of one write, in steps of a millisecond.
-const PATIENCE: u32 = 8;
+const PATIENCE: u32 = 4;
 
 /// How far the upkeep has come.
 #[derive(Default)]
@@ -28,6 +30,8 @@ pub(super) struct Pace {
     pub(super) sealed: AtomicU64,
     /// Segments that compaction should have freed.
     excess: AtomicU64,
+    /// Segments that the upkeep may be behind; 0 for [`BEHIND`].
+    allowed: AtomicU64,
     /// The stretch of the log in which somebody waited last.
     waited: AtomicU64,
 }
@@ -36,9 +40,14 @@ impl Shared {
     /// Called by writers after a write.
     #[inline]
     pub(super) fn keep_pace(&self) {
-        if self.behind() > BEHIND {
+        if self.behind() > self.allowed() {
             self.wait_for_upkeep();
         }
+    }
+
+    #[inline]
+    fn allowed(&self) -> u64 {
+        self.pace.allowed.load(Ordering::Relaxed).max(BEHIND)
     }
 
     /// How many segments the upkeep is behind.
@@ -54,7 +63,7 @@ impl Shared {
         if !self.options.background || self.failed.get().is_some() {
             return;
         }
-        let far = self.behind() > FAR_BEHIND;
+        let far = self.behind() > FAR * self.allowed();
         let written = self.counters.log_bytes.load(Ordering::Relaxed);
         let stretch = written >> if far { SHORT_STRETCH } else { STRETCH };
         if self.pace.waited.swap(stretch, Ordering::Relaxed) == stretch {
@@ -63,7 +72,7 @@ impl Shared {
         self.wake();
         for _ in 0..PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
-            if self.behind() <= BEHIND {
+            if self.behind() <= self.allowed() {
                 return;
             }
         }
@@ -83,6 +92,8 @@ impl Shared {
         let largest = (kept as f64 / (1.0 - self.options.compaction_threshold)) as u64;
         let each = size / ready.len().max(1) as u64;
         let excess = size.saturating_sub(largest) / each.max(1);
+        let next = self.capacity_for(0, ready.len());
+        self.pace.allowed.store(BEHIND_BYTES / next.max(1), Ordering::Relaxed);
         self.pace.excess.store(if is_limited { 0 } else { excess }, Ordering::Relaxed);
     }
 }

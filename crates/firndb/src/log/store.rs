@@ -25,7 +25,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 pub(super) const SEGMENT_MIN: u64 = 1 << 20;
 /// A store's segments are at most this share of its live bytes, so that what is reserved and not
 /// yet used stays small beside it.
-const SEGMENT_SHARE: u64 = 64;
+const SEGMENT_SHARE: u64 = 192;
 
 /// A key-value store in a directory: see the module's head. Used by any number of threads at once,
 /// for reading and writing; no call needs a lock of the caller's.
@@ -83,6 +83,12 @@ impl LogStore {
         options.check()?;
         let background = options.background && !options.read_only;
         let shared = Arc::new(recovery::open(disk, path, options)?);
+        if !shared.options.read_only {
+            match shared.hold_reserve() {
+                Err(e) if e.is_disk_full() => {} // The first write that takes space says so.
+                held => held?,
+            }
+        }
         let upkeep = background.then(|| Upkeep::start(&shared)).transpose()?;
         Ok(LogStore { shared, upkeep })
     }
@@ -203,12 +209,18 @@ impl Shared {
 
     /// Returns when everything before `target` is durable.
     pub(super) fn make_durable(&self, target: Position) -> Result<()> {
-        self.commit.wait(target, || self.sync_log().inspect_err(|e| self.fail(e)))
+        self.commit.wait(target, || self.sync_log(true).inspect_err(|e| self.fail(e)))
     }
 
-    /// Syncs all segments in their order, up to the end of the log.
-    fn sync_log(&self) -> Result<Position> {
-        let (mut segments, active, end) = {
+    /// [`Shared::make_durable`] for a place in a segment that is full, with as little as possible:
+    /// the active one is left alone, since pages that are on their way to the disk stop the writer.
+    pub(super) fn make_sealed_durable(&self, target: Position) -> Result<()> {
+        self.commit.wait(target, || self.sync_log(false).inspect_err(|e| self.fail(e)))
+    }
+
+    /// Syncs all segments in their order, up to the end of the log or of the last that is full.
+    fn sync_log(&self, with_active: bool) -> Result<Position> {
+        let (mut segments, active, mut end) = {
             let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(writer) = &*writer else { return Ok((0, 0)) };
             (writer.unsynced.clone(), Arc::clone(&writer.segment), writer.position())
@@ -216,7 +228,11 @@ impl Shared {
         if Bug::SyncActiveOnly.is_on() {
             segments.clear();
         }
-        segments.push(active);
+        if with_active {
+            segments.push(active);
+        } else {
+            end = (end.0, 0);
+        }
         for segment in &segments {
             let to = if segment.number == end.0 { end.1 } else { segment.end() };
             segment.sync(to)?;

@@ -37,13 +37,13 @@ impl Upkeep {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Upkeep> {
         let mut upkeep = Upkeep(Vec::new());
         for (name, step) in [
-            ("firndb-log-next", Shared::prepare_segment as fn(&Shared) -> Result<bool>),
+            ("firndb-log-next", Shared::prepare_next as fn(&Shared) -> Result<bool>),
             ("firndb-log-seal", Shared::seal_or_checkpoint),
             ("firndb-log-move", Shared::compact_step),
         ] {
             let its = Arc::clone(shared);
             let thread = std::thread::Builder::new().name(name.to_string()).spawn(move || {
-                let mut seen = 0;
+                let mut seen = u64::MAX; // Looks once before it waits.
                 while its.wake.wait(&mut seen) {
                     // An error stops writing, and the next write reports it.
                     while let Ok(true) = step(&its) {}
@@ -146,7 +146,7 @@ impl Shared {
             return Ok(false);
         };
         if segment.number > durable && !Bug::HintBeforeSync.is_on() {
-            self.make_durable((segment.number, segment.end()))?;
+            self.make_sealed_durable((segment.number, segment.end()))?;
         }
         let hint = self.with_reserve(need, || self.write_hint(segment))?;
         let _ = segment.hint.set(hint);
@@ -155,8 +155,13 @@ impl Shared {
         Ok(true)
     }
 
-    /// Makes the file of the next segment once the active one is half full, and sees to it that
-    /// there is a reserve.
+    /// Gets what writers will want next: memory for the index, and a segment.
+    fn prepare_next(&self) -> Result<bool> {
+        self.index.reserve();
+        self.prepare_segment()
+    }
+
+    /// Makes the file of the next segment when it is time, and sees to it that there is a reserve.
     fn prepare_segment(&self) -> Result<bool> {
         self.hold_reserve()?;
         let Some(number) = self.writer()?.spare_wanted() else { return Ok(false) };

@@ -17,6 +17,10 @@ use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// The next segment is made when this one is half full, or, once an eighth of it is, when it has
+/// less room than this: bytes that may be written in the time it takes to make one.
+const SPARE_ROOM: usize = 16 << 20;
+
 /// A record that is ready to be appended.
 pub(super) struct Frame<'a> {
     pub(super) record: Record<'a>,
@@ -171,8 +175,10 @@ impl Writer {
         count: u64,
         need: Need,
     ) -> Result<()> {
-        if need == Need::Fill {
-            shared.hold_reserve()?; // The store may have outgrown it.
+        // The store may have outgrown it. Where a thread makes the next segment, it sees to that too,
+        // and no writer waits for it.
+        if need == Need::Fill && !shared.options.background {
+            shared.hold_reserve()?;
         }
         let table = shared.table.load();
         let members = table.in_order();
@@ -218,10 +224,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether it is time to make the file of the next segment: this one is half full.
+    /// Whether it is time to make the file of the next segment.
     fn is_spare_wanted(&self) -> bool {
-        let is_half_full = self.tape.room() * 2 < self.tape.tape().capacity();
-        is_half_full && self.spare.is_none() && self.making.is_none()
+        let capacity = self.tape.tape().capacity();
+        let ahead = SPARE_ROOM.clamp(capacity / 2, capacity - capacity / 8);
+        self.tape.room() < ahead && self.spare.is_none() && self.making.is_none()
     }
 
     /// The number for a spare segment that the caller then makes; `None` if there is no need.

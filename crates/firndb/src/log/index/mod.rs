@@ -30,7 +30,7 @@ use crate::bytes::prefetch::prefetch;
 use crate::disk::Words;
 use crate::sync::AtomicU64;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Slots of a page.
 const PAGE: usize = if cfg!(firndb_model) { 8 } else { 128 };
@@ -72,6 +72,10 @@ pub(super) struct Index {
     /// Of each shard: bits 63-48 count its rebuilds, 47-32 its pages, 31-0 the page of their list.
     shards: Box<[AtomicU64]>,
     chunks: Box<[OnceLock<Words>]>,
+    /// Pages that the writer took from the chunks.
+    taken: AtomicU32,
+    /// Chunks that [`Index::reserve`] has seen to; 0 if nobody calls it.
+    reserved: AtomicU32,
 }
 
 /// The hash bits of a slot.
@@ -91,7 +95,8 @@ impl Index {
         let pages = 2 * shards.len() * (2 * PAGE + 1);
         let chunks = (0..pages.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
         let writer = IndexWriter::new(shards.len());
-        (Index { bits, shards, chunks }, writer)
+        let (taken, reserved) = Default::default();
+        (Index { bits, shards, chunks, taken, reserved }, writer)
     }
 
     /// Shard and hash bits of a key's hash.
@@ -160,6 +165,34 @@ impl Index {
                 return None;
             }
         }
+    }
+
+    /// Gets the memory that the writer will want soon, since a system may take milliseconds for a
+    /// huge page. For a thread that nobody waits for: where there is one, a writer that comes first
+    /// takes small pages, which are made huge here.
+    pub(super) fn reserve(&self) {
+        let taken = self.taken.load(Ordering::Relaxed) as usize;
+        let next = if taken % CHUNK >= CHUNK / 4 { taken / CHUNK + 1 } else { taken / CHUNK };
+        let made = self.reserved.swap(next as u32 + 1, Ordering::Relaxed) as usize;
+        for number in made.max(1)..=next {
+            match self.chunks.get(number).and_then(OnceLock::get) {
+                Some(chunk) => chunk.make_huge(),
+                // The writer tries again, and reports.
+                None => drop(self.get_chunk(number, true)),
+            }
+        }
+    }
+
+    /// Sees to it that there is memory for the pages of a chunk.
+    fn get_chunk(&self, number: usize, is_huge: bool) -> Result<(), Full> {
+        let chunk = self.chunks.get(number).ok_or(Full)?;
+        if chunk.get().is_none() {
+            // A small index takes what it needs; a large one misses the processor's caches, and
+            // then a huge page is worth twice the speed.
+            let words = Words::new(CHUNK * PAGE, number > 0 && is_huge).map_err(|_| Full)?;
+            let _ = chunk.set(words); // Unless somebody else was faster.
+        }
+        Ok(())
     }
 
     /// Brings the slots of a key into the processor's cache, for a search that comes soon.

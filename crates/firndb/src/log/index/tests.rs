@@ -110,3 +110,27 @@ fn readers_find_what_stays_while_the_writer_works() {
         done.store(true, Ordering::Relaxed);
     });
 }
+
+#[test]
+fn memory_is_there_before_the_writer_wants_it() {
+    let (index, mut writer) = Index::new(6);
+    let mut rng = Rng(1);
+    let (mut inline, mut chunks) = (0, 0);
+    while chunks < 6 {
+        index.reserve();
+        let before = index.memory();
+        for _ in 0..1000 {
+            writer.insert(&index, rng.next(), Place::new(0, 1)).unwrap();
+        }
+        inline += usize::from(index.memory() > before);
+        chunks = index.taken.load(Ordering::Relaxed) as usize / CHUNK;
+    }
+    assert_eq!(inline, 1, "only the first chunk is made by an insertion");
+    assert_eq!(writer.entries(), (0..64).map(|shard| entries(&index, shard)).sum::<u64>());
+}
+
+fn entries(index: &Index, shard: usize) -> u64 {
+    let mut all = Vec::new();
+    index.entries_of(shard, &mut all);
+    all.len() as u64
+}

@@ -4,7 +4,6 @@ use super::shard::{Shard, home};
 use super::{
     CHUNK, HASH_BITS, Index, PAGE, PLACE_BITS, Place, REMOVED, SLACK, SLOTS_MAX, hash_of, is_entry,
 };
-use crate::disk::Words;
 use crate::log::bug::Bug;
 use std::sync::atomic::Ordering;
 
@@ -211,14 +210,10 @@ impl IndexWriter {
             return Ok(page);
         }
         let page = self.pages;
-        let chunk = index.chunks.get(page as usize / CHUNK).ok_or(Full)?;
-        if chunk.get().is_none() {
-            // A small index takes what it needs; a large one misses the processor's caches, and
-            // then a huge page is worth twice the speed. The one writer is the only one to set it.
-            let words = Words::new(CHUNK * PAGE, page > 0).map_err(|_| Full)?;
-            let _ = chunk.set(words);
-        }
+        let is_huge = index.reserved.load(Ordering::Relaxed) == 0;
+        index.get_chunk(page as usize / CHUNK, is_huge)?;
         self.pages += 1;
+        index.taken.store(self.pages, Ordering::Relaxed);
         Ok(page)
     }
 }
