@@ -120,7 +120,7 @@ pub mod log {
     #[expect(dead_code, reason = "most bugs are of files that are not here")]
     mod bug;
     #[path = "../../../firndb/src/log/index/mod.rs"]
-    #[expect(dead_code, unused_imports, reason = "the scenarios do not use all of it")]
+    #[expect(dead_code, reason = "the scenarios do not use all of it")]
     mod index;
     #[path = "../../../firndb/src/log/table.rs"]
     #[expect(dead_code, reason = "the scenarios do not use all of it")]

@@ -175,8 +175,8 @@ impl Writer {
         count: u64,
         need: Need,
     ) -> Result<()> {
-        // The store may have outgrown it. Where a thread makes the next segment, it sees to that too,
-        // and no writer waits for it.
+        // The store may have outgrown it. Where a thread makes the next segment, it sees to that
+        // too, and no writer waits for it.
         if need == Need::Fill && !shared.options.background {
             shared.hold_reserve()?;
         }
