@@ -145,15 +145,20 @@ impl Words {
         Ok(words)
     }
 
-    /// Moves them into huge pages, where the system has them, while others go on with them.
-    pub(crate) fn make_huge(&self) {
+    /// Moves them into huge pages, where the system has them, while others go on with them. `false`
+    /// if that has to be tried again.
+    pub(crate) fn make_huge(&self) -> bool {
         let _ = self.0.advise(Advice::HugePage);
         // Does at once what the line above leaves to a time that suits the kernel.
         #[cfg(target_os = "linux")]
         // SAFETY: the map lives as long as `self`, and what is in it stays the same: the kernel
         // moves its pages, and lets those wait who touch them meanwhile. It is advice: done or not.
-        let _ =
-            unsafe { libc::madvise(self.0.as_mut_ptr().cast(), self.0.len(), libc::MADV_COLLAPSE) };
+        let failed = unsafe {
+            libc::madvise(self.0.as_mut_ptr().cast(), self.0.len(), libc::MADV_COLLAPSE) != 0
+        };
+        #[cfg(not(target_os = "linux"))]
+        let failed = false;
+        !failed || std::io::Error::last_os_error().kind() != std::io::ErrorKind::WouldBlock
     }
 }
 

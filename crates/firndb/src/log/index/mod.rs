@@ -173,14 +173,15 @@ impl Index {
     pub(super) fn reserve(&self) {
         let taken = self.taken.load(Ordering::Relaxed) as usize;
         let next = if taken % CHUNK >= CHUNK / 4 { taken / CHUNK + 1 } else { taken / CHUNK };
-        let made = self.reserved.swap(next as u32 + 1, Ordering::Relaxed) as usize;
-        for number in made.max(1)..=next {
+        let seen = self.reserved.fetch_max(1, Ordering::Relaxed).max(1) as usize;
+        let done = (seen..=next).take_while(|&number| {
             match self.chunks.get(number).and_then(OnceLock::get) {
                 Some(chunk) => chunk.make_huge(),
                 // The writer tries again, and reports.
-                None => drop(self.get_chunk(number, true)),
+                None => self.get_chunk(number, true).is_ok(),
             }
-        }
+        });
+        self.reserved.store((seen + done.count()) as u32, Ordering::Relaxed);
     }
 
     /// Sees to it that there is memory for the pages of a chunk.
