@@ -8,13 +8,28 @@ pub(crate) const LINE: usize = 64;
 /// Asks for the cache lines at the beginning of `items`, up to so many.
 #[inline(always)]
 pub(crate) fn prefetch<T>(items: &[T], lines: usize) {
-    #[cfg(target_arch = "x86_64")]
     for line in items.chunks((LINE / size_of::<T>()).max(1)).take(lines) {
-        // SAFETY: the address is that of a live item; a prefetch reads nothing the program can see.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch(line.as_ptr().cast(), std::arch::x86_64::_MM_HINT_T0)
-        }
+        ask(line.as_ptr());
+    }
+}
+
+/// [`prefetch`] of a number of lines that the compiler knows: without a loop where all are there.
+#[inline(always)]
+pub(crate) fn prefetch_lines<const LINES: usize>(bytes: &[u8]) {
+    match bytes.get(..LINES * LINE) {
+        Some(whole) => whole.as_chunks::<LINE>().0.iter().for_each(|line| ask(line.as_ptr())),
+        None => prefetch(bytes, LINES),
+    }
+}
+
+/// `item` points to a live item.
+#[inline(always)]
+fn ask<T>(item: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the address is that of a live item; a prefetch reads nothing the program can see.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(item.cast(), std::arch::x86_64::_MM_HINT_T0)
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (items, lines);
+    let _ = item;
 }

@@ -24,17 +24,18 @@
 //! tags repeat after about 64 records and a search meets a wrong record once in three blocks of 86.
 
 use super::directory::Place;
+use super::find::is_same;
 use super::kernels::{GROUP, equal, sum_of_first};
 use crate::bytes::int::{Encoder, u16_at, u32_at};
-use crate::bytes::prefetch::prefetch;
+use crate::bytes::prefetch::{LINE, prefetch};
 use crate::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes before the body.
 pub(crate) const CHECKSUM: usize = 4;
-const HEAD: usize = 12;
+pub(crate) const HEAD: usize = 12;
 /// Cache lines of a value that are asked for before its key was compared.
-const VALUE_LINES: usize = 24;
+pub(crate) const VALUE_LINES: usize = 24;
 const MAX_RECORDS: usize = (1 << 24) - 1;
 
 /// The tag of a record.
@@ -198,6 +199,17 @@ impl Column {
         }
     }
 
+    /// Sum of those from `first` on and before `end`.
+    #[inline]
+    fn between(self, bytes: &[u8], first: usize, end: usize) -> usize {
+        let n = end - first;
+        match self.width {
+            0 => self.at.saturating_mul(n),
+            1 => sum_of_first(bytes.get(self.at + first..).unwrap_or(&[]), n, n),
+            _ => (first..end).map(|i| self.get(bytes, i)).sum(),
+        }
+    }
+
     /// Sum of the first `n` of `records`.
     #[inline(always)]
     fn sum(self, bytes: &[u8], records: usize, n: usize) -> usize {
@@ -239,26 +251,34 @@ impl<'a> Body<'a> {
     /// The stored value of a key.
     #[inline]
     pub(crate) fn find(&self, place: Place, key: &[u8]) -> Result<Option<&'a [u8]>> {
-        let mut last = None;
-        for group in (0..self.records).step_by(GROUP) {
+        let (mut last, mut group) = (None, 0);
+        loop {
             let tags = self.bytes.get(HEAD + group..).unwrap_or(&[]);
             let mut equal = equal(tags, self.records - group, tag(place));
             while equal != 0 {
                 let i = group + equal.trailing_zeros() as usize;
                 if self.keys.get(self.bytes, i) == key.len() {
-                    let start = self.start_after(last, i);
+                    let start = match last {
+                        None => self.start(i),
+                        Some(known) => self.start_after(known, i),
+                    };
                     last = Some((i, start));
                     let (found, value, _) = self.record_at(i, start)?;
                     // Most likely the right one: its value is waited for together with its key.
-                    prefetch(value, VALUE_LINES);
-                    if found == key {
+                    if value.len() > LINE {
+                        prefetch(value, VALUE_LINES);
+                    }
+                    if is_same(found, key) {
                         return Ok(Some(value));
                     }
                 }
                 equal &= equal - 1;
             }
+            group += GROUP;
+            if group >= self.records {
+                return Ok(None);
+            }
         }
-        Ok(None)
     }
 
     /// Where in the body the first record begins that may be the one of a key of this length.
@@ -279,13 +299,11 @@ impl<'a> Body<'a> {
 
     /// [`Body::start`], counted from a record before it whose start is known: thousands of records
     /// of one place would take time in the square of their number if each was counted anew.
-    #[inline(always)]
-    fn start_after(&self, known: Option<(usize, usize)>, i: usize) -> usize {
-        let Some((record, start)) = known else { return self.start(i) };
-        (record..i).fold(start, |at, i| {
-            let (key, value) = (self.keys.get(self.bytes, i), self.values.get(self.bytes, i));
-            at.saturating_add(key).saturating_add(value)
-        })
+    #[inline(never)]
+    fn start_after(&self, (record, start): (usize, usize), i: usize) -> usize {
+        let keys = self.keys.between(self.bytes, record, i);
+        let values = self.values.between(self.bytes, record, i);
+        start.saturating_add(keys).saturating_add(values)
     }
 
     /// Key and stored value of record `i`.

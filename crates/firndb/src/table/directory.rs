@@ -18,14 +18,12 @@
 //! ```
 //! That is 16 bits a block and 1/8 bit a record: about 27 bits a block of 4 KiB of 45-byte records.
 
+use super::kernels::{FEW, not_above};
 use crate::bytes::int::{Encoder, u16_at, u64_at};
 use crate::{Error, Result};
 
 /// Records to a slot, on average.
 const RECORDS_PER_SLOT: u64 = 512;
-
-/// So many steps are compared one after the other: more than most slots have.
-const FEW: u64 = 8;
 
 /// Where a hash falls: the slot, and the step within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,7 +125,9 @@ impl Directory {
     /// all begin after it.
     #[inline(always)]
     pub(crate) fn find(&self, place: Place) -> Option<u64> {
-        let (first, end) = (self.before(place.slot), self.before(place.slot + 1));
+        let at = 8 * place.slot as usize;
+        let both = self.bytes.get(at..).and_then(<[u8]>::first_chunk::<16>).unwrap_or(&[0; 16]);
+        let (first, end) = (u64_at(both, 0), u64_at(both, 8));
         self.begun(first, end, place.step).checked_sub(1)
     }
 
@@ -146,19 +146,17 @@ impl Directory {
     #[inline(always)]
     fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
         let (mut low, mut high) = (first, end);
-        while high.saturating_sub(low) > FEW {
+        while high.saturating_sub(low) > FEW as u64 {
             let middle = (low + high) / 2;
             if self.step(middle) <= step { low = middle } else { high = middle }
         }
-        // Counted without a jump that depends on the step: nobody could foretell it.
+        // All at once, without a jump that depends on the step: nobody could foretell it.
         let at = self.steps + 2 * low as usize;
-        let left = high.saturating_sub(low) as usize;
-        let few = self.bytes.get(at..at + 2 * FEW as usize).unwrap_or(&[]);
-        if few.is_empty() {
+        let left = high.saturating_sub(low);
+        let Some(few) = self.bytes.get(at..).and_then(<[u8]>::first_chunk::<{ 2 * FEW }>) else {
             return (low..high).find(|&block| self.step(block) > step).unwrap_or(high);
-        }
-        let begun = |i: usize| (i < left) & (u16_at(few, 2 * i) <= step);
-        low + (0..FEW as usize).map(|i| u64::from(begun(i))).sum::<u64>()
+        };
+        low + (not_above(few, step).trailing_ones() as u64).min(left)
     }
 
     /// `Corrupt` unless every block begins after the one before it.

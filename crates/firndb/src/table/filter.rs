@@ -121,17 +121,27 @@ fn failed(why: &str) -> Error {
     Error::invalid(format!("a filter cannot be made of these keys: {why}"))
 }
 
-/// A filter, its shape checked.
-#[derive(Clone, Copy, Debug)]
+/// A filter, its shape checked, and what it takes to look into each part.
+#[derive(Clone, Debug)]
 pub(crate) struct FilterShape {
-    parts: u64,
-    fingerprints: usize,
+    parts: Box<[Part]>,
     bits: u8,
+}
+
+/// A part; without keys if the segment length is 0.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    seed: u64,
+    /// Where its fingerprints begin and end in the section.
+    start: usize,
+    end: usize,
+    segment: u32,
+    /// Length of all first segments.
+    count: u32,
 }
 
 impl FilterShape {
     pub(crate) fn parse(bytes: &[u8], filter: Filter) -> Result<FilterShape> {
-        let bits = filter_bits(filter);
         let (parts, fingerprints) = (u64_at(bytes, 0), u64_at(bytes, 8));
         let len = parts.checked_mul(ENTRY as u64).and_then(|n| n.checked_add(fingerprints));
         let len = len.and_then(|n| n.checked_add(HEAD as u64));
@@ -141,51 +151,56 @@ impl FilterShape {
                 bytes.len()
             )));
         }
-        let shape = FilterShape { parts, fingerprints: fingerprints as usize, bits };
-        (0..parts as usize).try_for_each(|part| shape.check_part(bytes, part))?;
-        Ok(shape)
-    }
-
-    fn check_part(&self, bytes: &[u8], part: usize) -> Result<()> {
-        let at = self.entry(part);
-        let (start, number) = (u64_at(bytes, at + 8), u64_at(bytes, at + 16));
-        let (segment, count) = (u32_at(bytes, at + 24), u32_at(bytes, at + 28));
-        let width = u64::from(self.bits / 8);
-        let end = number.checked_mul(width).and_then(|n| n.checked_add(start));
-        let inside = end.is_some_and(|end| end <= self.fingerprints as u64);
-        let whole = u64::from(count) + 2 * u64::from(segment) == number;
-        if !inside || (number > 0 && (!segment.is_power_of_two() || !whole)) {
-            return Err(Error::corrupt(format!("part {part} of the filter is impossible")));
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn entry(&self, part: usize) -> usize {
-        HEAD + self.fingerprints + ENTRY * part
+        let bits = filter_bits(filter);
+        let entries = HEAD + fingerprints as usize;
+        let part = |part: usize| {
+            let entry = &bytes[entries + ENTRY * part..][..ENTRY];
+            Part::parse(entry, fingerprints, bits)
+                .ok_or_else(|| Error::corrupt(format!("part {part} of the filter is impossible")))
+        };
+        let parts = (0..parts as usize).map(part).collect::<Result<_>>()?;
+        Ok(FilterShape { parts, bits })
     }
 
     /// Whether a key of this hash may be there.
     #[inline(always)]
     pub(crate) fn contains(&self, bytes: &[u8], hash: u64) -> bool {
-        let at = self.entry(part_of(hash, self.parts) as usize);
-        let (segment, count) = (u32_at(bytes, at + 24), u32_at(bytes, at + 28));
-        if segment == 0 {
+        let number = part_of(hash, self.parts.len() as u64) as usize;
+        let Some(part) = self.parts.get(number).filter(|part| part.segment > 0) else {
             return false;
-        }
-        let mixed = murmur3_mix64(hash.wrapping_add(u64_at(bytes, at)));
-        let first = ((u128::from(mixed) * u128::from(count)) >> 64) as u32;
-        let mask = segment - 1;
-        let second = first.wrapping_add(segment) ^ ((mixed >> 18) as u32 & mask);
-        let third = first.wrapping_add(segment).wrapping_add(segment) ^ (mixed as u32 & mask);
-        let base = HEAD + u64_at(bytes, at + 8) as usize;
+        };
+        let mixed = murmur3_mix64(hash.wrapping_add(part.seed));
+        let first = ((u128::from(mixed) * u128::from(part.count)) >> 64) as u32;
+        let mask = part.segment - 1;
+        let second = first.wrapping_add(part.segment);
+        let third = second.wrapping_add(part.segment) ^ (mixed as u32 & mask);
+        let second = second ^ ((mixed >> 18) as u32 & mask);
+        let prints = bytes.get(part.start..part.end).unwrap_or(&[]);
         let print = mixed ^ mixed >> 32;
         if self.bits == 8 {
-            let get = |i: u32| bytes.get(base + i as usize).copied().unwrap_or(0);
+            let get = |i: u32| prints.get(i as usize).copied().unwrap_or(0);
             return print as u8 == get(first) ^ get(second) ^ get(third);
         }
-        let get = |i: u32| u16_at(bytes, base + 2 * i as usize);
+        let get = |i: u32| u16_at(prints, 2 * i as usize);
         print as u16 == get(first) ^ get(second) ^ get(third)
+    }
+}
+
+impl Part {
+    /// `None` if it is impossible.
+    fn parse(entry: &[u8], fingerprints: u64, bits: u8) -> Option<Part> {
+        let (start, number) = (u64_at(entry, 8), u64_at(entry, 16));
+        let (segment, count) = (u32_at(entry, 24), u32_at(entry, 28));
+        let len = number.checked_mul(u64::from(bits / 8))?;
+        let inside = len.checked_add(start)? <= fingerprints;
+        let whole = u64::from(count) + 2 * u64::from(segment) == number;
+        if !inside || (number > 0 && (!segment.is_power_of_two() || !whole)) {
+            return None;
+        }
+        let start = HEAD + start as usize;
+        let end = start + len as usize;
+        let segment = if number > 0 { segment } else { 0 };
+        Some(Part { seed: u64_at(entry, 0), start, end, segment, count })
     }
 }
 

@@ -8,22 +8,31 @@
 /// Tags that one mask covers.
 pub(crate) const GROUP: usize = 128;
 const STEP: usize = 16;
+/// Numbers of 16 bits that [`not_above`] compares: more than most slots have blocks.
+pub(crate) const FEW: usize = 8;
 
 /// Bit `i` says whether byte `i` is `tag`, for the first `n` bytes, at most 128. Bytes that are not
 /// there are not equal.
 #[inline(always)]
 pub(crate) fn equal(bytes: &[u8], n: usize, tag: u8) -> u128 {
     let n = n.min(GROUP);
-    let Some(whole) = bytes.get(..n.next_multiple_of(STEP)) else {
-        return equal_at_the_end(bytes, n, tag);
+    match bytes.first_chunk() {
+        Some(group) => equal_in_whole(group, n, tag),
+        None => equal_at_the_end(bytes, n, tag),
+    }
+}
+
+/// [`equal`] where at least 128 bytes are there. More than `n` are compared, but how many is known
+/// to the compiler: there is no loop.
+#[inline(always)]
+pub(crate) fn equal_in_whole(group: &[u8; GROUP], n: usize, tag: u8) -> u128 {
+    let steps = group.as_chunks::<STEP>().0;
+    let half = |first: usize| -> u64 {
+        let bits = |i: usize| u64::from(equal_16(&steps[first + i], tag)) << (i * STEP);
+        bits(0) | bits(1) | bits(2) | bits(3)
     };
-    let (low, high) = whole.split_at(whole.len().min(GROUP / 2));
-    let half = |bytes: &[u8]| {
-        let steps = bytes.as_chunks().0.iter().enumerate();
-        steps.fold(0, |mask, (i, step)| mask | u64::from(equal_16(step, tag)) << (i * STEP))
-    };
-    let mask = u128::from(half(low)) | u128::from(half(high)) << 64;
-    if n == GROUP { mask } else { mask & ((1 << n) - 1) }
+    let mask = u128::from(half(0)) | u128::from(half(4)) << 64;
+    if n >= GROUP { mask } else { mask & !(u128::MAX << n) }
 }
 
 #[cold]
@@ -35,6 +44,11 @@ fn equal_at_the_end(bytes: &[u8], n: usize, tag: u8) -> u128 {
 /// Sum of the first `n` bytes of `of`, which are fewer than 2^24; the work is that of `of` bytes.
 #[inline(always)]
 pub(crate) fn sum_of_first(bytes: &[u8], of: usize, n: usize) -> usize {
+    if of <= GROUP
+        && let Some(group) = bytes.first_chunk()
+    {
+        return sum_of_whole(group, n.min(GROUP));
+    }
     let Some(whole) = bytes.get(..of.next_multiple_of(STEP)) else {
         return sum_at_the_end(bytes, n);
     };
@@ -50,7 +64,7 @@ fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions of SSE2: see the SAFETY notes")]
 mod fast {
-    use super::STEP;
+    use super::{FEW, GROUP, STEP};
     use std::arch::x86_64::*;
 
     const LANES: [u8; STEP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -61,6 +75,46 @@ mod fast {
         unsafe {
             let tags = _mm_loadu_si128(bytes.as_ptr().cast());
             _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u16
+        }
+    }
+
+    /// Bit `i` says whether number `i`, little-endian, is at most `bound`.
+    #[inline(always)]
+    pub(crate) fn not_above(numbers: &[u8; 2 * FEW], bound: u16) -> u8 {
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of 16.
+        unsafe {
+            let numbers = _mm_loadu_si128(numbers.as_ptr().cast());
+            let above = _mm_subs_epu16(numbers, _mm_set1_epi16(bound as i16));
+            let not = _mm_cmpeq_epi16(above, _mm_setzero_si128());
+            _mm_movemask_epi8(_mm_packs_epi16(not, not)) as u8
+        }
+    }
+
+    /// From byte 128 - n on, 1s for n bytes, then zeros.
+    static KEEP: [u8; 2 * GROUP] = {
+        let (mut keep, mut i) = ([0; 2 * GROUP], 0);
+        while i < GROUP {
+            keep[i] = 0xff;
+            i += 1;
+        }
+        keep
+    };
+
+    /// Sum of the first `n` bytes of a whole group, at most 128: without a loop.
+    #[inline(always)]
+    pub(crate) fn sum_of_whole(group: &[u8; GROUP], n: usize) -> usize {
+        let Some(keep) = KEEP[GROUP - n.min(GROUP)..].first_chunk::<GROUP>() else { return 0 };
+        let steps = group.as_chunks::<STEP>().0.iter().zip(keep.as_chunks::<STEP>().0);
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
+        unsafe {
+            let (zero, mut sums) = (_mm_setzero_si128(), _mm_setzero_si128());
+            for (bytes, keep) in steps {
+                let bytes = _mm_loadu_si128(bytes.as_ptr().cast());
+                let kept = _mm_and_si128(bytes, _mm_loadu_si128(keep.as_ptr().cast()));
+                sums = _mm_add_epi64(sums, _mm_sad_epu8(kept, zero));
+            }
+            let upper = _mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
+            (_mm_cvtsi128_si64(sums) + upper) as usize
         }
     }
 
@@ -87,8 +141,8 @@ mod fast {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
-    use super::STEP;
-    use crate::bytes::int::u64_at;
+    use super::{FEW, GROUP, STEP};
+    use crate::bytes::int::{u16_at, u64_at};
 
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -103,6 +157,17 @@ mod portable {
         equal_8(u64_at(bytes, 0)) | equal_8(u64_at(bytes, 8)) << 8
     }
 
+    /// Bit `i` says whether number `i`, little-endian, is at most `bound`.
+    pub(crate) fn not_above(numbers: &[u8; 2 * FEW], bound: u16) -> u8 {
+        let bit = |mask, i: usize| mask | u8::from(u16_at(numbers, 2 * i) <= bound) << i;
+        (0..FEW).fold(0, bit)
+    }
+
+    /// Sum of the first `n` bytes of a whole group, at most 128.
+    pub(crate) fn sum_of_whole(group: &[u8; GROUP], n: usize) -> usize {
+        sum_of_group(group, n)
+    }
+
     /// Sum of the first `n` bytes of a group, at most 128.
     pub(super) fn sum_of_group(group: &[u8], n: usize) -> usize {
         let keep = |(i, &byte): (usize, &u8)| if i < n { usize::from(byte) } else { 0 };
@@ -112,8 +177,12 @@ mod portable {
 
 #[cfg(target_arch = "x86_64")]
 use fast::{equal_16, sum_of_group};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use fast::{not_above, sum_of_whole};
 #[cfg(not(target_arch = "x86_64"))]
 use portable::{equal_16, sum_of_group};
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use portable::{not_above, sum_of_whole};
 
 #[cfg(test)]
 mod tests {
@@ -151,9 +220,14 @@ mod tests {
             for tag in [0, 0x80, 0xff, low as u8, (high >> 40) as u8] {
                 assert_eq!(portable::equal_16(&bytes, tag), equal_16(&bytes, tag));
             }
+            for bound in [0, 1, word(3) as u16, 0x7fff, 0x8000, u16::MAX] {
+                assert_eq!(portable::not_above(&bytes, bound), not_above(&bytes, bound));
+            }
             let group = [bytes; 8].concat();
             let n = seed as usize % (GROUP + 1);
             assert_eq!(portable::sum_of_group(&group, n), sum_of_group(&group, n));
+            let whole = group.first_chunk().unwrap();
+            assert_eq!(portable::sum_of_whole(whole, n), sum_of_whole(whole, n));
         }
     }
 }

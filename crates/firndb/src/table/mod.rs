@@ -17,10 +17,10 @@
 //!    sections, and `disk::publish` gives the file its name.
 //!
 //! # Read path
-//! 1. `Table::locate`: hash -> filter, if there is one -> `directory::place` -> `Directory::find`:
+//! 1. `Table::get`: hash -> filter, if there is one -> `directory::place` -> `Directory::find`:
 //!    the block, without touching it.
 //! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
-//! 3. `Body::find`: tags, then keys -> the stored value.
+//! 3. `Body::find`, or `find` where records are small: tags, then keys -> the stored value.
 //! 4. `Unpacker::unpack`, if values are compressed.
 //! 5. `Table::get_many` does each step for many keys before the next.
 
@@ -42,6 +42,8 @@ mod approx_builder;
 mod approx_format;
 mod approx_hash;
 mod reader;
+mod find;
+mod get;
 mod many;
 mod iter;
 mod verify;

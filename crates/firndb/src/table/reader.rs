@@ -1,8 +1,8 @@
 //! An open table: gets, and what is known about it.
 
-use super::block::{Body, CHECKSUM, check};
+use super::block::{CHECKSUM, check};
 use super::compress::Unpacker;
-use super::directory::{Directory, Place, place};
+use super::directory::Directory;
 use super::filter::FilterShape;
 use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
 use super::options::{Access, Compression, Filter};
@@ -10,12 +10,10 @@ use super::source::{Source, reopen};
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::u32_at;
-use crate::bytes::prefetch::prefetch;
 use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// An open table, to be shared by any number of threads. Nothing in it is locked.
 ///
@@ -30,19 +28,18 @@ pub struct Table {
     starts: Option<Box<[u8]>>,
     filter: Option<(FilterShape, Bytes)>,
     unpacker: Unpacker,
-    source: Source,
+    pub(crate) source: Source,
     /// Where the blocks begin in the file, and their bytes.
-    blocks: (u64, u64),
+    pub(crate) blocks: (u64, u64),
     path: PathBuf,
-    /// Bytes at the end of a block over which its records are spread evenly, if they are many.
-    spread: usize,
+    /// Bytes at the end of a block over which its records are spread evenly, if they are many and
+    /// in memory as they are.
+    pub(crate) spread: usize,
 }
 
 /// Cache lines at the beginning of a block that a search reads: the tags and lengths of a page of
 /// small records.
 pub(crate) const HEAD_LINES: usize = 3;
-/// Cache lines around the place where a record is expected: twice the deviation of small records.
-const NEAR_LINES: usize = 8;
 
 /// Bytes of a section: where they are in the map, or a copy.
 enum Bytes {
@@ -131,7 +128,7 @@ impl Table {
             return Ok(None);
         };
         let path = path.to_path_buf();
-        let spread = spread(&meta, starts.is_none());
+        let spread = if source.in_memory() { spread(&meta, starts.is_none()) } else { 0 };
         let table =
             Table { file, meta, directory, starts, filter, unpacker, source, blocks, path, spread };
         table.check_shape()?;
@@ -162,89 +159,6 @@ impl Table {
             )));
         }
         Ok(())
-    }
-
-    /// The value of a key, if it is there: borrowed from the table where it is in memory as it is,
-    /// else a copy. `Corrupt` if the block that should hold it is damaged.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        let hash = xxh3_64(key);
-        match self.locate(hash) {
-            Some((place, number)) => self.get_at(place, number, key),
-            None => Ok(None),
-        }
-    }
-
-    /// Whether a key is there.
-    pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        let Some((place, number)) = self.locate(xxh3_64(key)) else { return Ok(false) };
-        let block = self.block(number)?;
-        let body = self.body(&block).map_err(|e| self.here(e, number))?;
-        let there = Body::parse(&body).and_then(|body| body.find(place, key));
-        there.map(|value| value.is_some()).map_err(|e| self.here(e, number))
-    }
-
-    /// Place of a hash and the block that can hold it; `None` if no block can.
-    #[inline(always)]
-    pub(crate) fn locate(&self, hash: u64) -> Option<(Place, u64)> {
-        if let Some((shape, bytes)) = &self.filter
-            && !shape.contains(self.bytes_of(bytes), hash)
-        {
-            return None;
-        }
-        let place = place(hash, self.meta.slots);
-        self.directory.find(place).map(|block| (place, block))
-    }
-
-    #[inline]
-    pub(crate) fn get_at(
-        &self,
-        place: Place,
-        number: u64,
-        key: &[u8],
-    ) -> Result<Option<Cow<'_, [u8]>>> {
-        if self.in_memory() {
-            self.fetch_near(place, number)?;
-        }
-        let block = self.block(number)?;
-        self.value_in(block, place, key).map_err(|e| self.here(e, number))
-    }
-
-    /// Asks for the cache lines where the record of a place is likely to stand, before the head of
-    /// its block tells where it does: one wait for memory instead of two.
-    #[inline(always)]
-    fn fetch_near(&self, place: Place, number: u64) -> Result<()> {
-        if self.spread > 0 {
-            let block = self.memory(number)?;
-            prefetch(block, HEAD_LINES);
-            let share = self.directory.share(place, number, self.spread);
-            let at = (block.len() + share).saturating_sub(self.spread + NEAR_LINES * 64 / 2);
-            prefetch(block.get(at..).unwrap_or(&[]), NEAR_LINES);
-        }
-        Ok(())
-    }
-
-    /// The value of a key in a block that was checked.
-    #[inline]
-    pub(crate) fn value_in<'a>(
-        &self,
-        block: Cow<'a, [u8]>,
-        place: Place,
-        key: &[u8],
-    ) -> Result<Option<Cow<'a, [u8]>>> {
-        match (block, self.meta.compression) {
-            (Cow::Borrowed(block), Compression::None) => {
-                Ok(Body::parse(&block[CHECKSUM..])?.find(place, key)?.map(Cow::Borrowed))
-            }
-            (block, Compression::Records { .. }) => {
-                let value = Body::parse(&block[CHECKSUM..])?.find(place, key)?;
-                value.map(|frame| self.unpack_value(frame).map(Cow::Owned)).transpose()
-            }
-            (block, _) => {
-                let body = self.body(&block)?;
-                let value = Body::parse(&body)?.find(place, key)?;
-                Ok(value.map(|value| Cow::Owned(value.to_vec())))
-            }
-        }
     }
 
     pub(crate) fn unpack_value(&self, frame: &[u8]) -> Result<Vec<u8>> {
@@ -326,8 +240,12 @@ impl Table {
     }
 
     /// Whether the filter lets a key pass; true without a filter.
+    #[inline(always)]
     pub(crate) fn passes(&self, hash: u64) -> bool {
-        self.filter.as_ref().is_none_or(|(shape, bytes)| shape.contains(self.bytes_of(bytes), hash))
+        match &self.filter {
+            Some((shape, bytes)) => shape.contains(self.bytes_of(bytes), hash),
+            None => true,
+        }
     }
 
     /// Number of records.

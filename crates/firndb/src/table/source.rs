@@ -40,6 +40,18 @@ pub(crate) fn reopen<T>(path: &Path, mut open: impl FnMut() -> Result<Option<T>>
     Err(Error::new(ErrorKind::Failed, "replaced each time it was opened").in_file(path))
 }
 
+/// Checks a block unless its bit is set, which it then is.
+#[inline(always)]
+fn check_unless(checked: &[AtomicU64], block: &[u8], number: u64) -> Result<()> {
+    let bit = 1 << (number % 64);
+    let word = &checked[(number / 64) as usize];
+    if word.load(Ordering::Relaxed) & bit == 0 {
+        check(block, number)?;
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
 impl Source {
     /// The `blocks` blocks in the section at `place` (offset and length). `None` if the name of the
     /// file was given to another since `file` was mapped.
@@ -95,12 +107,7 @@ impl Source {
             From::Map(checked) => {
                 let block = self.memory(file, (offset, len))?;
                 prefetch(block, lines);
-                let bit = 1 << (number % 64);
-                let word = &checked[(number / 64) as usize];
-                if word.load(Ordering::Relaxed) & bit == 0 {
-                    check(block, number)?;
-                    word.fetch_or(bit, Ordering::Relaxed);
-                }
+                check_unless(checked, block, number)?;
                 return Ok(Cow::Borrowed(block));
             }
             From::Resident(_) => {
@@ -117,6 +124,15 @@ impl Source {
         };
         check(&block, number)?;
         Ok(Cow::Owned(block))
+    }
+
+    /// Checks a block that is in memory, if it was not before.
+    #[inline(always)]
+    pub(crate) fn check_once(&self, block: &[u8], number: u64) -> Result<()> {
+        match &self.from {
+            From::Map(checked) => check_unless(checked, block, number),
+            _ => Ok(()),
+        }
     }
 
     /// The bytes of a block that is in memory, unchecked.

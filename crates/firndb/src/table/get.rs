@@ -1,0 +1,132 @@
+//! One get, step by step.
+//!
+//! A get in memory waits for memory most of its time, and the processor goes on with the next one
+//! meanwhile, as far as it can look ahead: some hundred instructions. So what is done for most gets
+//! is short, without calls and without jumps that cannot be foretold, and everything else is kept
+//! apart from it.
+
+use super::block::{Body, CHECKSUM};
+use super::directory::{Place, place};
+use super::find::find;
+use super::options::Compression;
+use super::reader::{HEAD_LINES, Table};
+use crate::Result;
+use crate::bytes::prefetch::{LINE, prefetch_lines};
+use std::borrow::Cow;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Cache lines around the place where a record is expected: twice the deviation of small records.
+const NEAR_LINES: usize = 8;
+
+impl Table {
+    /// The value of a key, if it is there: borrowed from the table where it is in memory as it is,
+    /// else a copy. `Corrupt` if the block that should hold it is damaged.
+    // Inlined in programs that use it: the fewer instructions a get takes, the more of the next one
+    // the processor does while this one waits for memory.
+    #[inline(always)]
+    pub fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let hash = xxh3_64(key);
+        if self.passes(hash) { self.get_hashed(hash, key) } else { Ok(None) }
+    }
+
+    /// [`Table::get`] of a key that the filter let pass.
+    #[inline(never)]
+    fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let place = place(hash, self.meta.slots);
+        match self.directory.find(place) {
+            Some(number) if self.spread > 0 => self.get_near(place, number, key),
+            Some(number) => self.get_far(place, number, key),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a key is there.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        let Some((place, number)) = self.locate(xxh3_64(key)) else { return Ok(false) };
+        let block = self.block(number)?;
+        let body = self.body(&block).map_err(|e| self.here(e, number))?;
+        let there = Body::parse(&body).and_then(|body| body.find(place, key));
+        there.map(|value| value.is_some()).map_err(|e| self.here(e, number))
+    }
+
+    /// Place of a hash and the block that can hold it; `None` if no block can.
+    #[inline(always)]
+    pub(crate) fn locate(&self, hash: u64) -> Option<(Place, u64)> {
+        if !self.passes(hash) {
+            return None;
+        }
+        let place = place(hash, self.meta.slots);
+        self.directory.find(place).map(|block| (place, block))
+    }
+
+    #[inline]
+    pub(crate) fn get_at(
+        &self,
+        place: Place,
+        number: u64,
+        key: &[u8],
+    ) -> Result<Option<Cow<'_, [u8]>>> {
+        if self.spread > 0 {
+            return self.get_near(place, number, key);
+        }
+        self.get_far(place, number, key)
+    }
+
+    /// [`Table::get_at`] of any records. Kept apart from that of small ones, which has no time for
+    /// what this one sets up.
+    #[inline(never)]
+    fn get_far(&self, place: Place, number: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let block = self.block(number)?;
+        self.value_in(block, place, key).map_err(|e| self.here(e, number))
+    }
+
+    /// [`Table::get_at`] of small records in memory, in blocks of equal length.
+    #[inline(always)]
+    fn get_near(&self, place: Place, number: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let size = self.meta.block_size as usize;
+        let extent = (self.blocks.0 + number * size as u64, size);
+        let found = self.source.memory(&self.file, extent).and_then(|block| {
+            self.fetch_near(block, place, number);
+            self.source.check_once(block, number)?;
+            find(&block[CHECKSUM..], place, key)
+        });
+        match found {
+            Ok(value) => Ok(value.map(Cow::Borrowed)),
+            Err(e) => Err(self.here(e, number)),
+        }
+    }
+
+    /// Asks for the cache lines where the record of a place is likely to stand, before the head of
+    /// its block tells where it does: one wait for memory instead of two.
+    #[inline(always)]
+    fn fetch_near(&self, block: &[u8], place: Place, number: u64) {
+        prefetch_lines::<HEAD_LINES>(block);
+        let share = self.directory.share(place, number, self.spread);
+        let at = (block.len() + share).saturating_sub(self.spread + NEAR_LINES * LINE / 2);
+        prefetch_lines::<NEAR_LINES>(block.get(at..).unwrap_or(&[]));
+    }
+
+    /// The value of a key in a block that was checked.
+    #[inline]
+    pub(crate) fn value_in<'a>(
+        &self,
+        block: Cow<'a, [u8]>,
+        place: Place,
+        key: &[u8],
+    ) -> Result<Option<Cow<'a, [u8]>>> {
+        match (block, self.meta.compression) {
+            (Cow::Borrowed(block), Compression::None) => {
+                Ok(find(&block[CHECKSUM..], place, key)?.map(Cow::Borrowed))
+            }
+            (block, Compression::Records { .. }) => {
+                let value = Body::parse(&block[CHECKSUM..])?.find(place, key)?;
+                value.map(|frame| self.unpack_value(frame).map(Cow::Owned)).transpose()
+            }
+            (block, _) => {
+                let body = self.body(&block)?;
+                let value = Body::parse(&body)?.find(place, key)?;
+                Ok(value.map(|value| Cow::Owned(value.to_vec())))
+            }
+        }
+    }
+}
