@@ -8,7 +8,8 @@
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | none | 0 | the field is ordered: the sums say it all |
 //!
-//! Wide ranges over many keys get checkpoints: bitsets of all documents below some key, 15 of them
+//! Wide ranges over many keys of fixed width get checkpoints, where the field is sortable or has
+//! few documents a key (`write_field`): bitsets of all documents below some key, 15 of them
 //! at equal shares of the postings, so that a range is two bitsets and at most 1/32 of the
 //! documents one by one at each end (a binned range-encoded index: O'Neil & Quass 1997, Chan &
 //! Ioannidis 1998).

@@ -21,6 +21,10 @@ pub(crate) struct FieldData {
 /// document.
 const SMALL_COLUMN: u8 = 8;
 
+/// Documents of a key, from which on keys are more likely named one by one than asked for by
+/// ranges.
+const NAMED: usize = 64;
+
 /// Puts the documents of all fields into the schema's order. Gives for each new number the old one,
 /// if they moved.
 pub(crate) fn sort_documents(
@@ -142,7 +146,10 @@ pub(crate) fn write_field(
     let inverted = postings_build::invert(&ordinals, distinct);
     meta.postings = inverted.docs.len() as u64;
     if indexed {
-        let ranges = field.roles.filterable && field.roles.sortable && field.ty.is_fixed();
+        // Fields that are asked for by ranges: those with an order, and those whose keys are so
+        // many that nobody knows them.
+        let numbers = field.roles.sortable || distinct >= n / NAMED;
+        let ranges = field.roles.filterable && field.ty.is_fixed() && !field.multi && numbers;
         let encoded = inverted.encode(n, ranges, &mut meta);
         write_postings(w, i, &encoded)?;
     }
