@@ -120,12 +120,38 @@ pub(crate) struct Counts {
     pub(crate) missing: u64,
 }
 
+impl Counts {
+    /// Adds what another thread counted.
+    fn add(&mut self, other: Counts) {
+        self.missing += other.missing;
+        for (key, n) in other.by_key {
+            let count = self.by_key.entry(key).or_insert(0);
+            *count = count.saturating_add(n);
+        }
+    }
+}
+
 /// Counts the matches of each value of each of some fields (numbers in the reader's schema).
 pub(crate) fn counts(executor: &mut Executor, fields: &[usize]) -> Result<Vec<Counts>> {
+    let visits = executor.set.partitions.len();
+    let counted = executor.share(visits, |executor, turns| count_in(executor, fields, turns))?;
+    let join = |mut all: Vec<Counts>, more: Vec<Counts>| {
+        all.iter_mut().zip(more).for_each(|(counts, more)| counts.add(more));
+        all
+    };
+    Ok(counted.into_iter().reduce(join).unwrap_or_default())
+}
+
+/// Counts the matches of some partitions.
+fn count_in(
+    executor: &mut Executor,
+    fields: &[usize],
+    turns: &mut dyn Iterator<Item = usize>,
+) -> Result<Vec<Counts>> {
     let new = || Counts { by_key: KeyMap::default(), missing: 0 };
     let mut all: Vec<Counts> = fields.iter().map(|_| new()).collect();
     let set = executor.set;
-    for p in 0..set.partitions.len() {
+    for p in turns {
         if executor.pruned(p) {
             executor.stats.pruned += 1;
             continue;

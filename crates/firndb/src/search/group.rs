@@ -3,7 +3,7 @@
 //!
 //! Each partition groups by ordinals; they become keys once it is done. Sums are exact for
 //! integers; floats are added in document order, partition by partition, so that results do not
-//! depend on the plan.
+//! depend on the plan or on threads.
 
 use super::column::Column;
 use super::execute::Executor;
@@ -16,6 +16,7 @@ use super::schema::Type;
 use super::sink::Sink;
 use super::value::{Key, Value, decode_bytes, decode_fixed, key_to_f64, key_to_i64};
 use crate::{Error, Result};
+use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 
 /// Fields to group by (one or two; several values of a document put it into several groups) and
@@ -154,6 +155,14 @@ impl Running {
         Ok(())
     }
 
+    fn add(&mut self, other: Running) {
+        self.min = self.min.take().into_iter().chain(other.min).min();
+        self.max = self.max.take().into_iter().chain(other.max).max();
+        self.count += other.count;
+        self.int += other.int;
+        self.float += other.float;
+    }
+
     pub(crate) fn finish(self) -> Result<Aggregate> {
         let value = |key: Option<Key>| match key {
             None => Ok(None),
@@ -178,19 +187,58 @@ pub(crate) struct Tally {
     pub(crate) aggregates: Vec<Running>,
 }
 
+impl Tally {
+    /// Adds what another thread found. Sums of floats are not shared by threads.
+    fn add(&mut self, other: Tally) {
+        self.count += other.count;
+        for (total, more) in self.aggregates.iter_mut().zip(other.aggregates) {
+            total.add(more);
+        }
+    }
+}
+
 /// Groups by their keys; `None` for documents without a value.
 pub(crate) type Groups = KeyMap<Vec<Option<Key>>, Tally>;
 
 /// Groups the matches by up to two fields (none: one group of all) and aggregates the fields `of`
 /// in each. Fields are numbers of the reader's schema.
 pub(crate) fn groups(executor: &mut Executor, keys: &[usize], of: &[usize]) -> Result<Groups> {
+    let visits = executor.set.partitions.len();
+    let floats = of.iter().any(|&field| executor.set.schema.fields[field].ty == Type::F64);
+    if floats {
+        // A sum of floats depends on what is added first: one thread, partition by partition.
+        return groups_in(executor, keys, of, &mut (0..visits));
+    }
+    let work = |executor: &mut Executor, turns: &mut dyn Iterator<Item = usize>| {
+        groups_in(executor, keys, of, turns)
+    };
+    let found = executor.share(visits, work)?;
+    let join = |mut all: Groups, more: Groups| {
+        for (key, tally) in more {
+            match all.entry(key) {
+                Entry::Occupied(entry) => entry.into_mut().add(tally),
+                Entry::Vacant(entry) => drop(entry.insert(tally)),
+            }
+        }
+        all
+    };
+    Ok(found.into_iter().reduce(join).unwrap_or_default())
+}
+
+/// Groups the matches of some partitions.
+fn groups_in(
+    executor: &mut Executor,
+    keys: &[usize],
+    of: &[usize],
+    turns: &mut dyn Iterator<Item = usize>,
+) -> Result<Groups> {
     let set = executor.set;
     let running = || of.iter().map(|&f| Running::new(set.schema.fields[f].ty)).collect();
     let mut groups = Groups::default();
     if keys.is_empty() {
         groups.insert(Vec::new(), Tally { count: 0, aggregates: running() });
     }
-    for p in 0..set.partitions.len() {
+    for p in turns {
         if executor.pruned(p) {
             executor.stats.pruned += 1;
             continue;

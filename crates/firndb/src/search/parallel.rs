@@ -21,8 +21,9 @@ const DOCUMENT: u64 = 2;
 impl Reader {
     /// This reader with so many threads for each query that is long enough to gain from them; 0
     /// counts as 1, which is the default: a server that answers many queries at a time does best
-    /// with one thread each. Used by [`Reader::count`] and by [`Reader::search`] with an order,
-    /// over several partitions. The answers are the same.
+    /// with one thread each. Used over several partitions by [`Reader::count`], by
+    /// [`Reader::search`] with an order, by [`Reader::facets`] and, unless floats are added up, by
+    /// [`Reader::group_by`]. The answers are the same.
     pub fn with_threads(&self, threads: usize) -> Reader {
         let limits = Limits { threads, ..self.limits.clone() };
         Reader { set: self.set.clone(), limits }
