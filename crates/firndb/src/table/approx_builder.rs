@@ -267,8 +267,8 @@ impl ApproximateBuilder {
                         let next = Gathered::new(shard.number + 1);
                         hand_over(std::mem::replace(&mut shard, next))?;
                     }
-                    shard.hashes.push(hash_of(record.key));
-                    shard.values.extend_from_slice(record.value);
+                    shard.hashes.push(hash_of(record.key()));
+                    shard.values.extend_from_slice(record.value());
                 }
                 Ok(())
             })?;

@@ -181,7 +181,7 @@ impl TableBuilder {
         self.each_sorted(&dictionary, &mut |sorted| {
             facts.duplicates += sorted.duplicates;
             for record in sorted.iter() {
-                facts.count(record.key.len(), record.raw as usize);
+                facts.count(record.key as usize, record.raw as usize);
                 filter.push(record.hash)?;
                 writer.push(out, record)?;
             }
@@ -251,9 +251,9 @@ impl TableBuilder {
             self.partitions.gather(number, self.limit(), &mut |buffer| {
                 for record in sort(buffer, policy)?.iter() {
                     if sample.len() < compression.sample() {
-                        keys += record.key.len();
-                        sample.extend_from_slice(record.value);
-                        lengths.push(record.value.len());
+                        keys += record.key as usize;
+                        sample.extend_from_slice(record.value());
+                        lengths.push(record.value().len());
                     }
                 }
                 Ok(())

@@ -63,8 +63,9 @@ impl BlockWriter {
 
     pub(crate) fn push(&mut self, out: &mut FrozenWriter, record: Ready) -> Result<()> {
         let place = place(record.hash, self.form.slots);
-        let item = Item { place, key: record.key.len() as u32, value: record.value.len() as u32 };
-        let mut next = self.shape.with(record.key.len(), record.value.len());
+        let value = record.bytes.len() - record.key as usize;
+        let item = Item { place, key: record.key, value: value as u32 };
+        let mut next = self.shape.with(record.key as usize, value);
         if next.block_len() > self.form.block_size && !self.items.is_empty() {
             // Records of one place stay together: then the place names the block. If the first is
             // of this place, all are, and looking through them for each would take long.
@@ -72,14 +73,13 @@ impl BlockWriter {
             let other = |item: &Item| item.place != place;
             if several && let Some(last) = self.items.iter().rposition(other) {
                 self.write(out, last + 1)?;
-                next = self.shape.with(record.key.len(), record.value.len());
+                next = self.shape.with(record.key as usize, value);
             }
         }
         next.check()?;
         self.shape = next;
         self.items.push(item);
-        self.bytes.extend_from_slice(record.key);
-        self.bytes.extend_from_slice(record.value);
+        self.bytes.extend_from_slice(record.bytes);
         Ok(())
     }
 

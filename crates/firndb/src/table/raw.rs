@@ -42,8 +42,9 @@ impl<'a> Raw<'a> {
         Raw::with_end(bytes, at).map(|(record, _)| record)
     }
 
+    /// [`Raw::at`], and where the value ends, which stands behind the key.
     #[inline(always)]
-    fn with_end(bytes: &'a [u8], at: usize) -> Option<(Raw<'a>, usize)> {
+    pub(crate) fn with_end(bytes: &'a [u8], at: usize) -> Option<(Raw<'a>, usize)> {
         let (key, at) = varint(bytes, at)?;
         let (value, at) = varint(bytes, at)?;
         let (last, at) = varint(bytes, at)?;

@@ -22,10 +22,21 @@ pub(crate) struct Sorted {
 #[derive(Clone, Copy)]
 pub(crate) struct Ready<'a> {
     pub(crate) hash: u64,
-    pub(crate) key: &'a [u8],
-    pub(crate) value: &'a [u8],
+    /// Key and value, one behind the other, and the length of the key.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) key: u32,
     /// Bytes of the value before compression.
     pub(crate) raw: u32,
+}
+
+impl<'a> Ready<'a> {
+    pub(crate) fn key(&self) -> &'a [u8] {
+        &self.bytes[..self.key as usize]
+    }
+
+    pub(crate) fn value(&self) -> &'a [u8] {
+        &self.bytes[self.key as usize..]
+    }
 }
 
 /// Records that are asked for before they are used: they are far from each other in memory.
@@ -168,9 +179,12 @@ impl Sorted {
             if let Some(&(_, later)) = self.order.get(i + AHEAD) {
                 prefetch(&self.bytes[later as usize..], 2);
             }
-            let Raw { key, value, last } = self.at(at);
-            let raw = if self.packed { last as u32 } else { value.len() as u32 };
-            Ready { hash, key, value, raw }
+            // Records were read from the same bytes before.
+            let (record, end) = Raw::with_end(&self.bytes, at as usize).unwrap_or_default();
+            let (key, value) = (record.key.len(), record.value.len());
+            let bytes = &self.bytes[end - key - value..end];
+            let raw = if self.packed { record.last as u32 } else { value as u32 };
+            Ready { hash, bytes, key: key as u32, raw }
         })
     }
 }
