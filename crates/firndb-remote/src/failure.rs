@@ -25,14 +25,16 @@ pub(crate) fn of_store(error: Store, place: &str) -> Error {
         Store::NotImplemented { .. } | Store::NotSupported { .. } => {
             (ErrorKind::Io, format!("the store cannot do what a catalog needs: {text}"))
         }
-        _ => (ErrorKind::Io, format!("{text}{}", advice(&text))),
+        _ => (ErrorKind::Io, format!("{text}{}", advice(place, &text))),
     };
     Error::new(kind, message).in_file(Path::new(place))
 }
 
 /// What may help against an error that says this.
-fn advice(text: &str) -> &'static str {
-    if text.contains("169.254.") || text.contains("credential") {
+fn advice(place: &str, text: &str) -> &'static str {
+    if place.starts_with("hdfs:") {
+        "; look at the network, at HADOOP_USER_NAME and HADOOP_CONF_DIR, then try again"
+    } else if text.contains("169.254.") || text.contains("credential") {
         "; if this machine has no role of its own, set AWS_ACCESS_KEY_ID and \
          AWS_SECRET_ACCESS_KEY"
     } else if text.contains("URL scheme is not allowed") {
@@ -53,6 +55,8 @@ pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
         }
         source = cause.source();
     }
+    // Servers written in Java tell where in their source it happened.
+    let text = text.split("\n\tat ").next().unwrap_or_default();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -90,6 +94,9 @@ mod tests {
             (generic("no answer from 169.254.169.254"), ErrorKind::Io, "no role"),
             (generic("connection\n  refused"), ErrorKind::Io, "connection refused; look at"),
         ];
+        let java = "Permission denied: user=x\n\tat org.apache.X.y(X.java:1)\n\tat org.apache.Z";
+        let error = of_store(generic(java), "hdfs://h:1/a");
+        assert!(error.message().contains("user=x; look at the network, at HADOOP"), "{error}");
         for (error, kind, said) in cases {
             let error = of_store(error, "s3://b/a");
             assert_eq!(error.kind(), kind, "{error}");

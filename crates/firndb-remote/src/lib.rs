@@ -1,17 +1,19 @@
-//! Catalogs of FirnDB in object stores and over HTTP.
+//! Catalogs of FirnDB in object stores, in HDFS, and over HTTP.
 //!
 //! | type | what it is |
 //! |---|---|
-//! | [`open`], [`create`] | a catalog by the name of its place: a directory, `s3://`, `https://` |
-//! | [`ObjectOrigin`] | objects of S3, or of any store that the crate `object_store` knows |
+//! | [`open`], [`create`] | a catalog by its place: a directory, `s3://`, `hdfs://`, `https://` |
+//! | [`ObjectOrigin`] | objects of S3, of HDFS, or of any store that `object_store` knows |
 //! | [`HttpOrigin`] | a catalog that a web server shows: to read |
 //! | [`Relay`] | serves the files of readers over HTTP |
 //! | [`Peers`] | asks relays for files before it asks the catalog |
 //!
 //! The library `firndb` has neither an async runtime nor HTTP in it; this crate has both, hidden
-//! behind [`firndb::catalog::Origin`]: calls block.
+//! behind [`firndb::catalog::Origin`]: calls block. HDFS is the feature `hdfs`, on by default.
 
 mod failure;
+#[cfg(feature = "hdfs")]
+mod hdfs;
 mod http;
 mod index;
 mod peers;
@@ -50,6 +52,13 @@ fn at(place: &str, local: impl FnOnce(&Path) -> Result<Catalog>) -> Result<Catal
     let origin: Arc<dyn Origin> = match Place::parse(place)? {
         Place::Directory(dir) => return local(&dir),
         Place::S3 { bucket, prefix } => Arc::new(ObjectOrigin::s3(&bucket, &prefix, patience)?),
+        #[cfg(feature = "hdfs")]
+        Place::Hdfs { server, prefix } => Arc::new(ObjectOrigin::hdfs(&server, &prefix, patience)?),
+        #[cfg(not(feature = "hdfs"))]
+        Place::Hdfs { .. } => {
+            let message = "this was built without the feature `hdfs`";
+            return Err(firndb::Error::invalid(message).in_file(place.as_ref()));
+        }
         Place::Http(url) => Arc::new(HttpOrigin::new(&url, patience)?),
     };
     Ok(Catalog::at(origin))

@@ -1,5 +1,5 @@
-//! Names of places: what `s3://bucket/prefix`, `https://host/folder` and directories are told
-//! apart by.
+//! Names of places: what `s3://bucket/prefix`, `hdfs://host:port/folder`, `https://host/folder`
+//! and directories are told apart by.
 
 use firndb::{Error, Result};
 use std::path::PathBuf;
@@ -17,13 +17,21 @@ pub enum Place {
         /// The prefix.
         prefix: String,
     },
+    /// Files of HDFS in the folder `/prefix` (no slash at its ends, perhaps empty).
+    Hdfs {
+        /// The name node as `HOST:PORT`, or a service of Hadoop's configuration.
+        server: String,
+        /// The folder.
+        prefix: String,
+    },
     /// Files of a web server under this URL, which ends in a slash.
     Http(String),
 }
 
 impl Place {
-    /// Reads a name: `s3://BUCKET/PREFIX`, `http://` or `https://`, or else the path of a
-    /// directory. `InvalidArgument` if it has another scheme, or no bucket or host.
+    /// Reads a name: `s3://BUCKET/PREFIX`, `hdfs://HOST:PORT/FOLDER`, `http://` or `https://`, or
+    /// else the path of a directory. `InvalidArgument` if it has another scheme, or no bucket or
+    /// host.
     pub fn parse(name: &str) -> Result<Place> {
         let wrong = |why: &str| Error::invalid(format!("`{name}` names no place: {why}"));
         let Some((scheme, rest)) = name.split_once("://") else {
@@ -32,12 +40,18 @@ impl Place {
         let rest = rest.trim_end_matches('/');
         match scheme.to_ascii_lowercase().as_str() {
             "s3" => {
-                let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-                let prefix = prefix.trim_matches('/');
-                if bucket.is_empty() || prefix.split('/').any(|part| matches!(part, "." | "..")) {
-                    return Err(wrong("write s3://BUCKET/PREFIX"));
+                let (bucket, prefix) =
+                    top_and_prefix(rest).ok_or_else(|| wrong("write s3://BUCKET/PREFIX"))?;
+                Ok(Place::S3 { bucket, prefix })
+            }
+            "hdfs" => {
+                let (server, prefix) =
+                    top_and_prefix(rest).ok_or_else(|| wrong("write hdfs://HOST:PORT/FOLDER"))?;
+                // Such characters would be written as others.
+                if object_store::path::Path::from(prefix.as_str()).as_ref() != prefix {
+                    return Err(wrong("the folder has a character that no object store likes"));
                 }
-                Ok(Place::S3 { bucket: bucket.to_string(), prefix: prefix.to_string() })
+                Ok(Place::Hdfs { server, prefix })
             }
             "http" | "https" => {
                 let url = reqwest::Url::parse(&format!("{name}/"));
@@ -50,9 +64,20 @@ impl Place {
                 url.set_path(&format!("{path}/"));
                 Ok(Place::Http(url.to_string()))
             }
-            _ => Err(wrong("use a directory, s3://BUCKET/PREFIX, or http(s)://HOST/FOLDER")),
+            _ => Err(wrong(
+                "use a directory, s3://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, or \
+                 http(s)://HOST/FOLDER",
+            )),
         }
     }
+}
+
+/// What stands before the first slash, and the prefix after it; `None` if one of them is no good.
+fn top_and_prefix(rest: &str) -> Option<(String, String)> {
+    let (top, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let prefix = prefix.trim_matches('/');
+    let is_good = !top.is_empty() && !prefix.split('/').any(|part| matches!(part, "." | ".."));
+    is_good.then(|| (top.to_string(), prefix.to_string()))
 }
 
 #[cfg(test)]
@@ -65,7 +90,13 @@ mod tests {
             bucket: bucket.to_string(),
             prefix: prefix.to_string(),
         };
+        let hdfs = |server: &str, prefix: &str| Place::Hdfs {
+            server: server.to_string(),
+            prefix: prefix.to_string(),
+        };
         let cases = [
+            ("hdfs://h:8020", hdfs("h:8020", "")),
+            ("HDFS://service/user/me/", hdfs("service", "user/me")),
             ("s3://b", s3("b", "")),
             ("S3://b/", s3("b", "")),
             ("s3://b/a/c/", s3("b", "a/c")),
@@ -77,7 +108,19 @@ mod tests {
         for (name, place) in cases {
             assert_eq!(Place::parse(name).unwrap(), place, "{name}");
         }
-        for name in ["s3://", "s3:///a", "s3://b/../c", "http://", "ftp://host/", "http://h/?a=1"] {
+        let wrong = [
+            "s3://",
+            "s3:///a",
+            "s3://b/../c",
+            "http://",
+            "ftp://host/",
+            "http://h/?a=1",
+            "hdfs:///a",
+            "hdfs://h/./a",
+            "hdfs://h/a//b",
+            "hdfs://h/100%",
+        ];
+        for name in wrong {
             let error = Place::parse(name).unwrap_err();
             assert_eq!(error.kind(), firndb::ErrorKind::InvalidArgument, "{name}");
             assert!(error.message().contains(name), "{error}");

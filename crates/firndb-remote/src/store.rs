@@ -5,8 +5,13 @@
 //! `If-None-Match: *`, the one condition that all stores keep to; there is no compare-and-swap.
 //! Files are put without a condition: their names are those of their contents, so that a second put
 //! of the same name brings the same bytes.
+//!
+//! HDFS has files that grow instead: they are written under names that begin with a dot and end in
+//! `.tmp` and a number, and get their own by a rename. What dead writers leave of them is swept.
 
 use crate::failure;
+#[cfg(feature = "hdfs")]
+use crate::hdfs::Hdfs;
 use crate::runtime::{Runtime, died};
 use crate::upload::{self, MadeOf, Upload};
 use firndb::catalog::{Content, Origin};
@@ -15,11 +20,16 @@ use futures_util::StreamExt;
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
 use object_store::{
-    ClientOptions, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, RetryConfig,
+    ClientOptions, GetOptions, GetRange, ListResult, ObjectStore, ObjectStoreExt, PutMode,
+    RetryConfig,
 };
 use std::ffi::OsString;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The age at which a file that somebody was writing is taken for left behind. If somebody is still
+/// at it all the same, or a clock is wrong, then a publication fails; nothing is damaged.
+const LEFT: Duration = Duration::from_secs(24 * 3600);
 
 /// How often a create is tried that the store refuses for something that is then not there.
 const ATTEMPTS: usize = 5;
@@ -50,6 +60,8 @@ pub struct ObjectOrigin {
     /// As users name the place: without a slash at the end.
     place: String,
     runtime: Runtime,
+    /// Whether the store shows what is being written, under other names.
+    has_temporaries: bool,
 }
 
 impl ObjectOrigin {
@@ -92,11 +104,23 @@ impl ObjectOrigin {
         ObjectOrigin::new(Arc::new(store), prefix, &place)
     }
 
+    /// The files of HDFS below the folder `/prefix`, by way of the name node `HOST:PORT` or of a
+    /// service that Hadoop's configuration knows (`HADOOP_CONF_DIR`). Nothing is asked of it yet.
+    #[cfg(feature = "hdfs")]
+    pub fn hdfs(server: &str, prefix: &str, patience: Patience) -> Result<ObjectOrigin> {
+        let runtime = Runtime::new()?;
+        let store = Arc::new(Hdfs::new(server, runtime.handle().clone(), patience)?);
+        let prefix = prefix.to_string();
+        let place = format!("hdfs://{server}/{prefix}").trim_end_matches('/').to_string();
+        Ok(ObjectOrigin { store, prefix, place, runtime, has_temporaries: true })
+    }
+
     /// Any object store; `place` is how errors name it. It must be able to put an object if there
     /// is none of its name (`PutMode::Create`).
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, place: &str) -> Result<ObjectOrigin> {
         let (prefix, place) = (prefix.to_string(), place.trim_end_matches('/').to_string());
-        Ok(ObjectOrigin { store, prefix, place, runtime: Runtime::new()? })
+        let runtime = Runtime::new()?;
+        Ok(ObjectOrigin { store, prefix, place, runtime, has_temporaries: false })
     }
 
     fn path(&self, object: &str) -> Path {
@@ -106,6 +130,21 @@ impl ObjectOrigin {
     /// How errors name an object.
     fn named(&self, object: &str) -> String {
         format!("{}/{object}", self.place)
+    }
+
+    /// What the store has in a folder.
+    fn look(&self, folder: &str) -> Result<ListResult> {
+        self.wait(folder, |store, path| async move { store.list_with_delimiter(Some(&path)).await })
+    }
+
+    /// Removes what writers have left in a folder before this time, in seconds since 1970.
+    fn sweep_before(&self, folder: &str, time: i64) -> Result<()> {
+        let there = self.look(folder)?.objects;
+        let left = there.iter().filter(|meta| meta.last_modified.timestamp() < time);
+        let names = left.filter_map(|meta| meta.location.filename());
+        let names = names.filter(|name| is_hidden(name) && name.contains(".tmp"));
+        let left: Vec<String> = names.map(|name| format!("{folder}/{name}")).collect();
+        if left.is_empty() { Ok(()) } else { self.remove(&left) }
     }
 
     /// Waits for calls on the store.
@@ -186,18 +225,13 @@ impl Origin for ObjectOrigin {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let listed = self.wait(folder, |store, path| async move {
-            store.list_with_delimiter(Some(&path)).await
-        })?;
-        let names = listed.objects.iter().filter_map(|meta| meta.location.filename());
-        Ok(sorted(names))
+        let objects = self.look(folder)?.objects;
+        Ok(sorted(objects.iter().filter_map(|meta| meta.location.filename())))
     }
 
     fn list_folders(&self, folder: &str) -> Result<Vec<String>> {
-        let listed = self.wait(folder, |store, path| async move {
-            store.list_with_delimiter(Some(&path)).await
-        })?;
-        Ok(sorted(listed.common_prefixes.iter().filter_map(Path::filename)))
+        let folders = self.look(folder)?.common_prefixes;
+        Ok(sorted(folders.iter().filter_map(Path::filename)))
     }
 
     fn remove(&self, objects: &[String]) -> Result<()> {
@@ -214,6 +248,15 @@ impl Origin for ObjectOrigin {
             Ok(())
         })
     }
+
+    fn sweep(&self, folder: &str) -> Result<()> {
+        if !self.has_temporaries {
+            return Ok(());
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let before = now.saturating_sub(LEFT).as_secs();
+        self.sweep_before(folder, i64::try_from(before).unwrap_or(i64::MAX))
+    }
 }
 
 async fn is_missing(store: &dyn ObjectStore, path: &Path) -> bool {
@@ -221,7 +264,43 @@ async fn is_missing(store: &dyn ObjectStore, path: &Path) -> bool {
 }
 
 fn sorted<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut names: Vec<String> = names.map(str::to_string).collect();
+    let mut names: Vec<String> =
+        names.filter(|name| !is_hidden(name)).map(str::to_string).collect();
     names.sort_unstable();
     names
+}
+
+/// No object of a catalog has such a name.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object_store::memory::InMemory;
+
+    #[test]
+    fn what_writers_have_left_is_not_seen_and_is_swept_when_it_is_old() {
+        let store = Arc::new(InMemory::new());
+        let mut origin = ObjectOrigin::new(store, "p", "memory://p").unwrap();
+        let names = [".a.tmp.1", ".a.tmp.27", ".note", "b", "b.tmp.1"];
+        for name in names {
+            origin.create(&format!("n/files/{name}"), b"x").unwrap();
+        }
+        let all = |origin: &ObjectOrigin| {
+            let there = origin.look("n/files").unwrap().objects;
+            there.iter().filter_map(|meta| meta.location.filename()).count()
+        };
+        assert_eq!(origin.list("n/files").unwrap(), ["b", "b.tmp.1"]);
+        origin.sweep_before("n/files", i64::MAX).unwrap();
+        assert_eq!(all(&origin), 3);
+        origin.create("n/files/.a.tmp.1", b"x").unwrap();
+        for has_temporaries in [false, true] {
+            origin.has_temporaries = has_temporaries;
+            origin.sweep("n/files").unwrap();
+            origin.sweep("n/nothing").unwrap();
+            assert_eq!(all(&origin), 4, "somebody is still writing it");
+        }
+    }
 }

@@ -4,17 +4,24 @@
 //! - `relay.rs`: a reader that serves its files;
 //! - `peers.rs`: readers that help each other, and peers that do wrong (`bad.rs`);
 //! - `s3.rs`: an object store, for which the server moto stands in (`moto.rs` starts it);
+//! - `s3_pages.rs`: more objects in it than it lists at once;
 //! - `network.rs`: the same, over a network that misbehaves;
+//! - `hdfs.rs`: HDFS, which `minidfs.rs` starts if it is asked to;
 //! - `race.rs`: publishers that want the same version at the same time, here and far away.
 
 mod bad;
+#[cfg(feature = "hdfs")]
+mod hdfs;
 mod http;
+#[cfg(feature = "hdfs")]
+mod minidfs;
 mod moto;
 mod network;
 mod peers;
 mod race;
 mod relay;
 mod s3;
+mod s3_pages;
 
 use firndb::Result;
 use firndb::catalog::{Catalog, CatalogReader, PublishOptions, Published, ReaderOptions};

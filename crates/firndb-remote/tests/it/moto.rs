@@ -11,6 +11,21 @@ use std::time::{Duration, Instant};
 
 const PACKAGE: &str = "moto[server]==5.2.5";
 
+/// Starts the server so that it answers one request at a time. By itself it looks whether an object
+/// is there and then makes it, and of a few hundred races two were won by both: a store that keeps
+/// to `If-None-Match` does the two as one.
+const PROGRAM: &str = "
+import threading
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication as App
+from moto.server import main
+lock, call = threading.Lock(), App.__call__
+def one_at_a_time(*args):
+    with lock:
+        return call(*args)
+App.__call__ = one_at_a_time
+main()
+";
+
 /// A server of its own. It keeps objects in memory, and ends with this.
 pub struct Moto {
     child: Child,
@@ -26,7 +41,7 @@ impl Moto {
         if let Some(moto) = shared.upgrade() {
             return Some(moto);
         }
-        match install().and_then(|program| Moto::start(&program)) {
+        match install().and_then(|python| Moto::start(&python)) {
             Ok(moto) => {
                 let moto = Arc::new(moto);
                 *shared = Arc::downgrade(&moto);
@@ -41,13 +56,13 @@ impl Moto {
         }
     }
 
-    fn start(program: &Path) -> Result<Moto, String> {
+    fn start(python: &Path) -> Result<Moto, String> {
         // Somebody else may take the port between the look and the start.
         for _ in 0..5 {
             let free = TcpListener::bind("127.0.0.1:0").and_then(|at| at.local_addr());
             let port = free.map_err(|e| format!("there is no free port: {e}"))?.port();
-            let mut command = Command::new(program);
-            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+            let mut command = Command::new(python);
+            command.args(["-c", PROGRAM, "-H", "127.0.0.1", "-p", &port.to_string()]);
             let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let child = child.spawn().map_err(|e| format!("moto cannot be started: {e}"))?;
             let mut moto = Moto { child, port };
@@ -107,24 +122,24 @@ impl Drop for Moto {
     }
 }
 
-/// The path of the server's program, which is installed if it is not there.
+/// The path of a Python that has the server, which is installed if it is not there.
 fn install() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("there is no target")?;
     let place = target.join("moto-5.2.5");
-    let (program, stamp) = (place.join("bin/moto_server"), place.join("installed"));
+    let (python, stamp) = (place.join("bin/python"), place.join("installed"));
     fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
     // Another program of these tests may be installing it at this moment.
     let lock = File::create(place.join("lock")).map_err(|e| e.to_string())?;
     lock.lock().map_err(|e| e.to_string())?;
     if stamp.exists() {
-        return Ok(program);
+        return Ok(python);
     }
     run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-    let mut pip = Command::new(place.join("bin/python"));
+    let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
     run(pip.args(["--timeout", "30", "--retries", "1", PACKAGE]))?;
     fs::write(stamp, PACKAGE).map_err(|e| e.to_string())?;
-    Ok(program)
+    Ok(python)
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 const PUBLISHERS: u64 = 8;
 
 /// Everybody publishes `rounds` versions, and tries again when somebody else was first.
-fn race(catalogs: Vec<Catalog>, rounds: u64) {
+pub fn race(catalogs: Vec<Catalog>, rounds: u64) {
     let place = Place::new();
     let begin = Barrier::new(catalogs.len());
     let publishers = catalogs.len() as u64;

@@ -10,7 +10,8 @@ pub use remote::serve;
 /// Where a catalog is.
 #[derive(clap::Args)]
 pub struct Place {
-    /// Where the catalog is: a directory, s3://BUCKET/PREFIX, or http(s)://HOST/FOLDER to read.
+    /// Where the catalog is: a directory, s3://BUCKET/PREFIX, hdfs://HOST:PORT/FOLDER, or
+    /// http(s)://HOST/FOLDER to read.
     #[arg(id = "catalog", value_name = "CATALOG")]
     name: PathBuf,
 }

@@ -1,0 +1,112 @@
+//! HDFS itself, from Maven: a name node and a data node in one process, Hadoop's own "mini
+//! cluster". It takes Java, Maven, 90 MB and half a minute, so its tests run only if `FIRNDB_HDFS`
+//! is set; else they say so and are counted as skipped.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+const HADOOP: &str = "3.4.1";
+
+/// A cluster of its own, with nothing in it. It ends with this.
+pub struct MiniDfs {
+    child: Child,
+    dir: PathBuf,
+    /// The name node's address.
+    pub server: String,
+}
+
+impl MiniDfs {
+    /// The cluster that all tests of this program share while one of them holds it. `None`, after
+    /// saying so, if nobody has asked for it. Who asks and has no Maven gets a failure.
+    pub fn shared(test: &str) -> Option<Arc<MiniDfs>> {
+        static SHARED: Mutex<Weak<MiniDfs>> = Mutex::new(Weak::new());
+        if std::env::var_os("FIRNDB_HDFS").is_none() {
+            // Past the test harness, which hides what successful tests print.
+            let why = "set FIRNDB_HDFS=1 to run it against HDFS (needs Java and Maven)";
+            let _ = std::io::stdout().write_all(format!("\nskipped: {test}: {why}\n").as_bytes());
+            return None;
+        }
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cluster) = shared.upgrade() {
+            return Some(cluster);
+        }
+        let cluster = install().and_then(|jars| MiniDfs::start(&jars));
+        let cluster = Arc::new(cluster.unwrap_or_else(|why| panic!("no HDFS: {why}")));
+        *shared = Arc::downgrade(&cluster);
+        Some(cluster)
+    }
+
+    fn start(jars: &Path) -> Result<MiniDfs, String> {
+        let dir = jars.with_file_name(format!("run-{}", std::process::id()));
+        fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        let (details, log) = (dir.join("details.json"), dir.join("log"));
+        let output = File::create(&log).map_err(|e| e.to_string())?;
+        let mut command = Command::new("java");
+        command.arg("-Xmx512m").arg("-cp").arg(jars.join("*"));
+        command.args(["org.apache.hadoop.test.MiniDFSClusterManager", "-datanodes", "1"]);
+        command.arg("-format").arg("-writeDetails").arg(&details).arg("-D");
+        command.arg(format!("hdfs.minidfs.basedir={}", dir.join("data").display()));
+        let errors = output.try_clone().map_err(|e| e.to_string())?;
+        command.current_dir(&dir).stdin(Stdio::null()).stdout(output).stderr(errors);
+        let child = command.spawn().map_err(|e| format!("java cannot be started: {e}"))?;
+        let mut cluster = MiniDfs { child, dir, server: String::new() };
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(300) {
+            let told = fs::read_to_string(&details).unwrap_or_default();
+            let port = told.split("\"namenode_port\":").nth(1);
+            if let Some((port, _)) = port.and_then(|text| text.split_once(['}', ','])) {
+                cluster.server = format!("127.0.0.1:{}", port.trim());
+                return Ok(cluster);
+            }
+            if cluster.child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let log = fs::read_to_string(&log).unwrap_or_default();
+        Err(format!("the cluster does not come up: {log}"))
+    }
+}
+
+impl Drop for MiniDfs {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The folder of Hadoop's jars, which Maven fetches if they are not there.
+fn install() -> Result<PathBuf, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("there is no target")?;
+    let place = target.join(format!("hadoop-{HADOOP}"));
+    let (jars, stamp) = (place.join("jars"), place.join("installed"));
+    fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+    // Another program of these tests may be installing it at this moment.
+    let lock = File::create(place.join("lock")).map_err(|e| e.to_string())?;
+    lock.lock().map_err(|e| e.to_string())?;
+    if stamp.exists() {
+        return Ok(jars);
+    }
+    let project = format!(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>firndb</groupId>\
+         <artifactId>hadoop</artifactId><version>1</version><packaging>pom</packaging>\
+         <dependencies><dependency><groupId>org.apache.hadoop</groupId>\
+         <artifactId>hadoop-client-minicluster</artifactId><version>{HADOOP}</version>\
+         </dependency></dependencies></project>"
+    );
+    fs::write(place.join("pom.xml"), project).map_err(|e| e.to_string())?;
+    let mut maven = Command::new("mvn");
+    maven.args(["-q", "-B", "dependency:copy-dependencies"]).current_dir(&place);
+    maven.arg(format!("-DoutputDirectory={}", jars.display()));
+    let output = maven.output().map_err(|e| format!("mvn cannot be run: {e}"))?;
+    if !output.status.success() {
+        return Err(format!("mvn: {}", String::from_utf8_lossy(&output.stdout)));
+    }
+    fs::write(stamp, HADOOP).map_err(|e| e.to_string())?;
+    Ok(jars)
+}
