@@ -229,6 +229,10 @@ impl Origin for Peers {
         self.origin.store(objects, progress)
     }
 
+    fn hint(&self, object: &str, bytes: &[u8]) -> Result<()> {
+        self.origin.hint(object, bytes)
+    }
+
     fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
         if let Some(blake3) = blake3_of(object) {
             while let Some(peer) = self.next(object, blake3) {

@@ -237,7 +237,7 @@ async fn file_of(
 ) -> Response<Body> {
     let start = Instant::now();
     loop {
-        match share.find(file) {
+        match share.find(file, start) {
             Ok(Found::Here(shared)) => return respond::file(request, file, shared, moved),
             Ok(Found::Coming(idle)) if idle < PATIENCE && start.elapsed() < WAIT => {
                 moved.now();

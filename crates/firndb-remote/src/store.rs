@@ -204,6 +204,14 @@ impl Origin for ObjectOrigin {
         Err(died())
     }
 
+    fn hint(&self, object: &str, bytes: &[u8]) -> Result<()> {
+        let bytes = bytes::Bytes::copy_from_slice(bytes);
+        self.wait(
+            object,
+            |store, path| async move { store.put(&path, bytes.into()).await.map(drop) },
+        )
+    }
+
     fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
         if len == 0 {
             return Ok(Vec::new());

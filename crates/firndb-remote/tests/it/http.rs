@@ -3,6 +3,7 @@
 
 use super::*;
 use firndb::ErrorKind;
+use firndb::catalog::CleanOptions;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -71,4 +72,36 @@ fn a_web_server_shows_a_catalog() {
     assert_eq!(version_in(&reader), 2);
     drop(web);
     assert_eq!(reader.refresh().unwrap_err().kind(), ErrorKind::Io);
+}
+
+/// Whether a server has no index, or one that says nothing, a new reader finds the newest version,
+/// although the first ones are gone.
+#[test]
+fn a_web_server_that_lists_nothing_is_enough_for_readers() {
+    for index in ["<html>welcome</html>", "welcome"] {
+        let place = Place::new();
+        let local = Catalog::create(&place.path("catalog")).unwrap();
+        for version in 1..=4 {
+            publish(&local, "words", &place.table(version, 1000)).unwrap();
+        }
+        let clean = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
+        assert_eq!(local.clean("words", &clean).unwrap().versions, [1, 2, 3]);
+        for folder in ["", "words", "words/versions", "words/files"] {
+            fs::write(place.path("catalog").join(folder).join("index.html"), index).unwrap();
+        }
+        let web = Web::start(&place.path("catalog"));
+        let catalog = firndb_remote::open(&web.url).unwrap();
+        assert!(catalog.versions("words").is_err(), "the server does list");
+        let reader = read(&catalog, "words", &place.path("cache")).unwrap();
+        assert_eq!((reader.current().version().number, version_in(&reader)), (4, 4));
+        assert!(!reader.refresh().unwrap());
+        for version in 5..=7 {
+            publish(&local, "words", &place.table(version, 1000)).unwrap();
+        }
+        local.clean("words", &clean).unwrap();
+        assert!(reader.refresh().unwrap());
+        assert_eq!((reader.current().version().number, version_in(&reader)), (7, 7));
+        fs::remove_file(place.path("catalog/words/newest")).unwrap();
+        assert!(read(&catalog, "words", &place.path("new")).is_err());
+    }
 }

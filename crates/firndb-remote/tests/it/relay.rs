@@ -7,6 +7,7 @@ use firndb_remote::Relay;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A reader of `words` that is relayed.
 struct Relayed {
@@ -122,6 +123,41 @@ fn a_relay_is_a_catalog_for_others() {
     assert!(after.bytes - before.bytes < 100, "{before:?} {after:?}");
 }
 
+/// Numbers that are made up make the reader look, and are not there: those who know of the next
+/// version are answered meanwhile.
+#[test]
+fn strangers_who_make_versions_up_are_told_no_and_keep_nobody() {
+    let place = Place::new();
+    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    publish(&catalog, "words", &place.table(1, 1000)).unwrap();
+    let relayed = Relayed::new(&place, &catalog);
+    let _watch = relayed.reader.watch(Duration::from_secs(3600), |_| ());
+    let ask = |object: &str| {
+        let start = Instant::now();
+        loop {
+            let (head, body) = relayed.ask("GET", &format!("/{object}"), "");
+            if !head.starts_with("http/1.1 503 ") {
+                return (head, body);
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "{head}");
+        }
+    };
+    for round in 2..5 {
+        let next = publish(&catalog, "words", &place.table(round, 1000)).unwrap().version;
+        std::thread::scope(|scope| {
+            for number in [round + 1, u64::MAX / 2, u64::MAX] {
+                scope.spawn(move || {
+                    let (head, _) = ask(&format!("words/files/{number:020}-{}", "0".repeat(64)));
+                    assert!(head.starts_with("http/1.1 404 "), "{head}");
+                });
+            }
+            let (head, body) = ask(&next.object(&next.files[0]));
+            assert!(head.starts_with("http/1.1 200 "), "{head}");
+            assert_eq!(body.len() as u64, next.files[0].bytes);
+        });
+    }
+}
+
 #[test]
 fn another_name_cannot_be_shared() {
     let place = Place::new();
@@ -167,11 +203,11 @@ fn nothing_stays_open_over_many_requests() {
             }
         }
     }
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while files() > before || ports() > 0 {
         let (files, ports) = (files(), ports());
         assert!(start.elapsed().as_secs() < 20, "{files} of {before} files, {ports} connections");
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }
     assert_eq!(relayed.relay.stats().requests, 1500);
 }

@@ -111,6 +111,8 @@ impl Catalog {
         };
         let manifests = cleaned.versions.iter().map(|&number| version_object(name, number));
         if !options.dry_run {
+            // Whoever cannot list finds the versions that stay by nothing else.
+            self.point(name, newest)?;
             self.origin.remove(&manifests.collect::<Vec<_>>())?;
         }
         let named: BTreeSet<String> = objects(&kept).into_keys().collect();
@@ -124,7 +126,7 @@ impl Catalog {
         cleaned.bytes = gone.iter().filter_map(|object| sizes.get(object)).sum();
         if !options.dry_run {
             self.origin.remove(&gone)?;
-            for dir in [dir, versions_dir(name), pins_dir(name)] {
+            for dir in [dir, versions_dir(name), pins_dir(name), name.to_string()] {
                 self.origin.sweep(&dir)?;
             }
         }

@@ -1,11 +1,12 @@
 //! The manifest of a version: a JSON text that says of which files the version is made.
 //!
-//! A catalog's name is a folder of objects. Nothing in it is ever written twice:
+//! A catalog's name is a folder of objects. Nothing in it is ever written twice but a hint:
 //! ```text
 //! NAME/versions/NUMBER.json       the manifest of version NUMBER
 //! NAME/files/NUMBER-BLAKE3        a file, stored for version NUMBER and named by all later ones
 //!                                 that have it; BLAKE3 is that of its bytes
 //! NAME/pins/NUMBER                a note that keeps version NUMBER from being cleaned away
+//! NAME/newest                     NUMBER and a line feed: a hint, see `newest.rs`
 //! ```
 //! `NUMBER` has 20 digits. Versions count from 1; the highest is the newest. A file's number makes
 //! cleaning safe without a clock: what is being stored for a version that is not there yet has a
@@ -175,6 +176,11 @@ pub(super) fn pins_dir(name: &str) -> String {
 /// The object that pins a version.
 pub(super) fn pin_object(name: &str, number: u64) -> String {
     format!("{name}/pins/{number:020}")
+}
+
+/// The object that hints at the newest version.
+pub(super) fn hint_object(name: &str) -> String {
+    format!("{name}/newest")
 }
 
 /// The number of 20 digits; `None` for anything else.

@@ -32,13 +32,21 @@ impl LocalOrigin {
     /// Gives `path` the bytes that `write` appends, durably but for the name: `AlreadyExists` if it
     /// has some.
     fn write(&self, path: &Path, write: impl FnOnce(&mut dyn Append) -> Result<()>) -> Result<()> {
+        self.write_aside(path, write, |temporary| self.disk.link(temporary, path))
+    }
+
+    /// Writes a file beside `path`, which `name` then gives its name.
+    fn write_aside(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut dyn Append) -> Result<()>,
+        name: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<()> {
         let unique = RandomState::new().hash_one(std::process::id());
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = path.with_file_name(format!(".{name}.{unique:016x}.tmp"));
+        let last = path.file_name().unwrap_or_default().to_string_lossy();
+        let temporary = path.with_file_name(format!(".{last}.{unique:016x}.tmp"));
         let mut file = self.disk.create(&temporary)?;
-        let written = write(&mut *file)
-            .and_then(|()| file.sync())
-            .and_then(|()| self.disk.link(&temporary, path));
+        let written = write(&mut *file).and_then(|()| file.sync()).and_then(|()| name(&temporary));
         // Best effort: what stays is swept later.
         let _ = self.disk.remove(&temporary);
         written
@@ -105,6 +113,13 @@ impl Origin for LocalOrigin {
         }
         // Also what was there already: its name may be the work of a run that died before this.
         dirs.iter().try_for_each(|dir| self.disk.sync_dir(dir))
+    }
+
+    fn hint(&self, object: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path(object);
+        let name = |temporary: &Path| self.disk.rename(temporary, &path);
+        self.write_aside(&path, |out| out.append(bytes), name)?;
+        self.disk.sync_dir(disk::parent(&path))
     }
 
     fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>> {

@@ -10,11 +10,12 @@
 //!    `SourceFile::fingerprint` checks and hashes the rest.
 //! 3. `Origin::store` puts the new files under names of their content, durably.
 //! 4. `Catalog::commit` creates the next manifest by `Origin::create`: the version is there.
+//!    `Catalog::point` leaves a hint at it for readers who cannot list.
 //! 5. `Catalog::clean`, whenever somebody calls it, removes first manifests that nobody needs any
 //!    more, then files that no manifest names.
 //!
 //! # Read path: refresh
-//! 1. `Catalog::newest_number` lists manifests, and asks for the next ones by name.
+//! 1. `Catalog::newest_since` lists manifests, and asks for the next ones by name.
 //! 2. `Cache::fill` fetches the files that are not there, and checks the hash of each.
 //! 3. `CatalogReader::advance` opens them beside the current version: of a collection only what
 //!    changed is opened, and the rest shared.
@@ -30,6 +31,7 @@
 mod format;
 mod origin;
 mod local;
+mod newest;
 mod source;
 mod publish;
 mod diff;
@@ -53,7 +55,7 @@ pub use watch::Watch;
 
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
-use format::{MAX_MANIFEST, version_number, version_object, versions_dir};
+use format::{MAX_MANIFEST, version_object};
 use local::LocalOrigin;
 use std::fmt;
 use std::path::Path;
@@ -117,11 +119,13 @@ impl Catalog {
         if numbers.is_empty() { Err(no_version(name)) } else { Ok(numbers) }
     }
 
-    /// The newest version of a name. `NotFound` if there is none.
+    /// The newest version of a name. `NotFound` if there is none. Where nothing can be listed, this
+    /// goes by a hint (`NAME/newest`), which may be old or missing: then it finds an older version,
+    /// or none.
     pub fn newest(&self, name: &str) -> Result<Version> {
         check_name(name)?;
-        let number = self.newest_number(name)?.ok_or_else(|| no_version(name))?;
-        self.version(name, number)
+        let number = self.newest_since(name, 0)?;
+        if number == 0 { Err(no_version(name)) } else { self.version(name, number) }
     }
 
     /// A version of a name. `NotFound` if it is not there (any more).
@@ -140,39 +144,6 @@ impl Catalog {
             }
             _ => e,
         })
-    }
-
-    /// The numbers of the versions that are there, ascending. Lists may be late, so it asks for the
-    /// next ones by name.
-    fn numbers(&self, name: &str) -> Result<Vec<u64>> {
-        let listed = self.origin.list(&versions_dir(name))?;
-        let mut numbers: Vec<u64> = listed.iter().filter_map(|name| version_number(name)).collect();
-        numbers.sort_unstable();
-        let newest = numbers.last().copied().unwrap_or(0);
-        numbers.extend(newest + 1..=self.newest_from(name, newest)?);
-        Ok(numbers)
-    }
-
-    /// The last of the versions that follow one another from `known` on, which is there or is 0.
-    fn newest_from(&self, name: &str, mut known: u64) -> Result<u64> {
-        loop {
-            match self.origin.read(&version_object(name, known + 1), 0, 1) {
-                Ok(_) => known += 1,
-                Err(e) if e.kind() == ErrorKind::NotFound => return Ok(known),
-                Err(e) => return Err(e),
-            }
-        }
-    }
-
-    /// The newest version, if `known` was there once: it may be found where nothing can be listed.
-    fn newest_since(&self, name: &str, known: u64) -> Result<u64> {
-        let listed = self.origin.list(&versions_dir(name))?;
-        let newest = listed.iter().filter_map(|name| version_number(name)).max();
-        self.newest_from(name, newest.unwrap_or(0).max(known))
-    }
-
-    fn newest_number(&self, name: &str) -> Result<Option<u64>> {
-        Ok(self.numbers(name)?.last().copied())
     }
 }
 

@@ -6,11 +6,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// A place of objects: names such as `flights/versions/00000000000000000001.json`, and bytes. An
-/// object is created once and whole, never changed, and removed at last.
+/// object is created once and whole, never changed, and removed at last (but for one that is a mere
+/// [`Origin::hint`]).
 ///
 /// Calls block, and are made from any number of threads. What a catalog asks of an implementation:
 /// - [`Origin::create`] is atomic: of two that create one object at the same time one wins. Nothing
-///   else needs to be; no object is ever replaced.
+///   else needs to be.
 /// - What was created or removed is durable when the call returns.
 /// - A list may be late, but by less than the grace of [`super::CleanOptions`]; a read may not.
 /// - Errors have the kinds that the methods name; everything else, time-outs too, is `Io`, says
@@ -23,6 +24,12 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// `NotFound` if what one is to be made of is gone. `progress` is told how many bytes of each
     /// object are there, which may have taken no time.
     fn store(&self, objects: &[(String, Content<'_>)], progress: &dyn Fn(u64)) -> Result<()>;
+
+    /// Puts a few bytes in the place of an object, or where there is none. Nothing relies on it: it
+    /// may do nothing at all, as it does here, and of two at the same time either may win.
+    fn hint(&self, _object: &str, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
 
     /// Reads up to `len` bytes from `offset` on; fewer only where the object ends. `NotFound` if
     /// there is no object.

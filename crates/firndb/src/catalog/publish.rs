@@ -3,7 +3,7 @@
 use super::format::{Version, VersionFile, encode, file_object, version_object};
 use super::origin::Content;
 use super::source::{self, Source, SourceFile};
-use super::{Catalog, check_name};
+use super::{Catalog, check_name, no_version};
 use crate::{Error, ErrorKind, Result};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -151,7 +151,7 @@ impl Catalog {
     pub fn rollback(&self, name: &str, to: u64, options: &PublishOptions<'_>) -> Result<Published> {
         check_labels(&options.labels)?;
         let old = self.version(name, to)?;
-        let parent = self.newest(name)?;
+        let parent = self.parent(name)?.ok_or_else(|| no_version(name))?;
         let number = parent.number + 1;
         let known = Known::of(Some(&parent));
         let mut files = old.files.clone();
@@ -204,6 +204,7 @@ impl Catalog {
             }
             Err(e) => return Err(e),
         }
+        let _ = self.point(&name, number); // The version is there, with the hint or without it.
         let sent = version.files.iter().filter(|file| file.since == number);
         // Two files of a version may be equal.
         let sent: BTreeMap<&str, u64> = sent.map(|f| (f.blake3.as_str(), f.bytes)).collect();

@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// How a reader keeps and opens versions.
 #[derive(Clone, Debug)]
@@ -228,9 +229,11 @@ impl CatalogReader {
     fn advance(&self) -> Result<Option<Fetched>> {
         let Shared { catalog, name, options, current, cache, .. } = &*self.shared;
         if options.version.is_some() {
+            self.share().iter().for_each(|share| share.looked(Instant::now()));
             return Ok(None);
         }
         let cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let _look = Look { share: options.share.as_ref(), began: Instant::now() };
         let before = current.load_full();
         let number = catalog.newest_since(name, before.version.number)?;
         if number == before.version.number {
@@ -248,6 +251,18 @@ impl CatalogReader {
         // The new version is open either way; what cannot be removed now goes with a later one.
         let _ = cache.clean(&next.version);
         Ok(Some(fetched))
+    }
+}
+
+/// Tells others when it ends, however it does.
+struct Look<'a> {
+    share: Option<&'a Share>,
+    began: Instant,
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        self.share.iter().for_each(|share| share.looked(self.began));
     }
 }
 

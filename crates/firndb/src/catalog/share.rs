@@ -37,8 +37,11 @@ struct State {
     coming: HashSet<String>,
     /// When one of them got a few bytes more, or was asked for first.
     moved: Option<Instant>,
-    /// The newest version that others know and this reader does not, and since when they ask.
-    wanted: Option<(u64, Instant)>,
+    /// Since when others ask for files of versions that this reader does not know; it has not
+    /// looked for newer ones since.
+    asked: Option<Instant>,
+    /// When it began to look, the last time that it has come to an end with it.
+    looked: Option<Instant>,
     /// Wakes the thread that looks for newer versions.
     wake: Option<Sender<Wake>>,
     /// When it was woken last.
@@ -117,17 +120,19 @@ impl Share {
 
     /// Looks for a file by the last part of its object's name. A file that belongs to a version
     /// which this reader has not heard of makes the thread of [`super::CatalogReader::watch`] look
-    /// for it at once.
-    pub fn find(&self, file: &str) -> Result<Found> {
+    /// for it at once, and is missing if it has looked after `since`, when the file was asked for
+    /// first: whoever makes a number up waits no longer than for one look, and keeps nobody else.
+    pub fn find(&self, file: &str, since: Instant) -> Result<Found> {
         let parts = file.split_once('-').and_then(|(n, hash)| Some((twenty_digits(n)?, hash)));
         let Some((number, hash)) = parts.filter(|(_, hash)| is_hex(hash, 64)) else {
             return Ok(Found::Missing);
         };
         let mut state = self.state();
         let Some((disk, dir)) = state.cache.clone() else {
-            return Ok(state.is_wanted(number)); // The reader is about to start.
+            return Ok(state.wait_for_a_look()); // The reader is about to start.
         };
-        // Both at one moment, and before the disk is looked at: meanwhile the reader may begin with
+        let has_looked = state.looked.is_some_and(|looked| looked >= since);
+        // All at one moment, and before the disk is looked at: meanwhile the reader may begin with
         // a version, or be done with it.
         let (is_coming, newest) = (state.coming.contains(hash), state.newest);
         let moved = state.moved.map_or(Duration::ZERO, |moved| moved.elapsed());
@@ -136,11 +141,11 @@ impl Share {
             Ok(file) => Ok(Found::Here(SharedFile { len: file.len()?, file })),
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
             Err(_) if is_coming => Ok(Found::Coming(moved)),
-            Err(_) if number <= newest => Ok(Found::Missing),
+            Err(_) if number <= newest || has_looked => Ok(Found::Missing),
             Err(_) => {
                 let mut state = self.state();
                 state.look();
-                Ok(state.is_wanted(number))
+                Ok(state.wait_for_a_look())
             }
         }
     }
@@ -180,6 +185,13 @@ impl Share {
         state.moved = Some(Instant::now());
     }
 
+    /// The reader has looked for newer versions, beginning at this time.
+    pub(super) fn looked(&self, began: Instant) {
+        let mut state = self.state();
+        state.looked = state.looked.max(Some(began));
+        state.asked = None;
+    }
+
     /// Nothing is being fetched any more.
     pub(super) fn rest(&self) {
         self.state().coming.clear();
@@ -206,14 +218,8 @@ impl State {
         }
     }
 
-    /// Others know a version of this number.
-    fn is_wanted(&mut self, number: u64) -> Found {
-        match self.wanted {
-            Some((known, since)) if known >= number => Found::Coming(since.elapsed()),
-            _ => {
-                self.wanted = Some((number, Instant::now()));
-                Found::Coming(Duration::ZERO)
-            }
-        }
+    /// The answer to those who know a version that this reader does not.
+    fn wait_for_a_look(&mut self) -> Found {
+        Found::Coming(self.asked.get_or_insert_with(Instant::now).elapsed())
     }
 }

@@ -61,6 +61,8 @@ fn goes_on(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
         assert_eq!(files.len(), newest.files.len(), "leftovers among {files:?}");
         let manifests = disk.list(&Path::new(CATALOG).join("docs/versions"))?;
         assert_eq!(manifests.len(), 1, "leftovers among {manifests:?}");
+        let beside = disk.list(&Path::new(CATALOG).join("docs"))?;
+        assert_eq!(beside, ["newest"], "leftovers among {beside:?}");
         Ok(())
     };
     again().map_err(|e| format!("going on fails: {e:?}"))?;

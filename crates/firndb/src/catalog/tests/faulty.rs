@@ -75,6 +75,10 @@ impl Origin for Faulty {
         self.call(|| self.inner.store(objects, progress), |done| done)
     }
 
+    fn hint(&self, object: &str, bytes: &[u8]) -> Result<()> {
+        self.call(|| self.inner.hint(object, bytes), |done| done)
+    }
+
     fn read(&self, object: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
         let halve = |mut bytes: Vec<u8>| {
             bytes.truncate(bytes.len() / 2);

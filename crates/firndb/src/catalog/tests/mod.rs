@@ -4,12 +4,14 @@
 //! - `basic.rs`: publishing, history, rollback, pins, clean-up, and what must be refused;
 //! - `manifest.rs`: the text of manifests, golden, and damaged in every byte;
 //! - `reader.rs`: swapping, bad versions, bounds, and stores that misbehave as `faulty.rs` does;
+//! - `hint.rs`: readers where nothing can be listed;
 //! - `share.rs`: what readers give to others, and take from places that several serve;
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
 
 mod basic;
 mod crash;
 mod faulty;
+mod hint;
 mod manifest;
 mod reader;
 mod share;

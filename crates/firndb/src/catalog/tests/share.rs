@@ -28,14 +28,17 @@ fn files_are_shared_once_they_are_whole() {
     make_collection(&disk);
     let first = publish(&disk, "docs", COLLECTION).unwrap().version;
     let early = Share::new("docs");
-    assert!(matches!(early.find(&name(&first, 0)).unwrap(), Found::Coming(_)));
+    assert!(matches!(early.find(&name(&first, 0), Instant::now()).unwrap(), Found::Coming(_)));
     assert!(early.version().is_none());
     let (share, reader) = shared(&disk);
     assert_eq!(*share.version().unwrap(), first);
     let text =
         disk.files()[&Path::new(CATALOG).join("docs/versions/00000000000000000001.json")].clone();
     assert_eq!(first.manifest().into_bytes(), text);
-    let Found::Here(file) = share.find(&name(&first, 1)).unwrap() else { panic!("it is there") };
+    let now = Instant::now();
+    let Found::Here(file) = share.find(&name(&first, 1), now).unwrap() else {
+        panic!("it is there")
+    };
     let bytes = disk.files()[&Path::new(CATALOG).join(first.object(&first.files[1]))].clone();
     assert_eq!((file.bytes(), file.read(0, 1 << 30).unwrap()), (bytes.len() as u64, bytes.clone()));
     assert_eq!(file.read(7, 9).unwrap(), bytes[7..16]);
@@ -52,9 +55,9 @@ fn files_are_shared_once_they_are_whole() {
             1, "../../../../../../../../../../../../../../../../../../etc/passwd"
         ),
     ] {
-        assert!(matches!(share.find(missing).unwrap(), Found::Missing), "{missing}");
+        assert!(matches!(share.find(missing, now).unwrap(), Found::Missing), "{missing}");
     }
-    assert!(matches!(share.find(&format!("{:020}-{hash}", 2)).unwrap(), Found::Coming(_)));
+    assert!(matches!(share.find(&format!("{:020}-{hash}", 2), now).unwrap(), Found::Coming(_)));
 
     for partition in ["a", "b", "c"] {
         replace(&disk, partition, 2);
@@ -62,7 +65,7 @@ fn files_are_shared_once_they_are_whole() {
     publish(&disk, "docs", COLLECTION).unwrap();
     assert!(reader.refresh().unwrap());
     assert_eq!(share.version().unwrap().number, 2);
-    assert!(matches!(share.find(&name(&first, 1)).unwrap(), Found::Missing));
+    assert!(matches!(share.find(&name(&first, 1), now).unwrap(), Found::Missing));
     assert_eq!(file.read(0, 1 << 30).unwrap(), bytes, "it is read to its end all the same");
 }
 
@@ -77,10 +80,64 @@ fn others_make_a_reader_look() {
     let second = publish(&disk, "docs", COLLECTION).unwrap().version;
     let new = second.files.iter().position(|file| file.since == 2).unwrap();
     let start = Instant::now();
-    while !matches!(share.find(&name(&second, new)).unwrap(), Found::Here(_)) {
+    while !matches!(share.find(&name(&second, new), start).unwrap(), Found::Here(_)) {
         assert!(start.elapsed() < Duration::from_secs(30), "it was not woken");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// The number of a version says nothing of whether there is one: strangers make them up.
+#[test]
+fn a_number_that_is_made_up_is_looked_for_once_and_keeps_nobody_else() {
+    let disk = SimDisk::new();
+    make_collection(&disk);
+    publish(&disk, "docs", COLLECTION).unwrap();
+    let (share, reader) = shared(&disk);
+    let made_up = |number: u64| format!("{number:020}-{}", "0".repeat(64));
+    let numbers = [2, 3, u64::MAX - 1, u64::MAX];
+    let asked = Instant::now();
+    let waited = Duration::from_millis(30);
+    for number in numbers {
+        let found = share.find(&made_up(number), asked).unwrap();
+        assert!(matches!(found, Found::Coming(_)), "nobody has looked: {found:?}");
+    }
+    std::thread::sleep(waited);
+    let Found::Coming(idle) = share.find(&made_up(u64::MAX), asked).unwrap() else {
+        panic!("nobody has looked");
+    };
+    assert!(idle >= waited, "who asks must see how long nothing came");
+    assert!(!reader.refresh().unwrap());
+    for number in numbers {
+        assert!(matches!(share.find(&made_up(number), asked).unwrap(), Found::Missing));
+    }
+
+    // Somebody who knows of the next version waits from now on, whoever asked for what before.
+    replace(&disk, "b", 2);
+    let second = publish(&disk, "docs", COLLECTION).unwrap().version;
+    let new = second.files.iter().position(|file| file.since == 2).unwrap();
+    let start = Instant::now();
+    let Found::Coming(idle) = share.find(&name(&second, new), start).unwrap() else {
+        panic!("nobody has looked since");
+    };
+    assert!(idle <= start.elapsed() && idle < waited, "{idle:?}");
+    assert!(reader.refresh().unwrap());
+    assert!(matches!(share.find(&name(&second, new), start).unwrap(), Found::Here(_)));
+
+    // A reader that is woken ends the wait by itself, and again and again.
+    let _watch = reader.watch(Duration::from_secs(3600), |_| ());
+    for number in [u64::MAX, 7] {
+        let start = Instant::now();
+        while !matches!(share.find(&made_up(number), start).unwrap(), Found::Missing) {
+            assert!(start.elapsed() < Duration::from_secs(30), "it was not woken");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    // A look that fails is one, too: who asks goes elsewhere.
+    let start = Instant::now();
+    disk.remove(&Path::new(CATALOG).join("docs/versions/00000000000000000002.json")).unwrap();
+    disk.write_raw(&Path::new(CATALOG).join("docs/versions/00000000000000000009.json"), b"{}");
+    assert!(reader.refresh().is_err());
+    assert!(matches!(share.find(&made_up(9), start).unwrap(), Found::Missing));
 }
 
 /// A place that several serve, of whom some lie.
@@ -91,7 +148,6 @@ struct Several {
     liars: AtomicU32,
     /// There is nobody else.
     is_alone: AtomicBool,
-    is_listed: AtomicBool,
     awaited: String,
     read: Mutex<Vec<String>>,
 }
@@ -102,7 +158,6 @@ impl Several {
             inner: LocalOrigin::new(disk.clone() as DiskRef, Path::new(CATALOG)),
             liars: AtomicU32::new(0),
             is_alone: AtomicBool::new(false),
-            is_listed: AtomicBool::new(true),
             awaited: awaited.to_string(),
             read: Mutex::default(),
         })
@@ -128,7 +183,7 @@ impl Origin for Several {
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
-        if self.is_listed.load(Relaxed) { self.inner.list(folder) } else { Ok(Vec::new()) }
+        self.inner.list(folder)
     }
 
     fn list_folders(&self, folder: &str) -> Result<Vec<String>> {
@@ -184,25 +239,4 @@ fn what_others_wait_for_is_read_first() {
         open(&disk, &several, &format!("/cache-{n}")).unwrap();
         assert_eq!(several.read.lock().unwrap()[0], version.object(file));
     }
-}
-
-#[test]
-fn a_reader_follows_a_place_that_lists_nothing() {
-    let disk = SimDisk::new();
-    make_collection(&disk);
-    publish(&disk, "docs", COLLECTION).unwrap();
-    publish(&disk, "docs", COLLECTION).unwrap();
-    let clean = super::super::CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    catalog(&disk).clean_at("docs", &clean, i64::MAX).unwrap();
-    let several = Several::new(&disk, "");
-    let reader = open(&disk, &several, CACHE).unwrap();
-    several.is_listed.store(false, Relaxed);
-    assert!(!reader.refresh().unwrap());
-    publish(&disk, "docs", COLLECTION).unwrap();
-    publish(&disk, "docs", COLLECTION).unwrap();
-    assert!(reader.refresh().unwrap());
-    assert_eq!(reader.current().version().number, 4);
-    // Whoever comes new cannot know where to begin.
-    let error = open(&disk, &several, "/new").err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::NotFound);
 }
