@@ -6,6 +6,7 @@
 //! - `queries.rs`: what can be asked, what is refused and how, when a query stops;
 //! - `changes.rs`: creating, changing, locking and refreshing collections; limits of a builder;
 //! - `catalog.rs`: readers of a catalog swap versions while they are asked;
+//! - `merging.rs`: and follow what is merged in the background;
 //! - `memory.rs`: the peak memory of builders, as the kernel counts it;
 //! - `tables.rs`: tables of every format version that was released;
 //! - `borders.rs`: numbers of documents at which structures or ways of execution change.
@@ -16,6 +17,7 @@ mod changes;
 mod golden;
 mod golden_index;
 mod memory;
+mod merging;
 mod queries;
 mod readme;
 mod several;

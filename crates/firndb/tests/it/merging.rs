@@ -1,0 +1,121 @@
+//! Partitions are merged in the background, published, and taken over by a reader of the catalog,
+//! while it is asked: no answer changes.
+
+use super::Place;
+use firndb::catalog::{Catalog, PublishOptions, ReaderOptions};
+use firndb::search::query::{all, desc, eq};
+use firndb::search::{
+    Document, Field, MergePolicy, PartitionBuilder, Query, Reader, Roles, Schema, Type,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+const PARTITIONS: u64 = 40;
+const DOCUMENTS: u64 = 30;
+
+fn partition(p: u64) -> PartitionBuilder {
+    let fields = [
+        Field::new("number", Type::U64, Roles::FULL),
+        Field::new("kind", Type::String, Roles::FULL),
+    ];
+    let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+    for n in 0..DOCUMENTS {
+        let kind = format!("k{}", (p * 7 + n) % 5);
+        // Few numbers, so that many documents tie.
+        let document = Document::new().set("number", (p * n) % 11).set("kind", kind.as_str());
+        builder.add(&document.payload(format!("{p} {n}"))).unwrap();
+    }
+    builder
+}
+
+/// What a set answers: counts, and the payloads of documents in the order of queries, ties too.
+fn answers(reader: &Reader) -> (Vec<u64>, Vec<Vec<Vec<u8>>>) {
+    let filters = [all(), eq("kind", "k3"), eq("number", 4u64)];
+    let counts = filters.iter().map(|filter| reader.count(filter).unwrap()).collect();
+    let pages = filters.iter().flat_map(|filter| {
+        let query = Query::new(filter.clone()).limit(PARTITIONS * DOCUMENTS);
+        let queries = [query.clone(), query.order_by(desc("number")).skip(3)];
+        queries.map(|query| {
+            let hits = reader.search(&query).unwrap().hits;
+            hits.iter().map(|hit| reader.payload(*hit).unwrap().into_owned()).collect()
+        })
+    });
+    (counts, pages.collect())
+}
+
+/// Merges what is there at once, to about a sixth of the partitions.
+fn policy() -> MergePolicy {
+    let policy = MergePolicy { unchanged_for: Duration::ZERO, ..MergePolicy::default() };
+    MergePolicy { most_documents: 200, at_least: 3, ..policy }
+}
+
+#[test]
+fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
+    let place = Place::new();
+    let names: Vec<String> = (0..PARTITIONS).map(|p| format!("p{p:03}")).collect();
+    let parts = names.iter().zip(0..).map(|(name, p)| (name.as_str(), partition(p)));
+    let (collection, _) = place.collection(parts);
+    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let publish = || {
+        let options = PublishOptions::default();
+        catalog.publish_if_changed("docs", &place.path("collection"), &options).unwrap()
+    };
+    assert!(publish().is_some());
+    let options = ReaderOptions::default();
+    let reader = catalog.reader("docs", &place.path("cache"), options).unwrap();
+    let watch = reader.watch(Duration::from_millis(2), |outcome| assert!(outcome.is_ok()));
+    let expected = answers(reader.current().collection().unwrap());
+    assert_eq!(expected.0[0], PARTITIONS * DOCUMENTS);
+
+    let (done, queries) = (AtomicBool::new(false), AtomicU64::new(0));
+    let seen = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    let now = reader.current();
+                    assert!(answers(now.collection().unwrap()) == expected, "an answer changed");
+                    queries.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        // Off until somebody starts it.
+        let merged = Arc::new(AtomicU64::new(0));
+        let count = merged.clone();
+        let collection = Arc::new(collection);
+        let merging = collection.compact_every(policy(), Duration::from_millis(1), move |merge| {
+            merge.unwrap();
+            count.fetch_add(1, Relaxed);
+        });
+        let (start, mut seen) = (Instant::now(), vec![PARTITIONS as usize]);
+        while seen.last().is_some_and(|parts| *parts > 10) {
+            publish();
+            let parts = reader.current().collection().unwrap().partitions().len();
+            seen.push(parts);
+            if start.elapsed() > Duration::from_secs(120) {
+                done.store(true, Relaxed);
+                panic!("{} merges, {parts} partitions", merged.load(Relaxed));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(merging);
+        // Some queries of what is merged, too.
+        let asked = queries.load(Relaxed) + 10;
+        while queries.load(Relaxed) < asked && start.elapsed() < Duration::from_secs(120) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        done.store(true, Relaxed);
+        seen
+    });
+    drop(watch);
+    assert!(queries.load(Relaxed) > 10);
+    assert!(seen.is_sorted_by(|a, b| a >= b), "{seen:?}");
+    let stats = reader.stats();
+    assert!(stats.swaps > 0 && stats.failures == 0, "{stats:?}");
+    // What is merged is sent once: the next publication sends nothing.
+    publish();
+    assert!(publish().is_none());
+    reader.refresh().unwrap();
+    reader.current().collection().unwrap().verify().unwrap();
+    assert!(answers(reader.current().collection().unwrap()) == expected);
+}
