@@ -12,8 +12,10 @@ use std::time::Duration;
 /// Segments that the upkeep may be behind before writers wait: more than fill up during a
 /// checkpoint of a large store.
 const BEHIND: u64 = 16;
-/// Bytes of small ones: what a disk takes in a fraction of a second.
+/// Bytes of small ones, what a disk takes in a fraction of a second; but not more than so many, for
+/// a store can only have a number of them.
 const BEHIND_BYTES: u64 = 32 << 20;
+const BEHIND_SMALL: u64 = 64;
 /// So many times as far behind they wait four times as often.
 const FAR: u64 = 4;
 /// Powers of two of the bytes of log between two waits: many writes even of large records.
@@ -93,7 +95,8 @@ impl Shared {
         let each = size / ready.len().max(1) as u64;
         let excess = size.saturating_sub(largest) / each.max(1);
         let next = self.capacity_for(0, ready.len());
-        self.pace.allowed.store(BEHIND_BYTES / next.max(1), Ordering::Relaxed);
+        let allowed = (BEHIND_BYTES / next.max(1)).min(BEHIND_SMALL);
+        self.pace.allowed.store(allowed, Ordering::Relaxed);
         self.pace.excess.store(if is_limited { 0 } else { excess }, Ordering::Relaxed);
     }
 }
