@@ -1,9 +1,12 @@
 //! Catalogs far away, on the command line.
 
+#[path = "../../../firndb-remote/tests/it/minidfs.rs"]
+mod minidfs;
 #[path = "../../../firndb-remote/tests/it/moto.rs"]
 mod moto;
 
 use super::{Place, Run};
+use minidfs::MiniDfs;
 use moto::Moto;
 use serde_json::json;
 use std::io::{BufRead, BufReader};
@@ -23,11 +26,22 @@ fn place() -> Place {
 fn every_command_knows_an_object_store() {
     let Some(moto) = Moto::shared("every_command_knows_an_object_store") else { return };
     moto.bucket("cli");
-    let place = place();
     let variables = moto::variables(moto.port);
-    let firn = |line: &str| -> Run {
-        place.firn_in(&variables, &line.replace("CATALOG", "s3://cli/some/prefix"), b"")
-    };
+    every_command_knows("s3://cli/some/prefix", &variables);
+    let missing = "catalog publish s3://no-such-bucket docs docs";
+    place().firn_in(&variables, missing, b"").fails(3, "no such bucket");
+}
+
+#[test]
+fn every_command_knows_hdfs() {
+    let Some(hdfs) = MiniDfs::shared("every_command_knows_hdfs") else { return };
+    every_command_knows(&format!("hdfs://{}/some/folder", hdfs.server), &[]);
+}
+
+fn every_command_knows(catalog: &str, variables: &[(String, String)]) {
+    let place = place();
+    let firn =
+        |line: &str| -> Run { place.firn_in(variables, &line.replace("CATALOG", catalog), b"") };
     let first = firn("catalog publish CATALOG docs docs --json").ok().json();
     assert_eq!((&first[0]["version"], &first[0]["files"]), (&json!(1), &first[0]["files_sent"]));
     firn("catalog publish CATALOG docs docs").ok();
@@ -58,7 +72,6 @@ fn every_command_knows_an_object_store() {
     let names: Vec<_> = names.iter().map(|line| line["name"].clone()).collect();
     assert_eq!(names, ["docs", "feeds", "words"]);
 
-    firn("catalog publish s3://no-such-bucket docs docs").fails(3, "no such bucket");
     firn("catalog show CATALOG nothing").fails(3, "nothing is published");
 }
 
@@ -125,5 +138,7 @@ fn places_that_are_none_are_refused() {
     let place = place();
     place.firn("catalog ls ftp://host/a").fails(2, "names no place");
     place.firn("catalog ls s3://").fails(2, "s3://BUCKET/PREFIX");
+    place.firn("catalog ls hdfs://").fails(2, "hdfs://HOST:PORT/FOLDER");
+    place.firn("catalog ls hdfs://127.0.0.1:9/a").fails(8, "Connection refused");
     place.firn("catalog publish http://127.0.0.1:9/ docs docs").fails(8, "no answer");
 }
