@@ -4,15 +4,21 @@
 //! collection that a failure names.
 
 use super::ask::Asker;
-use super::number_from_env;
 use super::world::{Scale, World};
+use super::{number_from_env, store};
 use crate::search::kernels::tests::with_each_version;
 use crate::search::query::{Query, all, and, asc, between, eq, not, or};
 use crate::search::testing::{FORCED, Forced, Rng};
-use crate::search::{Cursor, Filter, Hit, Reader, Type, Value, parse_query};
+use crate::search::{
+    Cursor, Document, Field, Filter, Hit, PartitionBuilder, Reader, Roles, Schema, Type, Value,
+    parse_query,
+};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 const BASE_SEED: u64 = 0xF12D_0000;
 const WIDE_SEED: u64 = 0xF12D_FFFF_0000;
@@ -33,7 +39,7 @@ struct Context<'a> {
 
 impl Drop for Context<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if thread::panicking() {
             let Context { seed, world, query, text } = self;
             eprintln!("replay with FIRNDB_SEED={seed:#x}\n{}", world.describe());
             eprintln!("asked: {text}\n{query:?}");
@@ -62,12 +68,46 @@ fn answers_are_those_of_the_model() {
     let wanted = number_from_env("FIRNDB_MODEL_QUERIES").unwrap_or(QUERIES);
     let worlds = wanted.div_ceil(QUERIES_PER_WORLD);
     println!("base seed {BASE_SEED:#x}");
-    for seed in (BASE_SEED..).take(worlds as usize) {
-        interrogate(seed, &mut counts);
-    }
+    interrogate_all(BASE_SEED..BASE_SEED + worlds, &mut counts);
     let total: u64 = counts.0.values().sum();
     println!("{total} questions about {worlds} collections: {:?}", counts.0);
     assert!(total >= wanted && counts.0.len() >= 12, "some kind of question was never asked");
+}
+
+/// Asks about the collections of some seeds, on all processors: each has its own disk and numbers,
+/// so that a failure is the same alone.
+fn interrogate_all(seeds: Range<u64>, counts: &mut Counts) {
+    let next = AtomicU64::new(seeds.start);
+    let ask = || {
+        let mut counts = Counts::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if !seeds.contains(&seed) {
+                return counts;
+            }
+            let _stop = StopOnPanic(&next, seeds.end);
+            interrogate(seed, &mut counts);
+        }
+    };
+    thread::scope(|scope| {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let others: Vec<_> = (0..threads).map(|_| scope.spawn(ask)).collect();
+        for other in others {
+            let asked = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+            asked.0.into_iter().for_each(|(kind, n)| *counts.0.entry(kind).or_default() += n);
+        }
+    });
+}
+
+/// Ends the other threads at their next collection when one has failed.
+struct StopOnPanic<'a>(&'a AtomicU64, u64);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fetch_max(self.1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Asks about the collection of one seed.
@@ -172,6 +212,41 @@ fn wide_ranges_are_those_of_the_model() {
             assert_same(&reader.search(&query).unwrap().hits, &expected, "hits");
             assert_same(&reader.count(&filter).unwrap(), &(expected.len() as u64), "count");
         }
+    }
+}
+
+/// Fields that are only filterable have checkpoints if they have few documents a key.
+#[test]
+fn fields_of_many_keys_get_checkpoints() {
+    const DOCUMENTS: i64 = 70_000;
+    let place = |doc: i64| doc * 7919 % DOCUMENTS;
+    let fields = [
+        Field::new("place", Type::I64, Roles::FILTERABLE),
+        Field::new("kind", Type::I64, Roles::FILTERABLE),
+        Field::new("places", Type::I64, Roles::FILTERABLE).multi(),
+    ];
+    let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+    for doc in 0..DOCUMENTS {
+        let mut document = Document::new().set("place", place(doc)).set("kind", doc % 900);
+        (0..doc % 3).for_each(|i| document.push("places", place(doc + i)));
+        builder.add(&document).unwrap();
+    }
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    change.put("p", builder).unwrap();
+    let reader = change.commit().unwrap();
+    reader.verify().unwrap();
+    let part = &reader.set.partitions[0];
+    let checkpoints = [0, 1, 2].map(|field| part.meta(field).checkpoints);
+    assert_eq!(checkpoints, [15, 0, 0]);
+    for (low, high) in [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS)] {
+        let range = between("place", low, high);
+        let inside = |doc: &i64| (low..=high).contains(&place(*doc));
+        assert_eq!(reader.count(&range).unwrap(), (0..DOCUMENTS).filter(inside).count() as u64);
+        let both = and([range, between("kind", 100i64, 600i64)]);
+        let kind = |doc: &i64| (100..=600).contains(&(doc % 900));
+        let expected = (0..DOCUMENTS).filter(inside).filter(kind).count() as u64;
+        assert_eq!(reader.count(&both).unwrap(), expected);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A collection without structures: documents in a list, every question answered by looking at all
 //! of them. Slow, and simple enough to be believed; it shares no code with the engine, not even the
-//! comparison of values.
+//! comparison of values. The one thing that it prepares is the order of a field's values: each
+//! document has their numbers, so that values are compared once and not for each question.
 
 use crate::search::query::{Cursor, Filter, Op, OrderBy, Query};
 use crate::search::schema::{Field, Type};
@@ -8,6 +9,7 @@ use crate::search::value::{Value, timestamp_from_text};
 use crate::search::{Aggregate, Facet, FacetCounts, Group, GroupBy, Hit, Number};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// A document: for each field of the model its values, ascending and distinct.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,12 +26,43 @@ pub(crate) struct Model {
     pub docs: Vec<Doc>,
     /// Where each document is.
     pub hits: Vec<Hit>,
+    /// For each field, once a question needs it.
+    columns: Vec<OnceLock<Column>>,
+}
+
+/// A field of all documents.
+#[derive(Clone, Debug)]
+struct Column {
+    /// The distinct values, ascending.
+    values: Vec<Value>,
+    /// Document d has the values of the numbers `numbers[starts[d]..starts[d + 1]]`.
+    starts: Vec<usize>,
+    numbers: Vec<u32>,
+}
+
+/// The number of no value, which comes last.
+const MISSING: u32 = u32::MAX;
+
+impl Column {
+    fn of(&self, place: usize) -> &[u32] {
+        &self.numbers[self.starts[place]..self.starts[place + 1]]
+    }
+
+    /// The smallest value.
+    fn first(&self, place: usize) -> u32 {
+        self.of(place).first().copied().unwrap_or(MISSING)
+    }
+
+    fn value(&self, number: u32) -> Option<&Value> {
+        self.values.get(number as usize)
+    }
 }
 
 impl Model {
     pub fn new(fields: Vec<Field>, mut parts: Vec<(String, Vec<Doc>)>) -> Model {
         parts.sort_by(|a, b| a.0.cmp(&b.0));
-        let mut model = Model { fields, ..Model::default() };
+        let columns = fields.iter().map(|_| OnceLock::new()).collect();
+        let mut model = Model { fields, columns, ..Model::default() };
         for (partition, (name, docs)) in (0..).zip(parts) {
             model.names.push(name);
             model.hits.extend((0..docs.len() as u32).map(|doc| Hit { partition, doc }));
@@ -40,6 +73,24 @@ impl Model {
 
     pub fn field(&self, name: &str) -> usize {
         self.fields.iter().position(|f| f.name == name).unwrap()
+    }
+
+    fn column(&self, field: &str) -> &Column {
+        let i = self.field(field);
+        self.columns[i].get_or_init(|| {
+            let values = || self.docs.iter().flat_map(|doc| &doc.values[i]);
+            let mut sorted: Vec<&Value> = values().collect();
+            sorted.sort_by(|a, b| compare(a, b));
+            sorted.dedup_by(|a, b| compare(a, b).is_eq());
+            let number = |value| sorted.binary_search_by(|v| compare(v, value)).unwrap() as u32;
+            let numbers = values().map(number).collect();
+            let mut starts = vec![0];
+            starts.extend(self.docs.iter().scan(0, |end, doc| {
+                *end += doc.values[i].len();
+                Some(*end)
+            }));
+            Column { values: sorted.into_iter().cloned().collect(), starts, numbers }
+        })
     }
 
     /// The number of a hit in `docs`.
@@ -65,8 +116,10 @@ impl Model {
     }
 
     fn any(&self, field: &str, holds: impl Fn(&Value) -> bool) -> Vec<bool> {
-        let i = self.field(field);
-        self.docs.iter().map(|doc| doc.values[i].iter().any(&holds)).collect()
+        let column = self.column(field);
+        let held: Vec<bool> = column.values.iter().map(holds).collect();
+        let any = |place| column.of(place).iter().any(|&number| held[number as usize]);
+        (0..self.docs.len()).map(any).collect()
     }
 
     fn join(&self, parts: &[Filter], start: bool, op: fn(bool, bool) -> bool) -> Vec<bool> {
@@ -87,11 +140,20 @@ impl Model {
     /// All matches of a query in its order; `after`, `skip` and `limit` are not applied.
     pub fn ordered(&self, query: &Query) -> Vec<usize> {
         let order = order(query);
-        let found = self.matching(&query.filter).into_iter();
-        let mut found: Vec<_> = found.map(|place| (self.keys(&order, place), place)).collect();
+        let mut found = self.matching(&query.filter);
+        let columns: Vec<&Column> = order.iter().map(|key| self.column(&key.field)).collect();
         // The sort is stable: ties stay in document order.
-        found.sort_by(|a, b| compare_keys(&order, &a.0, &b.0));
-        found.into_iter().map(|(_, place)| place).collect()
+        found.sort_by(|&a, &b| {
+            let mut orders = order.iter().zip(&columns).map(|(key, column)| {
+                let (a, b) = (column.first(a), column.first(b));
+                match key.descending && a != MISSING && b != MISSING {
+                    true => b.cmp(&a),
+                    false => a.cmp(&b), // missing last in either direction
+                }
+            });
+            orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        });
+        found
     }
 
     fn keys(&self, order: &[&OrderBy], place: usize) -> Vec<Option<&Value>> {
@@ -128,18 +190,15 @@ impl Model {
 
     pub fn facet(&self, filter: &Filter, facet: &Facet) -> FacetCounts {
         let filter = if facet.disjunctive { without(filter, &facet.field) } else { filter.clone() };
-        let field = self.field(&facet.field);
-        let mut counts: BTreeMap<Sorted, u64> = BTreeMap::new();
-        let mut missing = 0;
+        let column = self.column(&facet.field);
+        let (mut counts, mut missing) = (vec![0; column.values.len()], 0);
         for place in self.matching(&filter) {
-            let values = &self.docs[place].values[field];
-            missing += u64::from(values.is_empty());
-            for value in values {
-                *counts.entry(Sorted(Some(value.clone()))).or_default() += 1;
-            }
+            missing += u64::from(column.of(place).is_empty());
+            column.of(place).iter().for_each(|&number| counts[number as usize] += 1);
         }
-        let distinct = counts.len() as u64;
-        let mut values: Vec<_> = counts.into_iter().map(|(v, n)| (v.0.unwrap(), n)).collect();
+        let counts = column.values.iter().cloned().zip(counts);
+        let mut values: Vec<(Value, u64)> = counts.filter(|(_, count)| *count > 0).collect();
+        let distinct = values.len() as u64;
         values.sort_by_key(|(_, count)| std::cmp::Reverse(*count)); // stable: ties by value
         values.truncate(facet.top);
         FacetCounts { field: facet.field.clone(), values, distinct, missing }
@@ -164,8 +223,10 @@ impl Model {
             Number::Float(v) => v,
         });
         let avg = number.map(|sum| sum / count as f64);
-        let min = values().min_by(|a, b| compare(a, b)).cloned();
-        let max = values().max_by(|a, b| compare(a, b)).cloned();
+        let column = self.column(field);
+        let numbers = || places.iter().flat_map(|&place| column.of(place));
+        let value = |number: Option<&u32>| number.and_then(|&n| column.value(n)).cloned();
+        let (min, max) = (value(numbers().min()), value(numbers().max()));
         Aggregate { count, min, max, sum, avg }
     }
 
@@ -184,26 +245,25 @@ impl Model {
     }
 
     pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Vec<Group> {
-        let fields: Vec<usize> = by.fields.iter().map(|name| self.field(name)).collect();
-        let mut groups: BTreeMap<Vec<Sorted>, Vec<usize>> = BTreeMap::new();
+        let columns: Vec<&Column> = by.fields.iter().map(|name| self.column(name)).collect();
+        let mut groups: BTreeMap<Vec<u32>, Vec<usize>> = BTreeMap::new();
         for place in self.matching(filter) {
             let mut keys = vec![Vec::new()];
-            for &field in &fields {
-                let values = &self.docs[place].values[field];
-                let none = [None];
-                let values: Vec<Option<&Value>> = match values.is_empty() {
-                    true => none.to_vec(),
-                    false => values.iter().map(Some).collect(),
+            for column in &columns {
+                let numbers = match column.of(place) {
+                    [] => &[MISSING],
+                    numbers => numbers,
                 };
-                let longer = keys.iter().flat_map(|key: &Vec<Sorted>| {
-                    values.iter().map(|v| [&key[..], &[Sorted(v.cloned())]].concat())
+                let longer = keys.iter().flat_map(|key: &Vec<u32>| {
+                    numbers.iter().map(|&number| [&key[..], &[number]].concat())
                 });
                 keys = longer.collect();
             }
             keys.into_iter().for_each(|key| groups.entry(key).or_default().push(place));
         }
-        let group = |(key, places): (Vec<Sorted>, Vec<usize>)| Group {
-            key: key.into_iter().map(|v| v.0).collect(),
+        let value = |(column, number): (&&Column, u32)| column.value(number).cloned();
+        let group = |(key, places): (Vec<u32>, Vec<usize>)| Group {
+            key: columns.iter().zip(key).map(value).collect(),
             count: places.len() as u64,
             aggregates: by.aggregates.iter().map(|f| self.aggregate_of(&places, f)).collect(),
         };
@@ -265,33 +325,6 @@ fn matches_op(op: Op, order: Ordering) -> bool {
         Op::Gte => order.is_ge(),
     }
 }
-
-/// A value with an order; no value comes last.
-#[derive(Clone, Debug)]
-struct Sorted(Option<Value>);
-
-impl Ord for Sorted {
-    fn cmp(&self, other: &Sorted) -> Ordering {
-        match (&self.0, &other.0) {
-            (Some(a), Some(b)) => compare(a, b),
-            (a, b) => a.is_none().cmp(&b.is_none()),
-        }
-    }
-}
-
-impl PartialOrd for Sorted {
-    fn partial_cmp(&self, other: &Sorted) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Sorted {
-    fn eq(&self, other: &Sorted) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Sorted {}
 
 /// Compares values of comparable types, numbers as the real numbers that they are.
 pub(crate) fn compare(a: &Value, b: &Value) -> Ordering {
