@@ -1,12 +1,15 @@
 //! Pacing: writers that are far ahead of the upkeep wait for it now and then, a little, so that the
 //! store's size and the work after a crash stay bounded on a slow disk too.
 //!
+//! A store can have only so many segments. Where it comes near that, and the upkeep can do something
+//! about it, writers wait for as long as that takes.
+//!
 //! How far is counted in segments: full ones that are not sealed yet, and what the files take
 //! beyond live bytes / (1 - threshold), which is where compaction has nothing left to do.
 
-use super::segment::Segment;
+use super::segment::{SEGMENTS_MAX, Segment};
 use super::store::Shared;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Segments that the upkeep may be behind before writers wait: more than fill up during a
@@ -24,6 +27,11 @@ const SHORT_STRETCH: u32 = 17;
 /// Longest wait of one write, in steps of a millisecond.
 const PATIENCE: u32 = 4;
 
+/// The same where the segments get too many.
+const LONG_PATIENCE: u32 = 1000;
+/// That is so from this number on.
+const CROWDED: usize = SEGMENTS_MAX / 2;
+
 /// How far the upkeep has come.
 #[derive(Default)]
 pub(super) struct Pace {
@@ -34,6 +42,8 @@ pub(super) struct Pace {
     excess: AtomicU64,
     /// Segments that the upkeep may be behind; 0 for [`BEHIND`].
     allowed: AtomicU64,
+    /// The segments get too many.
+    is_crowded: AtomicBool,
     /// The stretch of the log in which somebody waited last.
     waited: AtomicU64,
 }
@@ -68,11 +78,12 @@ impl Shared {
         let far = self.behind() > FAR * self.allowed();
         let written = self.counters.log_bytes.load(Ordering::Relaxed);
         let stretch = written >> if far { SHORT_STRETCH } else { STRETCH };
-        if self.pace.waited.swap(stretch, Ordering::Relaxed) == stretch {
+        let is_crowded = self.pace.is_crowded.load(Ordering::Relaxed);
+        if self.pace.waited.swap(stretch, Ordering::Relaxed) == stretch && !is_crowded {
             return;
         }
         self.wake();
-        for _ in 0..PATIENCE {
+        for _ in 0..if is_crowded { LONG_PATIENCE } else { PATIENCE } {
             std::thread::sleep(Duration::from_millis(1));
             if self.behind() <= self.allowed() {
                 return;
@@ -87,6 +98,7 @@ impl Shared {
         // A limit on compaction's rate, or a pause, is somebody's wish to use more space.
         let is_limited = self.options.compaction_rate > 0 || self.is_paused.load(Ordering::Acquire);
         let mut ready = self.table.load().in_order();
+        self.pace.is_crowded.store(ready.len() > CROWDED, Ordering::Relaxed);
         ready.retain(|segment| segment.number <= last && segment.hint.get().is_some());
         let sum = |of: fn(&Segment) -> u64| ready.iter().map(|segment| of(segment)).sum::<u64>();
         let size = sum(Segment::size);

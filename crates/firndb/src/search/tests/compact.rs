@@ -150,8 +150,7 @@ fn readers_that_ask_all_the_time_notice_nothing() {
     let Store { disk, collection } = collection(&fields(), &mut rng, 60);
     let expected = answers(&collection.reader()).unwrap();
     let (over, asked) = (&AtomicBool::new(false), &AtomicUsize::new(0));
-    let ask = |warm: bool| {
-        let reading: Collection = open(&disk).unwrap();
+    let ask = |reading: Collection, warm: bool| {
         let mut sets = 1;
         while !over.load(Ordering::Relaxed) {
             sets += usize::from(reading.refresh().unwrap());
@@ -166,7 +165,11 @@ fn readers_that_ask_all_the_time_notice_nothing() {
     };
     let ask = &ask;
     thread::scope(|scope| {
-        let others = [scope.spawn(move || ask(false)), scope.spawn(move || ask(true))];
+        // Opened before anything is merged, however late the threads begin.
+        let others = [false, true].map(|warm| {
+            let reading = open(&disk).unwrap();
+            scope.spawn(move || ask(reading, warm))
+        });
         let mut merges = 0;
         while !collection.compact_plan(&policy()).unwrap().is_empty() {
             let merged = collection.compact(&policy(), |_| {
