@@ -19,8 +19,9 @@ pub mod runner;
 pub const PEERS: [&str; 7] = ["cdb", "lmdb", "phf", "phf-zstd", "redb", "rocksdb", "rocksdb-zstd"];
 
 /// FirnDB: the same records under several ways of access and options.
-pub const OURS: [&str; 7] = [
+pub const OURS: [&str; 8] = [
     "firndb",
+    "firndb-smallpages",
     "firndb-resident",
     "firndb-filter8",
     "firndb-zstd",

@@ -13,6 +13,8 @@ pub struct Ours {
     block_size: usize,
     /// Builds with memory for a tenth of the records.
     tenth: bool,
+    /// Maps in pages of 4 KiB, as files are that were read from the disk and not just written.
+    small_pages: bool,
 }
 
 /// As BSDB's.
@@ -24,7 +26,8 @@ impl Ours {
     pub fn parse(name: &str) -> Option<Ours> {
         let mut words = name.split('-');
         let BuildOptions { filter, compression, block_size, .. } = BuildOptions::default();
-        let mut ours = Ours { access: Access::Map, filter, compression, block_size, tenth: false };
+        let (access, tenth, small_pages) = (Access::Map, false, false);
+        let mut ours = Ours { access, filter, compression, block_size, tenth, small_pages };
         if words.next() != Some("firndb") {
             return None;
         }
@@ -33,6 +36,7 @@ impl Ours {
                 "resident" => ours.access = Access::Resident,
                 "direct" => ours.access = Access::Direct,
                 "tenth" => ours.tenth = true,
+                "smallpages" => ours.small_pages = true,
                 "filter8" => ours.filter = Filter::Bits8,
                 "zstd" => ours.compression = Compression::Records { level: LEVEL },
                 "zstdblocks" => {
@@ -53,8 +57,9 @@ impl Engine for Ours {
         let Ours { access, filter, compression, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let tenth = if self.tenth { ", built in a tenth of the memory" } else { "" };
-        format!("FirnDB {version}, access {access:?}, filter {filter:?}, {compression:?}{tenth}")
-            .replace("None", "none")
+        let pages = if self.small_pages { ", in pages of 4 KiB" } else { "" };
+        let what = format!("access {access:?}{pages}, filter {filter:?}, {compression:?}{tenth}");
+        format!("FirnDB {version}, {what}").replace("None", "none")
     }
 
     fn build(&self, records: &Records, dir: &Path) -> Result<()> {
@@ -74,6 +79,10 @@ impl Engine for Ours {
     }
 
     fn open(&self, _: &Records, dir: &Path) -> Result<Opened> {
+        if self.small_pages {
+            // Of this process, which does nothing else.
+            rustix::thread::disable_transparent_huge_pages(true)?;
+        }
         Ok(Opened(Table::open(dir.join(FILE), self.access)?))
     }
 }

@@ -150,12 +150,21 @@ fn newer(known: Newest, entry: Newest, files: &[(PathBuf, Kind)]) -> Newest {
 mod tests {
     use super::*;
 
+    /// A folder that is removed when the test is over.
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
     fn at(sequence: i64, file: u32, offset: u32) -> Newest {
         Newest { sequence, file, offset }
     }
 
     /// A data file and a tombstone file with entries of these keys, and where the entries are.
-    fn files(name: &str, keys: &[&[u8]]) -> (Vec<(PathBuf, Kind)>, Vec<u32>) {
+    fn files(name: &str, keys: &[&[u8]]) -> (Folder, Vec<(PathBuf, Kind)>, Vec<u32>) {
         let dir = std::env::temp_dir().join(format!("firn-newest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (mut data, mut tombstones, mut places) = (Vec::new(), Vec::new(), Vec::new());
@@ -170,13 +179,13 @@ mod tests {
         let (a, b) = (dir.join("1.data"), dir.join("1.tombstone"));
         std::fs::write(&a, data).unwrap();
         std::fs::write(&b, tombstones).unwrap();
-        (vec![(a, Kind::Data), (b, Kind::Tombstones)], places)
+        (Folder(dir), vec![(a, Kind::Data), (b, Kind::Tombstones)], places)
     }
 
     #[test]
     fn keys_that_share_a_hash_are_told_apart() {
         for mask in [0, 1, u64::MAX] {
-            let (files, places) = files(&format!("{mask}"), &[b"a", b"bb", b"ccc"]);
+            let (_folder, files, places) = files(&format!("{mask}"), &[b"a", b"bb", b"ccc"]);
             let mut keys = Keys::new(files, mask);
             for (key, place) in [&b"a"[..], b"bb", b"ccc"].into_iter().zip(&places) {
                 keys.add(key, at(5, 0, *place)).unwrap();
@@ -193,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_lost_entry_hides_older_ones_only() {
-        let (files, places) = files("lost", &[b"a", b"b"]);
+        let (_folder, files, places) = files("lost", &[b"a", b"b"]);
         let mut keys = Keys::new(files, u64::MAX);
         keys.add(b"a", at(1, 0, places[0])).unwrap();
         keys.add(b"a", at(2, LOST, 0)).unwrap();
