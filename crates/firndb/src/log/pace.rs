@@ -1,8 +1,8 @@
 //! Pacing: writers that are far ahead of the upkeep wait for it now and then, a little, so that the
 //! store's size and the work after a crash stay bounded on a slow disk too.
 //!
-//! A store can have only so many segments. Where it comes near that, and the upkeep can do something
-//! about it, writers wait for as long as that takes.
+//! A store can have only so many segments. Where it comes near that, and the upkeep can do
+//! something about it, writers wait for as long as that takes.
 //!
 //! How far is counted in segments: full ones that are not sealed yet, and what the files take
 //! beyond live bytes / (1 - threshold), which is where compaction has nothing left to do.
