@@ -9,6 +9,7 @@
 //! - `hdfs.rs`: HDFS, which `minidfs.rs` starts if it is asked to;
 //! - `race.rs`: publishers that want the same version at the same time, here and far away.
 
+mod alike;
 mod bad;
 #[cfg(feature = "hdfs")]
 mod hdfs;

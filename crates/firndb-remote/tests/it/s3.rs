@@ -1,9 +1,10 @@
 //! A catalog in an object store.
 
+use super::alike::{go_back_and_clean, publish_read_and_swap};
 use super::moto::variables;
 use super::*;
 use firndb::ErrorKind;
-use firndb::catalog::{CleanOptions, Content, Origin};
+use firndb::catalog::{Content, Origin};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -18,35 +19,7 @@ fn what_is_published_is_read_and_swapped() {
     let Some(moto) = Moto::shared("what_is_published_is_read_and_swapped") else { return };
     moto.bucket("swap");
     let (place, catalog) = (Place::new(), catalog(&moto, "swap"));
-    assert!(catalog.names().unwrap().is_empty());
-    assert_eq!(catalog.newest("words").unwrap_err().kind(), ErrorKind::NotFound);
-    let sent = AtomicU64::new(0);
-    let progress = |done, bytes| {
-        assert!(done <= bytes);
-        sent.store(done, Ordering::Relaxed);
-    };
-    let options = PublishOptions { progress: Some(&progress), ..PublishOptions::default() };
-    let first = catalog.publish("words", &place.table(1, 10_000), &options).unwrap();
-    assert_eq!((first.version.number, first.bytes_sent), (1, sent.into_inner()));
-    let reader = read(&catalog, "words", &place.path("cache")).unwrap();
-    assert_eq!((version_in(&reader), reader.refresh().unwrap()), (1, false));
-    publish(&catalog, "words", &place.table(2, 10_000)).unwrap();
-    assert!(reader.refresh().unwrap());
-    assert_eq!((version_in(&reader), reader.stats().files), (2, 2));
-
-    let docs = place.collection(&["a", "b", "c"], 1);
-    publish(&catalog, "docs", &docs).unwrap();
-    let reader = read(&catalog, "docs", &place.path("docs-cache")).unwrap();
-    place.collection(&["b"], 2);
-    assert_eq!(publish(&catalog, "docs", &docs).unwrap().files_sent, 2);
-    assert!(reader.refresh().unwrap());
-    assert_eq!(reader.stats().files, 4 + 2);
-    reader.current().collection().unwrap().verify().unwrap();
-    assert_eq!(catalog.names().unwrap(), ["docs", "words"]);
-    let newest = catalog.newest("docs").unwrap();
-    assert_eq!(catalog.verify(&newest, |_| ()).unwrap().files, 4);
-    catalog.pull(&newest, &place.path("copy"), 4, &|_| ()).unwrap();
-    Collection::open(&place.path("copy")).unwrap().reader().verify().unwrap();
+    publish_read_and_swap(&place, &catalog);
 }
 
 #[test]
@@ -54,26 +27,7 @@ fn versions_go_back_and_are_cleaned_away() {
     let Some(moto) = Moto::shared("versions_go_back_and_are_cleaned_away") else { return };
     moto.bucket("clean");
     let (place, catalog) = (Place::new(), catalog(&moto, "clean"));
-    for version in 1..=4 {
-        publish(&catalog, "words", &place.table(version, 3_000)).unwrap();
-    }
-    catalog.pin("words", 2, "").unwrap();
-    assert_eq!(catalog.pin("words", 2, "again").unwrap_err().kind(), ErrorKind::AlreadyExists);
-    let back = catalog.rollback("words", 1, &PublishOptions::default()).unwrap().version;
-    assert_eq!((back.number, back.restores), (5, Some(1)));
-    let clean = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    let cleaned = catalog.clean("words", &clean).unwrap();
-    assert_eq!((cleaned.versions, cleaned.files), (vec![1, 3, 4], 3));
-    assert_eq!(catalog.versions("words").unwrap(), [2, 5]);
-    for number in [2, 5] {
-        catalog.verify(&catalog.version("words", number).unwrap(), |_| ()).unwrap();
-    }
-    assert_eq!(version_in(&read(&catalog, "words", &place.path("cache")).unwrap()), 1);
-    assert_eq!(catalog.pins("words").unwrap(), [2]);
-    catalog.unpin("words", 2).unwrap();
-    catalog.unpin("words", 2).unwrap();
-    assert_eq!(catalog.clean("words", &clean).unwrap().versions, [2]);
-    assert_eq!(origin(&moto, "clean", "some/prefix").list("words/files").unwrap().len(), 1);
+    go_back_and_clean(&place, &catalog, &origin(&moto, "clean", "some/prefix"));
 }
 
 /// 20 MiB: three parts.
