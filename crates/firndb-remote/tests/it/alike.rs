@@ -2,7 +2,7 @@
 
 use super::*;
 use firndb::ErrorKind;
-use firndb::catalog::{CleanOptions, Origin};
+use firndb::catalog::{CleanOptions, Content, Origin};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -70,4 +70,42 @@ pub fn go_back_and_clean(place: &Place, catalog: &Catalog, origin: &dyn Origin) 
     catalog.unpin("words", 2).unwrap();
     assert_eq!(catalog.clean("words", &clean).unwrap().versions, [2]);
     assert_eq!(origin.list("words/files").unwrap().len(), 1);
+}
+
+/// A file of 20 MiB, which is three parts, is stored in an empty origin, copied there, and read up
+/// to its end and beyond. Its path and length.
+pub fn store_a_large_file(place: &Place, origin: &dyn Origin) -> (PathBuf, u64) {
+    let file = place.path("large");
+    let mut random = Random(1);
+    let bytes: Vec<u8> = (0..20 << 17).flat_map(|_| random.next().to_le_bytes()).collect();
+    fs::write(&file, &bytes).unwrap();
+    let len = bytes.len() as u64;
+    let seen = AtomicU64::new(0);
+    let tell = |more| {
+        seen.fetch_add(more, Ordering::Relaxed);
+    };
+    let store = |name: &str, content, tell: &(dyn Fn(u64) + Sync)| {
+        origin.store(&[(name.to_string(), content)], tell)
+    };
+    let copy = |object: &str| Content::Object(object.to_string());
+    store("a/large", Content::File(&file, len), &tell).unwrap();
+    assert_eq!(seen.load(Ordering::Relaxed), len);
+    store("a/copy", copy("a/large"), &|_| ()).unwrap();
+    for object in ["a/large", "a/copy"] {
+        assert_eq!(origin.read(object, 0, bytes.len() + 9).unwrap(), bytes);
+        assert_eq!(origin.read(object, len - 5, 9).unwrap(), bytes[bytes.len() - 5..]);
+        assert_eq!(origin.read(object, 9 << 20, 100).unwrap(), bytes[9 << 20..(9 << 20) + 100]);
+        for beyond in [len, len + 1000] {
+            assert!(origin.read(object, beyond, 1).unwrap().is_empty());
+        }
+    }
+    origin.create("a/empty", b"").unwrap();
+    assert_eq!(origin.read("a/empty", 0, 9).unwrap(), b"");
+    assert_eq!(origin.list("a").unwrap(), ["copy", "empty", "large"]);
+    for missing in [copy("a/missing"), Content::File(Path::new("missing"), 9)] {
+        let kind = store("a/x", missing, &|_| ()).unwrap_err().kind();
+        assert_eq!(kind, ErrorKind::NotFound);
+    }
+    assert_eq!(origin.read("a/x", 0, 9).unwrap_err().kind(), ErrorKind::NotFound);
+    (file, len)
 }

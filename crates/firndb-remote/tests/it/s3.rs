@@ -1,13 +1,12 @@
 //! A catalog in an object store.
 
-use super::alike::{go_back_and_clean, publish_read_and_swap};
+use super::alike::{go_back_and_clean, publish_read_and_swap, store_a_large_file};
 use super::moto::variables;
 use super::*;
 use firndb::ErrorKind;
 use firndb::catalog::{Content, Origin};
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 fn catalog(moto: &Moto, bucket: &str) -> Catalog {
@@ -30,42 +29,15 @@ fn versions_go_back_and_are_cleaned_away() {
     go_back_and_clean(&place, &catalog, &origin(&moto, "clean", "some/prefix"));
 }
 
-/// 20 MiB: three parts.
 #[test]
 fn large_files_go_in_parts_and_reads_end_where_objects_end() {
     let Some(moto) = Moto::shared("large_files_go_in_parts_and_reads_end_where_objects_end") else {
         return;
     };
     moto.bucket("large");
-    let (place, origin) = (Place::new(), super::origin(&moto, "large", ""));
-    let file = place.path("large");
-    let mut random = Random(1);
-    let bytes: Vec<u8> = (0..20 << 17).flat_map(|_| random.next().to_le_bytes()).collect();
-    fs::write(&file, &bytes).unwrap();
-    let len = bytes.len() as u64;
-    let seen = AtomicU64::new(0);
-    let tell = |more| {
-        seen.fetch_add(more, Ordering::Relaxed);
-    };
-    let objects = [
-        ("a/large".to_string(), Content::File(&file, len)),
-        ("a/copy".to_string(), Content::Object("a/large".to_string())),
-    ];
-    origin.store(&objects[..1], &tell).unwrap();
-    assert_eq!(seen.load(Ordering::Relaxed), len);
-    origin.store(&objects[1..], &|_| ()).unwrap();
-    for object in ["a/large", "a/copy"] {
-        assert_eq!(origin.read(object, 0, bytes.len() + 9).unwrap(), bytes);
-        assert_eq!(origin.read(object, len - 5, 9).unwrap(), bytes[bytes.len() - 5..]);
-        assert_eq!(origin.read(object, len, 9).unwrap(), b"");
-    }
-    origin.create("a/empty", b"").unwrap();
-    assert_eq!(origin.read("a/empty", 0, 9).unwrap(), b"");
-    assert_eq!(origin.list("a").unwrap(), ["copy", "empty", "large"]);
-    let missing = [("a/x".to_string(), Content::Object("a/missing".to_string()))];
-    assert_eq!(origin.store(&missing, &|_| ()).unwrap_err().kind(), ErrorKind::NotFound);
-    let missing = [("a/x".to_string(), Content::File(Path::new("missing"), 9))];
-    assert_eq!(origin.store(&missing, &|_| ()).unwrap_err().kind(), ErrorKind::NotFound);
+    let origin = super::origin(&moto, "large", "");
+    let place = Place::new();
+    let (file, len) = store_a_large_file(&place, &origin);
     // A file that is shorter than was said must not become an object.
     let short = [("a/x".to_string(), Content::File(&file, len + 1))];
     assert_eq!(origin.store(&short, &|_| ()).unwrap_err().kind(), ErrorKind::Io);

@@ -18,7 +18,8 @@ pub struct Watch {
 impl CatalogReader {
     /// Starts a thread that calls [`CatalogReader::refresh`] about every `every`: a quarter more or
     /// less, so that many readers do not ask at the same moment. `tell` hears of each version that
-    /// was opened, and of each failure; the next look comes all the same.
+    /// was opened, and of each failure; the next look comes all the same. Panics if the system has
+    /// no thread to give.
     pub fn watch(
         &self,
         every: Duration,

@@ -129,7 +129,8 @@ impl Collection {
 
     /// Starts a thread that calls [`Collection::compact`], and waits for `every`, again and again
     /// until what is returned is dropped. `tell` hears of each merge and of each failure (`Locked`
-    /// while another process changes the collection); the next time comes all the same.
+    /// while another process changes the collection); the next time comes all the same. Panics if
+    /// the system has no thread to give.
     pub fn compact_every(
         self: &Arc<Self>,
         policy: MergePolicy,

@@ -148,8 +148,9 @@ impl TableBuilder {
                 return write(out);
             }
             let report = behind(out, write)?;
-            // To give memory back takes time too, while the file is synced.
-            freed = Some(std::thread::spawn(move || drop(self)));
+            // To give memory back takes time too, while the file is synced. Without a thread it is
+            // given back here, with the closure.
+            freed = std::thread::Builder::new().spawn(move || drop(self)).ok();
             Ok(report)
         });
         // It only drops.

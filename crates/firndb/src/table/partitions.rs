@@ -108,7 +108,8 @@ impl Arena {
             self.slabs.push(slab.map_or_else(|| Slab::new(slab_size.max(capacity)), Ok)?);
             // Not beside the first: most tables are small.
             if self.slab > 0 && self.before + 2 * slab_size <= budget {
-                self.next = Some(std::thread::spawn(move || Slab::taken(slab_size)));
+                let make = move || Slab::taken(slab_size);
+                self.next = std::thread::Builder::new().spawn(make).ok();
             }
         }
         let chunk = Chunk { slab: self.slab, start: self.given, len: 0, capacity };
