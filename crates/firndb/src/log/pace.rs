@@ -43,7 +43,7 @@ pub(super) struct Pace {
     /// Segments that the upkeep may be behind; 0 for [`BEHIND`].
     allowed: AtomicU64,
     /// The segments get too many.
-    is_crowded: AtomicBool,
+    pub(super) is_crowded: AtomicBool,
     /// The stretch of the log in which somebody waited last.
     waited: AtomicU64,
 }

@@ -6,6 +6,7 @@ use crate::log::reserve::Need;
 use crate::log::{LogStore, Options};
 use std::path::Path;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const SEGMENTS: usize = 80;
@@ -65,4 +66,24 @@ fn writers_go_on_while_the_upkeep_is_stuck() {
     }
     assert!(store.shared.behind() <= 2, "the threads of the store go on");
     assert_eq!(store.get(&[2]).unwrap().map(|value| value.len()), Some(1000));
+}
+
+#[test]
+fn writers_wait_for_the_upkeep_where_segments_get_too_many() {
+    let options = Options { background: true, ..options() };
+    let disk = SimDisk::new() as DiskRef;
+    let store = LogStore::open_on(disk, Path::new(DIR), options).unwrap();
+    let stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    fill(&store, SEGMENTS);
+    let behind = store.shared.behind();
+    store.shared.pace.is_crowded.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let put = scope.spawn(|| store.put(b"another", b"value").map(|()| store.shared.behind()));
+        // Longer than a put waits otherwise.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!put.is_finished(), "{behind} segments behind, and nothing was sealed");
+        drop(stuck);
+        let left = put.join().unwrap().unwrap();
+        assert!(left < behind / 2, "{left} of {behind} segments behind");
+    });
 }
