@@ -14,7 +14,9 @@ use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What to run.
@@ -70,7 +72,7 @@ pub fn run(options: &Options) -> Result<String> {
     std::thread::sleep(Duration::from_secs(options.seconds));
     child.kill()?;
     child.wait()?;
-    let [rate, p999, max, removed, key_bytes, reopen] = told[..] else {
+    let [rate, p999, max, late, removed, key_bytes, reopen] = told[..] else {
         return Err("the filling process told nothing".into());
     };
     let start = Instant::now();
@@ -101,10 +103,12 @@ pub fn run(options: &Options) -> Result<String> {
         },
     ];
     let mut out = format!(
-        "{} records of 100 bytes, {:.0} k puts a second, {removed} segments compacted meanwhile\n\n\
+        "{} records of 100 bytes, {:.0} k puts a second, {removed} segments compacted meanwhile; \
+         a thread that only slept, a millisecond at a time, woke {} late once\n\n\
          | what | asked | found | |\n|---|---:|---:|---|\n",
         options.records,
-        rate / 1e3
+        rate / 1e3,
+        time(late)
     );
     for line in lines {
         let verdict = if line.holds { "holds" } else { "missed" };
@@ -119,6 +123,7 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     let records = Records { workload: Workload::Small, count };
     let store = LogStore::open(dir, StoreOptions::default())?;
     let (mut value, mut times, mut rng) = (Vec::new(), Histogram::new(), Rng::new(3, 0, 0));
+    let sleeper = Sleeper::start();
     let mut put = |store: &LogStore, number, version, times: &mut Histogram| -> Result<()> {
         records.value(number, version, &mut value);
         let start = Instant::now();
@@ -133,6 +138,7 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
         }
     }
     let rate = times.total() as f64 / times.sum() as f64 * 1e9;
+    let late = sleeper.stop();
     let stats = store.stats();
     let key_bytes = stats.index_bytes as f64 / stats.keys as f64;
     store.close()?;
@@ -140,9 +146,38 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     let store = LogStore::open(dir, StoreOptions::default())?;
     let reopen = start.elapsed().as_nanos();
     let (p999, max, removed) = (times.quantile(0.999), times.quantile(1.0), stats.segments_removed);
-    println!("{rate}\t{p999}\t{max}\t{removed}\t{key_bytes}\t{reopen}\nupdating");
+    println!("{rate}\t{p999}\t{max}\t{late}\t{removed}\t{key_bytes}\t{reopen}\nupdating");
     loop {
         put(&store, rng.below(count), 3, &mut times)?;
+    }
+}
+
+/// A thread that only sleeps: how late it wakes is the machine's share in the longest put.
+struct Sleeper {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Sleeper {
+    fn start() -> Sleeper {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let its = Arc::clone(&is_over);
+        let thread = std::thread::spawn(move || {
+            let (nap, mut latest) = (Duration::from_millis(1), Duration::ZERO);
+            while !its.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                std::thread::sleep(nap);
+                latest = latest.max(start.elapsed() - nap);
+            }
+            latest
+        });
+        Sleeper { is_over, thread }
+    }
+
+    /// Nanoseconds that it was late at most.
+    fn stop(self) -> u128 {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_default().as_nanos()
     }
 }
 

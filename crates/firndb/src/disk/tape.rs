@@ -24,7 +24,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// Bytes made ready at once, and bytes from which on a sync is a long one.
 const PIECE: usize = 128 << 10;
@@ -39,6 +39,8 @@ pub(super) trait TapeFile: Send + Sync {
     fn prepare(&self, _from: usize, _to: usize) {}
     /// Makes the bytes `from..to` of the map durable, and the length of the file.
     fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()>;
+    /// Closes the file; the map stays.
+    fn close(&self) {}
 }
 
 /// The readers' side of a tape, shared by any number of threads.
@@ -79,7 +81,8 @@ impl Tape {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let map = MmapOptions::new().len(length).map_raw(&file);
         let map = map.map_err(|e| Error::io("map", path, e))?;
-        Ok(Tape::new(map, end, Box::new(OsTape { path: path.into(), file }), path))
+        let file = OsTape { path: path.into(), file: Mutex::new(Some(Arc::new(file))) };
+        Ok(Tape::new(map, end, Box::new(file), path))
     }
 
     /// Length of the file.
@@ -111,6 +114,12 @@ impl Tape {
     /// Says that all of it will be read soon: see `Map::expect_all`.
     pub(crate) fn expect_all(&self) {
         let _ = self.map.advise(Advice::WillNeed);
+    }
+
+    /// Says that nothing more will be appended, and that all of it is durable: its file is closed,
+    /// for a process may have only so many open. The bytes stay where they are.
+    pub(crate) fn close(&self) {
+        self.file.close();
     }
 
     /// Makes the bytes `from..to` durable. The first failure is the last call that reaches the
@@ -184,21 +193,32 @@ impl TapeWriter {
 /// A file of the operating system.
 struct OsTape {
     path: PathBuf,
-    file: File,
+    /// `None` when it was closed.
+    file: Mutex<Option<Arc<File>>>,
+}
+
+impl OsTape {
+    fn file(&self) -> Option<Arc<File>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl TapeFile for OsTape {
     fn prepare(&self, from: usize, to: usize) {
         static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE]);
+        let Some(file) = self.file() else { return };
         for at in (from..to).step_by(PIECE) {
             let zeros = &ZEROS[..PIECE.min(to - at)];
-            if self.file.write_all_at(zeros, at as u64).is_err() {
+            if file.write_all_at(zeros, at as u64).is_err() {
                 return; // The file has its space; what does not work costs time only.
             }
         }
     }
 
     fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()> {
+        let Some(file) = self.file() else {
+            return Err(Error::new(ErrorKind::Failed, "it was closed").in_file(&self.path));
+        };
         if to - from >= PIECE {
             // SAFETY: the map is shared and of a file, so its bytes are in the page cache and come
             // back from there, for readers and for the writer, whenever one of them needs them.
@@ -208,10 +228,14 @@ impl TapeFile for OsTape {
         }
         let synced = if cfg!(target_os = "macos") {
             // There msync does not reach the platter.
-            map.flush_range(from, to - from).and_then(|()| self.file.sync_data())
+            map.flush_range(from, to - from).and_then(|()| file.sync_data())
         } else {
-            self.file.sync_data()
+            file.sync_data()
         };
         synced.map_err(|e| Error::io("sync", &self.path, e))
+    }
+
+    fn close(&self) {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }

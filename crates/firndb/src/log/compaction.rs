@@ -22,6 +22,7 @@ use super::read::GROUP;
 use super::reserve::Need;
 use super::segment::{Segment, file_name};
 use super::store::{LogStore, Shared};
+use super::upkeep::{Stretches, Task};
 use super::writer::Frame;
 use crate::Result;
 use std::sync::atomic::Ordering;
@@ -74,7 +75,7 @@ impl LogStore {
     /// Lets compaction in the background go on.
     pub fn resume_compaction(&self) {
         self.shared.is_paused.store(false, Ordering::Release);
-        self.shared.wake();
+        self.shared.wake(Task::Compact);
     }
 }
 
@@ -135,9 +136,10 @@ impl Shared {
         if segment.deletes_checked.swap(removals, Ordering::Relaxed) == removals {
             return Ok(segment.deletes.load(Ordering::Relaxed));
         }
-        let mut needed = 0;
+        let (mut needed, mut stretches) = (0, Stretches::of(self));
         for item in segment.records() {
             let (_, record, length) = item?;
+            stretches.went_through(length);
             if record.kind == Kind::Delete && is_needed(self.hash(record.key), older)? {
                 needed += length;
             }
@@ -160,6 +162,7 @@ impl Shared {
         }
         let older = &all[..all.partition_point(|segment| segment.number < victim.number)];
         let (started, mut copied) = (Instant::now(), 0);
+        let mut stretches = Stretches::of(self);
         let mut records = victim.records();
         loop {
             let group = self.next_group(&mut records)?;
@@ -170,6 +173,7 @@ impl Shared {
                 if !go_on() {
                     return Ok(false);
                 }
+                stretches.went_through(length);
                 let moved = match record.kind {
                     Kind::Put => self.move_put(victim, offset, &record, hash, older)?,
                     Kind::Delete => self.move_delete(&record, hash, older)?,

@@ -16,6 +16,7 @@ use super::entries::{self, Entries};
 use super::format::{self, Kind};
 use super::segment::Segment;
 use super::store::Shared;
+use super::upkeep::Stretches;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind as FileKind};
 use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::Disk;
@@ -107,8 +108,10 @@ impl Shared {
     pub(super) fn write_hint(&self, segment: &Segment) -> Result<Hint> {
         let (mut puts, mut deletes) = (Vec::new(), Vec::new());
         let (mut put_bytes, mut delete_bytes) = (0, 0);
+        let mut stretches = Stretches::of(self);
         for item in segment.records() {
             let (offset, record, length) = item?;
+            stretches.went_through(length);
             let entry = |key: &[u8]| {
                 let hash = xxh3_64_with_seed(key, self.id);
                 (bits_of(hash), (offset >> segment.granule) as u32)
@@ -125,8 +128,11 @@ impl Shared {
                 Kind::Link | Kind::Removed => {}
             }
         }
-        puts.sort_unstable();
-        deletes.sort_unstable();
+        for entries in [&mut puts, &mut deletes] {
+            self.give_way();
+            entries.sort_unstable();
+        }
+        self.give_way();
         let mut meta = Encoder::default();
         let facts = [self.id, segment.number, segment.end(), put_bytes, delete_bytes];
         facts.into_iter().for_each(|v| meta.u64(v));

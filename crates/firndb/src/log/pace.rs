@@ -9,6 +9,7 @@
 
 use super::segment::{SEGMENTS_MAX, Segment};
 use super::store::Shared;
+use super::upkeep::Task;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -82,7 +83,8 @@ impl Shared {
         if self.pace.waited.swap(stretch, Ordering::Relaxed) == stretch && !is_crowded {
             return;
         }
-        self.wake();
+        self.wake(Task::Seal);
+        self.wake(Task::Compact);
         for _ in 0..if is_crowded { LONG_PATIENCE } else { PATIENCE } {
             std::thread::sleep(Duration::from_millis(1));
             if self.behind() <= self.allowed() {

@@ -84,11 +84,14 @@ impl Segment {
         }
     }
 
-    /// Says that single records will be read.
-    pub(super) fn expect_random(&self) {
+    /// Says that it is durable, has its hint, and that single records will be read.
+    pub(super) fn settle(&self) {
         match &self.bytes {
             Bytes::Sealed(map, _) => map.expect_random(),
-            Bytes::Tape(tape) => tape.expect_random(),
+            Bytes::Tape(tape) => {
+                tape.expect_random();
+                tape.close();
+            }
         }
     }
 

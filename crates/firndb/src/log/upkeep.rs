@@ -16,9 +16,31 @@ use std::time::Duration;
 /// How long the threads sleep when nobody wakes them.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Wakes the threads.
+/// How long a thread of the upkeep rests between two stretches of work.
+const REST: Duration = Duration::from_micros(50);
+/// Bytes of records that it goes through in a stretch, which takes a fraction of a millisecond, and
+/// bytes of a new segment that take as long to make.
+const READ_STRETCH: u64 = 512 << 10;
+const MAKE_STRETCH: usize = 256 << 10;
+
+/// What a thread of the upkeep does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Makes what writers will want next.
+    Next,
+    /// Seals segments and takes checkpoints.
+    Seal,
+    /// Compacts.
+    Compact,
+}
+
+/// Wakes the threads, each for itself: a writer that woke all of them would wait for all, where
+/// there are fewer processors.
 #[derive(Default)]
-pub(super) struct Wake {
+pub(super) struct Wake([Bell; 3]);
+
+#[derive(Default)]
+struct Bell {
     state: Mutex<Signal>,
     changed: Condvar,
 }
@@ -36,15 +58,15 @@ pub(super) struct Upkeep(Vec<JoinHandle<()>>);
 impl Upkeep {
     pub(super) fn start(shared: &Arc<Shared>) -> Result<Upkeep> {
         let mut upkeep = Upkeep(Vec::new());
-        for (name, step) in [
-            ("firndb-log-next", Shared::prepare_next as fn(&Shared) -> Result<bool>),
-            ("firndb-log-seal", Shared::seal_or_checkpoint),
-            ("firndb-log-move", Shared::compact_step),
+        for (task, name, step) in [
+            (Task::Next, "firndb-log-next", Shared::prepare_next as fn(&Shared) -> Result<bool>),
+            (Task::Seal, "firndb-log-seal", Shared::seal_or_checkpoint),
+            (Task::Compact, "firndb-log-move", Shared::compact_step),
         ] {
             let its = Arc::clone(shared);
             let thread = std::thread::Builder::new().name(name.to_string()).spawn(move || {
                 let mut seen = u64::MAX; // Looks once before it waits.
-                while its.wake.wait(&mut seen) {
+                while its.wake.0[task as usize].wait(&mut seen) {
                     // An error stops writing, and the next write reports it.
                     while let Ok(true) = step(&its) {}
                 }
@@ -67,7 +89,35 @@ impl Upkeep {
     }
 }
 
+/// Gives way after each stretch of records.
+pub(super) struct Stretches<'a> {
+    shared: &'a Shared,
+    bytes: u64,
+}
+
+impl Stretches<'_> {
+    pub(super) fn of(shared: &Shared) -> Stretches<'_> {
+        Stretches { shared, bytes: 0 }
+    }
+
+    /// Called for each record.
+    #[inline]
+    pub(super) fn went_through(&mut self, bytes: u64) {
+        self.bytes += bytes;
+        if self.bytes >= READ_STRETCH {
+            self.bytes = 0;
+            self.shared.give_way();
+        }
+    }
+}
+
 impl Wake {
+    fn end(&self) {
+        self.0.iter().for_each(|bell| bell.signal(|state| state.is_over = true));
+    }
+}
+
+impl Bell {
     /// Waits until there may be something to do since call number `seen`; `false` if it is over.
     fn wait(&self, seen: &mut u64) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,10 +132,6 @@ impl Wake {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
-
-    fn end(&self) {
-        self.signal(|state| state.is_over = true);
-    }
 }
 
 impl LogStore {
@@ -98,9 +144,19 @@ impl LogStore {
 }
 
 impl Shared {
-    /// Tells the threads that there may be something to do.
-    pub(super) fn wake(&self) {
-        self.wake.signal(|state| state.calls += 1);
+    /// Tells a thread that there may be something to do for it.
+    pub(super) fn wake(&self, task: Task) {
+        self.wake.0[task as usize].signal(|state| state.calls += 1);
+    }
+
+    /// Called between two stretches of work. Where there are fewer processors than threads, a
+    /// writer that lost its processor to one of the upkeep gets it back now, instead of at the
+    /// system's next look in some milliseconds. (To yield is not enough: who has run less goes
+    /// first.)
+    pub(super) fn give_way(&self) {
+        if self.options.background {
+            std::thread::sleep(REST);
+        }
     }
 
     /// See [`LogStore::maintain`].
@@ -122,7 +178,7 @@ impl Shared {
     fn seal_or_checkpoint(&self) -> Result<bool> {
         let did = self.seal()? || self.checkpoint_step()?;
         if did {
-            self.wake(); // There may be something to compact now.
+            self.wake(Task::Compact); // There may be more to compact now.
         }
         Ok(did)
     }
@@ -150,7 +206,7 @@ impl Shared {
         }
         let hint = self.with_reserve(need, || self.write_hint(segment))?;
         let _ = segment.hint.set(hint);
-        segment.expect_random();
+        segment.settle();
         self.pace.sealed.store(segment.number, Ordering::Relaxed);
         Ok(true)
     }
@@ -170,7 +226,10 @@ impl Shared {
         let made =
             self.disk.create_tape(&path, capacity as usize).and_then(|(tape, mut writer)| {
                 self.sync_dir()?;
-                writer.prepare(capacity as usize);
+                for start in (0..capacity as usize).step_by(MAKE_STRETCH) {
+                    self.give_way();
+                    writer.prepare(start + MAKE_STRETCH);
+                }
                 Ok((tape, writer))
             });
         let (made, error) = match made {

@@ -12,6 +12,7 @@ use super::reserve::Need;
 use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name};
 use super::store::Shared;
 use super::table::Slots;
+use super::upkeep::Task;
 use crate::disk::{Tape, TapeWriter};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -157,7 +158,7 @@ impl Writer {
             self.roll(shared, bytes, count, need)?;
         } else if !self.has_asked && self.is_spare_wanted() {
             self.has_asked = true;
-            shared.wake();
+            shared.wake(Task::Next);
         }
         Ok(())
     }
@@ -220,7 +221,7 @@ impl Writer {
         self.link_durable = self.durable;
         shared.look_at_space(self.link_durable);
         self.has_asked = false;
-        shared.wake();
+        shared.wake(Task::Seal);
         Ok(())
     }
 

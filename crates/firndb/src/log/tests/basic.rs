@@ -34,3 +34,30 @@ fn writes_are_read_back_and_survive_a_reopen() {
         }
     }
 }
+
+/// A process may have only so many files open: 1,024 as a rule.
+#[test]
+#[cfg(target_os = "linux")]
+fn sealed_segments_hold_no_files_open() {
+    let dir = std::env::temp_dir().join(format!("firndb-log-files-{}", std::process::id()));
+    let store = LogStore::open(&dir, options()).unwrap();
+    for n in 0..400u32 {
+        store.put(&n.to_le_bytes(), &[n as u8; 1000]).unwrap();
+    }
+    while store.maintain().unwrap() {}
+    let segments = store.stats().segments;
+    let open: Vec<_> = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
+        .filter(|path| path.starts_with(&dir))
+        .collect();
+    // The lock, the active segment and the next one.
+    assert!(segments > 90 && open.len() <= 3, "{segments} segments, {open:?}");
+    for n in 0..400u32 {
+        assert_eq!(store.get(&n.to_le_bytes()).unwrap(), Some(vec![n as u8; 1000]));
+    }
+    store.put(b"after", b"all").unwrap();
+    store.sync().unwrap();
+    drop(store);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
