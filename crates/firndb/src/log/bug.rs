@@ -55,6 +55,12 @@ pub(super) enum Bug {
     PublishShardRelaxed,
     /// Entries that make room for another one appear after it.
     ShiftRelaxed,
+    /// An entry is put aside after it left its shard.
+    AsideTooLate,
+    /// A shard's word does not change when it is given an entry back.
+    GiveBackQuietly,
+    /// What was put aside is taken for the same key's.
+    SettleBlindly,
     /// A place without a segment is taken for none.
     TrustOldTable,
     /// A slot of the table is used again while somebody holds its former segment.
@@ -98,5 +104,25 @@ pub(super) mod active {
         pub(in crate::log) static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
         /// The id of every new store, so that the same seed gives the same bytes.
         pub(in crate::log) static STORE: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    /// What the ids of stores begin with whose keys have few hashes.
+    #[cfg(test)]
+    const COARSE: u64 = 0xC0A5;
+
+    /// The id of a store whose keys' hashes have so many bits (1 to 63), so that many keys have the
+    /// same. `seed` is below 2^40.
+    #[cfg(test)]
+    pub(in crate::log) fn coarse(bits: u32, seed: u64) -> u64 {
+        COARSE << 48 | u64::from(bits) << 40 | seed
+    }
+
+    /// The hash of a key in a store of this id, from what it would be in others.
+    #[cfg(test)]
+    pub(in crate::log) fn hash(hash: u64, store: u64) -> u64 {
+        if store >> 48 != COARSE {
+            return hash;
+        }
+        (hash >> (64 - (store >> 40 & 0xFF))).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }

@@ -34,7 +34,7 @@
 //! a value, or in a file that was copied elsewhere, are never taken for one.
 
 use crate::{Error, ErrorKind, Result};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 const MAGIC: [u8; 8] = *b"FIRNLOG\n";
 pub(super) const VERSION: u32 = 1;
@@ -114,6 +114,15 @@ impl<'a> Record<'a> {
         }
         (head, at)
     }
+}
+
+/// The hash of a key in the store with this id.
+#[inline]
+pub(super) fn hash_of_key(key: &[u8], store: u64) -> u64 {
+    let hash = xxh3_64_with_seed(key, store);
+    #[cfg(test)]
+    let hash = super::bug::active::hash(hash, store);
+    hash
 }
 
 /// XXH3-64 of a record without its checksum.

@@ -22,7 +22,6 @@ use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::Disk;
 use crate::{Error, Result};
 use std::path::Path;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 const META: u32 = 1;
 const PUTS: u32 = 2;
@@ -113,7 +112,7 @@ impl Shared {
             let (offset, record, length) = item?;
             stretches.went_through(length);
             let entry = |key: &[u8]| {
-                let hash = xxh3_64_with_seed(key, self.id);
+                let hash = format::hash_of_key(key, self.id);
                 (bits_of(hash), (offset >> segment.granule) as u32)
             };
             match record.kind {

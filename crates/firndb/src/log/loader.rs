@@ -2,7 +2,7 @@
 
 use super::bug::Bug;
 use super::checkpoint::Checkpoint;
-use super::format::{Header, Kind};
+use super::format::{self, Header, Kind};
 use super::hint;
 use super::index::{Full, Index, IndexWriter, Place};
 use super::recovery::{read_head, scan};
@@ -13,7 +13,6 @@ use crate::disk::DiskRef;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Fills the index.
 pub(super) struct Loader {
@@ -100,7 +99,7 @@ impl Loader {
         let head = read_head(header, bytes, segment.number);
         let from = head.map_err(|e| e.in_file(&segment.path))?.end;
         let end = scan(bytes, &header, from, |offset, record, length| {
-            let hash = xxh3_64_with_seed(record.key, self.id);
+            let hash = format::hash_of_key(record.key, self.id);
             match record.kind {
                 Kind::Put => {
                     segment.live.fetch_add(length, Ordering::Relaxed);

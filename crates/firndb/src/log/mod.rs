@@ -7,7 +7,8 @@
 //!
 //! # Write path
 //! 1. `Shared::frame` hashes the key, computes the record's checksum and brings the key's old
-//!    record into memory: all that needs no lock.
+//!    record into memory: all that needs no lock. `Shared::put` does not wait for the old record:
+//!    a later write does, when it has arrived (`Writer::settle`).
 //! 2. `Writer::make_room` begins a new segment when the active one is full (`Writer::roll`).
 //! 3. `Writer::append` copies the record behind the end of the active segment.
 //! 4. `Writer::publish` makes the index point to it: it is visible.
@@ -52,6 +53,7 @@ mod writer;
 mod batch;
 mod read;
 mod write;
+mod pending;
 mod recovery;
 mod reserve;
 mod loader;

@@ -2,7 +2,7 @@
 
 use super::bug::Bug;
 use super::commit::{Commit, Position};
-use super::format::{MAX_KEY, Record};
+use super::format::{self, MAX_KEY, Record};
 use super::index::Index;
 use super::options::Options;
 use super::pace::Pace;
@@ -19,7 +19,6 @@ use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Smallest segment that is made without need, if the options allow.
 pub(super) const SEGMENT_MIN: u64 = 1 << 20;
@@ -175,7 +174,7 @@ impl std::ops::DerefMut for Writing<'_> {
 impl Shared {
     #[inline]
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
-        xxh3_64_with_seed(key, self.id)
+        format::hash_of_key(key, self.id)
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -187,8 +186,17 @@ impl Shared {
         record.expires.is_some() && record.is_expired(self.now())
     }
 
-    /// The writer's lock. `Failed` if nothing can be written any more.
+    /// The writer's lock, with nothing pending: the index has one place for each key. `Failed` if
+    /// nothing can be written any more.
     pub(super) fn writer(&self) -> Result<Writing<'_>> {
+        self.touch_pending();
+        let mut writer = self.unsettled()?;
+        writer.settle_all(self)?;
+        Ok(writer)
+    }
+
+    /// [`Shared::writer`], whatever is pending.
+    pub(super) fn unsettled(&self) -> Result<Writing<'_>> {
         if let Some(message) = self.failed.get() {
             return Err(Error::new(ErrorKind::Failed, message.clone()).in_file(&self.dir));
         }

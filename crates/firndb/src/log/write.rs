@@ -26,8 +26,7 @@ impl LogStore {
         check_value(value)?;
         let mut record = Record::put(key, value);
         record.expires = self.shared.expiry(options);
-        let frame = self.shared.frame(record)?;
-        self.shared.write(&[frame], options)
+        self.shared.put(record, options)
     }
 
     /// Removes a key. `false` if it is absent; then nothing is written.
@@ -91,6 +90,14 @@ pub(super) struct Current {
     pub(super) place: Place,
     length: u64,
     pub(super) is_expired: bool,
+}
+
+/// What a write replaces.
+pub(super) enum Old {
+    Nothing,
+    Record(Current),
+    /// A record that was not read yet: of this key, if not of one with the same bits.
+    Pending(Place),
 }
 
 impl Shared {
@@ -163,9 +170,14 @@ impl Shared {
 impl Writer {
     /// Appends a record and changes the index accordingly. There must be room.
     pub(super) fn apply(&mut self, shared: &Shared, frame: &Frame) -> Result<()> {
-        let current = shared.current(frame)?;
+        let old = shared.current(frame)?.map_or(Old::Nothing, Old::Record);
+        self.apply_over(shared, frame, old)
+    }
+
+    /// [`Writer::apply`] by someone who knows what it replaces.
+    pub(super) fn apply_over(&mut self, shared: &Shared, frame: &Frame, old: Old) -> Result<()> {
         let (_, place) = self.append(frame).inspect_err(|e| shared.fail(e))?;
-        self.publish(shared, frame, current, place)
+        self.publish(shared, frame, old, place)
     }
 
     /// Takes an entry out of the index without a record in the log: for a key that is gone from
@@ -184,35 +196,32 @@ impl Writer {
     }
 
     /// Makes the index point to a record that was appended.
-    fn publish(
-        &mut self,
-        shared: &Shared,
-        frame: &Frame,
-        current: Option<Current>,
-        place: Place,
-    ) -> Result<()> {
+    fn publish(&mut self, shared: &Shared, frame: &Frame, old: Old, place: Place) -> Result<()> {
         let (counters, length) = (&shared.counters, frame.length() as u64);
         let user = (frame.record.key.len() + frame.record.value.len()) as u64;
         let is_put = frame.record.kind == Kind::Put;
-        if let Some(old) = &current {
+        if let Old::Record(old) = &old {
             shared.preserve(frame.hash, old.place);
             if let Some(segment) = shared.table.load().get(old.place.segment()) {
                 segment.retire(old.length);
             }
             subtract(&counters.live_bytes, old.length);
         }
-        match (is_put, current) {
-            (true, Some(old)) => {
+        match (is_put, old) {
+            (true, Old::Record(old)) => {
                 self.index.replace(&shared.index, frame.hash, old.place, place);
             }
-            (true, None) => {
+            (true, Old::Pending(old)) => {
+                self.index.put_aside(&shared.index, frame.hash, old, place);
+            }
+            (true, Old::Nothing) => {
                 let inserted = self.index.insert(&shared.index, frame.hash, place);
                 inserted.map_err(|Full| full()).inspect_err(|e| shared.fail(e))?;
             }
-            (false, Some(old)) => {
+            (false, Old::Record(old)) => {
                 self.index.remove(&shared.index, frame.hash, old.place);
             }
-            (false, None) => {}
+            (false, _) => {}
         }
         counters.keys.store(self.index.entries(), Ordering::Relaxed);
         if frame.record.moved {

@@ -1,7 +1,8 @@
 //! The write side, behind one lock: the active segment and the right to change the index.
 //!
 //! Whatever can be done before the lock is taken is: hashing, the checksum of the bytes, bringing
-//! the old record of the key into memory. Under it a write is a copy into the mapped segment and a
+//! the old record of the key into memory, or that of an earlier put which did not wait for its own
+//! (`pending.rs`). Under it a write is a copy into the mapped segment and a
 //! change of one slot of the index, in that order: so the order of the log is the order in which
 //! writes become visible.
 
@@ -176,6 +177,7 @@ impl Writer {
         count: u64,
         need: Need,
     ) -> Result<()> {
+        self.settle_all(shared)?; // For the live bytes, which are in the link.
         // The store may have outgrown it. Where a thread makes the next segment, it sees to that
         // too, and no writer waits for it.
         if need == Need::Fill && !shared.options.background {

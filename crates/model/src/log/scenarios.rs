@@ -1,7 +1,7 @@
 //! What the threads do: one writes, others read; and what they must never see.
 
 use super::bug::{Bug, active};
-use super::index::{Index, IndexWriter, Place};
+use super::index::{Found, Index, IndexWriter, Place};
 use super::table::{self, Slots, Table};
 use crate::sync::{LOADS, Loads, Swap};
 use loom::thread;
@@ -13,19 +13,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub type Scenario = (&'static str, fn());
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 5] = [
+pub const SCENARIOS: [Scenario; 6] = [
     ("a shard is rebuilt and its pages are used again", rebuild),
     ("entries are inserted before others", insert),
     ("entries are replaced and removed", replace_and_remove),
+    ("an entry is put aside and comes back", aside),
     ("a record moves to another segment", swap),
     ("the slot of a removed segment is used again", reclaim),
 ];
 
 /// Bugs on purpose, and the scenario that notices each.
-pub const BUGS: [(&str, &str); 5] = [
+pub const BUGS: [(&str, &str); 7] = [
     ("ForgetRebuilds", "a shard is rebuilt and its pages are used again"),
     ("PublishShardRelaxed", "a shard is rebuilt and its pages are used again"),
     ("ShiftRelaxed", "entries are inserted before others"),
+    ("AsideTooLate", "an entry is put aside and comes back"),
+    ("GiveBackQuietly", "an entry is put aside and comes back"),
     ("TrustOldTable", "a record moves to another segment"),
     ("ReuseSlotAtOnce", "the slot of a removed segment is used again"),
 ];
@@ -42,6 +45,8 @@ pub fn explore(name: &str, bug: Option<&str>) -> Result<usize, String> {
         Bug::ForgetRebuilds,
         Bug::PublishShardRelaxed,
         Bug::ShiftRelaxed,
+        Bug::AsideTooLate,
+        Bug::GiveBackQuietly,
         Bug::TrustOldTable,
         Bug::ReuseSlotAtOnce,
     ];
@@ -154,6 +159,24 @@ fn replace_and_remove() {
     assert!(writer.remove(&index, hash(2), place(5)));
     reader.join().expect("the reader");
     other.join().expect("the other reader");
+}
+
+/// Two keys have the same bits: one is there all the time, aside for a while; the other comes, and
+/// is seen first. Then the slot aside is another entry's.
+fn aside() {
+    let (index, mut writer) = index(0, &[(hash(1), place(1)), (hash(2), place(2))]);
+    let readers = [1, 2].map(|n| looks_for(&index, n));
+    writer.put_aside(&index, hash(1), place(1), place(9));
+    assert_eq!(index.find(hash(1), Some), Some(place(9)));
+    assert_eq!(index.found(hash(1)), Found::Several);
+    let slot = index.taken_aside().next().expect("one is aside");
+    writer.give_back(&index, slot).expect("a small index");
+    writer.put_aside(&index, hash(2), place(2), place(5));
+    for reader in readers {
+        reader.join().expect("a reader");
+    }
+    writer.drop_aside(&index, slot);
+    assert!(holds(&index, 1) && !holds(&index, 2));
 }
 
 /// Key and version of the records of a segment, by offset.

@@ -19,10 +19,14 @@
 //! an insertion shifts from the right end, a removal leaves a mark. A grown shard is built aside
 //! and appears by one store. Its old pages are used again; a search that ran over them notices that
 //! the shard's word changed, and starts again. (Sorted linear probing: Amble and Knuth, 1974.)
+//! `aside.rs` has the few entries that were replaced on suspicion.
 
+mod aside;
 mod shard;
 mod writer;
 
+use self::aside::Aside;
+pub(super) use self::aside::Found;
 use self::shard::Shard;
 pub(super) use self::writer::{Full, IndexWriter};
 use super::bug::Bug;
@@ -69,8 +73,10 @@ impl Place {
 /// What readers see.
 pub(super) struct Index {
     bits: u32,
-    /// Of each shard: bits 63-48 count its rebuilds, 47-32 its pages, 31-0 the page of their list.
+    /// Of each shard: bits 63-48 count its rebuilds and the entries that it was given back, 47-32
+    /// its pages, 31-0 the page of their list.
     shards: Box<[AtomicU64]>,
+    aside: Aside,
     chunks: Box<[OnceLock<Words>]>,
     /// Pages that the writer took from the chunks.
     taken: AtomicU32,
@@ -95,8 +101,8 @@ impl Index {
         let pages = 2 * shards.len() * (2 * PAGE + 1);
         let chunks = (0..pages.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
         let writer = IndexWriter::new(shards.len());
-        let (taken, reserved) = Default::default();
-        (Index { bits, shards, chunks, taken, reserved }, writer)
+        let (aside, taken, reserved) = Default::default();
+        (Index { bits, shards, aside, chunks, taken, reserved }, writer)
     }
 
     /// Shard and hash bits of a key's hash.
@@ -140,6 +146,7 @@ impl Index {
         loop {
             let shard = self.shard(number);
             let mut i = shard.home(bits);
+            let mut is_shown = false;
             'search: while i < shard.slots() {
                 let page = shard.from(i);
                 for slot in page {
@@ -152,6 +159,7 @@ impl Index {
                         if wanted.is_some() {
                             return wanted;
                         }
+                        is_shown = true;
                     }
                 }
                 // Not one slot: then the shard changed.
@@ -159,6 +167,11 @@ impl Index {
                     break;
                 }
                 i += page.len();
+            }
+            // Whatever is aside, another entry has its slot and its bits.
+            let aside = if is_shown { self.find_aside(hash) } else { None };
+            if let Some(wanted) = aside.and_then(&mut accept) {
+                return Some(wanted);
             }
             let is_same = self.shards[number].load(Ordering::Acquire) == shard.word;
             if is_same || Bug::ForgetRebuilds.is_on() {
@@ -209,7 +222,8 @@ impl Index {
         self.shards.len()
     }
 
-    /// All entries of a shard, as kept bits of the hash and place, ascending by the bits.
+    /// All entries of a shard, as kept bits of the hash and place, ascending by the bits, and then
+    /// those that are aside.
     ///
     /// Entries that come or go meanwhile may be in it or not, and one may be in it twice.
     pub(super) fn entries_of(&self, shard: usize, out: &mut Vec<(u64, Place)>) {
@@ -223,6 +237,8 @@ impl Index {
                     out.push((bits, Place(slot & ((1 << PLACE_BITS) - 1))));
                 }
             }
+            let kept = |(bits, place)| ((shard as u64) << HASH_BITS | bits, place);
+            out.extend(self.aside_of(shard).map(kept));
             if self.shards[shard].load(Ordering::Acquire) == seen.word {
                 return;
             }

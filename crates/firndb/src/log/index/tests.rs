@@ -134,3 +134,32 @@ fn entries(index: &Index, shard: usize) -> u64 {
     index.entries_of(shard, &mut all);
     all.len() as u64
 }
+
+#[test]
+fn what_is_aside_is_found_until_it_is_dropped() {
+    let (index, mut writer) = Index::new(2);
+    let [old, new, other] = [3, 4, 5].map(|n| Place::new(1, n));
+    let (hash, same_slot) = (7 << 50, 7 << 50 | 1 << 63);
+    assert_eq!(index.found(hash), Found::Nothing);
+    for is_given_back in [true, false] {
+        writer.insert(&index, hash, old).unwrap();
+        assert_eq!(index.found(hash), Found::One(old));
+        writer.put_aside(&index, hash, old, new);
+        assert_eq!((index.found(hash), writer.entries()), (Found::Several, 1));
+        assert_eq!(index.find(hash, Some), Some(new), "the new one comes first");
+        assert_eq!(index.slot_aside(same_slot), index.slot_aside(hash));
+        writer.insert(&index, same_slot, other).unwrap();
+        assert_eq!(places(&index, same_slot), [other], "others do not see it");
+        assert_eq!((entries(&index, 0), entries(&index, 2)), (2, 1));
+        let slot = index.taken_aside().next().unwrap();
+        if is_given_back {
+            writer.give_back(&index, slot).unwrap();
+            assert_eq!((index.find(hash, Some), writer.entries()), (Some(new), 3));
+            assert!(writer.remove(&index, hash, old));
+        } else {
+            writer.drop_aside(&index, slot);
+        }
+        assert_eq!((index.taken_aside().count(), places(&index, hash)), (0, vec![new]));
+        assert!(writer.remove(&index, hash, new) && writer.remove(&index, same_slot, other));
+    }
+}

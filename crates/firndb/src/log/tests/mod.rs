@@ -7,6 +7,7 @@ mod golden;
 mod large;
 mod model;
 mod pace;
+mod pending;
 mod proof;
 
 use super::{LogStore, Options};

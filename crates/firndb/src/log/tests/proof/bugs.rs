@@ -73,6 +73,7 @@ bugs! {
     notices_a_removal_before_the_sync: RemoveBeforeSync in "compaction of everything";
     notices_a_forgotten_removal: ForgetRemoval in "compaction of everything";
     notices_a_hint_before_the_sync: HintBeforeSync in "hints";
+    notices_keys_that_are_not_compared: SettleBlindly in "close and reopen";
     notices_closing_without_sync: CloseWithoutSync in "close and reopen";
     notices_a_backup_without_its_newest_segment: BackupWithoutNewest in "backup";
     notices_a_backup_without_a_sync_of_its_directory: BackupWithoutDirectorySync in "backup";

@@ -13,7 +13,7 @@ use crate::log::bug::active;
 pub(super) fn sweep(workload: Workload, seed: u64) -> Result<(usize, usize), String> {
     let (mut images, mut failure) = (0, None);
     let work = |disk| {
-        active::STORE.set(Some(seed | 1));
+        active::STORE.set(Some(super::store_id(seed)));
         let mut run = Run::begin(&disk, seed, true);
         (workload.1)(&mut run);
         let (wrong, errors) = (run.wrong.take(), run.errors);

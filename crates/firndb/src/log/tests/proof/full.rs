@@ -170,7 +170,7 @@ fn a_power_cut_on_a_full_disk_leaves_a_prefix_with_all_that_was_durable() {
         let base = SimDisk::new();
         base.limit(free);
         let run = |disk| {
-            active::STORE.set(Some(seed | 1));
+            active::STORE.set(Some(super::store_id(seed)));
             let mut run = Run::begin(&disk, seed, true);
             let at_end = work(&mut run);
             (run.wrong.take(), run.errors, at_end, run.end())

@@ -4,6 +4,7 @@
 
 use super::{Rng, setting};
 use crate::disk::{DiskRef, SimDisk};
+use crate::log::bug::active;
 use crate::log::{LogStore, Options};
 use std::collections::HashSet;
 use std::path::Path;
@@ -163,6 +164,12 @@ fn every_history_has_an_order() {
     let disk: DiskRef = SimDisk::new();
     let store = LogStore::open_on(disk, Path::new(super::DIR), options.clone()).unwrap();
     histories(&store, rounds / 2, 1);
+    store.close().unwrap();
+    // Keys that have the hash of another.
+    active::STORE.set(Some(active::coarse(10, 3)));
+    let store = LogStore::open_on(SimDisk::new(), Path::new(super::DIR), options.clone()).unwrap();
+    active::STORE.set(None);
+    histories(&store, rounds / 4, 3);
     store.close().unwrap();
     let dir = std::env::temp_dir().join(format!("firndb-histories-{}", std::process::id()));
     let store = LogStore::open(&dir, options).unwrap();

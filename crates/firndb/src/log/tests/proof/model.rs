@@ -2,6 +2,7 @@
 
 use super::{DIR, Rng, options, setting};
 use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::log::bug::active;
 use crate::log::{Batch, LogStore, Snapshot, WriteOptions};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -188,6 +189,9 @@ fn a_store_does_what_a_map_does() {
     for seed in seeds {
         let place = Place { seed, step: Cell::new(0) };
         super::NOW.set(1_000_000);
+        // In every other store many keys have the hash of another.
+        let is_coarse = seed.is_multiple_of(2);
+        active::STORE.set(is_coarse.then(|| active::coarse(7, seed)));
         let disk = SimDisk::new();
         let (store, map) = (open(&disk), Map::new());
         let mut model = Model { disk, store, map, snapshots: Vec::new(), random: Rng(seed) };

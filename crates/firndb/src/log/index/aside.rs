@@ -1,0 +1,159 @@
+//! Entries put aside: what a write replaced before it knew whether it may.
+//!
+//! Whether the entry with a key's bits is that key's only the record can say, and to wait for that
+//! memory is half of what an update takes. So the new entry may take the slot of the only entry
+//! with these bits, and that one is put aside: searches show it behind the new one, until the
+//! writer has read the record, and drops the entry or gives it back to its shard. There is one
+//! place aside for each value of the lowest bits, so a search looks at one.
+//!
+//! An entry is aside before it leaves its shard. When it comes back, it is in the shard, and the
+//! shard's word has changed, before it is not aside any more: a search that saw neither notices the
+//! word and starts again, as it does after a rebuild.
+
+use super::{Full, Index, IndexWriter, Place};
+use crate::log::bug::Bug;
+use crate::sync::AtomicU64;
+use std::sync::atomic::Ordering;
+
+/// Entries that can be aside at the same time. So many writes come, more or less, before a record
+/// is read that was asked for: enough for the slowest memory.
+const ASIDE: usize = if cfg!(firndb_model) { 1 } else { 32 };
+
+/// What an index has for a key, as far as its bits say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::log) enum Found {
+    Nothing,
+    /// One entry, which may be another key's.
+    One(Place),
+    Several,
+}
+
+/// An entry that is aside, and the one that took its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::log) struct Replaced {
+    hash: u64,
+    pub(in crate::log) old: Place,
+    pub(in crate::log) new: Place,
+}
+
+/// The entries that are aside.
+pub(super) struct Aside {
+    /// A bit for each slot that is taken.
+    taken: AtomicU64,
+    /// The slot that was taken last.
+    last: AtomicU64,
+    slots: [Slot; ASIDE],
+}
+
+struct Slot {
+    hash: AtomicU64,
+    /// 0, which is no place, if the slot is free. Written after the hash and read before it.
+    old: AtomicU64,
+    new: AtomicU64,
+}
+
+impl Default for Aside {
+    fn default() -> Aside {
+        let zero = || AtomicU64::new(0);
+        let slots = std::array::from_fn(|_| Slot { hash: zero(), old: zero(), new: zero() });
+        Aside { taken: zero(), last: zero(), slots }
+    }
+}
+
+impl Index {
+    /// What there is with the kept bits of this hash, entries that are aside included.
+    #[inline]
+    pub(in crate::log) fn found(&self, hash: u64) -> Found {
+        let mut found = Found::Nothing;
+        self.find(hash, |place| {
+            found = match found {
+                Found::Nothing => Found::One(place),
+                _ => Found::Several,
+            };
+            (found == Found::Several).then_some(())
+        });
+        found
+    }
+
+    /// The slot aside of an entry with this hash.
+    pub(in crate::log) fn slot_aside(&self, hash: u64) -> usize {
+        self.split(hash).1 as usize % ASIDE
+    }
+
+    /// The slots aside that are taken. Exact for the writer, a hint for others.
+    pub(in crate::log) fn taken_aside(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut taken = self.aside.taken.load(Ordering::Relaxed);
+        std::iter::from_fn(move || {
+            let slot = taken.trailing_zeros() as usize;
+            taken &= taken.wrapping_sub(1);
+            (slot < ASIDE).then_some(slot)
+        })
+    }
+
+    /// What was put aside last, if it still is.
+    pub(in crate::log) fn last_aside(&self) -> Option<Replaced> {
+        self.aside(self.aside.last.load(Ordering::Relaxed) as usize)
+    }
+
+    /// What is aside in this slot. Exact for the writer; for others its parts need not belong
+    /// together.
+    pub(in crate::log) fn aside(&self, slot: usize) -> Option<Replaced> {
+        let slot = &self.aside.slots[slot];
+        let old = slot.old.load(Ordering::Acquire);
+        let [hash, new] = [&slot.hash, &slot.new].map(|word| word.load(Ordering::Acquire));
+        (old != 0).then_some(Replaced { hash, old: Place(old), new: Place(new) })
+    }
+
+    /// The entry aside with the kept bits of this hash.
+    #[cold]
+    pub(super) fn find_aside(&self, hash: u64) -> Option<Place> {
+        let replaced = self.aside(self.slot_aside(hash))?;
+        (self.split(replaced.hash) == self.split(hash)).then_some(replaced.old)
+    }
+
+    /// The entries of a shard that are aside, with the bits of their hashes.
+    pub(super) fn aside_of(&self, shard: usize) -> impl Iterator<Item = (u64, Place)> {
+        let all = (0..ASIDE).filter_map(|slot| self.aside(slot));
+        let entries = all.map(|replaced| (self.split(replaced.hash), replaced.old));
+        entries.filter(move |(at, _)| at.0 == shard).map(|((_, bits), place)| (bits, place))
+    }
+}
+
+impl IndexWriter {
+    /// Replaces the place of an entry, and puts the entry aside. Its slot aside must be free, and
+    /// there must be no other entry with the kept bits of the hash.
+    pub(in crate::log) fn put_aside(&mut self, index: &Index, hash: u64, old: Place, new: Place) {
+        let number = index.slot_aside(hash);
+        let slot = &index.aside.slots[number];
+        debug_assert_eq!(slot.old.load(Ordering::Relaxed), 0, "the slot aside is free");
+        if Bug::AsideTooLate.is_on() {
+            self.replace(index, hash, old, new);
+        }
+        slot.hash.store(hash, Ordering::Release);
+        slot.new.store(new.0, Ordering::Release);
+        slot.old.store(old.0, Ordering::Release);
+        let taken = index.aside.taken.load(Ordering::Relaxed);
+        index.aside.taken.store(taken | 1 << number, Ordering::Relaxed);
+        index.aside.last.store(number as u64, Ordering::Relaxed);
+        self.replace(index, hash, old, new);
+    }
+
+    /// Forgets what is aside in a slot.
+    pub(in crate::log) fn drop_aside(&mut self, index: &Index, slot: usize) {
+        index.aside.slots[slot].old.store(0, Ordering::Release);
+        let taken = index.aside.taken.load(Ordering::Relaxed);
+        index.aside.taken.store(taken & !(1 << slot), Ordering::Relaxed);
+    }
+
+    /// Gives what is aside in a slot back to its shard, behind the entry that took its slot.
+    pub(in crate::log) fn give_back(&mut self, index: &Index, slot: usize) -> Result<(), Full> {
+        let Some(Replaced { hash, old, .. }) = index.aside(slot) else { return Ok(()) };
+        self.insert(index, hash, old)?;
+        let word = &index.shards[index.split(hash).0];
+        if !Bug::GiveBackQuietly.is_on() {
+            word.store(word.load(Ordering::Relaxed).wrapping_add(1 << 48), Ordering::Release);
+        }
+        self.drop_aside(index, slot);
+        Ok(())
+    }
+}

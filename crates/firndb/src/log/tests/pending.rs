@@ -1,0 +1,136 @@
+//! Puts over records that were not read yet, of the same key and of others with its hash.
+
+use super::{DIR, Map, content, open, options};
+use crate::disk::{Disk, SimDisk};
+use crate::log::LogStore;
+use crate::log::bug::active;
+use crate::log::reserve::Need;
+use crate::log::segment::file_name;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A store in which all keys have one of two hashes, and two keys of the same.
+fn coarse() -> (Arc<SimDisk>, LogStore, [Vec<u8>; 2]) {
+    active::STORE.set(Some(active::coarse(1, 5)));
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let keys = (0..20u8).map(|n| vec![n]).filter(|key| store.shared.hash(key) == 0);
+    let keys: Vec<_> = keys.take(2).collect();
+    (disk, store, keys.try_into().unwrap())
+}
+
+fn pending(store: &LogStore) -> usize {
+    store.shared.index.taken_aside().count()
+}
+
+#[test]
+fn another_key_of_the_same_hash_stays_whatever_comes_next() {
+    type Step = fn(&LogStore, &[Vec<u8>; 2], &mut Map);
+    let roll = |store: &LogStore| {
+        store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    };
+    let steps: [(&str, Step); 9] = [
+        ("nothing", |_, _, _| {}),
+        ("stats", |store, _, _| assert_eq!(store.stats().keys, 2)),
+        ("delete the new", |store, [_, b], map| {
+            assert!(store.delete(b).unwrap());
+            map.remove(b);
+        }),
+        ("delete the other", |store, [a, _], map| {
+            assert!(store.delete(a).unwrap());
+            map.remove(a);
+        }),
+        ("compare and set", |store, [a, _], map| {
+            assert!(store.compare_and_set(a, Some(b"a"), Some(b"c")).unwrap());
+            map.insert(a.clone(), b"c".to_vec());
+        }),
+        ("put again", |store, [a, b], map| {
+            for key in [b, a, b] {
+                store.put(key, b"again").unwrap();
+                map.insert(key.clone(), b"again".to_vec());
+            }
+        }),
+        ("snapshot", |store, [a, b], map| {
+            let snapshot = store.snapshot();
+            assert_eq!(pending(store), 0);
+            store.put(a, b"later").unwrap();
+            map.insert(a.clone(), b"later".to_vec());
+            assert_eq!(snapshot.get(a).unwrap().unwrap(), b"a");
+            assert_eq!(snapshot.get(b).unwrap().unwrap(), b"b");
+            assert_eq!(snapshot.iter().count(), 2);
+        }),
+        ("compaction", |store, _, _| assert!(store.compact(0.0).unwrap() > 0)),
+        ("checkpoint", |store, _, _| {
+            while store.shared.seal().unwrap() {}
+            store.shared.write_checkpoint().unwrap();
+        }),
+    ];
+    for (name, step) in steps {
+        let (disk, store, keys) = coarse();
+        let [a, b] = &keys;
+        let mut map = Map::from([(a.clone(), b"a".to_vec()), (b.clone(), b"b".to_vec())]);
+        store.put(a, b"a").unwrap();
+        roll(&store);
+        store.put(b, b"b").unwrap();
+        assert_eq!((pending(&store), store.len()), (1, 1), "taken for the same key");
+        for key in &keys {
+            assert_eq!(store.get(key).unwrap().as_ref(), map.get(key), "{name}");
+        }
+        step(&store, &keys, &mut map);
+        assert_eq!(store.stats().keys, map.len() as u64, "{name}");
+        assert_eq!(content(&store, &keys).unwrap(), map, "{name}");
+        assert_eq!(store.verify().unwrap().live, map.len() as u64, "{name}");
+        let live = store.stats().live_bytes;
+        store.close().unwrap();
+        let store = open(&disk).unwrap();
+        assert_eq!(content(&store, &keys).unwrap(), map, "{name}");
+        assert_eq!(store.stats().live_bytes, live, "{name}");
+    }
+}
+
+#[test]
+fn updates_are_pending_and_counted_once_they_are_not() {
+    let store = open(&SimDisk::new()).unwrap();
+    let keys: Vec<Vec<u8>> = (0..200u8).map(|n| vec![n]).collect();
+    let mut most = 0;
+    for round in 0..5u8 {
+        for key in &keys {
+            store.put(key, &[round; 10]).unwrap();
+            assert!(store.len() == 200 || round == 0);
+            assert_eq!(store.get(key).unwrap().unwrap(), [round; 10]);
+            most = most.max(pending(&store));
+        }
+    }
+    assert!((8..=32).contains(&most), "{most} at the same time");
+    let stats = store.stats();
+    assert_eq!((pending(&store), stats.keys, stats.puts), (0, 200, 1000));
+    assert_eq!(stats.live_bytes * 5, stats.log_bytes, "all records are of one length");
+    let snapshot = store.snapshot();
+    store.put(&keys[0], b"new").unwrap();
+    assert_eq!(pending(&store), 0, "a snapshot is told of what goes at once");
+    assert_eq!(snapshot.get(&keys[0]).unwrap().unwrap(), [4; 10]);
+}
+
+#[test]
+fn a_put_over_a_damaged_record_is_read_back() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    for key in [b"damaged", b"another"] {
+        store.put(key, &[7; 30]).unwrap();
+    }
+    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    store.close().unwrap();
+    let path = Path::new(DIR).join(file_name(1));
+    let mut bytes = disk.map(&path).unwrap().to_vec();
+    let at = bytes.windows(7).position(|window| window == b"damaged").unwrap();
+    bytes[at] ^= 1;
+    disk.write_raw(&path, &bytes);
+    let store = LogStore::open_on(disk.clone(), Path::new(DIR), options()).unwrap();
+    assert!(store.get(b"damaged").is_err());
+    store.put(b"damaged", b"whole").unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.get(b"damaged").unwrap().unwrap(), b"whole");
+        assert_eq!(store.get(b"another").unwrap().unwrap(), [7; 30]);
+        let _settled = store.stats();
+    }
+}
