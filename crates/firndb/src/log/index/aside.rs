@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 /// Entries that can be aside at the same time. So many writes come, more or less, before a record
 /// is read that was asked for: enough for the slowest memory.
-const ASIDE: usize = if cfg!(firndb_model) { 1 } else { 32 };
+const ASIDE: usize = if cfg!(firndb_model) { 2 } else { 32 };
 
 /// What an index has for a key, as far as its bits say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -145,33 +145,25 @@ impl Index {
         let (number, bits) = self.split(hash);
         loop {
             let shard = self.shard(number);
-            let mut i = shard.home(bits);
-            let mut is_shown = false;
-            'search: while i < shard.slots() {
-                let page = shard.from(i);
-                for slot in page {
-                    let slot = slot.load(Ordering::Acquire);
-                    if slot == 0 || hash_of(slot) > bits {
-                        break 'search;
+            let mut entries = shard.entries_with(bits);
+            let (mut is_shown, mut is_last) = (false, false);
+            while !is_last {
+                let place = match entries.next() {
+                    Some(place) => place,
+                    None if !is_shown => break,
+                    None => {
+                        // Whatever is aside, another entry has its slot and its bits.
+                        is_last = true;
+                        let Some(place) = self.find_aside(hash) else { break };
+                        place
                     }
-                    if hash_of(slot) == bits && is_entry(slot) {
-                        let wanted = accept(Place(slot & ((1 << PLACE_BITS) - 1)));
-                        if wanted.is_some() {
-                            return wanted;
-                        }
-                        is_shown = true;
-                    }
+                };
+                // In one place of the code, so that it becomes a part of this loop.
+                let wanted = accept(place);
+                if wanted.is_some() {
+                    return wanted;
                 }
-                // Not one slot: then the shard changed.
-                if page.is_empty() {
-                    break;
-                }
-                i += page.len();
-            }
-            // Whatever is aside, another entry has its slot and its bits.
-            let aside = if is_shown { self.find_aside(hash) } else { None };
-            if let Some(wanted) = aside.and_then(&mut accept) {
-                return Some(wanted);
+                is_shown = true;
             }
             let is_same = self.shards[number].load(Ordering::Acquire) == shard.word;
             if is_same || Bug::ForgetRebuilds.is_on() {

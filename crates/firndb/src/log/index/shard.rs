@@ -1,8 +1,9 @@
 //! A shard of the index: a list of pages of slots.
 
-use super::{HASH_BITS, Index, PAGE, SLACK};
+use super::{HASH_BITS, Index, PAGE, PLACE_BITS, Place, SLACK, hash_of, is_entry};
 use crate::log::bug::Bug;
 use crate::sync::AtomicU64;
+use std::slice::Iter;
 use std::sync::atomic::Ordering;
 
 /// A shard as one reader sees it.
@@ -24,6 +25,15 @@ impl Shard<'_> {
         let pair = list.get(i / PAGE / 2).map_or(0, |pair| pair.load(Ordering::Acquire));
         let page = (pair >> (i / PAGE % 2 * 32)) as u32;
         self.index.page(page).get(i % PAGE..).unwrap_or(&[])
+    }
+
+    /// The places of the entries with these hash bits.
+    #[inline(always)]
+    pub(super) fn entries_with(&self, bits: u64) -> Entries<'_> {
+        let i = self.home(bits);
+        // One without slots has no list of pages either.
+        let page = if i < self.slots() { self.from(i) } else { &[] };
+        Entries { shard: self, bits, i, page: page.iter() }
     }
 
     /// The pages, for the writer.
@@ -67,6 +77,43 @@ impl Shard<'_> {
     /// Where a search for these hash bits begins.
     pub(super) fn home(&self, hash: u64) -> usize {
         home(hash, self.slots())
+    }
+}
+
+/// See [`Shard::entries_with`]. Not to be asked again after its end.
+pub(super) struct Entries<'a> {
+    shard: &'a Shard<'a>,
+    bits: u64,
+    /// Where the page, or what was left of it, begins.
+    i: usize,
+    page: Iter<'a, AtomicU64>,
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Place;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Place> {
+        loop {
+            for slot in self.page.by_ref() {
+                let slot = slot.load(Ordering::Acquire);
+                if slot == 0 || hash_of(slot) > self.bits {
+                    return None;
+                }
+                if hash_of(slot) == self.bits && is_entry(slot) {
+                    return Some(Place(slot & ((1 << PLACE_BITS) - 1)));
+                }
+            }
+            self.i += PAGE - self.i % PAGE;
+            if self.i >= self.shard.slots() {
+                return None;
+            }
+            self.page = self.shard.from(self.i).iter();
+            // Not one slot: then the shard changed.
+            if self.page.as_slice().is_empty() {
+                return None;
+            }
+        }
     }
 }
 
