@@ -33,12 +33,12 @@ and update for a limited time only; the rest is then loaded as they like best.
 
 *Disk* is what files really take, with space that is reserved. FirnDB compacts a segment when half
 of it is stale, its default: so it may take 1 / (1 - 0.5) = 2 times its live records, and two
-segments, each a 192nd of them; updates at random keep it there. *Memory* is what no file backs, less
-what the process had before the store was opened. *Dirty* is what the kernel counts as made dirty in
-files, for each byte of keys and values updated: it counts pages of 4 KiB, and a page once for each
-time it has gone to the disk. *Written, steady* is what the engine says it wrote (its log, what
-compaction moved or merged, and its indexes) for each byte of keys and values, in updates that came
-after as many others: FirnDB by its statistics, RocksDB by its property `rocksdb.stats`.
+segments, each a 192nd of them; updates at random keep it there. *Memory* is what no file backs,
+less what the process had before the store was opened. *Dirty* is what the kernel counts as made
+dirty in files, for each byte of keys and values updated: it counts pages of 4 KiB, and a page once
+for each time it has gone to the disk. *Written, steady* is what the engine says it wrote (its log,
+what compaction moved or merged, and its indexes) for each byte of keys and values, in updates that
+came after as many others: FirnDB by its statistics, RocksDB by its property `rocksdb.stats`.
 
 The workload `growing` is that of the engine YDB: values of 134 bytes, of which random ones are read
 and put again with four bytes more, by one thread, up to nine times each on average. Gets and puts
