@@ -115,6 +115,11 @@ impl Wake {
     fn end(&self) {
         self.0.iter().for_each(|bell| bell.signal(|state| state.is_over = true));
     }
+
+    /// Whether the store is closing, and nobody writes who could be given way to.
+    fn is_over(&self) -> bool {
+        self.0[0].state.lock().unwrap_or_else(PoisonError::into_inner).is_over
+    }
 }
 
 impl Bell {
@@ -154,7 +159,7 @@ impl Shared {
     /// system's next look in some milliseconds. (To yield is not enough: who has run less goes
     /// first.)
     pub(super) fn give_way(&self) {
-        if self.options.background {
+        if self.options.background && !self.wake.is_over() {
             std::thread::sleep(REST);
         }
     }

@@ -18,6 +18,12 @@ fn fill(store: &LogStore, segments: usize) {
     }
 }
 
+/// A store whose upkeep is done by its threads.
+fn with_threads() -> LogStore {
+    let options = Options { background: true, ..options() };
+    LogStore::open_on(SimDisk::new() as DiskRef, Path::new(DIR), options).unwrap()
+}
+
 /// Does all upkeep there is; the first segment after the others were sealed says that they were.
 fn catch_up(store: &LogStore) {
     while store.maintain().unwrap() {}
@@ -53,9 +59,7 @@ fn needed_deletes_are_not_taken_for_work_left() {
 
 #[test]
 fn writers_go_on_while_the_upkeep_is_stuck() {
-    let options = Options { background: true, ..options() };
-    let disk = SimDisk::new() as DiskRef;
-    let store = LogStore::open_on(disk, Path::new(DIR), options).unwrap();
+    let store = with_threads();
     let stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
     assert!(store.shared.behind() > SEGMENTS as u64 / 2, "nothing could be sealed");
@@ -70,9 +74,7 @@ fn writers_go_on_while_the_upkeep_is_stuck() {
 
 #[test]
 fn writers_wait_for_the_upkeep_where_segments_get_too_many() {
-    let options = Options { background: true, ..options() };
-    let disk = SimDisk::new() as DiskRef;
-    let store = LogStore::open_on(disk, Path::new(DIR), options).unwrap();
+    let store = with_threads();
     let stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
     let behind = store.shared.behind();
