@@ -51,6 +51,8 @@ pub(super) enum Bug {
     CloseWithoutSync,
     /// A search does not look whether its shard was rebuilt meanwhile.
     ForgetRebuilds,
+    /// A shard that was rebuilt twice looks as it did before.
+    CountNoRebuilds,
     /// A rebuilt shard appears before what is in it.
     PublishShardRelaxed,
     /// Entries that make room for another one appear after it.

@@ -206,7 +206,14 @@ fn put_varint(out: &mut [u8], mut at: usize, mut v: u64) -> usize {
 }
 
 #[inline]
-fn varint(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
+fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
+    match *bytes.get(at)? {
+        byte @ 0..0x80 => Some((u64::from(byte), at + 1)),
+        _ => long_varint(bytes, at),
+    }
+}
+
+fn long_varint(bytes: &[u8], mut at: usize) -> Option<(u64, usize)> {
     let mut v = 0;
     for shift in (0..64).step_by(7) {
         let byte = *bytes.get(at)?;

@@ -5,6 +5,7 @@ use super::checkpoint::Checkpoint;
 use super::format::{self, Header, Kind};
 use super::hint;
 use super::index::{Full, Index, IndexWriter, Place};
+use super::read::{GROUP, prefetch_all};
 use super::recovery::{read_head, scan};
 use super::segment::{Segment, Table};
 use super::write::full;
@@ -13,6 +14,19 @@ use crate::disk::DiskRef;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Each new record may ask for an old one, anywhere. If all segments have at most so many times the
+/// bytes of the new ones, they are read in one go: page by page that takes longer by far.
+const MANY_TIMES: u64 = 16;
+
+/// What a record does.
+struct Change<'a> {
+    hash: u64,
+    /// `None` if it was not read yet.
+    key: Option<&'a [u8]>,
+    place: Place,
+    is_put: bool,
+}
 
 /// Fills the index.
 pub(super) struct Loader {
@@ -56,12 +70,19 @@ impl Loader {
                 Err(_) => (self.index, self.writer) = Index::new(self.bits),
             }
         }
-        for segment in segments.iter().filter(|segment| segment.number > covered) {
+        let (old, new) = segments.split_at(segments.partition_point(|s| s.number <= covered));
+        let sum = |segments: &[Arc<Segment>]| segments.iter().map(|s| s.end()).sum::<u64>();
+        new.iter().for_each(|segment| segment.expect_all());
+        if sum(old) <= MANY_TIMES * sum(new) {
+            old.iter().for_each(|segment| segment.expect_all());
+        }
+        for segment in new {
             match segment.hint.get() {
                 Some(_) => self.replay(segment)?,
                 None => self.scan(segment)?,
             }
         }
+        segments.iter().filter(|s| s.hint.get().is_some()).for_each(|s| s.expect_random());
         Ok(covered)
     }
 
@@ -72,6 +93,7 @@ impl Loader {
         segment.live.store(hint.put_bytes, Ordering::Relaxed);
         segment.deletes.store(hint.delete_bytes, Ordering::Relaxed);
         let (mut puts, mut deletes) = (puts.iter().peekable(), deletes.iter().peekable());
+        let mut group = Vec::with_capacity(GROUP);
         loop {
             let is_put = match (puts.peek(), deletes.peek()) {
                 (Some(put), Some(delete)) => put < delete,
@@ -80,16 +102,10 @@ impl Loader {
             let entry = if is_put { puts.next() } else { deletes.next() };
             let Some((bits, offset)) = entry else { break };
             let (hash, place) = (bits << (64 - hint::HASH_BITS), Place::new(segment.slot, offset));
-            if self.index.find(hash, |_| Some(())).is_some() {
-                // Perhaps the same key: only the records can tell.
-                let (record, _) = segment.read(segment.offset(place))?;
-                self.change(hash, record.key, is_put.then_some(place))?;
-            } else if is_put {
-                self.writer.insert(&self.index, hash, place).map_err(|Full| full())?;
-            }
+            self.add(&mut group, Change { hash, key: None, place, is_put })?;
         }
         self.hinted += 1;
-        Ok(())
+        self.apply(&mut group)
     }
 
     /// Puts all records of a segment into the index.
@@ -98,23 +114,61 @@ impl Loader {
         let header = Header::decode(bytes).map_err(|e| e.in_file(&segment.path))?;
         let head = read_head(header, bytes, segment.number);
         let from = head.map_err(|e| e.in_file(&segment.path))?.end;
+        let mut group = Vec::with_capacity(GROUP);
         let end = scan(bytes, &header, from, |offset, record, length| {
-            let hash = format::hash_of_key(record.key, self.id);
-            match record.kind {
-                Kind::Put => {
-                    segment.live.fetch_add(length, Ordering::Relaxed);
-                    self.change(hash, record.key, Some(segment.place(offset)))
-                }
-                Kind::Delete if Bug::ForgetDeletesOnReplay.is_on() => Ok(()),
-                Kind::Delete => {
-                    segment.deletes.fetch_add(length, Ordering::Relaxed);
-                    self.change(hash, record.key, None)
-                }
-                Kind::Link | Kind::Removed => Ok(()),
-            }
+            let (hash, place) = (format::hash_of_key(record.key, self.id), segment.place(offset));
+            let is_put = match record.kind {
+                Kind::Put => true,
+                Kind::Delete if Bug::ForgetDeletesOnReplay.is_on() => return Ok(()),
+                Kind::Delete => false,
+                Kind::Link | Kind::Removed => return Ok(()),
+            };
+            let bytes = if is_put { &segment.live } else { &segment.deletes };
+            bytes.fetch_add(length, Ordering::Relaxed);
+            self.add(&mut group, Change { hash, key: Some(record.key), place, is_put })
         })?;
         self.scanned += 1;
+        self.apply(&mut group)?;
         if end == segment.end() { Ok(()) } else { Err(segment.damage(end)) }
+    }
+
+    fn add<'a>(&mut self, group: &mut Vec<Change<'a>>, change: Change<'a>) -> Result<()> {
+        group.push(change);
+        if group.len() < GROUP { Ok(()) } else { self.apply(group) }
+    }
+
+    /// Makes changes in their order. The memory of all is waited for at the same time.
+    fn apply(&mut self, group: &mut Vec<Change>) -> Result<()> {
+        let mut hashes = [0; GROUP];
+        hashes.iter_mut().zip(group.iter()).for_each(|(hash, change)| *hash = change.hash);
+        prefetch_all(&self.index, &self.table, &hashes[..group.len()]);
+        for change in group.iter().filter(|change| change.key.is_none() && self.may_be(change)) {
+            self.table
+                .get(change.place.segment())
+                .inspect(|segment| segment.prefetch(change.place));
+        }
+        for change in group.drain(..) {
+            let Change { hash, place, is_put, .. } = change;
+            match change.key {
+                Some(key) => self.change(hash, key, is_put.then_some(place))?,
+                // Perhaps the same key: only the records can tell.
+                None if self.may_be(&change) => {
+                    let Some(segment) = self.table.get(place.segment()).cloned() else { continue };
+                    let (record, _) = segment.read(segment.offset(place))?;
+                    self.change(hash, record.key, is_put.then_some(place))?;
+                }
+                None if is_put => {
+                    self.writer.insert(&self.index, hash, place).map_err(|Full| full())?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there may be an entry of the same key.
+    fn may_be(&self, change: &Change) -> bool {
+        self.index.find(change.hash, |_| Some(())).is_some()
     }
 
     /// Makes the index point to this place for a key, or to nothing.

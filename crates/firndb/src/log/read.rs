@@ -1,19 +1,18 @@
 //! Reading: a search in the index, and one look at the record.
 
-use super::format::Record;
-use super::index::Place;
-use super::segment::Segment;
+use super::format::{self, Record};
+use super::index::{Index, Place};
+use super::segment::{RECORD_LINES, Segment, Table};
 use super::store::{LogStore, Shared};
 use super::table;
 use crate::Result;
-use crate::bytes::prefetch::{LINE, prefetch};
+use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
 use std::sync::atomic::Ordering;
 
 /// Keys whose memory is asked for at the same time: as many as a processor can wait for.
 pub(super) const GROUP: usize = 16;
-/// Cache lines of a record that are asked for: the processor itself goes on behind them.
-const RECORD_LINES: usize = 3;
-/// The same behind them, where the record is long: as many as a processor can wait for.
+/// Cache lines behind [`RECORD_LINES`] that are asked for where a record is long: as many as a
+/// processor can wait for.
 const LONG_RECORD_LINES: usize = 24;
 
 impl LogStore {
@@ -43,7 +42,10 @@ impl LogStore {
     pub fn get_many(&self, keys: &[impl AsRef<[u8]>]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut values = Vec::with_capacity(keys.len());
         for group in keys.chunks(GROUP) {
-            self.shared.prefetch(group);
+            let mut hashes = [0; GROUP];
+            let hashes = &mut hashes[..group.len()];
+            hashes.iter_mut().zip(group).for_each(|(h, key)| *h = self.shared.hash(key.as_ref()));
+            prefetch_all(&self.shared.index, &self.shared.table.load(), hashes);
             for key in group {
                 values.push(self.get(key.as_ref())?);
             }
@@ -113,27 +115,21 @@ impl Shared {
         }
     }
 
-    /// Brings what a search for these keys needs into the processor's cache: first all their slots
-    /// of the index, then all their records. At most [`GROUP`] keys.
-    fn prefetch(&self, keys: &[impl AsRef<[u8]>]) {
-        let mut hashes = [0; GROUP];
-        for (hash, key) in hashes.iter_mut().zip(keys) {
-            *hash = self.hash(key.as_ref());
-            self.index.prefetch(*hash);
-        }
-        let table = self.table.load();
-        for &hash in hashes.iter().take(keys.len()) {
-            self.index.find(hash, |place| {
-                let segment = table.get(place.segment())?;
-                prefetch(segment.filled().get(segment.offset(place) as usize..)?, RECORD_LINES);
-                Some(())
-            });
-        }
-    }
-
     /// Whether the index has this very entry.
     pub(super) fn holds(&self, hash: u64, place: Place) -> bool {
         self.index.find(hash, |found| (found == place).then_some(())).is_some()
+    }
+}
+
+/// Brings what searches for these hashes need into the processor's cache: first all their slots of
+/// the index, then all their records. At most [`GROUP`] hashes.
+pub(super) fn prefetch_all(index: &Index, table: &Table, hashes: &[u64]) {
+    hashes.iter().for_each(|&hash| index.prefetch(hash));
+    for &hash in hashes {
+        index.find(hash, |place| {
+            table.get(place.segment())?.prefetch(place);
+            Some(())
+        });
     }
 }
 
@@ -141,11 +137,15 @@ impl Shared {
 #[inline]
 pub(super) fn read_at(segment: &Segment, place: Place) -> Result<Record<'_>> {
     let offset = segment.offset(place);
+    let rest = segment.filled().get(offset as usize..).unwrap_or(&[]);
     // The first line says how long the record is; the next ones are waited for meanwhile.
-    prefetch(segment.filled().get(offset as usize..).unwrap_or(&[]), RECORD_LINES);
-    if let Some((_, length)) = segment.peek(offset) {
-        let rest = offset as usize + RECORD_LINES * LINE..offset as usize + length;
-        prefetch(segment.filled().get(rest).unwrap_or(&[]), LONG_RECORD_LINES);
+    prefetch_lines::<RECORD_LINES>(rest);
+    if let Some((record, length)) = format::parse(rest) {
+        let record_bytes = &rest[..length];
+        prefetch(record_bytes.get(RECORD_LINES * LINE..).unwrap_or(&[]), LONG_RECORD_LINES);
+        if format::is_whole(record_bytes, segment.number, offset) {
+            return Ok(record);
+        }
     }
-    Ok(segment.read(offset)?.0)
+    Err(segment.damage(offset))
 }

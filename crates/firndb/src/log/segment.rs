@@ -5,6 +5,7 @@ use super::hint::Hint;
 use super::index::{Place, SEGMENT_BITS};
 use super::stats::subtract;
 use super::table;
+use crate::bytes::prefetch::prefetch_lines;
 use crate::disk::{Map, Tape};
 use crate::{Error, Result};
 use std::path::PathBuf;
@@ -13,6 +14,9 @@ use std::sync::{Arc, OnceLock};
 
 /// Most segments of a store.
 pub(super) const SEGMENTS_MAX: usize = 1 << SEGMENT_BITS;
+
+/// Cache lines of a record that are asked for: the processor itself goes on behind them.
+pub(super) const RECORD_LINES: usize = 3;
 
 const PREFIX: &str = "segment-";
 const SUFFIX: &str = ".log";
@@ -84,14 +88,19 @@ impl Segment {
         }
     }
 
-    /// Says that it is durable, has its hint, and that single records will be read.
+    /// Says that it is durable and has its hint.
     pub(super) fn settle(&self) {
+        self.expect_random();
+        if let Bytes::Tape(tape) = &self.bytes {
+            tape.close();
+        }
+    }
+
+    /// Says that single records will be read.
+    pub(super) fn expect_random(&self) {
         match &self.bytes {
             Bytes::Sealed(map, _) => map.expect_random(),
-            Bytes::Tape(tape) => {
-                tape.expect_random();
-                tape.close();
-            }
+            Bytes::Tape(tape) => tape.expect_random(),
         }
     }
 
@@ -130,6 +139,13 @@ impl Segment {
     /// The byte of this segment that a place means.
     pub(super) fn offset(&self, place: Place) -> u64 {
         place.offset() << self.granule
+    }
+
+    /// Brings the beginning of a record into the processor's cache.
+    #[inline]
+    pub(super) fn prefetch(&self, place: Place) {
+        let rest = self.filled().get(self.offset(place) as usize..);
+        prefetch_lines::<RECORD_LINES>(rest.unwrap_or(&[]));
     }
 
     /// The record at this byte and its length, not yet checked against its checksum.

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub type Scenario = (&'static str, fn());
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 6] = [
+pub const SCENARIOS: [Scenario; 7] = [
     ("a shard is rebuilt and its pages are used again", rebuild),
+    ("a shard is rebuilt twice during a search", rebuild_twice),
     ("entries are inserted before others", insert),
     ("entries are replaced and removed", replace_and_remove),
     ("an entry is put aside and comes back", aside),
@@ -23,7 +24,8 @@ pub const SCENARIOS: [Scenario; 6] = [
 ];
 
 /// Bugs on purpose, and the scenario that notices each.
-pub const BUGS: [(&str, &str); 7] = [
+pub const BUGS: [(&str, &str); 8] = [
+    ("CountNoRebuilds", "a shard is rebuilt twice during a search"),
     ("ForgetRebuilds", "a shard is rebuilt and its pages are used again"),
     ("PublishShardRelaxed", "a shard is rebuilt and its pages are used again"),
     ("ShiftRelaxed", "entries are inserted before others"),
@@ -42,6 +44,7 @@ pub fn explore(name: &str, bug: Option<&str>) -> Result<usize, String> {
     let named = SCENARIOS.iter().find(|(known, _)| *known == name);
     let (_, work) = *named.ok_or_else(|| format!("there is no scenario `{name}`"))?;
     let bugs = [
+        Bug::CountNoRebuilds,
         Bug::ForgetRebuilds,
         Bug::PublishShardRelaxed,
         Bug::ShiftRelaxed,
@@ -127,6 +130,17 @@ fn rebuild() {
     }
     reader.join().expect("the reader");
     assert!(FULL.into_iter().chain([16, 10]).all(|n| holds(&index, n)));
+}
+
+/// The second time, the pages take places in the directory that the search may be looking up.
+fn rebuild_twice() {
+    let (index, mut writer) = index(1, &[1, 5].map(|n| (hash(n), place(n))));
+    let reader = looks_for(&index, 5);
+    for n in [2, 6] {
+        writer.fill(&index, &[(index.kept_bits(hash(n)), place(n))]).expect("a small index");
+    }
+    reader.join().expect("the reader");
+    assert!([1, 5, 2, 6].into_iter().all(|n| holds(&index, n)));
 }
 
 /// Others move to the right, entry by entry.

@@ -12,13 +12,17 @@
 //! are sorted by hash: a search ends at the first larger one, and the whole index is walked in the
 //! order of hashes. Each slot holds all bits that its home depends on, so a shard grows by an
 //! eighth at a time without reading a key: a few thousand slots are copied, and no put waits for
-//! more. Shards are lists of equal pages in one arena, so that nothing is lost to fragmentation.
+//! more. Shards are made of equal pages of one arena, so that nothing is lost to fragmentation; a
+//! directory says which. Row i of it has the i-th pages of all shards, a few bytes each, so that
+//! what is in use of it is small, and stays in the processor's cache.
 //!
 //! Readers take no lock and never wait: everything is an atomic word. The one writer (the holder of
 //! [`IndexWriter`]) changes a shard so that a search from left to right finds whatever stays in it:
-//! an insertion shifts from the right end, a removal leaves a mark. A grown shard is built aside
-//! and appears by one store. Its old pages are used again; a search that ran over them notices that
-//! the shard's word changed, and starts again. (Sorted linear probing: Amble and Knuth, 1974.)
+//! an insertion shifts from the right end, a removal leaves a mark. A grown shard is built aside,
+//! from pages in the other half of the directory, and appears by one store. Its old pages are used
+//! again; a search that ran over them, or saw the half of its word being filled for the rebuild
+//! after the next, notices that the shard's word changed, and starts again. (Sorted linear probing:
+//! Amble and Knuth, 1974.)
 //! `aside.rs` has the few entries that were replaced on suspicion.
 
 mod aside;
@@ -49,8 +53,8 @@ pub(super) const OFFSETS: u64 = 1 << OFFSET_BITS;
 const REMOVED: u64 = 1 << OFFSET_BITS;
 /// Slots at the end of a shard that are nobody's home, for those that were pushed on.
 const SLACK: usize = if cfg!(firndb_model) { 2 } else { 24 };
-/// Most slots of a shard: its list of pages is one page, two pages a word.
-const SLOTS_MAX: usize = 2 * PAGE * PAGE;
+/// Most pages of a shard.
+const PAGES_MAX: usize = if cfg!(firndb_model) { 16 } else { 256 };
 
 /// Where a record is: segment slot and offset in granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,8 +78,10 @@ impl Place {
 pub(super) struct Index {
     bits: u32,
     /// Of each shard: bits 63-48 count its rebuilds and the entries that it was given back, 47-32
-    /// its pages, 31-0 the page of their list.
+    /// its pages, bit 0 is their half of the directory.
     shards: Box<[AtomicU64]>,
+    /// Row i has a word for each shard, and in each half of the word an i-th page.
+    directory: Box<[OnceLock<Words>]>,
     aside: Aside,
     chunks: Box<[OnceLock<Words>]>,
     /// Pages that the writer took from the chunks.
@@ -97,12 +103,13 @@ impl Index {
     /// An empty index of 2^bits shards, and its writer.
     pub(super) fn new(bits: u32) -> (Index, IndexWriter) {
         let shards: Box<[AtomicU64]> = (0..1usize << bits).map(|_| AtomicU64::new(0)).collect();
-        // Every shard at its largest, its list of pages, and as much again while it is rebuilt.
-        let pages = 2 * shards.len() * (2 * PAGE + 1);
-        let chunks = (0..pages.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect();
+        // Every shard at its largest, and as much again while it is rebuilt.
+        let chunks = (2 * shards.len() * PAGES_MAX).div_ceil(CHUNK);
+        let [directory, chunks] =
+            [PAGES_MAX, chunks].map(|count| (0..count).map(|_| OnceLock::new()).collect());
         let writer = IndexWriter::new(shards.len());
         let (aside, taken, reserved) = Default::default();
-        (Index { bits, shards, aside, chunks, taken, reserved }, writer)
+        (Index { bits, shards, directory, aside, chunks, taken, reserved }, writer)
     }
 
     /// Shard and hash bits of a key's hash.
@@ -112,7 +119,7 @@ impl Index {
     }
 
     /// The bits of a hash that the index keeps: equal ones cannot be told apart.
-    #[cfg(test)]
+    #[cfg(any(test, firndb_model))]
     pub(super) fn kept_bits(&self, hash: u64) -> u64 {
         hash >> (64 - HASH_BITS - self.bits)
     }
@@ -122,14 +129,16 @@ impl Index {
         HASH_BITS + self.bits
     }
 
+    #[inline]
     fn page(&self, page: u32) -> &[AtomicU64] {
         let chunk = self.chunks.get(page as usize / CHUNK).and_then(OnceLock::get);
         let at = page as usize % CHUNK * PAGE;
         chunk.and_then(|chunk| chunk.get(at..at + PAGE)).unwrap_or(&[])
     }
 
-    fn shard(&self, shard: usize) -> Shard<'_> {
-        Shard { index: self, word: self.shards[shard].load(Ordering::Acquire) }
+    #[inline]
+    fn shard(&self, number: usize) -> Shard<'_> {
+        Shard { index: self, number, word: self.shards[number].load(Ordering::Acquire) }
     }
 
     /// Shows `accept` the places of all entries with the kept bits of this hash until it wants one.
@@ -239,9 +248,11 @@ impl Index {
 
     /// Bytes of memory it takes.
     pub(super) fn memory(&self) -> u64 {
-        let chunks = self.chunks.iter().take_while(|chunk| chunk.get().is_some()).count();
-        let tables = self.shards.len() * 16 + self.chunks.len() * size_of::<OnceLock<Words>>();
-        (chunks * CHUNK * PAGE * 8 + tables) as u64
+        let [chunks, rows] = [&self.chunks, &self.directory]
+            .map(|all| all.iter().take_while(|words| words.get().is_some()).count());
+        let words = self.shards.len() * (2 + rows) + chunks * CHUNK * PAGE;
+        let tables = (self.chunks.len() + PAGES_MAX) * size_of::<OnceLock<Words>>();
+        (words * 8 + tables) as u64
     }
 }
 

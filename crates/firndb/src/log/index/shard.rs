@@ -1,14 +1,16 @@
-//! A shard of the index: a list of pages of slots.
+//! A shard of the index: pages of slots.
 
 use super::{HASH_BITS, Index, PAGE, PLACE_BITS, Place, SLACK, hash_of, is_entry};
 use crate::log::bug::Bug;
 use crate::sync::AtomicU64;
 use std::slice::Iter;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// A shard as one reader sees it.
 pub(super) struct Shard<'a> {
     pub(super) index: &'a Index,
+    pub(super) number: usize,
     pub(super) word: u64,
 }
 
@@ -21,17 +23,26 @@ impl Shard<'_> {
     /// meanwhile.
     #[inline]
     pub(super) fn from(&self, i: usize) -> &[AtomicU64] {
-        let list = self.index.page(self.word as u32);
-        let pair = list.get(i / PAGE / 2).map_or(0, |pair| pair.load(Ordering::Acquire));
-        let page = (pair >> (i / PAGE % 2 * 32)) as u32;
-        self.index.page(page).get(i % PAGE..).unwrap_or(&[])
+        let row = self.index.directory.get(i / PAGE).and_then(OnceLock::get);
+        let Some(pages) = row.and_then(|row| row.get(self.number)) else { return &[] };
+        self.index.page(self.half(pages.load(Ordering::Acquire))).get(i % PAGE..).unwrap_or(&[])
+    }
+
+    /// Which half of the words of the directory it has.
+    pub(super) fn shift_of_half(&self) -> u64 {
+        (self.word & 1) * 32
+    }
+
+    /// Its page in a word of the directory.
+    pub(super) fn half(&self, pages: u64) -> u32 {
+        (pages >> self.shift_of_half()) as u32
     }
 
     /// The places of the entries with these hash bits.
     #[inline(always)]
     pub(super) fn entries_with(&self, bits: u64) -> Entries<'_> {
         let i = self.home(bits);
-        // One without slots has no list of pages either.
+        // One without slots has no pages either.
         let page = if i < self.slots() { self.from(i) } else { &[] };
         Entries { shard: self, bits, i, page: page.iter() }
     }

@@ -1,10 +1,10 @@
 //! The right to change the index.
 
 use super::shard::{Shard, home};
-use super::{
-    CHUNK, HASH_BITS, Index, PAGE, PLACE_BITS, Place, REMOVED, SLACK, SLOTS_MAX, hash_of, is_entry,
-};
+use super::{CHUNK, HASH_BITS, Index, PAGE, PLACE_BITS, Place, REMOVED, SLACK, hash_of, is_entry};
+use crate::disk::Words;
 use crate::log::bug::Bug;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// What the one writer knows besides. All methods must be called with the index it was made with.
@@ -159,11 +159,7 @@ impl IndexWriter {
         while !fits(&live, pages * PAGE) {
             pages += 1;
         }
-        if pages * PAGE > SLOTS_MAX {
-            return Err(Full);
-        }
-        let word = self.fresh(index, pages, old.word)?;
-        let new = Shard { index, word };
+        let new = self.fresh(index, number, pages)?;
         let (mut next, mut page, mut start) = (0, new.from(0), 0);
         for &slot in &live {
             let at = new.home(hash_of(slot)).max(next);
@@ -174,32 +170,35 @@ impl IndexWriter {
             page[at - start].store(slot, Ordering::Release);
             next = at + 1;
         }
-        index.shards[number].store(word, Bug::PublishShardRelaxed.instead_of_release());
+        index.shards[number].store(new.word, Bug::PublishShardRelaxed.instead_of_release());
         self.counts[number] = Count { used: live.len() as u32, removed: 0 };
-        let list: Vec<u32> = (0..old.slots() / PAGE)
-            .map(|i| {
-                let pair = index.page(old.word as u32)[i / 2].load(Ordering::Relaxed);
-                (pair >> (i % 2 * 32)) as u32
-            })
-            .collect();
-        if !list.is_empty() {
-            self.free.extend(list);
-            self.free.push(old.word as u32);
-        }
+        let rows = index.directory.iter().take(old.slots() / PAGE).filter_map(OnceLock::get);
+        self.free.extend(rows.map(|row| old.half(row[number].load(Ordering::Relaxed))));
         Ok(())
     }
 
-    /// Empty pages and their list: the word of a shard that follows the word `old`.
-    fn fresh(&mut self, index: &Index, pages: usize, old: u64) -> Result<u64, Full> {
-        let list = self.page(index)?;
-        for i in 0..pages {
+    /// What a shard will be, of empty pages: in the half of the directory that it does not use.
+    fn fresh<'a>(
+        &mut self,
+        index: &'a Index,
+        number: usize,
+        pages: usize,
+    ) -> Result<Shard<'a>, Full> {
+        let old = index.shard(number).word;
+        let more = if Bug::CountNoRebuilds.is_on() { 0 } else { 1 };
+        let rebuilds = (old >> 48).wrapping_add(more) & 0xFFFF;
+        let word = rebuilds << 48 | (pages as u64) << 32 | (old & 1 ^ 1);
+        let new = Shard { index, number, word };
+        for row in index.directory.get(..pages).ok_or(Full)? {
+            if row.get().is_none() {
+                let _ = row.set(Words::new(index.shards.len(), false).map_err(|_| Full)?);
+            }
             let page = u64::from(self.page(index)?);
-            let pair = &index.page(list)[i / 2];
-            let other = if i % 2 == 0 { 0 } else { pair.load(Ordering::Relaxed) };
-            pair.store(other | page << (i % 2 * 32), Ordering::Release);
+            let both = &row.get().ok_or(Full)?[number];
+            let other = both.load(Ordering::Relaxed) & !(0xFFFF_FFFF << new.shift_of_half());
+            both.store(other | page << new.shift_of_half(), Ordering::Release);
         }
-        let rebuilds = (old >> 48).wrapping_add(1) & 0xFFFF;
-        Ok(rebuilds << 48 | (pages as u64) << 32 | u64::from(list))
+        Ok(new)
     }
 
     /// A page of empty slots.
