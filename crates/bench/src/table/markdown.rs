@@ -24,10 +24,11 @@ reads every byte of the value.
 four million random keys: the processor may overlap a get with the next one. With two threads it is
 the same sum, so what threads lose to each other shows in it; gets a second are by the wall clock.
 Percentiles are of gets timed one by one, from one reading of the clock to the next, so they hold
-the clock (about 20 ns) and no overlap. Each kind of get is measured in several rounds, and
-everything is built twice; the best counts: what disturbs a round only ever makes it slower. The
-host of this machine takes memory back that is free for two seconds and gives it again slowly, page
-by page: a large part of the time of every build here that needs more than was free.
+the clock (about 20 ns) and no overlap. Each kind of get is measured in several rounds, and all
+engines are built and measured in turn, twice, so that the two passes of one are minutes apart; the
+best counts: what disturbs a round only ever makes it slower. The host of this machine takes memory
+back that is free for two seconds and gives it again slowly, page by page: a large part of the time
+of every build here that needs more than was free.
 `firndb`, `firndb-resident` and `firndb-direct` build the same file: their builds show how much the
 machine differs from minute to minute. Only `phf` does not sync what it built. *Own memory* is what
 no file backs; *mapped* is what the page cache could take back. The files are read from the page
