@@ -5,6 +5,7 @@
 //! floor of bare arrays, and the programs below `peers/` (found and built by [`peers`], spoken to
 //! by [`child`]). Answers are held against each other before a time is told.
 
+pub mod bound;
 pub mod chart;
 pub mod child;
 pub mod index;

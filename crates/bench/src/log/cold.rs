@@ -1,6 +1,7 @@
 //! Gets from the disk, beside what the disk itself can do: `fio` reads 4 KiB at random places of
 //! the same files, past the page cache, with as many threads, right before.
 
+use crate::table::report::Figures;
 use firndb_bench_protocol::Result;
 use serde_json::Value;
 use std::path::Path;
@@ -40,4 +41,15 @@ pub fn disk(dir: &Path, threads: u32, millis: u64) -> Result<f64> {
     let report: Value = serde_json::from_slice(&out.stdout)?;
     let reads = report["jobs"][0]["read"]["iops"].as_f64();
     Ok(reads.ok_or("fio left a figure out")?)
+}
+
+/// Pages of 4 KiB a second that an engine read for its gets.
+pub fn pages(engine: &Figures, threads: u32) -> Option<f64> {
+    let each = engine.get(&format!("cold {threads} read"))?;
+    Some(engine.get(&format!("cold {threads} rate"))? * each / 4096.0)
+}
+
+/// The same, of what `fio` read.
+pub fn share(engine: &Figures, threads: u32) -> Option<f64> {
+    Some(pages(engine, threads)? / engine.get(&format!("fio {threads} rate"))?)
 }

@@ -1,7 +1,7 @@
 //! The page `docs/benchmarks-log.md`: every figure on it comes from one machine.
 
-use super::cold;
 use super::runner::Section;
+use super::{aims, cold};
 use crate::chart::Group;
 use crate::machine;
 use crate::table::report::Figures;
@@ -63,6 +63,7 @@ pub fn page(sections: &[Section], chart: Option<&Path>) -> String {
     if let Some(name) = chart.and_then(Path::file_name) {
         let _ = writeln!(out, "![CPU time by engine]({})\n", name.to_string_lossy());
     }
+    aims::table(sections, &mut out);
     for section in sections {
         let (records, name) = (section.records, section.records.workload.name());
         let length = records.workload.value_bytes();
@@ -191,7 +192,7 @@ fn costs(section: &Section, out: &mut String) {
 
 /// Bytes written for each byte of keys and values once compaction has all it does, as the engine
 /// counts them.
-fn steady_writes(engine: &Figures, record: f64) -> Option<f64> {
+pub(super) fn steady_writes(engine: &Figures, record: f64) -> Option<f64> {
     let told = engine.get("steady told")? - engine.get("update told")?;
     Some(told / engine.get("steady count")? / record)
 }
@@ -203,17 +204,14 @@ fn cold_gets(section: &Section, out: &mut String) {
         head(out, &["threads", "", "gets/s", "pages/s", "fio, pages/s", "ratio", "read a get"]);
         for threads in cold::THREADS {
             let get = |what: &str| engine.get(&format!("{what} {threads} rate"));
-            let (rate, disk) = (get("cold"), get("fio"));
             let each = engine.get(&format!("cold {threads} read"));
-            let pages = rate.zip(each).map(|(rate, each)| rate * each / 4096.0);
-            let ratio = pages.zip(disk).map(|(pages, disk)| pages / disk);
             let cells = [
                 threads.to_string(),
                 String::new(),
-                or_dash(rate, |rate| format!("{rate:.0}")),
-                or_dash(pages, |pages| format!("{pages:.0}")),
-                or_dash(disk, |disk| format!("{disk:.0}")),
-                or_dash(ratio, |ratio| format!("{ratio:.2}")),
+                or_dash(get("cold"), |rate| format!("{rate:.0}")),
+                or_dash(cold::pages(engine, threads), |pages| format!("{pages:.0}")),
+                or_dash(get("fio"), |disk| format!("{disk:.0}")),
+                or_dash(cold::share(engine, threads), |ratio| format!("{ratio:.2}")),
                 or_dash(each, |read| bytes(read as u64)),
             ];
             row(out, &cells);

@@ -4,6 +4,7 @@
 //! store, lets every value be compared, and only then measures; after updates all values are
 //! compared again. [`markdown`] makes a page of the figures.
 
+mod aims;
 mod cold;
 pub mod limits;
 pub mod markdown;

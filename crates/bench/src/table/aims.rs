@@ -1,7 +1,7 @@
 //! What the Table is meant to reach, and whether it did in this run.
 
 use super::report::{Report, Section};
-use Bound::{AtLeast, AtMost};
+use crate::bound::Bound::{self, AtLeast, AtMost};
 use firndb_bench_protocol::table::Workload;
 use std::fmt::Write;
 
@@ -12,27 +12,6 @@ struct Aim {
     found: Option<f64>,
     /// The same of `floor`, for gets beside a peer.
     floor: Option<f64>,
-}
-
-enum Bound {
-    AtLeast(f64),
-    AtMost(f64),
-}
-
-impl Bound {
-    fn holds(&self, value: f64) -> bool {
-        match *self {
-            AtLeast(bound) => value >= bound,
-            AtMost(bound) => value <= bound,
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            AtLeast(bound) => format!("at least {bound}"),
-            AtMost(bound) => format!("at most {bound}"),
-        }
-    }
 }
 
 const HEAD: &str = "\
@@ -55,7 +34,7 @@ pub fn table(report: &Report, out: &mut String) {
         let name = section.records.workload.name();
         for Aim { words, bound, found, floor } in gets(section).into_iter().chain(costs(section)) {
             let Some(found) = found else { continue };
-            let verdict = if bound.holds(found) { "reached" } else { "**missed**" };
+            let verdict = bound.verdict(found);
             let (bound, floor) = (bound.text(), floor.map_or(String::new(), |f| format!("{f:.3}")));
             let _ =
                 writeln!(out, "| {name}: {words} | {bound} | {found:.3} | {verdict} | {floor} |");

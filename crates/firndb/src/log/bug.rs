@@ -122,9 +122,11 @@ pub(super) mod active {
     /// The hash of a key in a store of this id, from what it would be in others.
     #[cfg(test)]
     pub(in crate::log) fn hash(hash: u64, store: u64) -> u64 {
-        if store >> 48 != COARSE {
+        let bits = store >> 40 & 0xFF;
+        // Other ids are random, and may begin so too.
+        if store >> 48 != COARSE || !(1..64).contains(&bits) {
             return hash;
         }
-        (hash >> (64 - (store >> 40 & 0xFF))).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        (hash >> (64 - bits)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }

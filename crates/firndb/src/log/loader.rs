@@ -15,8 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Each new record may ask for an old one, anywhere. If all segments have at most so many times the
-/// bytes of the new ones, they are read in one go: page by page that takes longer by far.
+/// Each new record may ask for an old one, anywhere. If the old segments have at most so many times
+/// the bytes of the new ones, they are read in one go: page by page that takes longer by far.
 const MANY_TIMES: u64 = 16;
 
 /// What a record does.
@@ -72,9 +72,8 @@ impl Loader {
         }
         let (old, new) = segments.split_at(segments.partition_point(|s| s.number <= covered));
         let sum = |segments: &[Arc<Segment>]| segments.iter().map(|s| s.end()).sum::<u64>();
-        new.iter().for_each(|segment| segment.expect_all());
-        if sum(old) <= MANY_TIMES * sum(new) {
-            old.iter().for_each(|segment| segment.expect_all());
+        if covered > 0 && sum(old) <= MANY_TIMES * sum(new) {
+            segments.iter().for_each(|segment| segment.expect_all());
         }
         for segment in new {
             match segment.hint.get() {
@@ -82,7 +81,6 @@ impl Loader {
                 None => self.scan(segment)?,
             }
         }
-        segments.iter().filter(|s| s.hint.get().is_some()).for_each(|s| s.expect_random());
         Ok(covered)
     }
 
@@ -102,10 +100,10 @@ impl Loader {
             let entry = if is_put { puts.next() } else { deletes.next() };
             let Some((bits, offset)) = entry else { break };
             let (hash, place) = (bits << (64 - hint::HASH_BITS), Place::new(segment.slot, offset));
-            self.add(&mut group, Change { hash, key: None, place, is_put })?;
+            self.add(segment, &mut group, Change { hash, key: None, place, is_put })?;
         }
         self.hinted += 1;
-        self.apply(&mut group)
+        self.apply(segment, &mut group)
     }
 
     /// Puts all records of a segment into the index.
@@ -125,35 +123,37 @@ impl Loader {
             };
             let bytes = if is_put { &segment.live } else { &segment.deletes };
             bytes.fetch_add(length, Ordering::Relaxed);
-            self.add(&mut group, Change { hash, key: Some(record.key), place, is_put })
+            self.add(segment, &mut group, Change { hash, key: Some(record.key), place, is_put })
         })?;
         self.scanned += 1;
-        self.apply(&mut group)?;
+        self.apply(segment, &mut group)?;
         if end == segment.end() { Ok(()) } else { Err(segment.damage(end)) }
     }
 
-    fn add<'a>(&mut self, group: &mut Vec<Change<'a>>, change: Change<'a>) -> Result<()> {
+    fn add<'a>(
+        &mut self,
+        segment: &Segment,
+        group: &mut Vec<Change<'a>>,
+        change: Change<'a>,
+    ) -> Result<()> {
         group.push(change);
-        if group.len() < GROUP { Ok(()) } else { self.apply(group) }
+        if group.len() < GROUP { Ok(()) } else { self.apply(segment, group) }
     }
 
-    /// Makes changes in their order. The memory of all is waited for at the same time.
-    fn apply(&mut self, group: &mut Vec<Change>) -> Result<()> {
+    /// Makes changes of one segment, in their order. The memory of all is waited for at the same
+    /// time.
+    fn apply(&mut self, segment: &Segment, group: &mut Vec<Change>) -> Result<()> {
         let mut hashes = [0; GROUP];
         hashes.iter_mut().zip(group.iter()).for_each(|(hash, change)| *hash = change.hash);
         prefetch_all(&self.index, &self.table, &hashes[..group.len()]);
-        for change in group.iter().filter(|change| change.key.is_none() && self.may_be(change)) {
-            self.table
-                .get(change.place.segment())
-                .inspect(|segment| segment.prefetch(change.place));
-        }
+        let unread = group.iter().filter(|change| change.key.is_none() && self.may_be(change));
+        unread.for_each(|change| segment.prefetch(change.place));
         for change in group.drain(..) {
             let Change { hash, place, is_put, .. } = change;
             match change.key {
                 Some(key) => self.change(hash, key, is_put.then_some(place))?,
                 // Perhaps the same key: only the records can tell.
                 None if self.may_be(&change) => {
-                    let Some(segment) = self.table.get(place.segment()).cloned() else { continue };
                     let (record, _) = segment.read(segment.offset(place))?;
                     self.change(hash, record.key, is_put.then_some(place))?;
                 }

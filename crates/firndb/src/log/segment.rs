@@ -88,19 +88,14 @@ impl Segment {
         }
     }
 
-    /// Says that it is durable and has its hint.
+    /// Says that it is durable, has its hint, and that single records will be read.
     pub(super) fn settle(&self) {
-        self.expect_random();
-        if let Bytes::Tape(tape) = &self.bytes {
-            tape.close();
-        }
-    }
-
-    /// Says that single records will be read.
-    pub(super) fn expect_random(&self) {
         match &self.bytes {
             Bytes::Sealed(map, _) => map.expect_random(),
-            Bytes::Tape(tape) => tape.expect_random(),
+            Bytes::Tape(tape) => {
+                tape.expect_random();
+                tape.close();
+            }
         }
     }
 

@@ -22,6 +22,9 @@ use std::sync::atomic::Ordering;
 /// less room than this: bytes that may be written in the time it takes to make one.
 const SPARE_ROOM: usize = 16 << 20;
 
+/// Zeros, for the bytes before a record that has to begin at a multiple of a few.
+static PADDING: [u8; 1 << 12] = [0; 1 << 12];
+
 /// A record that is ready to be appended.
 pub(super) struct Frame<'a> {
     pub(super) record: Record<'a>,
@@ -126,11 +129,10 @@ impl Writer {
     pub(super) fn append(&mut self, frame: &Frame) -> Result<(u64, Place)> {
         let end = self.tape.tape().end() as u64;
         let offset = self.segment.align(end);
-        let padding = [0; 1 << 12];
         let mut gap = (offset - end) as usize;
         while gap > 0 {
-            let step = gap.min(padding.len());
-            self.tape.append(&[&padding[..step]])?;
+            let step = gap.min(PADDING.len());
+            self.tape.append(&[&PADDING[..step]])?;
             gap -= step;
         }
         let sum = format::checksum(frame.sum, self.segment.number, offset);
