@@ -7,7 +7,7 @@
 //! OFFSET  SIZE  FIELD
 //! 0       8     n, how many entries
 //! 8       1     high bits of a hash
-//! 9       1     bits of an offset
+//! 9       1     bits of an offset, at most 26
 //! 10      6     zeros
 //! 16      ..    for each value of the high bits in turn, a 1 for each entry that has it, then a 0:
 //!               from the lowest bit of each u64 on
@@ -16,6 +16,7 @@
 //! ```
 
 use super::hint::HASH_BITS;
+use super::index::OFFSETS;
 use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 use crate::{Error, Result};
@@ -72,8 +73,9 @@ impl<'a> Entries<'a> {
         let corrupt = || Error::corrupt(format!("{} bytes are no entries of a hint", bytes.len()));
         let (head, rest) = bytes.split_at_checked(HEAD).ok_or_else(corrupt)?;
         let (len, high_bits, offset_bits) = (u64_at(head, 0), u32::from(head[8]), head[9]);
-        // Each takes more than a bit: so no sum below overflows.
-        let is_possible = (HIGH_MIN..=HIGH_MAX).contains(&high_bits) && offset_bits <= 32;
+        // Each takes more than a bit: so no sum below overflows. Offsets fit into a place.
+        let is_possible =
+            (HIGH_MIN..=HIGH_MAX).contains(&high_bits) && offset_bits <= width(OFFSETS - 1);
         if !is_possible || len > 8 * bytes.len() as u64 {
             return Err(corrupt());
         }
@@ -230,8 +232,13 @@ mod tests {
                 check(&entries);
             }
         }
-        let one = vec![((1 << HASH_BITS) - 1, u32::MAX); 3];
-        check(&one);
+        let largest = (OFFSETS - 1) as u32;
+        check(&[((1 << HASH_BITS) - 1, largest); 3]);
+    }
+
+    #[test]
+    fn offsets_that_no_place_can_hold_are_refused() {
+        assert!(Entries::new(&encode(&[(7, OFFSETS as u32)])).is_err());
     }
 
     #[test]

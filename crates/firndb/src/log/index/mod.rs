@@ -82,6 +82,8 @@ pub(super) struct Index {
     shards: Box<[AtomicU64]>,
     /// Row i has a word for each shard, and in each half of the word an i-th page.
     directory: Box<[OnceLock<Words>]>,
+    /// Most pages that a shard ever had.
+    rows: AtomicU32,
     aside: Aside,
     chunks: Box<[OnceLock<Words>]>,
     /// Pages that the writer took from the chunks.
@@ -108,8 +110,10 @@ impl Index {
         let [directory, chunks] =
             [PAGES_MAX, chunks].map(|count| (0..count).map(|_| OnceLock::new()).collect());
         let writer = IndexWriter::new(shards.len());
-        let (aside, taken, reserved) = Default::default();
-        (Index { bits, shards, directory, aside, chunks, taken, reserved }, writer)
+        let (rows, aside, taken, reserved) = Default::default();
+        let index = Index { bits, shards, directory, rows, aside, chunks, taken, reserved };
+        let _ = index.row(0); // The writer tries again, and reports.
+        (index, writer)
     }
 
     /// Shard and hash bits of a key's hash.
@@ -185,6 +189,9 @@ impl Index {
     /// huge page. For a thread that nobody waits for: where there is one, a writer that comes first
     /// takes small pages, which are made huge here.
     pub(super) fn reserve(&self) {
+        // As many rows as the next shard that grows may want.
+        let rows = self.rows.load(Ordering::Relaxed) as usize;
+        let _ = (rows..=rows + rows / 8).try_for_each(|i| self.row(i).map(|_| ()));
         let taken = self.taken.load(Ordering::Relaxed) as usize;
         let next = if taken % CHUNK >= CHUNK / 4 { taken / CHUNK + 1 } else { taken / CHUNK };
         let seen = self.reserved.fetch_max(1, Ordering::Relaxed).max(1) as usize;
@@ -196,6 +203,16 @@ impl Index {
             }
         });
         self.reserved.store((seen + done.count()) as u32, Ordering::Relaxed);
+    }
+
+    /// A row of the directory, for which memory is got if need be.
+    fn row(&self, i: usize) -> Result<&Words, Full> {
+        let row = self.directory.get(i).ok_or(Full)?;
+        if row.get().is_none() {
+            let words = Words::new(self.shards.len(), false).map_err(|_| Full)?;
+            let _ = row.set(words); // Unless somebody else was faster.
+        }
+        row.get().ok_or(Full)
     }
 
     /// Sees to it that there is memory for the pages of a chunk.

@@ -1,8 +1,9 @@
 //! The right to change the index.
 
 use super::shard::{Shard, home};
-use super::{CHUNK, HASH_BITS, Index, PAGE, PLACE_BITS, Place, REMOVED, SLACK, hash_of, is_entry};
-use crate::disk::Words;
+use super::{
+    CHUNK, HASH_BITS, Index, PAGE, PAGES_MAX, PLACE_BITS, Place, REMOVED, SLACK, hash_of, is_entry,
+};
 use crate::log::bug::Bug;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -159,6 +160,9 @@ impl IndexWriter {
         while !fits(&live, pages * PAGE) {
             pages += 1;
         }
+        if pages > PAGES_MAX {
+            return Err(Full);
+        }
         let new = self.fresh(index, number, pages)?;
         let (mut next, mut page, mut start) = (0, new.from(0), 0);
         for &slot in &live {
@@ -189,15 +193,13 @@ impl IndexWriter {
         let rebuilds = (old >> 48).wrapping_add(more) & 0xFFFF;
         let word = rebuilds << 48 | (pages as u64) << 32 | (old & 1 ^ 1);
         let new = Shard { index, number, word };
-        for row in index.directory.get(..pages).ok_or(Full)? {
-            if row.get().is_none() {
-                let _ = row.set(Words::new(index.shards.len(), false).map_err(|_| Full)?);
-            }
+        for i in 0..pages {
             let page = u64::from(self.page(index)?);
-            let both = &row.get().ok_or(Full)?[number];
+            let both = &index.row(i)?[number];
             let other = both.load(Ordering::Relaxed) & !(0xFFFF_FFFF << new.shift_of_half());
             both.store(other | page << new.shift_of_half(), Ordering::Release);
         }
+        index.rows.fetch_max(pages as u32, Ordering::Relaxed);
         Ok(new)
     }
 
