@@ -74,6 +74,11 @@ impl Commit {
         }
     }
 
+    /// Up to where the log is known to be durable.
+    pub(super) fn durable(&self) -> Position {
+        self.lock().durable
+    }
+
     /// Lets others of the last group come first: they were woken together, and are likely to write
     /// again at once. A writer that is alone waits for nobody.
     fn gather(&self, group: usize) {

@@ -7,15 +7,17 @@
 //!    between leaves two copies of which the later holds. A delete is appended again as long as an
 //!    older segment may hold a version of its key; and so is, as a delete, a record whose time has
 //!    passed, for it too hides older versions.
-//! 3. A `Removed` record says that the segment is no part of the store any more. Then the log is
-//!    synced: what was taken for stale may be so only by writes that were not durable yet.
-//! 4. The file is removed, and the directory synced. Only then may a later compaction rely on its
-//!    absence to drop a delete.
+//! 3. A `Removed` record says that the segment is no part of the store any more.
+//! 4. When everything up to there is durable, its file is removed, and the directory synced: what
+//!    was taken for stale may be so only by writes that were not durable before. While segments
+//!    fill up they are synced anyway, so nobody syncs for this but when there is nothing else to
+//!    do. Only after it may a later compaction rely on the file's absence to drop a delete.
 //!
 //! Readers that have the segment keep its map. At no time does the lock of the writers cover more
 //! than one record.
 
 use super::bug::Bug;
+use super::commit::Position;
 use super::format::{Kind, Record};
 use super::hint::{self, Records};
 use super::read::GROUP;
@@ -28,6 +30,16 @@ use crate::Result;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
+
+/// How long a file that may go waits for a sync that somebody else has a reason for.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// A segment that has left the store, and whose file goes when the log is durable up to here.
+pub(super) struct Leaving {
+    segment: Arc<Segment>,
+    position: Position,
+    since: Instant,
+}
 
 impl LogStore {
     /// Copies the live records of every segment of which at least this share (0 to 1) is stale, and
@@ -83,13 +95,60 @@ impl Shared {
     /// Compacts one segment if one passes the threshold of the options.
     pub(super) fn compact_step(&self) -> Result<bool> {
         let is_paused = || self.is_paused.load(Ordering::Acquire);
-        if is_paused() {
-            return Ok(false);
-        }
         let last = self.writer()?.link_durable;
-        let victim = self.victim(self.options.compaction_threshold, last, &[])?;
-        let Some(victim) = victim else { return Ok(false) };
-        self.evacuate_while(&victim, || !is_paused())
+        let mut leaving = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        let removed = self.remove_left(&mut leaving, self.commit.durable())?;
+        if is_paused() {
+            return Ok(removed);
+        }
+        let Some(victim) = self.victim(self.options.compaction_threshold, last, &[])? else {
+            let is_new = |leaving: &Leaving| leaving.since.elapsed() < PATIENCE;
+            let may_wait = self.options.background && self.reserve.is_held();
+            if may_wait && leaving.last().is_some_and(is_new) {
+                return Ok(removed); // The next segment that is sealed makes it durable.
+            }
+            return Ok(self.remove_all(&mut leaving)? || removed);
+        };
+        let moved = self.evacuate_while(&victim, &mut leaving, || !is_paused());
+        // On a disk that is full, or was so lately, nothing waits.
+        let freed = !self.reserve.is_held() && self.remove_all(&mut leaving)?;
+        match moved {
+            Err(e) if e.is_disk_full() && freed => Ok(true),
+            moved => moved,
+        }
+    }
+
+    /// Removes the files of the segments that have left the store, up to a place in the log up to
+    /// which it is durable. Whether there were any.
+    fn remove_left(&self, leaving: &mut Vec<Leaving>, durable: Position) -> Result<bool> {
+        let is_ready =
+            |leaving: &Leaving| leaving.position <= durable || Bug::RemoveBeforeSync.is_on();
+        let count = leaving.partition_point(is_ready);
+        for Leaving { segment, .. } in &leaving[..count] {
+            self.remove_if_there(&self.dir.join(file_name(segment.number)))?;
+            self.remove_if_there(&self.dir.join(hint::file_name(segment.number)))?;
+        }
+        if count > 0 {
+            self.sync_dir()?;
+        }
+        leaving.drain(..count);
+        Ok(count > 0)
+    }
+
+    /// [`Shared::remove_left`] for all of them.
+    fn remove_all(&self, leaving: &mut Vec<Leaving>) -> Result<bool> {
+        let Some(last) = leaving.last() else { return Ok(false) };
+        let position = last.position;
+        if !Bug::RemoveBeforeSync.is_on() {
+            self.make_durable(position)?;
+        }
+        self.remove_left(leaving, position)
+    }
+
+    /// Removes the files of all segments that have left the store.
+    pub(super) fn finish_compaction(&self) -> Result<()> {
+        let mut leaving = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.remove_all(&mut leaving).map(|_| ())
     }
 
     /// Begins a new segment, so that the records of the active one can be compacted too.
@@ -150,17 +209,26 @@ impl Shared {
 
     /// Copies what is live in a segment, and removes it.
     pub(super) fn evacuate(&self, victim: &Arc<Segment>) -> Result<()> {
-        self.evacuate_while(victim, || true).map(|_| ())
+        let mut leaving = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.evacuate_while(victim, &mut leaving, || true)?;
+        self.remove_all(&mut leaving).map(|_| ())
     }
 
-    /// [`Shared::evacuate`] as long as `go_on` says so; whether it came to the end.
-    fn evacuate_while(&self, victim: &Arc<Segment>, go_on: impl Fn() -> bool) -> Result<bool> {
-        let _one_at_a_time = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = self.table.load().in_order();
-        if !all.iter().any(|segment| Arc::ptr_eq(segment, victim)) {
+    /// Copies what is live in a segment and takes it out of the store, but for its file, as long as
+    /// `go_on` says so; whether it came to the end.
+    fn evacuate_while(
+        &self,
+        victim: &Arc<Segment>,
+        leaving: &mut Vec<Leaving>,
+        go_on: impl Fn() -> bool,
+    ) -> Result<bool> {
+        let mut older = self.table.load().in_order();
+        if !older.iter().any(|segment| Arc::ptr_eq(segment, victim)) {
             return Ok(false);
         }
-        let older = &all[..all.partition_point(|segment| segment.number < victim.number)];
+        older.extend(leaving.iter().map(|leaving| Arc::clone(&leaving.segment)));
+        older.retain(|segment| segment.number < victim.number);
+        let older = &older[..];
         let (started, mut copied) = (Instant::now(), 0);
         let mut stretches = Stretches::of(self);
         let mut records = victim.records();
@@ -185,24 +253,17 @@ impl Shared {
                 }
             }
         }
-        let position = {
-            let mut writer = self.writer()?;
-            let number = Record::removed_value(victim.number);
-            let frame = Frame::new(Record::internal(Kind::Removed, &number), 0, None);
-            writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
-            if !Bug::ForgetRemoval.is_on() {
-                writer.append(&frame).inspect_err(|e| self.fail(e))?;
-            }
-            writer.slots.retire(&self.table, victim.slot);
-            self.look_at_space(writer.link_durable);
-            writer.position()
-        };
-        if !Bug::RemoveBeforeSync.is_on() {
-            self.make_durable(position)?;
+        let mut writer = self.writer()?;
+        let number = Record::removed_value(victim.number);
+        let frame = Frame::new(Record::internal(Kind::Removed, &number), 0, None);
+        writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
+        if !Bug::ForgetRemoval.is_on() {
+            writer.append(&frame).inspect_err(|e| self.fail(e))?;
         }
-        self.disk.remove(&self.dir.join(file_name(victim.number)))?;
-        self.disk.remove(&self.dir.join(hint::file_name(victim.number)))?;
-        self.sync_dir()?;
+        writer.slots.retire(&self.table, victim.slot);
+        self.look_at_space(writer.link_durable);
+        let (segment, position) = (Arc::clone(victim), writer.position());
+        leaving.push(Leaving { segment, position, since: Instant::now() });
         self.counters.segments_removed.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }

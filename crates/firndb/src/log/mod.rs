@@ -58,6 +58,7 @@ mod recovery;
 mod reserve;
 mod loader;
 mod stats;
+mod lenient;
 mod upkeep;
 mod snapshot;
 mod update;

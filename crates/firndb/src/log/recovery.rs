@@ -110,7 +110,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         counters,
         failed: OnceLock::new(),
         wake: Wake::default(),
-        compacting: Mutex::new(()),
+        compacting: Mutex::default(),
         sealing: Mutex::new(()),
         is_paused: false.into(),
         views: Mutex::default(),

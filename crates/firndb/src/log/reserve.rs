@@ -148,7 +148,7 @@ impl Shared {
         Ok(false)
     }
 
-    fn remove_if_there(&self, path: &Path) -> Result<bool> {
+    pub(super) fn remove_if_there(&self, path: &Path) -> Result<bool> {
         match self.disk.remove(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
             removed => removed.map(|()| true),

@@ -2,6 +2,7 @@
 
 use super::bug::Bug;
 use super::commit::{Commit, Position};
+use super::compaction::Leaving;
 use super::format::{self, MAX_KEY, Record};
 use super::index::Index;
 use super::options::Options;
@@ -49,8 +50,8 @@ pub(super) struct Shared {
     /// Why nothing can be written any more.
     pub(super) failed: OnceLock<String>,
     pub(super) wake: super::upkeep::Wake,
-    /// Held by the one compaction that runs.
-    pub(super) compacting: Mutex<()>,
+    /// Held by the one compaction that runs: segments whose files are still there.
+    pub(super) compacting: Mutex<Vec<Leaving>>,
     /// Held while a hint or a checkpoint is written.
     pub(super) sealing: Mutex<()>,
     pub(super) is_paused: AtomicBool,
@@ -309,6 +310,7 @@ impl Shared {
         if !Bug::CloseWithoutSync.is_on() {
             self.make_durable(position)?;
         }
+        self.finish_compaction()?;
         self.writer()?.drop_spare(self)?;
         match self.ease_opening(position) {
             Err(e) if e.is_disk_full() => {} // The next opening takes longer.

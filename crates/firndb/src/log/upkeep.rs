@@ -4,6 +4,7 @@
 //! checkpoints (which mostly waits for the disk), and compaction (which mostly computes).
 
 use super::bug::Bug;
+use super::lenient::become_lenient;
 use super::reserve::Need;
 use super::segment::{Segment, file_name};
 use super::store::{LogStore, Shared};
@@ -65,6 +66,7 @@ impl Upkeep {
         ] {
             let its = Arc::clone(shared);
             let thread = std::thread::Builder::new().name(name.to_string()).spawn(move || {
+                become_lenient();
                 let mut seen = u64::MAX; // Looks once before it waits.
                 while its.wake.0[task as usize].wait(&mut seen) {
                     // An error stops writing, and the next write reports it.

@@ -6,6 +6,7 @@ use crate::disk::{Disk, SimDisk};
 use crate::log::LogStore;
 use crate::log::format::Kind;
 use crate::log::reserve::Need;
+use crate::log::segment::{file_name, number_of};
 use crate::log::{Batch, checkpoint, hint};
 use std::path::Path;
 
@@ -151,4 +152,51 @@ fn what_is_deleted_stays_so_in_every_order_of_compactions() {
         assert_eq!(deletes, 0, "nothing is left for a delete to hide");
         assert_eq!(records(&store, Kind::Put), 4);
     }
+}
+
+#[test]
+fn a_file_goes_when_the_log_is_durable_anyway() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let keys: Vec<Vec<u8>> = (0..4).map(|n| vec![n]).collect();
+    let mut model = Map::new();
+    for round in 0..2 {
+        for key in &keys {
+            store.put(key, &[round; 100]).unwrap();
+            model.insert(key.clone(), vec![round; 100]);
+            roll(&store);
+        }
+        while store.shared.seal().unwrap() {}
+        roll(&store);
+    }
+    let path = |number| Path::new(DIR).join(file_name(number));
+    for number in 1..=4 {
+        assert!(store.shared.compact_step().unwrap(), "segment {number} is stale");
+        disk.open(&path(number)).unwrap();
+        reopen_in_every_way(&disk, &keys, &model, "a segment that left");
+    }
+    roll(&store);
+    while store.shared.seal().unwrap() {}
+    let syncs = store.stats().syncs;
+    assert!(store.shared.compact_step().unwrap());
+    assert_eq!(store.stats().syncs, syncs, "nothing was synced for it");
+    assert!((1..=4).all(|number| disk.open(&path(number)).is_err()));
+    reopen_in_every_way(&disk, &keys, &model, "files that went");
+    // What left meanwhile goes when the store closes.
+    store.delete(&keys[0]).unwrap();
+    model.remove(&keys[0]);
+    roll(&store);
+    while store.shared.seal().unwrap() {}
+    roll(&store);
+    assert!(store.shared.compact_step().unwrap());
+    let left = |number: &u64| {
+        !store.shared.table.load().in_order().iter().any(|segment| segment.number == *number)
+    };
+    let names = disk.list(Path::new(DIR)).unwrap();
+    let mut left: Vec<u64> = names.iter().filter_map(|name| number_of(name)).filter(left).collect();
+    left.retain(|&number| number < store.shared.writer().unwrap().segment.number);
+    assert_eq!(left.len(), 1, "{left:?} among {names:?}");
+    store.close().unwrap();
+    assert!(disk.open(&path(left[0])).is_err());
+    reopen_in_every_way(&disk, &keys, &model, "a closed store");
 }
