@@ -9,10 +9,16 @@ use crate::Result;
 use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::prefetch::{LINE, prefetch};
 
-/// The stored value of a key in a body.
+/// The stored value of a key in a body. Where in it the record is likely to stand, as a share of
+/// [`WHOLE`], saves looking at a wrong one of the same tag first.
 #[inline(always)]
-pub(crate) fn find<'a>(body: &'a [u8], place: Place, key: &[u8]) -> Result<Option<&'a [u8]>> {
-    match find_usual(body, tag(place), key) {
+pub(crate) fn find<'a>(
+    body: &'a [u8],
+    place: Place,
+    share: Option<usize>,
+    key: &[u8],
+) -> Result<Option<&'a [u8]>> {
+    match find_usual(body, tag(place), share, key) {
         Some(found) => Ok(found),
         None => find_any(body, place, key),
     }
@@ -23,32 +29,87 @@ fn find_any<'a>(body: &'a [u8], place: Place, key: &[u8]) -> Result<Option<&'a [
     Body::parse(body)?.find(place, key)
 }
 
-/// [`find`] in the body that small records mostly make: at most 128 of them, keys of one length,
-/// values whose lengths take a byte each. `None` if it is another one, or damaged.
+/// [`find`] in the body that small records mostly make. `None` if it is another one, or damaged.
 #[inline(always)]
-fn find_usual<'a>(body: &'a [u8], tag: u8, key: &[u8]) -> Option<Option<&'a [u8]>> {
-    let (head, key_len) = (u32_at(body, 0), u32_at(body, 4) as usize);
-    let records = (head ^ 1 << 28) as usize;
-    if records > GROUP || key_len != key.len() {
-        return None;
-    }
-    let tags = body.get(HEAD..)?.first_chunk()?;
-    let lengths = body.get(HEAD + records..)?.first_chunk()?;
-    let mut equal = equal_in_whole(tags, records, tag);
-    while equal != 0 {
-        let i = equal.trailing_zeros() as usize;
-        let start = HEAD + 2 * records + i * key_len + sum_of_whole(lengths, i);
-        let (found, rest) = body.get(start..)?.split_at_checked(key_len)?;
-        let value = rest.get(..usize::from(*lengths.get(i)?))?;
+fn find_usual<'a>(
+    body: &'a [u8],
+    tag: u8,
+    share: Option<usize>,
+    key: &[u8],
+) -> Option<Option<&'a [u8]>> {
+    let mut equal = Equal::new(body, tag, share, key.len())?;
+    while !equal.is_over() {
+        let (found, value) = equal.next()?;
         if value.len() > LINE {
             prefetch(value, VALUE_LINES);
         }
         if is_same(found, key) {
             return Some(Some(value));
         }
-        equal &= equal - 1;
     }
     Some(None)
+}
+
+/// The records of one tag in the body that small records mostly make: at most 128 of them, keys of
+/// one length, values whose lengths take a byte each.
+pub(crate) struct Equal<'a> {
+    body: &'a [u8],
+    records: usize,
+    key_len: usize,
+    /// Lengths of values.
+    lengths: &'a [u8; GROUP],
+    /// A bit a record.
+    left: u128,
+    /// Those that come first.
+    near: u128,
+}
+
+/// What a share is of.
+pub(crate) const WHOLE: usize = 1 << 16;
+/// Records to each side of the place where one is expected: half as far as tags repeat, and many
+/// times the deviation.
+const NEAR: usize = 32;
+
+impl<'a> Equal<'a> {
+    /// `None` if the body is another one, or has keys of another length.
+    #[inline(always)]
+    pub(crate) fn new(
+        body: &'a [u8],
+        tag: u8,
+        share: Option<usize>,
+        key_len: usize,
+    ) -> Option<Equal<'a>> {
+        let (head, its_len) = (u32_at(body, 0), u32_at(body, 4) as usize);
+        let records = (head ^ 1 << 28) as usize;
+        if records > GROUP || its_len != key_len {
+            return None;
+        }
+        let tags = body.get(HEAD..)?.first_chunk()?;
+        let lengths = body.get(HEAD + records..)?.first_chunk()?;
+        let left = equal_in_whole(tags, records, tag);
+        let near = share.map_or(u128::MAX, |share| {
+            let expected = share * records / WHOLE;
+            u128::from(u64::MAX) << expected.saturating_sub(NEAR)
+        });
+        Some(Equal { body, records, key_len, lengths, left, near })
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Key and stored value of the next one; `None` if the body is damaged. There must be one.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        let near = self.left & self.near;
+        let i = (if near != 0 { near } else { self.left }).trailing_zeros() as usize;
+        let before = i * self.key_len + sum_of_whole(self.lengths, i);
+        let record = self.body.get(HEAD + 2 * self.records + before..)?;
+        let (key, rest) = record.split_at_checked(self.key_len)?;
+        self.left &= !(1 << i);
+        Some((key, rest.get(..usize::from(*self.lengths.get(i)?))?))
+    }
 }
 
 /// Whether two keys of one length are equal; usual ones are compared without a call.
@@ -94,21 +155,23 @@ mod tests {
         for n in [2, 3, 15, 16, 17, 63, 64, 65, 86, 127, 128, 129, 300] {
             let (mut bytes, records) = body(&mut rng, n);
             for (place, key) in &records {
-                let found = find(&bytes, *place, key).unwrap();
+                let share = [None, Some(rng.below(WHOLE + 1))][rng.below(2usize)];
+                let found = find(&bytes, *place, share, key).unwrap();
                 assert_eq!(found, find_any(&bytes, *place, key).unwrap());
                 assert!(found.is_some());
-                assert!(find_usual(&bytes, tag(*place), key).is_some() == (n <= GROUP));
-                assert_eq!(find(&bytes, *place, b"key-not-there").unwrap(), None);
-                assert_eq!(find(&bytes, *place, &key[..9]).unwrap(), None);
+                assert!(find_usual(&bytes, tag(*place), share, key).is_some() == (n <= GROUP));
+                assert_eq!(find(&bytes, *place, share, b"key-not-there").unwrap(), None);
+                assert_eq!(find(&bytes, *place, share, &key[..9]).unwrap(), None);
             }
             for _ in 0..2000 {
                 let at = rng.below(bytes.len().min(12 + 2 * n + 20));
                 let (before, (place, key)) = (bytes[at], rng.pick(&records));
                 bytes[at] = rng.next() as u8;
                 let cut = &bytes[..bytes.len() - rng.below(bytes.len())];
+                let share = Some(rng.below(WHOLE + 1));
                 for body in [&bytes[..], cut] {
                     let general = find_any(body, *place, key).ok();
-                    assert_eq!(find(body, *place, key).ok(), general);
+                    assert_eq!(find(body, *place, share, key).ok(), general);
                 }
                 bytes[at] = before;
             }

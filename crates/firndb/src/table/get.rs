@@ -7,7 +7,7 @@
 
 use super::block::{Body, CHECKSUM};
 use super::directory::{Place, place};
-use super::find::find;
+use super::find::{WHOLE, find};
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
@@ -75,7 +75,12 @@ impl Table {
     /// [`Table::get_at`] of any records. Kept apart from that of small ones, which has no time for
     /// what this one sets up.
     #[inline(never)]
-    fn get_far(&self, place: Place, number: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+    pub(crate) fn get_far(
+        &self,
+        place: Place,
+        number: u64,
+        key: &[u8],
+    ) -> Result<Option<Cow<'_, [u8]>>> {
         let block = self.block(number)?;
         self.value_in(block, place, key).map_err(|e| self.here(e, number))
     }
@@ -86,9 +91,10 @@ impl Table {
         let size = self.meta.block_size as usize;
         let extent = (self.blocks.0 + number * size as u64, size);
         let found = self.source.memory(&self.file, extent).and_then(|block| {
-            self.fetch_near(block, place, number);
+            let share = self.share(place, number);
+            self.fetch_near(block, share);
             self.source.check_once(block, number)?;
-            find(&block[CHECKSUM..], place, key)
+            find(&block[CHECKSUM..], place, Some(share), key)
         });
         match found {
             Ok(value) => Ok(value.map(Cow::Borrowed)),
@@ -96,13 +102,19 @@ impl Table {
         }
     }
 
+    /// About how far into its block the record of a place stands, of [`WHOLE`].
+    #[inline(always)]
+    pub(crate) fn share(&self, place: Place, number: u64) -> usize {
+        self.directory.share(place, number, WHOLE)
+    }
+
     /// Asks for the cache lines where the record of a place is likely to stand, before the head of
     /// its block tells where it does: one wait for memory instead of two.
     #[inline(always)]
-    fn fetch_near(&self, block: &[u8], place: Place, number: u64) {
+    fn fetch_near(&self, block: &[u8], share: usize) {
         prefetch_lines::<HEAD_LINES>(block);
-        let share = self.directory.share(place, number, self.spread);
-        let at = (block.len() + share).saturating_sub(self.spread + NEAR_LINES * LINE / 2);
+        let into = self.spread * share / WHOLE;
+        let at = (block.len() + into).saturating_sub(self.spread + NEAR_LINES * LINE / 2);
         prefetch_lines::<NEAR_LINES>(block.get(at..).unwrap_or(&[]));
     }
 
@@ -116,7 +128,7 @@ impl Table {
     ) -> Result<Option<Cow<'a, [u8]>>> {
         match (block, self.meta.compression) {
             (Cow::Borrowed(block), Compression::None) => {
-                Ok(find(&block[CHECKSUM..], place, key)?.map(Cow::Borrowed))
+                Ok(find(&block[CHECKSUM..], place, None, key)?.map(Cow::Borrowed))
             }
             (block, Compression::Records { .. }) => {
                 let value = Body::parse(&block[CHECKSUM..])?.find(place, key)?;

@@ -1,43 +1,124 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
-use super::block::{Body, CHECKSUM, check};
+use super::block::{Body, CHECKSUM, VALUE_LINES, check, tag};
 use super::directory::Place;
+use super::find::{Equal, find, is_same};
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
-use crate::bytes::prefetch::prefetch;
+use crate::bytes::prefetch::{prefetch, prefetch_lines};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Gets that are under way at the same time in memory: more would push each other out of the
-/// nearest cache.
-const GROUP: usize = 32;
+/// nearest cache. They go through each step together, in a loop that does nothing else: so the
+/// processor asks for the memory of many of them before it has to wait for the first.
+const GROUP: usize = 64;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;
+
+/// A key on its way.
+#[derive(Clone, Copy, Default)]
+struct Wanted<'a> {
+    /// Its place, and the number of the block that can hold it.
+    located: Option<(Place, u64)>,
+    block: &'a [u8],
+    /// Key and value of the record that is most likely its own, asked for but not read; the block
+    /// may not have been checked yet.
+    first: Option<(&'a [u8], &'a [u8])>,
+}
 
 impl Table {
     /// The values of many keys, in the order of the keys: as [`Table::get`] one after the other,
     /// but the waiting for memory, or with [`crate::table::Access::Direct`] for the disk, overlaps.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
-        let mut values = Vec::with_capacity(keys.len());
         if self.direct().is_some() {
             return self.read_many(keys);
         }
+        let mut values = Vec::with_capacity(keys.len());
         for group in keys.chunks(GROUP) {
-            let located = group.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
-            let located: Vec<Option<(Place, u64)>> = located.collect();
-            if self.in_memory() {
-                self.fetch_blocks(&located)?;
-                self.fetch_records(group, &located)?;
-            }
-            for (key, located) in group.iter().zip(located) {
-                values.push(match located {
-                    Some((place, number)) => self.get_at(place, number, key.as_ref())?,
-                    None => None,
-                });
+            if self.spread > 0 {
+                self.get_near_many(group, &mut values)?;
+            } else {
+                self.get_far_many(group, &mut values)?;
             }
         }
         Ok(values)
+    }
+
+    /// Small records in memory. Each step asks for the memory that the next one reads.
+    fn get_near_many<'a, K: AsRef<[u8]>>(
+        &'a self,
+        keys: &[K],
+        values: &mut Vec<Option<Cow<'a, [u8]>>>,
+    ) -> Result<()> {
+        let mut group = [Wanted::default(); GROUP];
+        for (key, wanted) in keys.iter().zip(&mut group) {
+            wanted.located = self.locate(xxh3_64(key.as_ref()));
+        }
+        for wanted in &mut group {
+            if let Some((_, number)) = wanted.located {
+                wanted.block = self.memory(number)?;
+                prefetch_lines::<HEAD_LINES>(wanted.block);
+            }
+        }
+        for (key, wanted) in keys.iter().zip(&mut group) {
+            self.fetch_record(key.as_ref(), wanted);
+        }
+        for (key, wanted) in keys.iter().zip(&group) {
+            let value = self.take_near(key.as_ref(), wanted)?;
+            values.push(value.map(Cow::Borrowed));
+        }
+        Ok(())
+    }
+
+    /// Looks for the record of a key among the tags of its block, and asks for it.
+    #[inline(always)]
+    fn fetch_record(&self, key: &[u8], wanted: &mut Wanted) {
+        let Some((place, number)) = wanted.located else { return };
+        let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
+        let share = Some(self.share(place, number));
+        let equal = Equal::new(body, tag(place), share, key.len());
+        wanted.first = equal.filter(|equal| !equal.is_over()).and_then(|mut equal| equal.next());
+        if let Some((found, value)) = wanted.first {
+            prefetch(found, 1);
+            prefetch(value, VALUE_LINES);
+            prefetch(value.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
+        }
+    }
+
+    /// The value of a key whose block and record have been asked for.
+    #[inline(always)]
+    fn take_near<'a>(&self, key: &[u8], wanted: &Wanted<'a>) -> Result<Option<&'a [u8]>> {
+        let &Wanted { located: Some((place, number)), block, first } = wanted else {
+            return Ok(None);
+        };
+        let found = self.source.check_once(block, number).and_then(|()| match first {
+            Some((found, value)) if is_same(found, key) => Ok(Some(value)),
+            _ => find(&block[CHECKSUM..], place, None, key),
+        });
+        found.map_err(|e| self.here(e, number))
+    }
+
+    /// Any records.
+    fn get_far_many<'a, K: AsRef<[u8]>>(
+        &'a self,
+        keys: &[K],
+        values: &mut Vec<Option<Cow<'a, [u8]>>>,
+    ) -> Result<()> {
+        let located = keys.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
+        let located: Vec<Option<(Place, u64)>> = located.collect();
+        if self.in_memory() {
+            self.fetch_blocks(&located)?;
+            self.fetch_records(keys, &located)?;
+        }
+        for (key, located) in keys.iter().zip(located) {
+            values.push(match located {
+                Some((place, number)) => self.get_far(place, number, key.as_ref())?,
+                None => None,
+            });
+        }
+        Ok(())
     }
 
     /// Asks for the first lines of each block.
