@@ -31,8 +31,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a file that may go waits for a sync that somebody else has a reason for.
+/// How long a file that may go waits for a sync that somebody else has a reason for, and how many
+/// such files there may be: each holds a slot of the table.
 const PATIENCE: Duration = Duration::from_millis(50);
+const LEAVING_MAX: usize = 16;
 
 /// A segment that has left the store, and whose file goes when the log is durable up to here.
 pub(super) struct Leaving {
@@ -49,7 +51,7 @@ impl LogStore {
     /// for that; if even this is too little, the error is of kind `Io`.
     pub fn compact(&self, threshold: f64) -> Result<usize> {
         let shared = &*self.shared;
-        match shared.seal_active() {
+        match shared.seal_active(threshold) {
             Err(e) if e.is_disk_full() => {} // Then the active segment is left as it is.
             sealed => sealed?,
         }
@@ -111,7 +113,8 @@ impl Shared {
         };
         let moved = self.evacuate_while(&victim, &mut leaving, || !is_paused());
         // On a disk that is full, or was so lately, nothing waits.
-        let freed = !self.reserve.is_held() && self.remove_all(&mut leaving)?;
+        let may_wait = self.reserve.is_held() && leaving.len() < LEAVING_MAX;
+        let freed = !may_wait && self.remove_all(&mut leaving)?;
         match moved {
             Err(e) if e.is_disk_full() && freed => Ok(true),
             moved => moved,
@@ -151,11 +154,15 @@ impl Shared {
         self.remove_all(&mut leaving).map(|_| ())
     }
 
-    /// Begins a new segment, so that the records of the active one can be compacted too.
-    fn seal_active(&self) -> Result<()> {
+    /// Begins a new segment if the active one passes the threshold, so that its records can be
+    /// compacted too. (If any did, calls without end would leave segments of a few records each.)
+    fn seal_active(&self, threshold: f64) -> Result<()> {
         let mut writer = self.writer()?;
-        let records = writer.segment.records().nth(1).is_some();
-        if records { writer.roll(self, 0, 0, Need::Fill) } else { Ok(()) }
+        // Behind the link.
+        let Some(first) = writer.segment.records().nth(1) else { return Ok(()) };
+        let size = writer.segment.end() - first?.0;
+        let is_stale = stale_share(size, writer.segment.live.load(Ordering::Relaxed)) >= threshold;
+        if is_stale { writer.roll(self, 0, 0, Need::Fill) } else { Ok(()) }
     }
 
     fn seal_all(&self) -> Result<()> {
@@ -176,7 +183,7 @@ impl Shared {
             let size = segment.size();
             let live = segment.live.load(Ordering::Relaxed);
             let deletes = segment.deletes.load(Ordering::Relaxed);
-            let share = |live: u64| size.saturating_sub(live) as f64 / size as f64;
+            let share = |live: u64| stale_share(size, live);
             let mut stale = share(live + deletes);
             if stale < threshold && share(live) >= threshold && deletes > 0 {
                 stale = share(live + self.needed_deletes(segment, &segments[..age])?);
@@ -345,6 +352,11 @@ impl Shared {
             std::thread::sleep(early);
         }
     }
+}
+
+/// The share of a segment that is not live.
+fn stale_share(size: u64, live: u64) -> f64 {
+    size.saturating_sub(live) as f64 / size as f64
 }
 
 /// Whether one of these segments may hold a value of a key with this hash.
