@@ -31,7 +31,7 @@ impl Table {
 
     /// [`Table::get`] of a key that the filter let pass.
     #[inline(never)]
-    fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+    pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let place = place(hash, self.meta.slots);
         match self.directory.find(place) {
             Some(number) if self.spread > 0 => self.get_near(place, number, key),
@@ -59,21 +59,8 @@ impl Table {
         self.directory.find(place).map(|block| (place, block))
     }
 
-    #[inline]
-    pub(crate) fn get_at(
-        &self,
-        place: Place,
-        number: u64,
-        key: &[u8],
-    ) -> Result<Option<Cow<'_, [u8]>>> {
-        if self.spread > 0 {
-            return self.get_near(place, number, key);
-        }
-        self.get_far(place, number, key)
-    }
-
-    /// [`Table::get_at`] of any records. Kept apart from that of small ones, which has no time for
-    /// what this one sets up.
+    /// [`Table::get_hashed`] of any records. Kept apart from that of small ones, which has no time
+    /// for what this one sets up.
     #[inline(never)]
     pub(crate) fn get_far(
         &self,
@@ -85,7 +72,7 @@ impl Table {
         self.value_in(block, place, key).map_err(|e| self.here(e, number))
     }
 
-    /// [`Table::get_at`] of small records in memory, in blocks of equal length.
+    /// [`Table::get_hashed`] of small records in memory, in blocks of equal length.
     #[inline(always)]
     fn get_near(&self, place: Place, number: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let size = self.meta.block_size as usize;

@@ -24,8 +24,8 @@ fn build_hashed(options: BuildOptions, records: &Hashed) -> Result<DiskRef> {
 }
 
 fn get(table: &Table, hash: u64, key: &[u8]) -> Option<Vec<u8>> {
-    let (place, found) = table.locate(hash)?;
-    table.get_at(place, found, key).unwrap().map(|value| value.into_owned())
+    let value = if table.passes(hash) { table.get_hashed(hash, key).unwrap() } else { None };
+    value.map(|value| value.into_owned())
 }
 
 /// Every record is found, absent keys of the same hashes are not, and all come out in order.
