@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How often a collection may be changed while it is being published.
-const ATTEMPTS: u32 = 16;
+pub(super) const ATTEMPTS: u32 = 16;
 
 /// Labels of a version.
 const MAX_LABELS: usize = 100;

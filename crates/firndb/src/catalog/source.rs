@@ -1,6 +1,7 @@
 //! What is to be published: which files it consists of, and what it says of itself.
 
 use super::format::VersionKind;
+use super::publish::ATTEMPTS;
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk::DiskRef;
 use crate::search;
@@ -34,8 +35,17 @@ pub(super) fn look(disk: &DiskRef, path: &Path) -> Result<Source> {
 }
 
 fn collection(disk: &DiskRef, dir: &Path) -> Result<Source> {
-    let set = search::newest_set(disk, dir)?;
-    let mut files = vec![file(disk, &dir.join(set.file_name()), Kind::PartitionSet)?];
+    let mut attempt = 0;
+    let (set, set_file) = loop {
+        attempt += 1;
+        let set = search::newest_set(disk, dir)?;
+        match file(disk, &dir.join(set.file_name()), Kind::PartitionSet) {
+            // A newer one has replaced it meanwhile.
+            Err(e) if e.kind() == ErrorKind::NotFound && attempt < ATTEMPTS => {}
+            found => break (set, found?),
+        }
+    };
+    let mut files = vec![set_file];
     files.extend(set.members.iter().map(|member| SourceFile {
         name: member.file.clone(),
         path: dir.join(&member.file),

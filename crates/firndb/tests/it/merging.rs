@@ -50,6 +50,15 @@ fn policy() -> MergePolicy {
     MergePolicy { most_documents: 200, at_least: 3, ..policy }
 }
 
+/// Ends the readers, also when the thread that they wait for panics.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
     let place = Place::new();
@@ -70,6 +79,7 @@ fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
 
     let (done, queries) = (AtomicBool::new(false), AtomicU64::new(0));
     let seen = std::thread::scope(|scope| {
+        let _over = Over(&done);
         for _ in 0..3 {
             scope.spawn(|| {
                 while !done.load(Relaxed) {
