@@ -57,13 +57,7 @@ impl LogStore {
         }
         let position = shared.writer()?.position();
         shared.make_durable(position)?;
-        let last = {
-            let mut writer = shared.writer()?;
-            if writer.link_durable < writer.durable {
-                writer.roll(shared, 0, 0, Need::Compact)?;
-            }
-            writer.link_durable
-        };
+        let last = shared.link_stale(threshold)?;
         let mut tried = Vec::new();
         loop {
             let before = tried.len();
@@ -99,10 +93,10 @@ impl Shared {
         let is_paused = || self.is_paused.load(Ordering::Acquire);
         let last = self.writer()?.link_durable;
         let mut leaving = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
-        let removed = self.remove_left(&mut leaving, self.commit.durable())?;
         if is_paused() {
-            return Ok(removed);
+            return Ok(false); // No file goes, either.
         }
+        let removed = self.remove_left(&mut leaving, self.commit.durable())?;
         let Some(victim) = self.victim(self.options.compaction_threshold, last, &[])? else {
             let is_new = |leaving: &Leaving| leaving.since.elapsed() < PATIENCE;
             let may_wait = self.options.background && self.reserve.is_held();
@@ -163,6 +157,21 @@ impl Shared {
         let size = writer.segment.end() - first?.0;
         let is_stale = stale_share(size, writer.segment.live.load(Ordering::Relaxed)) >= threshold;
         if is_stale { writer.roll(self, 0, 0, Need::Fill) } else { Ok(()) }
+    }
+
+    /// Begins a new segment if one passes the threshold whose durability no link states yet, for
+    /// only others may go. Returns up to which they may.
+    fn link_stale(&self, threshold: f64) -> Result<u64> {
+        let mut writer = self.writer()?;
+        let unlinked = writer.link_durable + 1..=writer.durable;
+        let passes = |segment: &Arc<Segment>| {
+            let live = segment.live.load(Ordering::Relaxed);
+            unlinked.contains(&segment.number) && stale_share(segment.size(), live) >= threshold
+        };
+        if self.table.load().in_order().iter().any(passes) {
+            writer.roll(self, 0, 0, Need::Compact)?;
+        }
+        Ok(writer.link_durable)
     }
 
     fn seal_all(&self) -> Result<()> {
