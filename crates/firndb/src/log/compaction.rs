@@ -18,7 +18,7 @@
 
 use super::bug::Bug;
 use super::commit::Position;
-use super::format::{Kind, Record};
+use super::format::{Kind, Record, head_length};
 use super::hint::{self, Records};
 use super::read::GROUP;
 use super::reserve::Need;
@@ -155,8 +155,12 @@ impl Shared {
         // Behind the link.
         let Some(first) = writer.segment.records().nth(1) else { return Ok(()) };
         let size = writer.segment.end() - first?.0;
-        let is_stale = stale_share(size, writer.segment.live.load(Ordering::Relaxed)) >= threshold;
-        if is_stale { writer.roll(self, 0, 0, Need::Fill) } else { Ok(()) }
+        let live = writer.segment.live.load(Ordering::Relaxed);
+        if stale_share(size, live, 1.0) >= threshold {
+            writer.roll(self, 0, 0, Need::Fill)
+        } else {
+            Ok(())
+        }
     }
 
     /// Begins a new segment if one passes the threshold whose durability no link states yet, for
@@ -164,14 +168,24 @@ impl Shared {
     fn link_stale(&self, threshold: f64) -> Result<u64> {
         let mut writer = self.writer()?;
         let unlinked = writer.link_durable + 1..=writer.durable;
+        let segments = self.table.load().in_order();
+        let weight = self.weight(segments.len());
         let passes = |segment: &Arc<Segment>| {
             let live = segment.live.load(Ordering::Relaxed);
-            unlinked.contains(&segment.number) && stale_share(segment.size(), live) >= threshold
+            let share = stale_share(segment.size(), live, weight);
+            unlinked.contains(&segment.number) && share >= threshold
         };
-        if self.table.load().in_order().iter().any(passes) {
+        if segments.iter().any(passes) {
             writer.roll(self, 0, 0, Need::Compact)?;
         }
         Ok(writer.link_durable)
+    }
+
+    /// Bytes that a live byte takes in a segment that is made now and filled. More than 1, by what
+    /// its head takes: where segments are many and small, old ones have no less of it to give back.
+    pub(super) fn weight(&self, segments: usize) -> f64 {
+        let capacity = self.capacity_for(segments) as f64;
+        capacity / (capacity - head_length(segments) as f64)
     }
 
     fn seal_all(&self) -> Result<()> {
@@ -183,6 +197,7 @@ impl Shared {
     /// `last` whose numbers are not in `tried`.
     fn victim(&self, threshold: f64, last: u64, tried: &[u64]) -> Result<Option<Arc<Segment>>> {
         let segments = self.table.load().in_order();
+        let weight = self.weight(segments.len());
         let mut best: Option<(f64, Arc<Segment>)> = None;
         for (age, segment) in segments.iter().enumerate() {
             let is_ready = segment.number <= last && segment.hint.get().is_some();
@@ -192,7 +207,7 @@ impl Shared {
             let size = segment.size();
             let live = segment.live.load(Ordering::Relaxed);
             let deletes = segment.deletes.load(Ordering::Relaxed);
-            let share = |live: u64| stale_share(size, live);
+            let share = |live: u64| stale_share(size, live, weight);
             let mut stale = share(live + deletes);
             if stale < threshold && share(live) >= threshold && deletes > 0 {
                 stale = share(live + self.needed_deletes(segment, &segments[..age])?);
@@ -363,9 +378,10 @@ impl Shared {
     }
 }
 
-/// The share of a segment that is not live.
-fn stale_share(size: u64, live: u64) -> f64 {
-    size.saturating_sub(live) as f64 / size as f64
+/// The share of a segment that comes back when its live bytes are elsewhere, where each takes
+/// [`Shared::weight`].
+fn stale_share(size: u64, live: u64, weight: f64) -> f64 {
+    (1.0 - live as f64 * weight / size as f64).max(0.0)
 }
 
 /// Whether one of these segments may hold a value of a key with this hash.

@@ -46,6 +46,9 @@ pub const MAX_KEY: usize = 65_536;
 pub const MAX_VALUE: usize = u32::MAX as usize;
 /// Room for everything of a record that is before its key.
 pub(super) const HEAD_MAX: usize = 4 + 1 + 3 + 5 + 10;
+/// Bytes of a link, and of each segment it names.
+const LINK: usize = 5 * 8;
+const LINK_SEGMENT: usize = 2 * 8;
 
 const MORE: u8 = 1 << 4;
 const EXPIRES: u8 = 1 << 5;
@@ -286,6 +289,11 @@ pub(super) struct Link {
     pub(super) members: Vec<(u64, u64)>,
 }
 
+/// Bytes that header and link take at most in a segment that names so many others.
+pub(super) const fn head_length(segments: usize) -> usize {
+    HEADER + HEAD_MAX + LINK + LINK_SEGMENT * segments
+}
+
 impl Link {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = crate::bytes::int::Encoder::default();
@@ -304,7 +312,7 @@ impl Link {
         let previous = (input.u64()?, input.u64()?);
         let (durable, live_bytes) = (input.u64()?, input.u64()?);
         let count = input.u64()?;
-        if count != bytes.len().saturating_sub(40) as u64 / 16 {
+        if count != (bytes.len().saturating_sub(LINK) / LINK_SEGMENT) as u64 {
             return Err(Error::corrupt(format!("a link with {count} segments")));
         }
         let pair = |_| Ok((input.u64()?, input.u64()?));

@@ -31,7 +31,8 @@ pub struct Options {
     /// Durability of writes that do not say otherwise. Default: [`Durability::Os`].
     pub durability: Durability,
     /// Largest size of a segment file in bytes, 4 KiB to 1 GiB; a record that is larger gets one of
-    /// its own. Small stores use smaller segments. Default: 64 MiB.
+    /// its own, and as each names all others (16 bytes a segment) they get larger where they are
+    /// many. Small stores use smaller segments. Default: 64 MiB.
     pub segment_bytes: u64,
     /// Share of a segment that must be stale for compaction to copy the rest, 0.01 to 0.99. Each
     /// byte put is then written about 1 / threshold times at most. Default: 0.5.

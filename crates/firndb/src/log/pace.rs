@@ -59,7 +59,7 @@ impl Shared {
     }
 
     #[inline]
-    fn allowed(&self) -> u64 {
+    pub(super) fn allowed(&self) -> u64 {
         self.pace.allowed.load(Ordering::Relaxed).max(BEHIND)
     }
 
@@ -105,10 +105,11 @@ impl Shared {
         let sum = |of: fn(&Segment) -> u64| ready.iter().map(|segment| of(segment)).sum::<u64>();
         let size = sum(Segment::size);
         let kept = sum(|s| s.live.load(Ordering::Relaxed) + s.deletes.load(Ordering::Relaxed));
-        let largest = (kept as f64 / (1.0 - self.options.compaction_threshold)) as u64;
+        let largest = (kept as f64 * self.weight(ready.len())
+            / (1.0 - self.options.compaction_threshold)) as u64;
         let each = size / ready.len().max(1) as u64;
         let excess = size.saturating_sub(largest) / each.max(1);
-        let next = self.capacity_for(0, ready.len());
+        let next = self.capacity_for(ready.len());
         let allowed = (BEHIND_BYTES / next.max(1)).min(BEHIND_SMALL);
         self.pace.allowed.store(allowed, Ordering::Relaxed);
         self.pace.excess.store(if is_limited { 0 } else { excess }, Ordering::Relaxed);

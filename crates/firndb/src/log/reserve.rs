@@ -89,7 +89,7 @@ impl Shared {
             return Ok(());
         }
         let mut known = self.reserve.lengths.lock().unwrap_or_else(PoisonError::into_inner);
-        let segment = self.capacity_for(0, self.table.load().in_order().len());
+        let segment = self.capacity_for(self.table.load().in_order().len());
         let mut lengths = known.take().map_or_else(|| self.reserve_lengths(), Ok)?;
         for ((name, segments), length) in FILES.iter().zip(&mut lengths) {
             let wanted = segments * segment;

@@ -3,7 +3,7 @@
 use super::bug::Bug;
 use super::commit::{Commit, Position};
 use super::compaction::Leaving;
-use super::format::{self, MAX_KEY, Record};
+use super::format::{self, MAX_KEY, Record, head_length};
 use super::index::Index;
 use super::options::Options;
 use super::pace::Pace;
@@ -26,6 +26,8 @@ pub(super) const SEGMENT_MIN: u64 = 1 << 20;
 /// A store's segments are at most this share of its live bytes, so that what is reserved and not
 /// yet used stays small beside it.
 const SEGMENT_SHARE: u64 = 192;
+/// And at least so many times as long as what their head takes, which names all other segments.
+const HEAD_SHARE: u64 = 8;
 
 /// A key-value store in a directory: see the module's head. Used by any number of threads at once,
 /// for reading and writing; no call needs a lock of the caller's.
@@ -280,13 +282,14 @@ impl Shared {
         self.sync_dir()
     }
 
-    /// Length of the next segment's file.
-    pub(super) fn capacity_for(&self, head: u64, segments: usize) -> u64 {
+    /// Length of the next segment's file in a store of so many segments.
+    pub(super) fn capacity_for(&self, segments: usize) -> u64 {
         let live = self.counters.live_bytes.load(Ordering::Relaxed);
         let largest = self.options.segment_bytes;
         // The more segments, the larger they get: their number has a limit.
         let least = (SEGMENT_MIN << (segments / 1024).min(10)).min(largest);
-        (live / SEGMENT_SHARE).clamp(least, largest).next_multiple_of(4096).max(head)
+        let head = HEAD_SHARE * head_length(segments) as u64;
+        (live / SEGMENT_SHARE).clamp(least, largest).max(head).next_multiple_of(4096)
     }
 
     /// Writes what makes the next opening short.

@@ -228,7 +228,7 @@ impl Shared {
     fn prepare_segment(&self) -> Result<bool> {
         self.hold_reserve()?;
         let Some(number) = self.writer()?.spare_wanted() else { return Ok(false) };
-        let capacity = self.capacity_for(0, self.table.load().in_order().len());
+        let capacity = self.capacity_for(self.table.load().in_order().len());
         let path = self.dir.join(file_name(number));
         let made =
             self.disk.create_tape(&path, capacity as usize).and_then(|(tape, mut writer)| {

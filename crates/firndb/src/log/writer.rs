@@ -6,7 +6,7 @@
 //! the index, in that order: so the order of the log is the order in which writes become visible.
 
 use super::commit::Position;
-use super::format::{self, HEAD_MAX, HEADER, Header, Kind, Link, Record};
+use super::format::{self, HEAD_MAX, HEADER, Header, Kind, Link, Record, head_length};
 use super::index::{IndexWriter, OFFSETS, Place};
 use super::reserve::Need;
 use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name};
@@ -107,7 +107,7 @@ impl Writer {
         let slot = (0..SEGMENTS_MAX).find(|&slot| table.get(slot).is_none());
         let slot = slot.ok_or_else(too_many)?;
         let number = start.next_number;
-        let capacity = shared.capacity_for(0, table.in_order().len());
+        let capacity = shared.capacity_for(members.len());
         let path = shared.dir.join(file_name(number));
         let (tape, mut writer) = shared.new_segment(&path, 0, capacity, Need::Compact)?;
         let link = link_of(start.last, start.durable, &members);
@@ -188,9 +188,8 @@ impl Writer {
         let members = table.in_order();
         let slot = self.slots.take(&table).ok_or_else(too_many)?;
         let link = link_of(self.position(), self.durable, &members);
-        let head = (HEADER + HEAD_MAX + link.len()) as u64;
-        let least = shared.capacity_for(head, members.len());
-        let mut capacity = head + bytes;
+        let least = shared.capacity_for(members.len());
+        let mut capacity = head_length(members.len()) as u64 + bytes;
         let mut granule = 0;
         while capacity + (count << granule) > OFFSETS << granule {
             granule += 1;

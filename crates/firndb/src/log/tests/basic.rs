@@ -41,7 +41,7 @@ fn writes_are_read_back_and_survive_a_reopen() {
 fn sealed_segments_hold_no_files_open() {
     let dir = std::env::temp_dir().join(format!("firndb-log-files-{}", std::process::id()));
     let store = LogStore::open(&dir, options()).unwrap();
-    for n in 0..400u32 {
+    for n in 0..800u32 {
         store.put(&n.to_le_bytes(), &[n as u8; 1000]).unwrap();
     }
     while store.maintain().unwrap() {}
@@ -53,7 +53,7 @@ fn sealed_segments_hold_no_files_open() {
         .collect();
     // The lock, the active segment and the next one.
     assert!(segments > 90 && open.len() <= 3, "{segments} segments, {open:?}");
-    for n in 0..400u32 {
+    for n in 0..800u32 {
         assert_eq!(store.get(&n.to_le_bytes()).unwrap(), Some(vec![n as u8; 1000]));
     }
     store.put(b"after", b"all").unwrap();

@@ -202,6 +202,24 @@ fn a_file_goes_when_the_log_is_durable_anyway() {
 }
 
 #[test]
+fn what_many_small_segments_say_of_each_other_is_no_reason_to_compact_them() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    for n in 0..4000u32 {
+        store.put(&n.to_le_bytes(), &[n as u8; 1000]).unwrap();
+    }
+    while store.maintain().unwrap() {}
+    let made = store.stats().segments;
+    assert!((200..700).contains(&made), "{made} segments for 4 MB, 4 KiB and larger");
+    assert_eq!(store.compact(0.2).unwrap(), 0, "all is live");
+    store.close().unwrap();
+    // Each opening begins a segment that names them all.
+    let store = open(&disk).unwrap();
+    assert_eq!(store.get(&7u32.to_le_bytes()).unwrap(), Some(vec![7; 1000]));
+    assert!(store.stats().segments <= made + 1, "{:?}", store.stats());
+}
+
+#[test]
 fn compacting_again_and_again_makes_no_more_segments() {
     let [store, plain] = [(); 2].map(|()| open(&SimDisk::new()).unwrap());
     for n in 0..200u8 {

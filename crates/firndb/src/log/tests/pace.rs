@@ -9,9 +9,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-const SEGMENTS: usize = 80;
+const SEGMENTS: usize = 120;
 
-/// Fills about this many segments of 4 KiB, with the same few keys over and over.
+/// Fills about this many segments of 4 KiB, or fewer that are larger, with the same few keys over
+/// and over.
 fn fill(store: &LogStore, segments: usize) {
     for n in 0..segments * 4 {
         store.put(&[(n % 3) as u8], &[n as u8; 1000]).unwrap();
@@ -39,9 +40,9 @@ fn the_upkeep_catches_up_by_itself_and_needs_no_more_than_its_bound() {
     let unsealed = store.shared.behind();
     assert!(unsealed > SEGMENTS as u64 / 2, "{unsealed}");
     catch_up(&store);
-    let stats = store.stats();
+    let (stats, largest) = (store.stats(), store.shared.capacity_for(SEGMENTS));
     // Live bytes / (1 - threshold), the active segment, and one that was sealed last.
-    assert!(stats.disk_bytes <= 2 * stats.live_bytes + 2 * 4096, "{stats:?}");
+    assert!(stats.disk_bytes <= 2 * stats.live_bytes + 2 * largest, "{stats:?}");
 }
 
 #[test]
@@ -77,7 +78,8 @@ fn writers_wait_for_the_upkeep_where_segments_get_too_many() {
     let store = with_threads();
     let stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
-    let behind = store.shared.behind();
+    let (behind, allowed) = (store.shared.behind(), store.shared.allowed());
+    assert!(behind > allowed, "{behind} segments behind, {allowed} may be");
     store.shared.pace.is_crowded.store(true, Ordering::Relaxed);
     std::thread::scope(|scope| {
         let put = scope.spawn(|| store.put(b"another", b"value").map(|()| store.shared.behind()));
@@ -86,6 +88,6 @@ fn writers_wait_for_the_upkeep_where_segments_get_too_many() {
         assert!(!put.is_finished(), "{behind} segments behind, and nothing was sealed");
         drop(stuck);
         let left = put.join().unwrap().unwrap();
-        assert!(left < behind / 2, "{left} of {behind} segments behind");
+        assert!(left <= allowed, "{left} of {behind} segments behind");
     });
 }
