@@ -14,6 +14,8 @@ mod os;
 mod poison;
 mod tape;
 #[cfg(test)]
+mod restless;
+#[cfg(test)]
 mod sim;
 #[cfg(test)]
 mod tests;
@@ -21,6 +23,8 @@ mod tests;
 pub(crate) use behind::behind;
 pub(crate) use direct::Direct;
 pub(crate) use map::{Map, Slab, Words};
+#[cfg(test)]
+pub(crate) use restless::Restless;
 #[cfg(test)]
 pub(crate) use sim::{Fault, SimDisk};
 pub(crate) use tape::{Tape, TapeWriter};

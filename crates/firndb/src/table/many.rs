@@ -18,7 +18,7 @@ const GROUP: usize = 64;
 const DEPTH: usize = 32;
 
 /// A key on its way.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Wanted<'a> {
     /// Its place, and the number of the block that can hold it.
     located: Option<(Place, u64)>,
@@ -27,6 +27,8 @@ struct Wanted<'a> {
     /// may not have been checked yet.
     first: Option<(&'a [u8], &'a [u8])>,
 }
+
+const EMPTY: Wanted = Wanted { located: None, block: &[], first: None };
 
 impl Table {
     /// The values of many keys, in the order of the keys: as [`Table::get`] one after the other,
@@ -52,10 +54,8 @@ impl Table {
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
-        let mut group = [Wanted::default(); GROUP];
-        for (key, wanted) in keys.iter().zip(&mut group) {
-            wanted.located = self.locate(xxh3_64(key.as_ref()));
-        }
+        let wanted = |key: &K| Wanted { located: self.locate(xxh3_64(key.as_ref())), ..EMPTY };
+        let mut group: Vec<Wanted> = keys.iter().map(wanted).collect();
         for wanted in &mut group {
             if let Some((_, number)) = wanted.located {
                 wanted.block = self.memory(number)?;

@@ -3,7 +3,9 @@
 use super::super::{Change, CleanOptions, Content, PublishOptions, VersionKind};
 use super::*;
 use crate::ErrorKind;
+use crate::disk::Restless;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
@@ -58,6 +60,44 @@ fn a_diff_tells_what_came_and_what_went() {
     let diff = before.diff(&after);
     let change = |name: &str, before, after| Change { name: name.to_string(), before, after };
     assert_eq!(diff.changes, [change("a", Some(bytes), None), change("z", None, Some(bytes))]);
+}
+
+/// Publishes a collection of which a partition is replaced just before a file of it is looked at:
+/// the looks are counted from 0. Returns the number of looks, too.
+fn publish_restless(
+    is_replaced: impl Fn(u32) -> bool + Send + Sync + 'static,
+) -> (Arc<SimDisk>, Result<Published>, u32) {
+    let disk = SimDisk::new();
+    make_collection(&disk);
+    let (looks, changed) = (Arc::new(AtomicU32::new(0)), disk.clone());
+    let look = looks.clone();
+    let before = move |path: &Path| {
+        if path.starts_with(COLLECTION) {
+            let look = look.fetch_add(1, Relaxed);
+            if is_replaced(look) {
+                replace(&changed, "b", 2 + i64::from(look));
+            }
+        }
+    };
+    let restless = Arc::new(Restless { disk: disk.clone(), before }) as DiskRef;
+    let catalog = Catalog::open_on(restless, Path::new(CATALOG));
+    let published = catalog.publish("docs", Path::new(COLLECTION), &PublishOptions::default());
+    (disk, published, looks.load(Relaxed))
+}
+
+#[test]
+fn a_collection_that_changes_while_it_is_published_is_looked_at_again() {
+    let (_, published, looks) = publish_restless(|_| false);
+    assert!(published.is_ok() && looks > 4, "{looks} looks at a set and three partitions");
+    for n in 0..looks {
+        let (disk, published, again) = publish_restless(move |look| look == n);
+        assert_eq!(published.unwrap().version.number, 1, "replaced before look {n}");
+        assert_eq!(check_all(&disk, "docs").unwrap(), [1], "replaced before look {n}");
+        assert!(again >= looks, "replaced before look {n}");
+    }
+    let (disk, published, _) = publish_restless(|look| look < 15);
+    assert_eq!(published.unwrap().version.number, 1, "replaced again and again");
+    assert_eq!(check_all(&disk, "docs").unwrap(), [1]);
 }
 
 #[test]

@@ -2,13 +2,12 @@
 //! is opened.
 
 use super::*;
-use crate::disk::{self, Append, Disk, Map, ReadAt, Tape, TapeWriter};
+use crate::disk::{self, Restless};
 use crate::table::{Compression, Filter};
 use crate::testing::Rng;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::SystemTime;
 
 /// A directory on the real disk, removed at the end.
 pub(super) struct Place(pub(super) PathBuf);
@@ -116,46 +115,6 @@ fn many_gets_read_each_block_once() {
     assert_eq!(table.direct().unwrap().reads().0 - before, table.stats().blocks);
 }
 
-/// A disk on which the file of a name is replaced between two looks at it, a few times.
-#[derive(Debug)]
-struct Restless {
-    disk: Arc<SimDisk>,
-    left: AtomicU32,
-}
-
-#[rustfmt::skip]
-impl Disk for Restless {
-    fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
-    fn list(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list(dir) }
-    fn modified(&self, path: &Path) -> Result<SystemTime> { self.disk.modified(path) }
-    fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
-    fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_dirs(dir) }
-    fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(path) }
-    fn sync_file(&self, path: &Path) -> Result<()> { self.disk.sync_file(path) }
-    fn map(&self, path: &Path) -> Result<Map> { self.disk.map(path) }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> { self.disk.rename(from, to) }
-    fn remove(&self, path: &Path) -> Result<()> { self.disk.remove(path) }
-    fn link(&self, from: &Path, to: &Path) -> Result<()> { self.disk.link(from, to) }
-    fn create_tape(&self, path: &Path, size: usize) -> Result<(Arc<Tape>, TapeWriter)> {
-        self.disk.create_tape(path, size)
-    }
-    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)> {
-        self.disk.open_tape(path, end)
-    }
-    fn sync_dir(&self, dir: &Path) -> Result<()> { self.disk.sync_dir(dir) }
-    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> { self.disk.lock(path) }
-    fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
-        let left = self.left.load(Relaxed);
-        if left > 0 {
-            self.left.store(left - 1, Relaxed);
-            let n = 1000 + 500 * left as usize;
-            let (disk, records) = (self.disk.clone() as DiskRef, records(n, left as usize));
-            build_at(&disk, path, BuildOptions::default(), &records);
-        }
-        self.disk.open(path)
-    }
-}
-
 /// The directory of one table and the blocks of another would deny keys that are in both.
 #[test]
 fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
@@ -167,12 +126,21 @@ fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
             BuildOptions::default(),
             &records(9, 50),
         );
-        let restless: DiskRef = Arc::new(Restless { disk, left: AtomicU32::new(3) });
-        let table = open(&restless, access).unwrap();
-        let value = if access == Access::Map { 50 } else { 1 };
+        // Three times another table takes the name just before it is looked at.
+        let (left, replaced) = (AtomicU32::new(3), disk.clone() as DiskRef);
+        let before = move |path: &Path| {
+            let left = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+            if let Ok(left) = left {
+                let records = records(1000 + 500 * left as usize, left as usize);
+                build_at(&replaced, path, BuildOptions::default(), &records);
+            }
+        };
+        let table = open(&(Arc::new(Restless { disk, before }) as DiskRef), access).unwrap();
+        // A map is one look.
+        let length = if access == Access::Map { 3 } else { 1 };
         for i in 0..9 {
             let got = table.get(format!("k{i:012}").as_bytes()).unwrap();
-            assert_eq!(got.map(|value| value.len()), Some(value), "{access:?}");
+            assert_eq!(got.map(|value| value.len()), Some(length), "{access:?}");
         }
     }
 }
