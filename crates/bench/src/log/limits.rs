@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> Result<String> {
     std::thread::sleep(Duration::from_secs(options.seconds));
     child.kill()?;
     child.wait()?;
-    let [rate, p999, max, late, removed, key_bytes, reopen] = told[..] else {
+    let [rate, p999, max, late, taken, removed, key_bytes, reopen] = told[..] else {
         return Err("the filling process told nothing".into());
     };
     let start = Instant::now();
@@ -104,11 +104,13 @@ pub fn run(options: &Options) -> Result<String> {
     ];
     let mut out = format!(
         "{} records of 100 bytes, {:.0} k puts a second, {removed} segments compacted meanwhile; \
-         a thread that only slept, a millisecond at a time, woke {} late once\n\n\
+         a thread that only slept, a millisecond at a time, woke {} late once, and the host took \
+         {} of the processors' time\n\n\
          | what | asked | found | |\n|---|---:|---:|---|\n",
         options.records,
         rate / 1e3,
-        time(late)
+        time(late),
+        time(taken)
     );
     for line in lines {
         let verdict = if line.holds { "holds" } else { "missed" };
@@ -123,7 +125,7 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     let records = Records { workload: Workload::Small, count };
     let store = LogStore::open(dir, StoreOptions::default())?;
     let (mut value, mut times, mut rng) = (Vec::new(), Histogram::new(), Rng::new(3, 0, 0));
-    let sleeper = Sleeper::start();
+    let (sleeper, taken) = (Sleeper::start(), stolen());
     let mut put = |store: &LogStore, number, version, times: &mut Histogram| -> Result<()> {
         records.value(number, version, &mut value);
         let start = Instant::now();
@@ -138,7 +140,7 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
         }
     }
     let rate = times.total() as f64 / times.sum() as f64 * 1e9;
-    let late = sleeper.stop();
+    let (late, taken) = (sleeper.stop(), stolen() - taken);
     let stats = store.stats();
     let key_bytes = stats.index_bytes as f64 / stats.keys as f64;
     store.close()?;
@@ -146,10 +148,18 @@ pub fn fill_and_update(dir: &Path, count: u64) -> Result<()> {
     let store = LogStore::open(dir, StoreOptions::default())?;
     let reopen = start.elapsed().as_nanos();
     let (p999, max, removed) = (times.quantile(0.999), times.quantile(1.0), stats.segments_removed);
-    println!("{rate}\t{p999}\t{max}\t{late}\t{removed}\t{key_bytes}\t{reopen}\nupdating");
+    println!("{rate}\t{p999}\t{max}\t{late}\t{taken}\t{removed}\t{key_bytes}\t{reopen}\nupdating");
     loop {
         put(&store, rng.below(count), 3, &mut times)?;
     }
+}
+
+/// Nanoseconds of all processors that the host gave to somebody else since the start, as far as the
+/// kernel knows: in ticks of 10 ms (proc_stat(5)).
+fn stolen() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = text.lines().next().and_then(|all| all.split_whitespace().nth(8)?.parse().ok());
+    ticks.unwrap_or(0.0) * 10e6
 }
 
 /// A thread that only sleeps: how late it wakes is the machine's share in the longest put.

@@ -14,6 +14,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// nearest cache. They go through each step together, in a loop that does nothing else: so the
 /// processor asks for the memory of many of them before it has to wait for the first.
 const GROUP: usize = 64;
+/// The same of larger records, each of which is many lines.
+const FAR_GROUP: usize = 32;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;
 
@@ -38,10 +40,12 @@ impl Table {
             return self.read_many(keys);
         }
         let mut values = Vec::with_capacity(keys.len());
-        for group in keys.chunks(GROUP) {
-            if self.spread > 0 {
+        if self.spread > 0 {
+            for group in keys.chunks(GROUP) {
                 self.get_near_many(group, &mut values)?;
-            } else {
+            }
+        } else {
+            for group in keys.chunks(FAR_GROUP) {
                 self.get_far_many(group, &mut values)?;
             }
         }
