@@ -69,12 +69,18 @@ impl LogStore {
             match sealed {
                 // There was no space for all hints, and now there is more.
                 Err(e) if e.is_disk_full() && tried.len() > before => {}
-                sealed => return sealed.map(|()| tried.len()),
+                sealed => {
+                    sealed?;
+                    shared.finish_compaction()?;
+                    return Ok(tried.len());
+                }
             }
         }
     }
 
-    /// Stops compaction in the background, after the record it is at.
+    /// Stops compaction in the background, after the record it is at. Files that it emptied and has
+    /// not removed yet, 16 at most, go when it is resumed, with [`LogStore::compact`], or when the
+    /// store is closed.
     pub fn pause_compaction(&self) {
         self.shared.is_paused.store(true, Ordering::Release);
         drop(self.shared.compacting.lock().unwrap_or_else(PoisonError::into_inner));
@@ -182,7 +188,7 @@ impl Shared {
     }
 
     /// Bytes that a live byte takes in a segment that is made now and filled. More than 1, by what
-    /// its head takes: where segments are many and small, old ones have no less of it to give back.
+    /// its head takes: that does not come back, since the new segment has one, too.
     pub(super) fn weight(&self, segments: usize) -> f64 {
         let capacity = self.capacity_for(segments) as f64;
         capacity / (capacity - head_length(segments) as f64)

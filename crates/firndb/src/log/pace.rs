@@ -5,7 +5,8 @@
 //! something about it, writers wait for as long as that takes.
 //!
 //! How far is counted in segments: full ones that are not sealed yet, and what the files take
-//! beyond live bytes / (1 - threshold), which is where compaction has nothing left to do.
+//! beyond live bytes, with the heads they need, / (1 - threshold), which is where compaction has
+//! nothing left to do.
 
 use super::segment::{SEGMENTS_MAX, Segment};
 use super::store::Shared;

@@ -2,12 +2,12 @@
 //!
 //! To free space takes space: a delete is a record, compaction copies what is live before it
 //! removes a segment, and both may need a new segment and hints. Two files keep it:
-//! `reserve-delete` as large as a segment, and `reserve-compact` as large as two. What only fills
-//! the disk ([`Need::Fill`]) needs both to be there, and gets an error if one is not; a delete
-//! removes the first when the disk is full and goes on in its place, a hint the second, and
-//! compaction and opening both if they must. So however much is deleted, compaction has what it
-//! needs to begin. A file is made again when there is twice its size, so that it does not take what
-//! it has just given.
+//! `reserve-delete` as large as a segment, and `reserve-compact` as large as two (or half of it,
+//! while segments of more than 1 MiB get larger). What only fills the disk ([`Need::Fill`]) needs
+//! both to be there, and gets an error if one is not; a delete removes the first when the disk is
+//! full and goes on in its place, a hint the second, and compaction and opening both if they must.
+//! So however much is deleted, compaction has what it needs to begin. A file is made again when
+//! there is twice its size, so that it does not take what it has just given.
 //!
 //! Nothing is ever in these files, and nothing depends on them after a crash: they are made and
 //! removed without a sync.
@@ -89,12 +89,15 @@ impl Shared {
             return Ok(());
         }
         let mut known = self.reserve.lengths.lock().unwrap_or_else(PoisonError::into_inner);
-        let segment = self.capacity_for(self.table.load().in_order().len());
+        // As large as those that deletes and compaction begin on the full disk, after the next.
+        let segment = self.capacity_for(self.table.load().in_order().len() + 3);
         let mut lengths = known.take().map_or_else(|| self.reserve_lengths(), Ok)?;
         for ((name, segments), length) in FILES.iter().zip(&mut lengths) {
             let wanted = segments * segment;
-            // Made anew when the store has outgrown it, not whenever it grew.
-            if *length * 2 < wanted {
+            // Made anew when the store has outgrown it, not whenever it grew, as long as smaller
+            // segments can be made instead.
+            let least = if segment > SEGMENT_MIN { wanted / 2 } else { wanted };
+            if *length < least {
                 self.make_reserve(name, wanted, *length == 0).inspect_err(|_| {
                     *known = None;
                     self.reserve.is_held.store(false, Ordering::Release);

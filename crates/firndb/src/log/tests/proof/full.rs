@@ -113,6 +113,16 @@ fn live_through(free: usize, keys: usize, upkeep: Upkeep) {
     compare(&open(&disk), &model, &label);
 }
 
+/// Segments of 4 KiB get larger when they are 25, and 57, since each names all others.
+#[test]
+fn a_full_disk_is_no_dead_end_where_segments_get_larger() {
+    for free in (100 << 10..280 << 10).step_by(3 << 10) {
+        for upkeep in [Upkeep::Nothing, Upkeep::Some] {
+            live_through(free, usize::MAX, upkeep);
+        }
+    }
+}
+
 /// Each size of the disk makes another file the first that does not fit: a segment, a hint, a
 /// checkpoint, the reserve itself.
 #[test]

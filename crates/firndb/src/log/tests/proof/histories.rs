@@ -7,6 +7,8 @@ use crate::disk::{DiskRef, SimDisk};
 use crate::log::bug::active;
 use crate::log::{LogStore, Options};
 use std::collections::HashSet;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -110,15 +112,14 @@ fn call(store: &LogStore, clock: &AtomicU64, random: &mut Rng, round: u64, id: u
     Event { key, call, from, to: clock.fetch_add(1, Ordering::SeqCst) }
 }
 
-/// Ends the process if its thread panics, for the others would wait for it without end.
-struct EndsAll;
-
-impl Drop for EndsAll {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            std::process::exit(101);
-        }
-    }
+/// Does a thread's work, and ends the process if it panics: the others would wait for it without
+/// end.
+fn or_end_all(work: impl FnOnce()) {
+    let Err(panic) = catch_unwind(AssertUnwindSafe(work)) else { return };
+    let text = panic.downcast_ref::<String>().map_or("a thread panicked", String::as_str);
+    // Past what holds the output of tests back.
+    let _ = writeln!(std::io::stderr(), "histories: {text}");
+    std::process::exit(101);
 }
 
 /// Many short histories on a store that is compacted all the time.
@@ -131,37 +132,39 @@ fn histories(store: &LogStore, rounds: u64, seed: u64) {
             let (clock, is_over, barrier) = (&clock, &is_over, &barrier);
             let (events, failure) = (&events, &failure);
             scope.spawn(move || {
-                let _ends_all = EndsAll;
-                let mut random = Rng(seed << 8 | thread);
-                for round in 0..rounds {
-                    barrier.wait();
-                    let mut mine = Vec::new();
-                    for n in 0..CALLS {
-                        let id = (round * THREADS + thread) * CALLS + n + 1;
-                        mine.push(call(store, clock, &mut random, round, id));
-                    }
-                    events.lock().unwrap().extend(mine);
-                    if barrier.wait().is_leader() {
-                        let events = std::mem::take(&mut *events.lock().unwrap());
-                        for key in 0..KEYS {
-                            let of_key: Vec<Event> =
-                                events.iter().filter(|e| e.key == key).copied().collect();
-                            if !is_linearizable(&of_key) {
-                                let what = format!("seed {seed}, round {round}: {of_key:#?}");
-                                failure.lock().unwrap().get_or_insert(what);
+                or_end_all(|| {
+                    let mut random = Rng(seed << 8 | thread);
+                    for round in 0..rounds {
+                        barrier.wait();
+                        let mut mine = Vec::new();
+                        for n in 0..CALLS {
+                            let id = (round * THREADS + thread) * CALLS + n + 1;
+                            mine.push(call(store, clock, &mut random, round, id));
+                        }
+                        events.lock().unwrap().extend(mine);
+                        if barrier.wait().is_leader() {
+                            let events = std::mem::take(&mut *events.lock().unwrap());
+                            for key in 0..KEYS {
+                                let of_key: Vec<Event> =
+                                    events.iter().filter(|e| e.key == key).copied().collect();
+                                if !is_linearizable(&of_key) {
+                                    let what = format!("seed {seed}, round {round}: {of_key:#?}");
+                                    failure.lock().unwrap().get_or_insert(what);
+                                }
                             }
                         }
                     }
-                }
-                is_over.store(true, Ordering::SeqCst);
+                    is_over.store(true, Ordering::SeqCst);
+                })
             });
         }
         scope.spawn(|| {
-            let _ends_all = EndsAll;
-            while !is_over.load(Ordering::SeqCst) {
-                store.compact(0.1).unwrap();
-                std::thread::yield_now();
-            }
+            or_end_all(|| {
+                while !is_over.load(Ordering::SeqCst) {
+                    store.compact(0.1).unwrap();
+                    std::thread::yield_now();
+                }
+            })
         });
     });
     if let Some(what) = failure.into_inner().unwrap() {
