@@ -1,5 +1,5 @@
 //! Gets from the disk, beside what the disk itself can do: `fio` reads 4 KiB at random places of
-//! the same files, past the page cache, with as many threads, right before.
+//! the same files, past the page cache, with as many threads, in turns with them.
 
 use crate::table::report::Figures;
 use firndb_bench_protocol::Result;

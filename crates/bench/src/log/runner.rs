@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 /// Updates of each record of the growing workload, at most.
 const GROWTHS: u64 = 9;
 
+/// Turns of gets from the disk.
+const COLD_TURNS: usize = 7;
+
 /// What to run.
 pub struct Options {
     /// Where engines put their stores, and where figures are kept.
@@ -145,19 +148,33 @@ impl Run<'_> {
         if is_ours(&self.figures.name) { self.cold(place) } else { Ok(()) }
     }
 
-    /// Gets of which each needs the disk, beside `fio`.
+    /// Gets of which each needs the disk, and `fio`, in turns: the median turn of each counts.
     fn cold(&mut self, place: &Path) -> Result<()> {
-        let millis = 3 * self.options.millis;
+        let millis = self.options.millis;
         for threads in cold::THREADS {
-            match cold::disk(place, threads, millis) {
-                Ok(rate) => self.figures.set(format!("fio {threads} rate"), rate),
-                Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
+            let mut turns = [const { Vec::new() }; 3];
+            for _ in 0..COLD_TURNS {
+                match cold::disk(place, threads, millis) {
+                    Ok(rate) => turns[0].push(rate),
+                    Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
+                }
+                self.child.ask(&["reopen cold"], "reopened", 2)?;
+                let job = ["run", "present", &threads.to_string(), &millis.to_string()];
+                let ran = self.number(&job, "ran", 4)?;
+                turns[1].push(ran[0] / ran[1] * 1e9);
+                turns[2].push(ran[3] / ran[0]);
             }
-            self.child.ask(&["reopen cold"], "reopened", 2)?;
-            let job = ["run", "present", &threads.to_string(), &millis.to_string()];
-            let ran = self.number(&job, "ran", 4)?;
-            self.figures.set(format!("cold {threads} rate"), ran[0] / ran[1] * 1e9);
-            self.figures.set(format!("cold {threads} read"), ran[3] / ran[0]);
+            let names = [
+                format!("fio {threads} rate"),
+                format!("cold {threads} rate"),
+                format!("cold {threads} read"),
+            ];
+            for (name, turns) in
+                names.into_iter().zip(&mut turns).filter(|(_, all)| !all.is_empty())
+            {
+                turns.sort_by(f64::total_cmp);
+                self.figures.set(name, turns[turns.len() / 2]);
+            }
         }
         Ok(())
     }

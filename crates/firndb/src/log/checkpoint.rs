@@ -13,17 +13,17 @@
 
 use super::bug::Bug;
 use super::entries;
-
 use super::hint;
 use super::index::{Full, Index, IndexWriter, Place};
 use super::segment::Segment;
 use super::store::Shared;
+use super::upkeep::Stretches;
 use super::write::full;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder, u64_at};
 use crate::disk::Disk;
 use crate::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -36,6 +36,9 @@ const BITS: u32 = 2;
 const RANGES: u64 = 1 << 9;
 /// Bytes of bits below which none of that is worth while.
 const SMALL: usize = 4096;
+
+/// An entry of the index takes as long as so many bytes of records.
+const ENTRY: u64 = 64;
 
 /// What a checkpoint says of a segment.
 pub(super) struct Covered {
@@ -145,6 +148,14 @@ impl Marks<'_> {
     fn set(&mut self, kept: u64, width: u32, place: Place) {
         let drop = hint::HASH_BITS - width;
         while self.next.next_if(|(_, (hash, _))| hash >> drop < kept).is_some() {}
+        // As a rule it is the next one, and nobody else's.
+        let is_it = |(_, (hash, offset)): &(usize, (u64, u64))| {
+            hash >> drop == kept && *offset == place.offset()
+        };
+        if let Some((i, _)) = self.next.next_if(is_it) {
+            self.bits[i / 64] |= 1 << (i % 64);
+            return;
+        }
         let equal = self.next.clone().take_while(|(_, (hash, _))| hash >> drop == kept);
         for (i, _) in equal.filter(|(_, (_, offset))| *offset == place.offset()) {
             self.bits[i / 64] |= 1 << (i % 64);
@@ -171,7 +182,7 @@ impl Shared {
     pub(super) fn write_checkpoint(&self) -> Result<()> {
         let _one_at_a_time = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
         let segments = self.table.load().in_order();
-        let mut marks = HashMap::new();
+        let mut marks: Vec<Option<Marks>> = Vec::new(); // By the slot of the segment.
         // Under the lock no write is between its count and its change of the index.
         let quiet = self.writer()?;
         for segment in &segments {
@@ -180,27 +191,32 @@ impl Shared {
             let bits = vec![0; puts.len().div_ceil(64)];
             let live = segment.live.load(Ordering::Relaxed);
             let next = puts.iter().enumerate().peekable();
-            marks.insert(segment.slot, Marks { segment, entries: puts.len(), live, next, bits });
+            if marks.len() <= segment.slot {
+                marks.resize_with(segment.slot + 1, || None);
+            }
+            marks[segment.slot] = Some(Marks { segment, entries: puts.len(), live, next, bits });
         }
         drop(quiet);
-        let last = marks.values().map(|marks| marks.segment.number).max().unwrap_or(0);
         let mut entries = Vec::new();
+        let mut stretches = Stretches::of(self);
         for shard in 0..self.index.shards() {
             self.index.entries_of(shard, &mut entries);
             entries.sort_unstable();
             for &(kept, place) in &entries {
-                if let Some(marks) = marks.get_mut(&place.segment()) {
+                if let Some(Some(marks)) = marks.get_mut(place.segment()) {
                     marks.set(kept, self.index.width(), place);
                 }
             }
+            stretches.went_through(ENTRY * entries.len() as u64);
         }
+        let mut marks: Vec<Marks> = marks.into_iter().flatten().collect();
+        marks.sort_unstable_by_key(|marks| marks.segment.number);
         let mut meta = Encoder::default();
         meta.u64(self.id);
         meta.u64(marks.len() as u64);
         let mut bits = Encoder::default();
-        for segment in segments.iter().filter(|segment| marks.contains_key(&segment.slot)) {
-            let marks = &marks[&segment.slot];
-            meta.u64(segment.number);
+        for marks in &marks {
+            meta.u64(marks.segment.number);
             meta.u64(marks.entries as u64);
             meta.u64(marks.live);
             marks.bits.iter().for_each(|&word| bits.u64(word));
@@ -218,6 +234,7 @@ impl Shared {
             w.section(BITS, &bits.0)?;
             w.finish().map(|_| ())
         })?;
+        let last = marks.last().map_or(0, |marks| marks.segment.number);
         self.checkpointed.store(last, Ordering::Relaxed);
         Ok(())
     }

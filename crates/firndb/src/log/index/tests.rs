@@ -60,6 +60,43 @@ fn behaves_as_a_map_of_kept_bits() {
 }
 
 #[test]
+fn filling_in_parts_does_what_inserting_does() {
+    for seed in 0..20 {
+        let mut rng = Rng(seed);
+        let (mut filled, mut inserted) = (Index::new(3), Index::new(3));
+        let entries: Vec<(u64, Place)> = (1..rng.below(30_000) as u64 + 2)
+            .map(|n| ((rng.next() % 8000).wrapping_mul(0x0008_3126_E978_D4FE), Place::new(7, n)))
+            .collect();
+        for part in entries.chunks(1 + rng.below(9000)) {
+            let kept = part.iter().map(|&(hash, place)| (filled.0.kept_bits(hash), place));
+            filled.1.fill(&filled.0, &kept.collect::<Vec<_>>()).unwrap();
+            for &(hash, place) in part {
+                inserted.1.insert(&inserted.0, hash, place).unwrap();
+            }
+            // Marks of what was removed must not come back, nor what they stood for.
+            let (hash, gone) = part[rng.below(part.len())];
+            for (index, writer) in [&mut filled, &mut inserted] {
+                assert!(writer.remove(index, hash, gone));
+            }
+        }
+        assert_eq!(filled.1.entries(), inserted.1.entries(), "seed {seed}");
+        for (hash, _) in entries {
+            assert_eq!(places(&filled.0, hash), places(&inserted.0, hash), "seed {seed}");
+            writer_goes_on(&mut filled, hash);
+        }
+    }
+}
+
+/// What was filled can be inserted into and removed from.
+fn writer_goes_on((index, writer): &mut (Index, IndexWriter), hash: u64) {
+    let (before, new) = (places(index, hash), Place::new(8, 1));
+    writer.insert(index, hash, new).unwrap();
+    assert!(places(index, hash).contains(&new));
+    assert!(writer.remove(index, hash, new));
+    assert_eq!(places(index, hash), before);
+}
+
+#[test]
 fn takes_at_most_twelve_bytes_a_key_in_steps() {
     let (index, mut writer) = Index::new(9);
     let mut rng = Rng(1);
