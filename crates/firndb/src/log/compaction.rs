@@ -113,8 +113,13 @@ impl Shared {
         };
         let moved = self.evacuate_while(&victim, &mut leaving, || !is_paused());
         // On a disk that is full, or was so lately, nothing waits.
-        let may_wait = self.reserve.is_held() && leaving.len() < LEAVING_MAX;
-        let freed = !may_wait && self.remove_all(&mut leaving)?;
+        let freed = if !self.reserve.is_held() {
+            self.remove_all(&mut leaving)?
+        } else if leaving.len() >= LEAVING_MAX {
+            self.remove_first(&mut leaving, LEAVING_MAX / 2)?
+        } else {
+            false
+        };
         match moved {
             Err(e) if e.is_disk_full() && freed => Ok(true),
             moved => moved,
@@ -140,7 +145,12 @@ impl Shared {
 
     /// [`Shared::remove_left`] for all of them.
     fn remove_all(&self, leaving: &mut Vec<Leaving>) -> Result<bool> {
-        let Some(last) = leaving.last() else { return Ok(false) };
+        self.remove_first(leaving, leaving.len())
+    }
+
+    /// The same for the first `count`, whatever has to be synced for them.
+    fn remove_first(&self, leaving: &mut Vec<Leaving>, count: usize) -> Result<bool> {
+        let Some(last) = leaving[..count].last() else { return Ok(false) };
         let position = last.position;
         if !Bug::RemoveBeforeSync.is_on() {
             self.make_durable(position)?;

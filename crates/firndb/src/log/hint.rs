@@ -135,7 +135,8 @@ impl Shared {
         let mut meta = Encoder::default();
         let facts = [self.id, segment.number, segment.end(), put_bytes, delete_bytes];
         facts.into_iter().for_each(|v| meta.u64(v));
-        self.publish(&file_name(segment.number), |out| {
+        // The next sync of the directory makes its name durable: until then it saves no time.
+        self.stage(&file_name(segment.number), |out| {
             let mut w = FrozenWriter::new(out, FileKind::LogHint)?;
             w.section(META, &meta.0)?;
             for (id, entries) in [(PUTS, &puts), (DELETES, &deletes)] {

@@ -220,17 +220,13 @@ impl Shared {
 
     /// Returns when everything before `target` is durable.
     pub(super) fn make_durable(&self, target: Position) -> Result<()> {
-        self.commit.wait(target, || self.sync_log(true).inspect_err(|e| self.fail(e)))
+        self.commit.wait(target, || self.sync_log(target).inspect_err(|e| self.fail(e)))
     }
 
-    /// [`Shared::make_durable`] for a place in a segment that is full, with as little as possible:
-    /// the active one is left alone, since pages that are on their way to the disk stop the writer.
-    pub(super) fn make_sealed_durable(&self, target: Position) -> Result<()> {
-        self.commit.wait(target, || self.sync_log(false).inspect_err(|e| self.fail(e)))
-    }
-
-    /// Syncs all segments in their order, up to the end of the log or of the last that is full.
-    fn sync_log(&self, with_active: bool) -> Result<Position> {
+    /// Syncs all segments in their order, up to the end of the log, or of the last that is full if
+    /// the target is not behind it: pages that are on their way to the disk stop the writer, and
+    /// interrupt all processors.
+    fn sync_log(&self, target: Position) -> Result<Position> {
         let (mut segments, active, mut end) = {
             let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(writer) = &*writer else { return Ok((0, 0)) };
@@ -239,7 +235,7 @@ impl Shared {
         if Bug::SyncActiveOnly.is_on() {
             segments.clear();
         }
-        if with_active {
+        if target > (end.0, 0) {
             segments.push(active);
         } else {
             end = (end.0, 0);
@@ -275,11 +271,20 @@ impl Shared {
         name: &str,
         write: impl FnOnce(&mut dyn Append) -> Result<()>,
     ) -> Result<()> {
+        self.stage(name, write)?;
+        self.sync_dir()
+    }
+
+    /// [`Shared::publish`] of a file whose name may be lost in a power cut.
+    pub(super) fn stage(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Append) -> Result<()>,
+    ) -> Result<()> {
         let path = self.dir.join(name);
         let count =
             |out: &mut dyn Append| write(&mut Counted { out, bytes: &self.counters.upkeep_bytes });
-        disk::stage(&*self.disk, &path, count, |()| path.clone())?;
-        self.sync_dir()
+        disk::stage(&*self.disk, &path, count, |()| path.clone())
     }
 
     /// Length of the next segment's file in a store of so many segments.

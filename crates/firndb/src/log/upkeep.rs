@@ -209,7 +209,7 @@ impl Shared {
             return Ok(false);
         };
         if segment.number > durable && !Bug::HintBeforeSync.is_on() {
-            self.make_sealed_durable((segment.number, segment.end()))?;
+            self.make_durable((segment.number, segment.end()))?;
         }
         let hint = self.with_reserve(need, || self.write_hint(segment))?;
         let _ = segment.hint.set(hint);

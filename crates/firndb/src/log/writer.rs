@@ -195,8 +195,10 @@ impl Writer {
             granule += 1;
         }
         capacity += count << granule;
-        let (number, tape, mut writer) = match self.spare.take() {
-            Some(spare) if spare.1.capacity() as u64 >= capacity && granule == 0 => spare,
+        let (number, tape, mut writer, is_named) = match self.spare.take() {
+            Some((number, tape, writer)) if tape.capacity() as u64 >= capacity && granule == 0 => {
+                (number, tape, writer, true)
+            }
             spare => {
                 if let Some((number, ..)) = spare {
                     // Too small: its number must not come after the one that is made now.
@@ -208,12 +210,14 @@ impl Writer {
                 let path = shared.dir.join(file_name(number));
                 let (tape, writer) = shared.new_segment(&path, capacity, least, need)?;
                 self.next_number = number + 1;
-                (number, tape, writer)
+                (number, tape, writer, false)
             }
         };
         write_head(shared, &mut writer, number, granule, &link)?;
         let path = shared.dir.join(file_name(number));
-        let segment = Arc::new(Segment::new(number, slot, granule, path, Bytes::Tape(tape)));
+        let segment = Segment::new(number, slot, granule, path, Bytes::Tape(tape));
+        segment.is_named.store(is_named, Ordering::Relaxed);
+        let segment = Arc::new(segment);
         let mut table = (**table).clone();
         table.put(slot, Arc::clone(&segment));
         shared.table.store(Arc::new(table));
