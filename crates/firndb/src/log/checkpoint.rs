@@ -50,12 +50,16 @@ pub(super) struct Covered {
 
 /// An open checkpoint.
 pub(super) struct Checkpoint {
+    /// Of which store.
+    pub(super) store: u64,
     pub(super) segments: BTreeMap<u64, Covered>,
     bits: Vec<u8>,
 }
 
 impl Checkpoint {
-    pub(super) fn open(disk: &dyn Disk, dir: &Path, store: u64) -> Result<Checkpoint> {
+    /// Opens the checkpoint of a directory. Beside a writer it must be read before the segments
+    /// are: a bit may be clear because of a record that was written since.
+    pub(super) fn open(disk: &dyn Disk, dir: &Path) -> Result<Checkpoint> {
         let path = dir.join(FILE);
         let file = Frozen::open(disk.map(&path)?, &path, Kind::LogCheckpoint)?;
         let section = |id: u32| -> Result<&[u8]> {
@@ -63,9 +67,7 @@ impl Checkpoint {
             file.section(at)
         };
         let mut meta = Decoder::new(section(META)?);
-        if meta.u64()? != store {
-            return Err(Error::corrupt("the checkpoint of another store").in_file(&path));
-        }
+        let store = meta.u64()?;
         let (mut segments, mut at) = (BTreeMap::new(), 0);
         for _ in 0..meta.u64()? {
             let (number, entries, live) = (meta.u64()?, meta.u64()? as usize, meta.u64()?);
@@ -77,7 +79,7 @@ impl Checkpoint {
         if bits.len() != at {
             return Err(Error::corrupt("the bits of a checkpoint").in_file(&path));
         }
-        Ok(Checkpoint { segments, bits })
+        Ok(Checkpoint { store, segments, bits })
     }
 
     /// Puts the live entries of these segments into the index. They must have hints, of the

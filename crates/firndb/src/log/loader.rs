@@ -1,17 +1,15 @@
 //! Filling the index when a store is opened: from the checkpoint, from hints, or from the records.
 
 use super::bug::Bug;
+use super::chain::{read_head, scan};
 use super::checkpoint::Checkpoint;
 use super::format::{self, Header, Kind};
 use super::hint;
 use super::index::{Full, Index, IndexWriter, Place};
 use super::read::{GROUP, prefetch_all};
-use super::recovery::{read_head, scan};
 use super::segment::{Segment, Table};
 use super::write::full;
 use crate::Result;
-use crate::disk::DiskRef;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -45,15 +43,21 @@ impl Loader {
         Loader { id, bits, index, writer, table: Table::default(), hinted: 0, scanned: 0 }
     }
 
+    /// Goes on with an index that was filled before.
+    pub(super) fn over(id: u64, index: Index, writer: IndexWriter, table: Table) -> Loader {
+        let bits = index.shards().ilog2();
+        Loader { id, bits, index, writer, table, hinted: 0, scanned: 0 }
+    }
+
     /// Fills the index from the checkpoint, as far as it goes, then from the hints of segments, and
     /// from their records where there is no hint. Returns the last segment of the checkpoint.
-    pub(super) fn fill(&mut self, disk: &DiskRef, dir: &Path) -> Result<u64> {
+    pub(super) fn fill(&mut self, checkpoint: Option<Checkpoint>) -> Result<u64> {
         let mut segments = self.table.in_order();
         if Bug::ReplayBackwards.is_on() {
             segments.reverse();
         }
         let mut covered = 0;
-        if let Ok(checkpoint) = Checkpoint::open(&**disk, dir, self.id) {
+        if let Some(checkpoint) = checkpoint.filter(|checkpoint| checkpoint.store == self.id) {
             let last = checkpoint.segments.keys().next_back().copied().unwrap_or(0);
             let old = segments.partition_point(|segment| segment.number <= last);
             match checkpoint.load(&segments[..old], &self.index, &mut self.writer) {
@@ -111,9 +115,20 @@ impl Loader {
         let bytes = segment.filled();
         let header = Header::decode(bytes).map_err(|e| e.in_file(&segment.path))?;
         let head = read_head(header, bytes, segment.number);
-        let from = head.map_err(|e| e.in_file(&segment.path))?.end;
+        let head = head.map_err(|e| e.in_file(&segment.path))?;
+        self.scanned += 1;
+        self.scan_from(segment, &head.header, head.end)
+    }
+
+    /// The same for those from a byte on.
+    pub(super) fn scan_from(
+        &mut self,
+        segment: &Arc<Segment>,
+        header: &Header,
+        from: u64,
+    ) -> Result<()> {
         let mut group = Vec::with_capacity(GROUP);
-        let end = scan(bytes, &header, from, |offset, record, length| {
+        let end = scan(segment.filled(), header, from, |offset, record, length| {
             let (hash, place) = (format::hash_of_key(record.key, self.id), segment.place(offset));
             let is_put = match record.kind {
                 Kind::Put => true,
@@ -125,7 +140,6 @@ impl Loader {
             bytes.fetch_add(length, Ordering::Relaxed);
             self.add(segment, &mut group, Change { hash, key: Some(record.key), place, is_put })
         })?;
-        self.scanned += 1;
         self.apply(segment, &mut group)?;
         if end == segment.end() { Ok(()) } else { Err(segment.damage(end)) }
     }
@@ -201,6 +215,21 @@ impl Loader {
             let (record, length) = segment.peek(segment.offset(place))?;
             (record.key == key).then_some((place, length as u64))
         })
+    }
+
+    /// Removes the entries of segments that are not in the table any more: of keys that were
+    /// deleted, where compaction left nothing that says so.
+    pub(super) fn sweep(&mut self) {
+        let mut entries = Vec::new();
+        for shard in 0..self.index.shards() {
+            self.index.entries_of(shard, &mut entries);
+            for &(kept, place) in &entries {
+                if self.table.get(place.segment()).is_none() {
+                    let hash = kept << (u64::BITS - self.index.width());
+                    self.writer.remove(&self.index, hash, place);
+                }
+            }
+        }
     }
 
     pub(super) fn live_bytes(&self) -> u64 {

@@ -28,6 +28,7 @@ use super::writer::{Frame, Writer};
 use crate::Result;
 use crate::bytes::prefetch::prefetch;
 use std::hint::black_box;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// Cache lines of a record in which its key is, if it is short.
@@ -70,6 +71,17 @@ impl Shared {
                 Some(Old::Pending(place))
             }
             _ => None,
+        }
+    }
+
+    /// Settles what is pending, whether or not anything can be written: until then keys and bytes
+    /// are counted as if all replaced records had been of the same keys.
+    pub(super) fn settle(&self) {
+        self.touch_pending();
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = &mut *writer {
+            // An error stops writing, and the next write reports it.
+            let _ = writer.settle_all(self);
         }
     }
 

@@ -17,22 +17,23 @@
 //! Nothing on disk changes but that files which are not part of the store go away, so an opening
 //! that is interrupted does no harm: the next one finds the same.
 
-use super::bug::Bug;
+use super::chain::{Chain, again, survey, torn_bytes};
+use super::checkpoint::Checkpoint;
 use super::commit::{Commit, Position};
 use super::end::{self, End};
-use super::format::{self, HEADER, Header, Kind, Link, Record};
 use super::hint::{self, Hint};
 use super::index::IndexWriter;
 use super::loader::Loader;
 use super::options::Options;
 use super::pace::Pace;
+use super::refresh::Seen;
 use super::reserve::Reserve;
-use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name, number_of};
+use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name};
 use super::stats::{Counters, Recovery};
 use super::store::Shared;
 use super::upkeep::Wake;
 use super::writer::{Start, Writer};
-use crate::disk::{DiskRef, Map};
+use crate::disk::DiskRef;
 use crate::sync::Swap;
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
@@ -58,17 +59,76 @@ pub(super) fn open(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared
     attempt(disk, dir, options)
 }
 
-fn is_transient(error: &Error) -> bool {
+/// Whether a file may only have gone away, or begun, under a reader.
+pub(super) fn is_transient(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
 }
 
 fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let started = std::time::Instant::now();
     let lock = if options.read_only { None } else { Some(lock(&disk, dir, options.create)?) };
-    let known_end = End::read(&*disk, dir)?;
+    let checkpoint = Checkpoint::open(&*disk, dir).ok(); // Without it the hints do.
+    let Found { id, chain, known_end } = look(&disk, dir, &options)?;
+    let mut loader = Loader::new(id, options.index_bits);
+    let recovered = chain.load(&disk, dir, &mut loader, options.read_only)?;
+    let checkpointed = loader.fill(checkpoint)?;
+    let counters = Counters::new(Recovery {
+        dropped_bytes: recovered.dropped_bytes,
+        dropped_files: recovered.leftovers.len() as u64,
+        hinted_segments: loader.hinted,
+        scanned_segments: loader.scanned,
+        seconds: started.elapsed().as_secs_f64(),
+    });
+    counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
+    counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
+    let mut shared = Shared {
+        disk,
+        dir: dir.to_path_buf(),
+        options,
+        id,
+        index: loader.index,
+        table: Swap::from_pointee(loader.table),
+        writer: Mutex::new(None),
+        commit: Commit::default(),
+        counters,
+        failed: OnceLock::new(),
+        wake: Wake::default(),
+        compacting: Mutex::default(),
+        sealing: Mutex::new(()),
+        is_paused: false.into(),
+        views: Mutex::default(),
+        view_count: 0.into(),
+        checkpointed: checkpointed.into(),
+        pace: Pace::default(),
+        reserve: Reserve::default(),
+        recorded_end: known_end.unwrap_or_default().into(),
+        seen: None,
+        _lock: lock,
+    };
+    if shared.options.read_only {
+        shared.seen = Some(Seen { last: recovered.last, index: loader.writer });
+    } else {
+        let writer = start_writing(&shared, recovered, loader.writer)?;
+        *shared.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(writer);
+    }
+    Ok(shared)
+}
+
+/// What a directory holds.
+pub(super) struct Found {
+    /// Of the store; a new one if there is none yet.
+    pub(super) id: u64,
+    pub(super) chain: Chain,
+    /// A place up to which the log was durable for certain.
+    known_end: Option<Position>,
+}
+
+/// Finds the log in a directory.
+pub(super) fn look(disk: &DiskRef, dir: &Path, options: &Options) -> Result<Found> {
+    let known_end = End::read(&**disk, dir)?;
     let names = disk.list(dir)?;
     let hints: BTreeSet<u64> = names.iter().filter_map(|name| hint::number_of(name)).collect();
-    let files = survey(&disk, dir, &names, &hints, options.read_only)?;
+    let files = survey(disk, dir, &names, &hints, options.read_only)?;
     if files.is_empty() && options.create && !options.read_only {
         // A process that died while it created the store may have left the directory's own name
         // unsynced.
@@ -87,45 +147,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let known_end = known_end.and_then(|end| end.position(id));
     let chain = Chain::follow(files, hints, id, dir)?;
     end::check(known_end, chain.last, dir)?;
-    let mut loader = Loader::new(id, options.index_bits);
-    let recovered = chain.load(&disk, dir, &mut loader, options.read_only)?;
-    let counters = Counters::new(Recovery {
-        dropped_bytes: recovered.dropped_bytes,
-        dropped_files: recovered.leftovers.len() as u64,
-        hinted_segments: loader.hinted,
-        scanned_segments: loader.scanned,
-        seconds: started.elapsed().as_secs_f64(),
-    });
-    counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
-    counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
-    let shared = Shared {
-        disk,
-        dir: dir.to_path_buf(),
-        options,
-        id,
-        index: loader.index,
-        table: Swap::from_pointee(loader.table),
-        writer: Mutex::new(None),
-        commit: Commit::default(),
-        counters,
-        failed: OnceLock::new(),
-        wake: Wake::default(),
-        compacting: Mutex::default(),
-        sealing: Mutex::new(()),
-        is_paused: false.into(),
-        views: Mutex::default(),
-        view_count: 0.into(),
-        checkpointed: recovered.checkpointed.into(),
-        pace: Pace::default(),
-        reserve: Reserve::default(),
-        recorded_end: known_end.unwrap_or_default().into(),
-        _lock: lock,
-    };
-    if !shared.options.read_only {
-        let writer = start_writing(&shared, recovered, loader.writer)?;
-        *shared.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(writer);
-    }
-    Ok(shared)
+    Ok(Found { id, chain, known_end })
 }
 
 /// Takes the right to write, in a directory that is made if need be.
@@ -185,176 +207,8 @@ fn start_writing(shared: &Shared, recovered: Recovered, index: IndexWriter) -> R
     Ok(writer)
 }
 
-/// A segment's file.
-struct File {
-    number: u64,
-    map: Map,
-    head: Result<Head>,
-}
-
-/// What a segment begins with.
-pub(super) struct Head {
-    header: Header,
-    link: Link,
-    /// Where the record after the link may begin.
-    pub(super) end: u64,
-}
-
-/// Reads the heads of all segments, in the order of their numbers. Of those with hints nothing more
-/// is read; others that somebody may be appending to, if we only read, are copied and not mapped.
-fn survey(
-    disk: &DiskRef,
-    dir: &Path,
-    names: &[String],
-    hints: &BTreeSet<u64>,
-    read_only: bool,
-) -> Result<Vec<File>> {
-    let mut files = Vec::new();
-    for number in names.iter().filter_map(|name| number_of(name)) {
-        let path = dir.join(file_name(number));
-        let has_hint = hints.contains(&number);
-        let map = if read_only && !has_hint {
-            let file = disk.open(&path)?;
-            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-            file.read_at(0, &mut bytes)?;
-            Map::from_vec(bytes)
-        } else {
-            disk.map(&path)?
-        };
-        if has_hint {
-            map.expect_random();
-        }
-        let head = head_of(&map, number).map_err(|e| e.in_file(&path));
-        if let Err(e) = &head
-            && e.kind() == ErrorKind::UnsupportedVersion
-        {
-            return head.map(|_| Vec::new());
-        }
-        files.push(File { number, map, head });
-    }
-    Ok(files)
-}
-
-fn head_of(bytes: &[u8], number: u64) -> Result<Head> {
-    let header = Header::decode(bytes)?;
-    if header.number != number || header.capacity != bytes.len() as u64 {
-        let message = format!(
-            "this is segment {} of {} bytes; by its name and length it is {number} of {}",
-            header.number,
-            header.capacity,
-            bytes.len()
-        );
-        return Err(Error::corrupt(message).at(24));
-    }
-    read_head(header, bytes, number)
-}
-
-pub(super) fn read_head(header: Header, bytes: &[u8], number: u64) -> Result<Head> {
-    let at = HEADER.next_multiple_of(1 << header.granule);
-    let rest = bytes.get(at..).unwrap_or(&[]);
-    let found = format::read(rest, number, at as u64).filter(|(r, _)| r.kind == Kind::Link);
-    let (record, length) =
-        found.ok_or_else(|| Error::corrupt("the segment's link is damaged").at(at as u64))?;
-    Ok(Head { header, link: Link::decode(record.value)?, end: (at + length) as u64 })
-}
-
-/// The whole records from `from` on; `each` gets offset, record and length of those that are part
-/// of a whole batch. Returns the end of the last one.
-pub(super) fn scan<'a>(
-    bytes: &'a [u8],
-    header: &Header,
-    from: u64,
-    mut each: impl FnMut(u64, Record<'a>, u64) -> Result<()>,
-) -> Result<u64> {
-    let mut end = from;
-    let mut at = from;
-    let mut batch: Vec<(u64, Record, u64)> = Vec::new();
-    loop {
-        let offset = at.next_multiple_of(1 << header.granule);
-        let rest = bytes.get(offset as usize..).unwrap_or(&[]);
-        let Some((record, length)) = format::read(rest, header.number, offset) else {
-            return Ok(end);
-        };
-        at = offset + length as u64;
-        batch.push((offset, record, length as u64));
-        if !record.more || Bug::AcceptHalfBatch.is_on() {
-            for (offset, record, length) in batch.drain(..) {
-                each(offset, record, length)?;
-            }
-            end = at;
-        }
-    }
-}
-
-/// The segments of which the log consists, as far as it goes.
-struct Chain {
-    files: Vec<File>,
-    /// Numbers of the segments that have hints.
-    hints: BTreeSet<u64>,
-    /// Segments up to this number were durable.
-    durable: u64,
-    /// The last segment of the log and where its records end.
-    last: Position,
-}
-
 impl Chain {
-    fn follow(files: Vec<File>, hints: BTreeSet<u64>, id: u64, dir: &Path) -> Result<Chain> {
-        let heads = || files.iter().filter_map(|file| Some((file, file.head.as_ref().ok()?)));
-        for (file, head) in heads() {
-            if head.header.store != id {
-                let message = "this segment belongs to another store: move it out of here";
-                return Err(Error::corrupt(message)
-                    .at(16)
-                    .in_file(&dir.join(file_name(file.number))));
-            }
-        }
-        let linked = heads().map(|(_, head)| head.link.durable).max();
-        // A hint is written when its segment and all before it are durable.
-        let durable = linked.max(hints.last().copied()).unwrap_or(0);
-        let mut tail: Vec<(u64, u64)> = Vec::new();
-        for (file, head) in heads().filter(|(file, _)| file.number > durable) {
-            let follows = match tail.last() {
-                Some(&last) => head.link.previous == last,
-                None => head.link.previous.0 <= durable,
-            };
-            if follows || Bug::IgnoreLinks.is_on() {
-                let end = scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?;
-                tail.push((file.number, end));
-            }
-        }
-        let last = match tail.last() {
-            Some(&last) => last,
-            None => match files.iter().rev().find(|file| file.number <= durable) {
-                None => (0, 0),
-                Some(file) => {
-                    let head = file.head.as_ref().map_err(again)?;
-                    (file.number, scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?)
-                }
-            },
-        };
-        Ok(Chain { files, hints, durable, last })
-    }
-
-    fn file(&self, number: u64) -> Option<&File> {
-        let at = self.files.binary_search_by_key(&number, |file| file.number).ok()?;
-        Some(&self.files[at])
-    }
-
-    /// Number and end of the segments that make up the store.
-    fn members(&self) -> Result<Vec<Position>> {
-        let Some(file) = self.file(self.last.0) else { return Ok(Vec::new()) };
-        let head = file.head.as_ref().map_err(again)?;
-        let mut removed = BTreeSet::new();
-        scan(&file.map, &head.header, head.end, |_, record, _| {
-            removed.extend(format::removed(record.value).filter(|_| record.kind == Kind::Removed));
-            Ok(())
-        })?;
-        let mut members = head.link.members.clone();
-        members.retain(|(number, _)| !removed.contains(number));
-        members.push(self.last);
-        Ok(members)
-    }
-
+    /// Opens the segments of the store.
     fn load(
         self,
         disk: &DiskRef,
@@ -403,7 +257,6 @@ impl Chain {
                 None => {}
             }
         }
-        let checkpointed = loader.fill(disk, dir)?;
         let is_member = |n: u64| members.iter().any(|&(number, _)| number == n);
         let segments = self.files.iter().map(|file| (file.number, file_name(file.number)));
         let hints = self.hints.iter().map(|&number| (number, hint::file_name(number)));
@@ -422,28 +275,7 @@ impl Chain {
             active,
             leftovers,
             dropped_bytes,
-            checkpointed,
         })
-    }
-}
-
-/// Number of bytes behind the end of the records up to where there are only zeros.
-fn torn_bytes(rest: &[u8]) -> usize {
-    match rest.iter().rposition(|&byte| byte != 0) {
-        Some(at) if !Bug::ResumeTornSegment.is_on() => at + 1,
-        _ => 0,
-    }
-}
-
-/// The same error once more.
-fn again(error: &Error) -> Error {
-    let mut copy = Error::new(error.kind(), error.message());
-    if let Some(offset) = error.offset() {
-        copy = copy.at(offset);
-    }
-    match error.file() {
-        Some(file) => copy.in_file(file),
-        None => copy,
     }
 }
 
@@ -461,6 +293,4 @@ struct Recovered {
     /// Names of the files that are not part of the store.
     leftovers: Vec<String>,
     dropped_bytes: u64,
-    /// The last segment that the checkpoint covers.
-    checkpointed: u64,
 }

@@ -8,6 +8,7 @@ use super::index::Index;
 use super::options::Options;
 use super::pace::Pace;
 use super::recovery;
+use super::refresh::Seen;
 use super::reserve::{Need, Reserve};
 use super::segment::{Segment, Table};
 use super::snapshot::View;
@@ -66,6 +67,8 @@ pub(super) struct Shared {
     pub(super) reserve: Reserve,
     /// What the end file says.
     pub(super) recorded_end: Mutex<Position>,
+    /// What a refresh goes on from, where it is open for reading only.
+    pub(super) seen: Option<Seen>,
     /// Keeps other writers away.
     pub(super) _lock: Option<Box<dyn Send + Sync>>,
 }
@@ -97,6 +100,7 @@ impl LogStore {
 
     /// Number of keys, those included whose time has passed and that nobody removed yet.
     pub fn len(&self) -> u64 {
+        self.shared.settle();
         self.shared.counters.keys.load(Ordering::Relaxed)
     }
 
@@ -107,7 +111,16 @@ impl LogStore {
 
     /// Looks again at the files of a store that another process writes to. For a store that is open
     /// for reading only; one that is open for writing is always up to date.
+    ///
+    /// It reads what was written since it looked last, and goes once through the index in memory if
+    /// segments were compacted since. Where there are snapshots, which keep the state that they
+    /// show, it opens the store anew. After an error it shows what it showed.
     pub fn refresh(&mut self) -> Result<()> {
+        if let Some(shared) = Arc::get_mut(&mut self.shared)
+            && (!shared.options.read_only || shared.catch_up()?)
+        {
+            return Ok(());
+        }
         let shared = &self.shared;
         if shared.options.read_only {
             let (disk, options) = (shared.disk.clone(), shared.options.clone());

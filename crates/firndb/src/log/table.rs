@@ -40,6 +40,11 @@ impl<S> Table<S> {
         self.0[slot] = Some(segment);
     }
 
+    /// Takes out the segment of a slot.
+    pub(super) fn take(&mut self, slot: usize) -> Option<Arc<S>> {
+        self.0.get_mut(slot).and_then(Option::take)
+    }
+
     /// All segments, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<S>> {
         self.0.iter().flatten()
@@ -76,7 +81,7 @@ impl<S> Slots<S> {
     /// Takes the segment of a slot out of the table.
     pub(super) fn retire(&mut self, shared: &Swap<Table<S>>, slot: usize) {
         let mut table = Table::clone(&shared.load());
-        if let Some(segment) = table.0.get_mut(slot).and_then(Option::take) {
+        if let Some(segment) = table.take(slot) {
             self.retired.push((slot, Arc::downgrade(&segment)));
         }
         shared.store(Arc::new(table));

@@ -9,6 +9,7 @@ mod model;
 mod pace;
 mod pending;
 mod proof;
+mod refresh;
 
 use super::{LogStore, Options};
 use crate::Result;

@@ -1,0 +1,206 @@
+//! The log as the files of a directory tell it: which segments make it up, and where it ends.
+
+use super::bug::Bug;
+use super::commit::Position;
+use super::format::{self, HEADER, Header, Kind, Link, Record};
+use super::segment::{file_name, number_of};
+use crate::disk::{DiskRef, Map};
+use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A segment's file.
+pub(super) struct File {
+    pub(super) number: u64,
+    pub(super) map: Map,
+    pub(super) head: Result<Head>,
+}
+
+/// What a segment begins with.
+pub(super) struct Head {
+    pub(super) header: Header,
+    pub(super) link: Link,
+    /// Where the record after the link may begin.
+    pub(super) end: u64,
+}
+
+/// Reads the heads of all segments, in the order of their numbers. Of those with hints nothing more
+/// is read; others that somebody may be appending to, if we only read, are copied and not mapped.
+pub(super) fn survey(
+    disk: &DiskRef,
+    dir: &Path,
+    names: &[String],
+    hints: &BTreeSet<u64>,
+    read_only: bool,
+) -> Result<Vec<File>> {
+    let mut files = Vec::new();
+    for number in names.iter().filter_map(|name| number_of(name)) {
+        let path = dir.join(file_name(number));
+        let has_hint = hints.contains(&number);
+        let map = if read_only && !has_hint {
+            let file = disk.open(&path)?;
+            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
+            file.read_at(0, &mut bytes)?;
+            Map::from_vec(bytes)
+        } else {
+            disk.map(&path)?
+        };
+        if has_hint {
+            map.expect_random();
+        }
+        let head = head_of(&map, number).map_err(|e| e.in_file(&path));
+        if let Err(e) = &head
+            && e.kind() == ErrorKind::UnsupportedVersion
+        {
+            return head.map(|_| Vec::new());
+        }
+        files.push(File { number, map, head });
+    }
+    Ok(files)
+}
+
+fn head_of(bytes: &[u8], number: u64) -> Result<Head> {
+    let header = Header::decode(bytes)?;
+    if header.number != number || header.capacity != bytes.len() as u64 {
+        let message = format!(
+            "this is segment {} of {} bytes; by its name and length it is {number} of {}",
+            header.number,
+            header.capacity,
+            bytes.len()
+        );
+        return Err(Error::corrupt(message).at(24));
+    }
+    read_head(header, bytes, number)
+}
+
+pub(super) fn read_head(header: Header, bytes: &[u8], number: u64) -> Result<Head> {
+    let at = HEADER.next_multiple_of(1 << header.granule);
+    let rest = bytes.get(at..).unwrap_or(&[]);
+    let found = format::read(rest, number, at as u64).filter(|(r, _)| r.kind == Kind::Link);
+    let (record, length) =
+        found.ok_or_else(|| Error::corrupt("the segment's link is damaged").at(at as u64))?;
+    Ok(Head { header, link: Link::decode(record.value)?, end: (at + length) as u64 })
+}
+
+/// The whole records from `from` on; `each` gets offset, record and length of those that are part
+/// of a whole batch. Returns the end of the last one.
+pub(super) fn scan<'a>(
+    bytes: &'a [u8],
+    header: &Header,
+    from: u64,
+    mut each: impl FnMut(u64, Record<'a>, u64) -> Result<()>,
+) -> Result<u64> {
+    let mut end = from;
+    let mut at = from;
+    let mut batch: Vec<(u64, Record, u64)> = Vec::new();
+    loop {
+        let offset = at.next_multiple_of(1 << header.granule);
+        let rest = bytes.get(offset as usize..).unwrap_or(&[]);
+        let Some((record, length)) = format::read(rest, header.number, offset) else {
+            return Ok(end);
+        };
+        at = offset + length as u64;
+        batch.push((offset, record, length as u64));
+        if !record.more || Bug::AcceptHalfBatch.is_on() {
+            for (offset, record, length) in batch.drain(..) {
+                each(offset, record, length)?;
+            }
+            end = at;
+        }
+    }
+}
+
+/// The segments of which the log consists, as far as it goes.
+pub(super) struct Chain {
+    pub(super) files: Vec<File>,
+    /// Numbers of the segments that have hints.
+    pub(super) hints: BTreeSet<u64>,
+    /// Segments up to this number were durable.
+    pub(super) durable: u64,
+    /// The last segment of the log and where its records end.
+    pub(super) last: Position,
+}
+
+impl Chain {
+    pub(super) fn follow(
+        files: Vec<File>,
+        hints: BTreeSet<u64>,
+        id: u64,
+        dir: &Path,
+    ) -> Result<Chain> {
+        let heads = || files.iter().filter_map(|file| Some((file, file.head.as_ref().ok()?)));
+        for (file, head) in heads() {
+            if head.header.store != id {
+                let message = "this segment belongs to another store: move it out of here";
+                return Err(Error::corrupt(message)
+                    .at(16)
+                    .in_file(&dir.join(file_name(file.number))));
+            }
+        }
+        let linked = heads().map(|(_, head)| head.link.durable).max();
+        // A hint is written when its segment and all before it are durable.
+        let durable = linked.max(hints.last().copied()).unwrap_or(0);
+        let mut tail: Vec<(u64, u64)> = Vec::new();
+        for (file, head) in heads().filter(|(file, _)| file.number > durable) {
+            let follows = match tail.last() {
+                Some(&last) => head.link.previous == last,
+                None => head.link.previous.0 <= durable,
+            };
+            if follows || Bug::IgnoreLinks.is_on() {
+                let end = scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?;
+                tail.push((file.number, end));
+            }
+        }
+        let last = match tail.last() {
+            Some(&last) => last,
+            None => match files.iter().rev().find(|file| file.number <= durable) {
+                None => (0, 0),
+                Some(file) => {
+                    let head = file.head.as_ref().map_err(again)?;
+                    (file.number, scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?)
+                }
+            },
+        };
+        Ok(Chain { files, hints, durable, last })
+    }
+
+    pub(super) fn file(&self, number: u64) -> Option<&File> {
+        let at = self.files.binary_search_by_key(&number, |file| file.number).ok()?;
+        Some(&self.files[at])
+    }
+
+    /// Number and end of the segments that make up the store.
+    pub(super) fn members(&self) -> Result<Vec<Position>> {
+        let Some(file) = self.file(self.last.0) else { return Ok(Vec::new()) };
+        let head = file.head.as_ref().map_err(again)?;
+        let mut removed = BTreeSet::new();
+        scan(&file.map, &head.header, head.end, |_, record, _| {
+            removed.extend(format::removed(record.value).filter(|_| record.kind == Kind::Removed));
+            Ok(())
+        })?;
+        let mut members = head.link.members.clone();
+        members.retain(|(number, _)| !removed.contains(number));
+        members.push(self.last);
+        Ok(members)
+    }
+}
+
+/// Number of bytes behind the end of the records up to where there are only zeros.
+pub(super) fn torn_bytes(rest: &[u8]) -> usize {
+    match rest.iter().rposition(|&byte| byte != 0) {
+        Some(at) if !Bug::ResumeTornSegment.is_on() => at + 1,
+        _ => 0,
+    }
+}
+
+/// The same error once more.
+pub(super) fn again(error: &Error) -> Error {
+    let mut copy = Error::new(error.kind(), error.message());
+    if let Some(offset) = error.offset() {
+        copy = copy.at(offset);
+    }
+    match error.file() {
+        Some(file) => copy.in_file(file),
+        None => copy,
+    }
+}

@@ -1,0 +1,204 @@
+//! A store that is open for reading only looks again: against a map, and on a disk that fails.
+
+use super::{DIR, Map, Rng, content, open, options};
+use crate::Result;
+use crate::disk::{DiskRef, Fault, Restless, SimDisk};
+use crate::log::bug::active;
+use crate::log::{Batch, LogStore, Options, WriteOptions};
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+thread_local!(static NOW: Cell<u64> = const { Cell::new(0) });
+
+fn reader(disk: &Arc<SimDisk>) -> Result<LogStore> {
+    let options = Options { read_only: true, clock: || NOW.get(), ..options() };
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options)
+}
+
+fn writer(disk: &Arc<SimDisk>) -> LogStore {
+    let options = Options { clock: || NOW.get(), ..options() };
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
+}
+
+fn keys() -> Vec<Vec<u8>> {
+    (0..60).map(|n| vec![b'k', n]).collect()
+}
+
+/// Does something at random, in the store and in the map.
+fn step(store: &mut Option<LogStore>, disk: &Arc<SimDisk>, map: &mut Map, random: &mut Rng) {
+    let open = store.as_ref().unwrap();
+    let (keys, what) = (keys(), random.below(100u64));
+    let key = keys[random.below(keys.len())].clone();
+    let value = vec![what as u8; 1 + random.below(200usize)];
+    match what {
+        0..40 => {
+            open.put(&key, &value).unwrap();
+            map.insert(key, value);
+        }
+        40..65 => {
+            open.delete(&key).unwrap();
+            map.remove(&key);
+        }
+        65..75 => {
+            let mut batch = Batch::new();
+            for key in &keys[..random.below(12usize)] {
+                batch.put(key, &value);
+                map.insert(key.clone(), value.clone());
+            }
+            open.write(&batch).unwrap();
+        }
+        75..80 => {
+            // Gone a millisecond later.
+            open.put_with(&key, &value, WriteOptions::ttl(Duration::from_millis(1))).unwrap();
+            NOW.set(NOW.get() + 2);
+            map.remove(&key);
+        }
+        80..94 => drop(open.maintain().unwrap()),
+        94..98 => drop(open.compact(0.01 * random.below(100u64) as f64).unwrap()),
+        _ => {
+            store.take().unwrap().close().unwrap();
+            *store = Some(writer(disk));
+        }
+    }
+}
+
+/// What a reader shows; `len` counts what has expired, too.
+fn shown(reader: &LogStore) -> Map {
+    let found =
+        keys().into_iter().filter_map(|key| Some((key.clone(), reader.get(&key).unwrap()?)));
+    let found: Map = found.collect();
+    assert!(reader.len() >= found.len() as u64);
+    assert_eq!(reader.snapshot().iter().count(), found.len());
+    found
+}
+
+#[test]
+fn a_refreshed_reader_shows_what_one_that_is_opened_shows() {
+    let (mut caught_up, mut opened) = (0, 0);
+    for seed in 0..60u64 {
+        // In every other store all keys have one of few hashes.
+        active::STORE.set(Some(if seed % 2 == 0 {
+            active::coarse(3, seed)
+        } else {
+            seed | 1 << 40
+        }));
+        NOW.set(1_000_000);
+        let (disk, mut map, mut random) = (SimDisk::new(), Map::new(), Rng(seed));
+        let mut store = Some(writer(&disk));
+        store.as_ref().unwrap().put(b"k\0", b"first").unwrap();
+        map.insert(b"k\0".to_vec(), b"first".to_vec());
+        let mut reader = reader(&disk).unwrap();
+        for _ in 0..60 {
+            for _ in 0..random.below(60) {
+                step(&mut store, &disk, &mut map, &mut random);
+            }
+            match Arc::get_mut(&mut reader.shared).unwrap().catch_up().unwrap() {
+                true => caught_up += 1,
+                false => {
+                    opened += 1;
+                    reader.refresh().unwrap();
+                }
+            }
+            assert_eq!(shown(&reader), map, "seed {seed}");
+            let fresh = self::reader(&disk).unwrap();
+            assert_eq!(reader.len(), fresh.len(), "seed {seed}");
+            assert_eq!(reader.stats().live_bytes, fresh.stats().live_bytes, "seed {seed}");
+        }
+    }
+    assert!(caught_up > 50 * opened, "{caught_up} went on, {opened} were opened anew");
+}
+
+#[test]
+fn a_refresh_beside_a_writer_shows_a_moment_of_it() {
+    struct Beside {
+        store: Option<LogStore>,
+        map: Map,
+        random: Rng,
+        /// Every state there was.
+        states: Vec<Map>,
+    }
+    for seed in 0..30u64 {
+        active::STORE.set(Some(seed | 1 << 41));
+        NOW.set(1_000_000);
+        let disk = SimDisk::new();
+        let store = Some(writer(&disk));
+        store.as_ref().unwrap().put(b"k\0", b"first").unwrap();
+        let map = Map::from([(b"k\0".to_vec(), b"first".to_vec())]);
+        let states = vec![map.clone()];
+        let beside = Arc::new(Mutex::new(Beside { store, map, random: Rng(seed), states }));
+        let (its, its_disk) = (Arc::clone(&beside), Arc::clone(&disk));
+        // The writer goes on whenever the reader is about to look at a file.
+        let before = move |_: &Path| {
+            let Beside { store, map, random, states } = &mut *its.lock().unwrap();
+            for _ in 0..random.below(4) {
+                step(store, &its_disk, map, random);
+                states.push(map.clone());
+            }
+        };
+        let restless: DiskRef = Arc::new(Restless { disk: Arc::clone(&disk), before });
+        let options = Options { read_only: true, clock: || NOW.get(), ..options() };
+        let mut reader = LogStore::open_on(restless, Path::new(DIR), options).unwrap();
+        let mut seen = 0;
+        for round in 0..30 {
+            // With a snapshot it opens the store anew.
+            let _held = (round % 2 == 0).then(|| reader.snapshot());
+            // It may give up where files go away each time it looks.
+            if reader.refresh().is_err() {
+                continue;
+            }
+            let (now, beside) = (shown(&reader), beside.lock().unwrap());
+            let later = beside.states[seen..].iter().position(|state| *state == now);
+            seen += later.unwrap_or_else(|| panic!("seed {seed}: no state since {seen}"));
+        }
+        assert!(seen > 100, "seed {seed}: {seen}");
+    }
+}
+
+#[test]
+fn a_snapshot_of_a_reader_outlives_a_refresh() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    store.put(b"k", b"old").unwrap();
+    let mut reader = reader(&disk).unwrap();
+    let snapshot = reader.snapshot();
+    store.put(b"k", b"new").unwrap();
+    store.compact(0.0).unwrap();
+    reader.refresh().unwrap();
+    assert_eq!(reader.get(b"k").unwrap().unwrap(), b"new");
+    assert_eq!(snapshot.get(b"k").unwrap().unwrap(), b"old");
+}
+
+#[test]
+fn a_refresh_that_fails_changes_nothing() {
+    let (mut failed, keys) = (0, keys());
+    for n in 0.. {
+        let disk = SimDisk::new();
+        let store = open(&disk).unwrap();
+        let put = |range: std::ops::Range<usize>, byte: u8| {
+            keys[range].iter().for_each(|key| store.put(key, &[byte; 300]).unwrap());
+        };
+        put(0..40, 1);
+        let mut reader = reader(&disk).unwrap();
+        let old = content(&reader, &keys).unwrap();
+        put(20..60, 2);
+        assert!(keys[..5].iter().all(|key| store.delete(key).unwrap()));
+        store.compact(0.2).unwrap();
+        let new = content(&store, &keys).unwrap();
+        let before = disk.ops();
+        disk.fail_at(before + n, Fault::Io);
+        let refreshed = reader.refresh();
+        let is_over = disk.ops() <= before + n;
+        disk.heal();
+        failed += usize::from(refreshed.is_err());
+        let expected = if refreshed.is_ok() { &new } else { &old };
+        assert_eq!(content(&reader, &keys).unwrap(), *expected, "call {n} fails");
+        reader.refresh().unwrap();
+        assert_eq!(content(&reader, &keys).unwrap(), new, "after call {n} failed");
+        if is_over {
+            break;
+        }
+    }
+    assert!(failed > 5, "{failed} calls failed");
+}
