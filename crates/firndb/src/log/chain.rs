@@ -3,8 +3,9 @@
 use super::bug::Bug;
 use super::commit::Position;
 use super::format::{self, HEADER, Header, Kind, Link, Record};
-use super::segment::{file_name, number_of};
-use crate::disk::{DiskRef, Map};
+use super::hint::Hint;
+use super::segment::{Segment, file_name, number_of};
+use crate::disk::{Disk, DiskRef, Map};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -112,6 +113,8 @@ pub(super) fn scan<'a>(
 
 /// The segments of which the log consists, as far as it goes.
 pub(super) struct Chain {
+    /// Of the store.
+    id: u64,
     pub(super) files: Vec<File>,
     /// Numbers of the segments that have hints.
     pub(super) hints: BTreeSet<u64>,
@@ -161,7 +164,29 @@ impl Chain {
                 }
             },
         };
-        Ok(Chain { files, hints, durable, last })
+        Ok(Chain { id, files, hints, durable, last })
+    }
+
+    /// The file and the head of a segment that must be there.
+    pub(super) fn part(&self, number: u64, path: &Path) -> Result<(&File, &Head)> {
+        let missing = || Error::corrupt("this segment of the store is missing").in_file(path);
+        let file = self.file(number).ok_or_else(missing)?;
+        Ok((file, file.head.as_ref().map_err(again)?))
+    }
+
+    /// Whether the file of a segment begins with these bytes.
+    pub(super) fn begins_with(&self, number: u64, bytes: &[u8]) -> bool {
+        self.file(number).is_some_and(|file| file.map.starts_with(bytes))
+    }
+
+    /// Gives a segment its hint, if it has one. One that is damaged is written anew.
+    pub(super) fn set_hint(&self, disk: &dyn Disk, dir: &Path, segment: &Segment) {
+        if self.hints.contains(&segment.number)
+            && let Ok(hint) = Hint::open(disk, dir, self.id, segment.number)
+            && hint.end == segment.end()
+        {
+            let _ = segment.hint.set(hint);
+        }
     }
 
     pub(super) fn file(&self, number: u64) -> Option<&File> {
@@ -185,16 +210,8 @@ impl Chain {
     }
 }
 
-/// Number of bytes behind the end of the records up to where there are only zeros.
-pub(super) fn torn_bytes(rest: &[u8]) -> usize {
-    match rest.iter().rposition(|&byte| byte != 0) {
-        Some(at) if !Bug::ResumeTornSegment.is_on() => at + 1,
-        _ => 0,
-    }
-}
-
 /// The same error once more.
-pub(super) fn again(error: &Error) -> Error {
+fn again(error: &Error) -> Error {
     let mut copy = Error::new(error.kind(), error.message());
     if let Some(offset) = error.offset() {
         copy = copy.at(offset);

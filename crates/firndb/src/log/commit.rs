@@ -1,8 +1,9 @@
 //! Group commit: writers that wait for durability at the same time share one sync.
 //!
-//! The first one to come syncs everything that is in the log by then; those that come meanwhile
-//! wait, and one of them syncs for all of them next. The first sync that fails is the last: all
-//! that wait get the error, and so does everybody after them, until the store is opened again.
+//! The first one to come syncs what is in the log by then (up to the last full segment, if that is
+//! all it waits for); those that come meanwhile wait, and one of them syncs for all of them next.
+//! The first sync that fails is the last: all that wait get the error, and so does everybody after
+//! them, until the store is opened again.
 
 use crate::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +34,8 @@ struct State {
 }
 
 impl Commit {
-    /// Returns when everything before `target` is durable. `sync` makes everything durable that is
-    /// there when it is called, and returns up to where.
+    /// Returns when everything before `target` is durable. `sync` makes that durable, and returns
+    /// up to where everything is: mostly more.
     pub(super) fn wait(&self, target: Position, sync: impl Fn() -> Result<Position>) -> Result<()> {
         self.arrived.fetch_add(1, Ordering::Relaxed);
         let mut state = self.lock();

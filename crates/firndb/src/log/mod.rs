@@ -24,7 +24,8 @@
 //! # Opening
 //! `recovery::open` finds the end of the log by the links between segments, and fills the index
 //! from the checkpoint, from hints, or from the records themselves (`Loader::fill`). `end::check`
-//! tells damage from a torn end as far as `end.firn` can say.
+//! tells damage from a torn end as far as `end.firn` can say. A store that is open for reading only
+//! looks again from there (`Shared::catch_up`).
 //!
 //! # Upkeep
 //! `Shared::maintain` does one step at a time, called by a short thread (`Upkeep`) or by tests:

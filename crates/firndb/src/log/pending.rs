@@ -28,8 +28,8 @@ use super::writer::{Frame, Writer};
 use crate::Result;
 use crate::bytes::prefetch::prefetch;
 use std::hint::black_box;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 /// Cache lines of a record in which its key is, if it is short.
 const KEY_LINES: usize = 2;
@@ -74,15 +74,16 @@ impl Shared {
         }
     }
 
-    /// Settles what is pending, whether or not anything can be written: until then keys and bytes
-    /// are counted as if all replaced records had been of the same keys.
-    pub(super) fn settle(&self) {
+    /// Settles what is pending, whether or not anything can be written: until then keys are counted
+    /// as if all replaced records had been of the same keys, and bytes as if none had.
+    pub(super) fn settle(&self) -> MutexGuard<'_, Option<Writer>> {
         self.touch_pending();
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = &mut *writer {
-            // An error stops writing, and the next write reports it.
+            // What cannot be settled stays visible, and nothing is written any more.
             let _ = writer.settle_all(self);
         }
+        writer
     }
 
     /// Brings what is pending into memory, so that nobody waits for the disk under the lock.

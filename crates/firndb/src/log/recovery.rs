@@ -9,19 +9,22 @@
 //! 3. `Chain::members`: the last link lists the segments of the store; what was removed since is
 //!    in the last segment. A member that is missing is an error; files that are no members are
 //!    what compaction or a crash left over, and are removed.
-//! 4. `Loader::fill` puts what the members hold into the index, in the order of the log.
-//!    Damage before the end of a member is an error that says where.
+//! 4. `Loader::fill` puts what the members hold into the index, in the order of the log. The
+//!    checkpoint that it begins with was read before all else: beside a writer it could be ahead of
+//!    segments that were read earlier, and lack what they have in later ones. Damage before the
+//!    end of a member is an error that says where.
 //! 5. The active segment goes on where its records end if there are zeros behind; otherwise a write
 //!    was torn there, and a new segment begins.
 //!
 //! Nothing on disk changes but that files which are not part of the store go away, so an opening
 //! that is interrupted does no harm: the next one finds the same.
 
-use super::chain::{Chain, again, survey, torn_bytes};
+use super::bug::Bug;
+use super::chain::{Chain, survey};
 use super::checkpoint::Checkpoint;
 use super::commit::{Commit, Position};
 use super::end::{self, End};
-use super::hint::{self, Hint};
+use super::hint;
 use super::index::IndexWriter;
 use super::loader::Loader;
 use super::options::Options;
@@ -222,10 +225,7 @@ impl Chain {
         let mut dropped_bytes = 0;
         for (slot, &(number, end)) in members.iter().enumerate() {
             let path = dir.join(file_name(number));
-            let file = self.file(number).ok_or_else(|| {
-                Error::corrupt("this segment of the store is missing").in_file(&path)
-            })?;
-            let head = file.head.as_ref().map_err(again)?;
+            let (file, head) = self.part(number, &path)?;
             let rest = file.map.get(end as usize..).unwrap_or(&[]);
             let torn = torn_bytes(rest);
             let is_last = number == self.last.0;
@@ -241,13 +241,7 @@ impl Chain {
             let segment = Segment::new(number, slot, head.header.granule, path, bytes);
             let segment = Arc::new(segment);
             loader.table.put(segment.slot, Arc::clone(&segment));
-            if self.hints.contains(&number)
-                && let Ok(hint) = Hint::open(&**disk, dir, loader.id, number)
-                && hint.end == end
-            {
-                // One that is damaged is written anew.
-                let _ = segment.hint.set(hint);
-            }
+            self.set_hint(&**disk, dir, &segment);
             match tape {
                 Some(tape) if is_last && torn == 0 => active = Some((tape, segment)),
                 Some(_) => {
@@ -276,6 +270,14 @@ impl Chain {
             leftovers,
             dropped_bytes,
         })
+    }
+}
+
+/// Number of bytes behind the end of the records up to where there are only zeros.
+fn torn_bytes(rest: &[u8]) -> usize {
+    match rest.iter().rposition(|&byte| byte != 0) {
+        Some(at) if !Bug::ResumeTornSegment.is_on() => at + 1,
+        _ => 0,
     }
 }
 

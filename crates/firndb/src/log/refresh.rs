@@ -10,7 +10,7 @@
 //!
 //! Everything is read and checked before the index changes.
 
-use super::chain::scan;
+use super::chain::{Chain, scan};
 use super::commit::Position;
 use super::format::Header;
 use super::index::{Index, IndexWriter};
@@ -23,6 +23,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// If more than this share of the log is new, and it is more than so many bytes, opening anew is
+/// quicker: that reads hints, and not the records.
+const SHARE: u64 = 4;
+const MUCH: u64 = 64 << 20;
+
 /// What a refresh goes on from.
 pub(super) struct Seen {
     /// Where the log ended.
@@ -31,15 +36,17 @@ pub(super) struct Seen {
     pub(super) index: IndexWriter,
 }
 
-/// What happened since: the segments there are now, and those of them that have new records.
+/// What happened since.
 struct News {
+    /// Where the log ends.
     last: Position,
-    table: Table,
+    /// Segments that are to be read.
     new: Vec<New>,
-    /// Whether segments are gone.
-    any_gone: bool,
+    /// Slots of those that are gone.
+    gone: Vec<usize>,
 }
 
+/// A segment of the log as it is now.
 struct New {
     segment: Arc<Segment>,
     header: Header,
@@ -48,12 +55,12 @@ struct New {
 }
 
 impl Shared {
-    /// Brings a store that is open for reading only up to date. `false` if it must be opened anew;
-    /// then, and after an error, nothing has changed.
+    /// Brings a store that is open for reading only up to date. `false` if it must be opened anew.
+    /// Until then it shows what it showed, or some of the changes if there was no memory for all.
     pub(super) fn catch_up(&mut self) -> Result<bool> {
-        let Some(last) = self.seen.as_ref().map(|seen| seen.last) else { return Ok(false) };
-        match self.news(last) {
-            Ok(Some(news)) => self.take_in(news).map(|()| true),
+        let Some(seen) = &self.seen else { return Ok(false) };
+        match self.news(seen.last) {
+            Ok(Some(news)) => Ok(self.take_in(news).is_ok()),
             Ok(None) => Ok(false),
             // The writer may have removed a file meanwhile.
             Err(e) if is_transient(&e) => Ok(false),
@@ -66,67 +73,97 @@ impl Shared {
     fn news(&self, last: Position) -> Result<Option<News>> {
         let Found { id, chain, .. } = look(&self.disk, &self.dir, &self.options)?;
         let members = chain.members()?;
-        let old = self.table.load();
-        let slots: BTreeMap<u64, usize> = old.iter().map(|s| (s.number, s.slot)).collect();
-        let is_known = |number: &u64| slots.contains_key(number);
-        if id != self.id
-            || chain.last < last
-            || !members.iter().all(|(number, _)| *number > last.0 || is_known(number))
-        {
+        if id != self.id || chain.last < last || is_much(&members, last) {
             return Ok(None);
         }
-        let mut table = Table::clone(&old);
-        let mut any_gone = false;
-        for (number, &slot) in &slots {
-            if members.binary_search_by_key(number, |member| member.0).is_err() {
-                any_gone |= table.take(slot).is_some();
-            }
-        }
-        // Slots of segments that are gone are left alone as long as the index has places there.
-        let mut free = (0..SEGMENTS_MAX).filter(|&slot| old.get(slot).is_none());
+        let table = self.table.load();
+        let mut known: BTreeMap<u64, _> = table.iter().map(|s| (s.number, s)).collect();
+        // Slots of segments that are gone are left alone: the index has places there.
+        let mut free = (0..SEGMENTS_MAX).filter(|&slot| table.get(slot).is_none());
         let mut new = Vec::new();
-        for &(number, end) in members.iter().filter(|member| **member > last || member.0 == last.0)
-        {
-            let Some(file) = chain.file(number) else { return Ok(None) };
-            let Ok(head) = &file.head else { return Ok(None) };
-            let before = slots.get(&number).and_then(|&slot| old.get(slot));
+        for &(number, end) in &members {
+            let before = known.remove(&number);
             let slot = before.map(|segment| segment.slot).or_else(|| free.next());
-            let Some(slot) = slot else { return Ok(None) };
-            let from = before.map_or(head.end, |_| last.1);
-            let bytes = Bytes::Sealed(file.map.clone(), end as usize);
-            let path = self.dir.join(file_name(number));
-            let segment = Segment::new(number, slot, head.header.granule, path, bytes);
-            let live = |of: fn(&Segment) -> u64| before.map_or(0, |segment| of(segment));
-            segment.live.store(live(|s| s.live.load(Ordering::Relaxed)), Ordering::Relaxed);
-            segment.deletes.store(live(|s| s.deletes.load(Ordering::Relaxed)), Ordering::Relaxed);
-            let found = scan(segment.filled(), &head.header, from, |_, _, _| Ok(()))?;
-            if found != end {
-                return Err(segment.damage(found));
+            let is_same_log = match before {
+                Some(before) if number == last.0 => {
+                    before.end() <= end && chain.begins_with(number, before.filled())
+                }
+                Some(before) => before.end() == end,
+                None => number > last.0,
+            };
+            let (true, Some(slot)) = (is_same_log, slot) else { return Ok(None) };
+            // What was copied because somebody wrote to it is mapped when it has a hint.
+            let is_sealed = |before: &Arc<Segment>| {
+                before.hint.get().is_none() && chain.hints.contains(&number)
+            };
+            if before.is_none_or(|before| before.end() < end || is_sealed(before)) {
+                new.push(self.read_anew(&chain, (number, end), slot, before)?);
             }
-            let segment = Arc::new(segment);
-            table.put(slot, Arc::clone(&segment));
-            new.push(New { segment, header: head.header, from });
         }
-        Ok(Some(News { last: chain.last, table, new, any_gone }))
+        let gone = known.values().map(|segment| segment.slot).collect();
+        Ok(Some(News { last: chain.last, new, gone }))
     }
 
-    /// Puts that into the index.
+    /// A segment as it is now, in the place of what it was `before`. What is new is checked.
+    fn read_anew(
+        &self,
+        chain: &Chain,
+        (number, end): Position,
+        slot: usize,
+        before: Option<&Arc<Segment>>,
+    ) -> Result<New> {
+        let path = self.dir.join(file_name(number));
+        let (file, head) = chain.part(number, &path)?;
+        let bytes = Bytes::Sealed(file.map.clone(), end as usize);
+        let segment = Segment::new(number, slot, head.header.granule, path, bytes);
+        chain.set_hint(&*self.disk, &self.dir, &segment);
+        if let Some(before) = before {
+            segment.live.store(before.live.load(Ordering::Relaxed), Ordering::Relaxed);
+            segment.deletes.store(before.deletes.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        let from = before.map_or(head.end, |before| before.end());
+        if from < end {
+            segment.expect_all();
+        }
+        let found = scan(segment.filled(), &head.header, from, |_, _, _| Ok(()))?;
+        if found != end {
+            return Err(segment.damage(found));
+        }
+        Ok(New { segment: Arc::new(segment), header: head.header, from })
+    }
+
+    /// Puts that into the index. After an error (there is no memory for it) the index has only some
+    /// of it, and is no good for another refresh.
     fn take_in(&mut self, news: News) -> Result<()> {
         let Some(seen) = self.seen.take() else { return Ok(()) };
+        let mut table = Table::clone(&self.table.load());
+        news.new.iter().for_each(|new| table.put(new.segment.slot, Arc::clone(&new.segment)));
         let (empty, _) = Index::new(0);
         let index = std::mem::replace(&mut self.index, empty);
-        let mut loader = Loader::over(self.id, index, seen.index, news.table);
+        let mut loader = Loader::over(self.id, index, seen.index, table);
         let mut new = news.new.iter();
         let done = new.try_for_each(|new| loader.scan_from(&new.segment, &new.header, new.from));
-        if done.is_ok() && news.any_gone {
+        if done.is_ok() && !news.gone.is_empty() {
+            news.gone.iter().for_each(|&slot| drop(loader.table.take(slot)));
             loader.sweep();
         }
         self.counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
         self.counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
-        let last = if done.is_ok() { news.last } else { seen.last };
-        self.seen = Some(Seen { last, index: loader.writer });
+        self.seen = done.is_ok().then_some(Seen { last: news.last, index: loader.writer });
         self.index = loader.index;
         self.table.store(Arc::new(loader.table));
         done
     }
+}
+
+/// Whether so much is behind `last` that opening anew is quicker.
+fn is_much(members: &[Position], last: Position) -> bool {
+    let before = |&(number, end): &Position| match number.cmp(&last.0) {
+        std::cmp::Ordering::Less => end,
+        std::cmp::Ordering::Equal => last.1.min(end),
+        std::cmp::Ordering::Greater => 0,
+    };
+    let all: u64 = members.iter().map(|member| member.1).sum();
+    let new = all - members.iter().map(before).sum::<u64>();
+    new > MUCH && new > all / SHARE
 }

@@ -58,13 +58,8 @@ impl LogStore {
     pub fn snapshot(&self) -> Snapshot {
         let shared = Arc::clone(&self.shared);
         let now = shared.now();
-        shared.touch_pending();
         // Under the lock, so that no write is half in it.
-        let mut writer = shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(writer) = &mut *writer {
-            // What cannot be settled stays visible, and nothing is written any more.
-            let _ = writer.settle_all(&shared);
-        }
+        let writer = shared.settle();
         let end = writer.as_ref().map_or((u64::MAX, 0), |writer| writer.position());
         let table = shared.table.load_full();
         let view = Arc::new(View { table, end, replaced: Mutex::default() });

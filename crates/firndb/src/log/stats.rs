@@ -116,7 +116,7 @@ impl Stats {
 impl LogStore {
     /// What the store holds and did.
     pub fn stats(&self) -> Stats {
-        self.shared.settle();
+        drop(self.shared.settle());
         let counters = &self.shared.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let segments = self.shared.table.load().in_order();

@@ -100,7 +100,7 @@ impl LogStore {
 
     /// Number of keys, those included whose time has passed and that nobody removed yet.
     pub fn len(&self) -> u64 {
-        self.shared.settle();
+        drop(self.shared.settle());
         self.shared.counters.keys.load(Ordering::Relaxed)
     }
 
@@ -112,9 +112,11 @@ impl LogStore {
     /// Looks again at the files of a store that another process writes to. For a store that is open
     /// for reading only; one that is open for writing is always up to date.
     ///
-    /// It reads what was written since it looked last, and goes once through the index in memory if
-    /// segments were compacted since. Where there are snapshots, which keep the state that they
-    /// show, it opens the store anew. After an error it shows what it showed.
+    /// It reads the segments that are not sealed yet and what was written since it looked last, and
+    /// goes once through the index in memory if segments were compacted since. Where much was
+    /// written, or where there are snapshots, which keep the state that they show, it opens the
+    /// store anew. After an error it shows what it showed, or, if there was no memory for the
+    /// index, some of what is new.
     pub fn refresh(&mut self) -> Result<()> {
         if let Some(shared) = Arc::get_mut(&mut self.shared)
             && (!shared.options.read_only || shared.catch_up()?)

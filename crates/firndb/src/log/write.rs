@@ -250,6 +250,7 @@ pub(super) fn check_value(value: &[u8]) -> Result<()> {
 }
 
 pub(super) fn full() -> Error {
-    let message = "the index is full: open the store again, which gives it more shards";
+    let message = "the index cannot grow: a store has some 230 million keys at most, and needs \
+                   about 10 bytes of memory for each";
     Error::new(ErrorKind::Failed, message)
 }

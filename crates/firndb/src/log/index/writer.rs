@@ -85,7 +85,7 @@ impl IndexWriter {
             *end += 1;
         }
         let mut start = 0;
-        for (number, end) in ends.into_iter().enumerate().filter(|(_, end)| *end > 0) {
+        for (number, end) in ends.into_iter().enumerate() {
             let more = &slots[std::mem::replace(&mut start, end)..end];
             if !more.is_empty() {
                 let mut live = live_of(&index.shard(number));

@@ -1,10 +1,10 @@
 //! A store that is open for reading only looks again: against a map, and on a disk that fails.
 
 use super::{DIR, Map, Rng, content, open, options};
-use crate::Result;
-use crate::disk::{DiskRef, Fault, Restless, SimDisk};
+use crate::disk::{Disk, DiskRef, Fault, Restless, SimDisk};
 use crate::log::bug::active;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
+use crate::{ErrorKind, Result};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -154,6 +154,95 @@ fn a_refresh_beside_a_writer_shows_a_moment_of_it() {
         }
         assert!(seen > 100, "seed {seed}: {seen}");
     }
+}
+
+#[test]
+fn a_refresh_without_memory_leaves_old_and_new_values() {
+    let disk = SimDisk::new();
+    let at = |bits, read_only| {
+        let options = Options { index_bits: bits, segment_bytes: 1 << 16, read_only, ..options() };
+        LogStore::open_on(Arc::clone(&disk) as DiskRef, Path::new(DIR), options)
+    };
+    let store = at(4, false).unwrap();
+    let key = |n: u32| n.to_le_bytes();
+    (0..20_000).for_each(|n| store.put(&key(n), b"old").unwrap());
+    let mut reader = at(0, true).unwrap();
+    // All there is moves, some goes, and then comes more than an index of one shard can hold.
+    (0..20_000).step_by(3).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
+    assert!(store.compact(0.0).unwrap() > 0);
+    (0..40_000).for_each(|n| store.put(&key(n), b"new").unwrap());
+    for _ in 0..2 {
+        let error = reader.refresh().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Failed, "{error}");
+        for n in 0..40_000 {
+            let value = reader.get(&key(n)).unwrap();
+            let is_old = value.as_deref() == Some(b"old") && n < 20_000;
+            let is_deleted = value.is_none() && (n >= 20_000 || n % 3 == 0);
+            assert!(is_old || is_deleted || value.as_deref() == Some(b"new"), "{n}: {value:?}");
+        }
+    }
+    (15_000..40_000).for_each(|n| assert!(store.delete(&key(n)).unwrap()));
+    assert!(store.compact(0.0).unwrap() > 0);
+    reader.refresh().unwrap();
+    assert_eq!((reader.len(), reader.get(&key(7)).unwrap().unwrap()), (15_000, b"new".to_vec()));
+}
+
+#[test]
+fn a_reader_notices_that_the_log_is_another() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let put = |store: &LogStore, byte: u8| {
+        keys().iter().for_each(|key| store.put(key, &[byte; 30]).unwrap());
+    };
+    put(&store, 1);
+    store.close().unwrap();
+    let before = disk.files();
+    // Two stores that begin alike, and go on with other records of the same lengths.
+    let other = disk.fork();
+    for (disk, byte) in [(&disk, 2), (&other, 3)] {
+        put(&open(disk).unwrap(), byte);
+    }
+    let mut reader = reader(&disk).unwrap();
+    assert_eq!(reader.get(&keys()[5]).unwrap().unwrap(), [2; 30]);
+    put(&open(&other).unwrap(), 4);
+    for path in disk.files().keys().filter(|path| !before.contains_key(*path)) {
+        disk.remove(path).unwrap();
+    }
+    for (path, bytes) in other.files() {
+        if bytes != disk.files().get(&path).cloned().unwrap_or_default() {
+            let _ = disk.remove(&path);
+            disk.write_raw(&path, &bytes);
+        }
+    }
+    reader.refresh().unwrap();
+    assert_eq!(
+        content(&reader, &keys()).unwrap(),
+        content(&self::reader(&disk).unwrap(), &keys()).unwrap()
+    );
+    assert_eq!(reader.get(&keys()[5]).unwrap().unwrap(), [4; 30]);
+}
+
+#[test]
+fn segments_that_were_copied_are_mapped_when_they_have_hints() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let mut reader = {
+        store.put(b"k", b"v").unwrap();
+        reader(&disk).unwrap()
+    };
+    let unhinted = |reader: &LogStore| {
+        let segments = reader.shared.table.load().in_order();
+        segments.iter().filter(|segment| segment.hint.get().is_none()).count()
+    };
+    for n in 0..100u8 {
+        store.put(&[n], &[n; 200]).unwrap();
+        reader.refresh().unwrap();
+    }
+    assert!(unhinted(&reader) > 3, "nobody sealed them");
+    while store.maintain().unwrap() {}
+    reader.refresh().unwrap();
+    assert_eq!(unhinted(&reader), 1, "the active one");
+    assert!((0..100).all(|n| reader.get(&[n]).unwrap().unwrap() == [n; 200]));
 }
 
 #[test]
