@@ -49,8 +49,9 @@ and not synced, and a checkpoint every 256 MiB of it; Tokyo Cabinet, as Kyoto Ca
 mapped and promises nothing of its wholeness.
 
 *Gets with nothing in the page cache*: the store is closed, written out and dropped from the page
-cache, opened, and got from for three times as long as the other gets; keys may come twice. `fio`
-reads 4 KiB at random places of the same segments with O_DIRECT and as many threads, right before.
+cache, opened, and got from for as long as in other rounds; keys may come twice. `fio` reads 4 KiB
+at random places of the same segments with O_DIRECT and as many threads right before. Of seven such
+turns the median of each counts.
 *Read a get* is what the kernel read from the disk for the process, less where a key or its page
 came before; *pages* are those reads, of 4 KiB each, and what is compared with `fio`.
 ";
