@@ -1,6 +1,7 @@
 //! Tests of the store as a whole, on the simulated disk.
 
 mod basic;
+mod bounds;
 mod crash;
 mod features;
 mod golden;
