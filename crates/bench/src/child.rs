@@ -19,7 +19,7 @@ pub struct Launcher {
 }
 
 /// What building cost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Built {
     /// Time by the wall clock.
     pub wall: Duration,
@@ -62,6 +62,11 @@ impl Child {
     /// Sends a job whose answer is one line, `built`.
     pub fn build(&mut self, job: &[&str]) -> Result<Built> {
         let answer = self.ask(job, "built", 4)?;
+        self.built(&answer)
+    }
+
+    /// The first fields of such an answer.
+    pub fn built(&self, answer: &[String]) -> Result<Built> {
         Ok(Built {
             wall: Duration::from_nanos(self.number(&answer[0])?),
             cpu: Duration::from_nanos(self.number(&answer[1])?),

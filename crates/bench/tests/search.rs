@@ -82,6 +82,7 @@ fn all_engines_agree_with_brute_force() {
     }
     let page = markdown::page(&report, Some(Path::new("docs/benchmarks.svg")));
     assert!(page.contains("| Q6 |") && page.contains("](benchmarks.svg)"));
+    assert!(page.contains("| Q6, us | at most 250 | "), "{page}");
     assert!(chart::svg(&report.chart()).trim_end().ends_with("</svg>"));
     assert_eq!(report.json()["figures"].as_array().unwrap().len(), report.figures.len());
 }
@@ -105,7 +106,7 @@ fn a_wrong_answer_is_an_error_that_names_the_query_and_the_engines() {
 const LIAR: &str = r#"
 while read -r job rest; do case $job in
     hello) printf 'hello\tliar\n' ;;
-    build) printf 'built\t1\t1\t1\t1\n' ;;
+    build) printf 'built\t1\t1\t1\t1\t-\n' ;;
     open) printf 'opened\t1\t1\n' ;;
     run) printf '5\t7\t7\ndone\t0\n' ;;
 esac; done

@@ -1,5 +1,6 @@
 //! The page `docs/benchmarks.md`: every figure on it comes from one run.
 
+use super::aims;
 use super::report::{EngineReport, Report};
 use crate::machine;
 use crate::units::{bytes, is_ours, is_peer, time};
@@ -40,6 +41,7 @@ pub fn page(report: &Report, chart: Option<&Path>) -> String {
     if let Some(name) = chart.and_then(Path::file_name) {
         let _ = writeln!(out, "![Median times by engine]({})\n", name.to_string_lossy());
     }
+    aims::table(report, &mut out);
     summary(report, &mut out);
     losses(report, &mut out);
     let _ = write!(out, "## Method\n\n{METHOD}\n## Times\n\n");
@@ -99,6 +101,10 @@ fn losses(report: &Report, out: &mut String) {
     }
     for workload in Workload::ALL {
         cheaper(report, workload, "disk", |engine| (engine.built.disk, bytes), out, &mut none);
+        let beyond = |engine: &EngineReport| -> Cost {
+            (report.beyond_payload(engine).unwrap_or(u64::MAX), bytes)
+        };
+        cheaper(report, workload, "beyond payload", beyond, out, &mut none);
         let build =
             |engine: &EngineReport| -> Cost { (engine.built.wall.as_nanos() as u64, show_time) };
         cheaper(report, workload, "build time", build, out, &mut none);

@@ -15,7 +15,8 @@ pub mod ours;
 pub mod jobs;
 pub mod runner;
 pub mod report;
+pub mod aims;
 pub mod markdown;
 
 /// The folders below `peers/` that take part.
-pub const PEERS: [&str; 3] = ["duckdb", "sqlite", "tantivy"];
+pub const PEERS: [&str; 4] = ["duckdb", "lucene", "sqlite", "tantivy"];

@@ -110,7 +110,7 @@ fn start(
 ) -> Result<(Searcher, EngineReport)> {
     let version = launcher.start()?.hello()?;
     let dir = place(dataset, launcher);
-    let built = build(options, dataset, launcher, &version, &dir)?;
+    let (built, beyond) = build(options, dataset, launcher, &version, &dir)?;
     let mut child = Searcher(launcher.start()?);
     let times = if launcher.name == "floor" { 1 } else { OPENS };
     let opened = child.open(dataset.workload, &dir, times)?;
@@ -120,6 +120,7 @@ fn start(
         version,
         workload: dataset.workload,
         built,
+        beyond,
         open_time,
         open_memory,
         extras: Vec::new(),
@@ -134,7 +135,7 @@ fn build(
     launcher: &Launcher,
     version: &str,
     dir: &Path,
-) -> Result<Built> {
+) -> Result<(Built, Option<u64>)> {
     let stamp = dir.with_extension("built");
     let known = fs::read_to_string(&stamp).ok().and_then(|text| read_stamp(&text, version));
     if let Some(built) = known.filter(|_| options.reuse || is_peer(&launcher.name)) {
@@ -147,24 +148,27 @@ fn build(
         fs::remove_dir_all(dir)?;
     }
     fs::create_dir_all(dir)?;
-    let built = Searcher(launcher.start()?).build(dataset.workload, &dataset.data(), dir)?;
+    let mut child = Searcher(launcher.start()?);
+    let (built, beyond) = child.build(dataset.workload, &dataset.data(), dir)?;
     let Built { wall, cpu, peak_memory, disk } = built;
     let (wall, cpu) = (wall.as_nanos(), cpu.as_nanos());
-    fs::write(&stamp, format!("{wall}\t{cpu}\t{peak_memory}\t{disk}\t{version}"))?;
+    let told = beyond.map_or("-".into(), |bytes| bytes.to_string());
+    fs::write(&stamp, format!("{wall}\t{cpu}\t{peak_memory}\t{disk}\t{told}\t{version}"))?;
     bar.finish_and_clear();
-    Ok(built)
+    Ok((built, beyond))
 }
 
-fn read_stamp(text: &str, version: &str) -> Option<Built> {
-    let fields: Vec<&str> = text.splitn(5, '\t').collect();
-    let [wall, cpu, peak_memory, disk, of] = fields[..] else { return None };
+fn read_stamp(text: &str, version: &str) -> Option<(Built, Option<u64>)> {
+    let fields: Vec<&str> = text.splitn(6, '\t').collect();
+    let [wall, cpu, peak_memory, disk, beyond, of] = fields[..] else { return None };
     (of == version).then_some(())?;
-    Some(Built {
+    let built = Built {
         wall: Duration::from_nanos(wall.parse().ok()?),
         cpu: Duration::from_nanos(cpu.parse().ok()?),
         peak_memory: peak_memory.parse().ok()?,
         disk: disk.parse().ok()?,
-    })
+    };
+    Some((built, beyond.parse().ok()))
 }
 
 /// A progress bar over `steps`; without steps only its message.
