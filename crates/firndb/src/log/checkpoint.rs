@@ -37,8 +37,11 @@ const RANGES: u64 = 1 << 9;
 /// Bytes of bits below which none of that is worth while.
 const SMALL: usize = 4096;
 
-/// An entry of the index takes as long as so many bytes of records.
-const ENTRY: u64 = 64;
+/// Entries of the index that a checkpoint takes together, so that it reads the hint of each segment
+/// in runs: to go from hint to hint with each entry waits for memory with each.
+const RUN: usize = 1 << 17;
+/// An entry of the index takes as long as so many bytes of records, here and there.
+const ENTRY: u64 = 32;
 
 /// What a checkpoint says of a segment.
 pub(super) struct Covered {
@@ -142,26 +145,30 @@ struct Marks<'a> {
     live: u64,
     next: std::iter::Peekable<std::iter::Enumerate<entries::Iter<'a>>>,
     bits: Vec<u64>,
+    /// Entries of the index whose bits are to be set, as kept bits of the hash and offset.
+    live_ones: Vec<(u64, u64)>,
 }
 
 impl Marks<'_> {
-    /// Sets the bit of the entry with these kept bits of the hash at this place. Calls come in the
-    /// order of the bits.
-    fn set(&mut self, kept: u64, width: u32, place: Place) {
+    /// Sets the bits of the entries in `live_ones`. The hashes of the next call come behind.
+    fn set(&mut self, width: u32) {
         let drop = hint::HASH_BITS - width;
-        while self.next.next_if(|(_, (hash, _))| hash >> drop < kept).is_some() {}
-        // As a rule it is the next one, and nobody else's.
-        let is_it = |(_, (hash, offset)): &(usize, (u64, u64))| {
-            hash >> drop == kept && *offset == place.offset()
-        };
-        if let Some((i, _)) = self.next.next_if(is_it) {
-            self.bits[i / 64] |= 1 << (i % 64);
-            return;
+        self.live_ones.sort_unstable();
+        for &(kept, offset) in &self.live_ones {
+            while self.next.next_if(|(_, (hash, _))| hash >> drop < kept).is_some() {}
+            // As a rule it is the next one, and nobody else's.
+            let is_it =
+                |(_, (hash, at)): &(usize, (u64, u64))| hash >> drop == kept && *at == offset;
+            if let Some((i, _)) = self.next.next_if(is_it) {
+                self.bits[i / 64] |= 1 << (i % 64);
+                continue;
+            }
+            let equal = self.next.clone().take_while(|(_, (hash, _))| hash >> drop == kept);
+            for (i, _) in equal.filter(|(_, (_, at))| *at == offset) {
+                self.bits[i / 64] |= 1 << (i % 64);
+            }
         }
-        let equal = self.next.clone().take_while(|(_, (hash, _))| hash >> drop == kept);
-        for (i, _) in equal.filter(|(_, (_, offset))| *offset == place.offset()) {
-            self.bits[i / 64] |= 1 << (i % 64);
-        }
+        self.live_ones.clear();
     }
 }
 
@@ -196,20 +203,28 @@ impl Shared {
             if marks.len() <= segment.slot {
                 marks.resize_with(segment.slot + 1, || None);
             }
-            marks[segment.slot] = Some(Marks { segment, entries: puts.len(), live, next, bits });
+            let (entries, live_ones) = (puts.len(), Vec::new());
+            marks[segment.slot] = Some(Marks { segment, entries, live, next, bits, live_ones });
         }
         drop(quiet);
-        let mut entries = Vec::new();
+        let (mut entries, mut waiting) = (Vec::new(), 0);
         let mut stretches = Stretches::of(self);
         for shard in 0..self.index.shards() {
             self.index.entries_of(shard, &mut entries);
-            entries.sort_unstable();
             for &(kept, place) in &entries {
                 if let Some(Some(marks)) = marks.get_mut(place.segment()) {
-                    marks.set(kept, self.index.width(), place);
+                    marks.live_ones.push((kept, place.offset()));
                 }
             }
             stretches.went_through(ENTRY * entries.len() as u64);
+            waiting += entries.len();
+            if waiting >= RUN || shard + 1 == self.index.shards() {
+                waiting = 0;
+                for marks in marks.iter_mut().flatten() {
+                    stretches.went_through(ENTRY * marks.live_ones.len() as u64);
+                    marks.set(self.index.width());
+                }
+            }
         }
         let mut marks: Vec<Marks> = marks.into_iter().flatten().collect();
         marks.sort_unstable_by_key(|marks| marks.segment.number);

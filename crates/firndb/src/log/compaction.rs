@@ -57,20 +57,22 @@ impl LogStore {
         }
         let position = shared.writer()?.position();
         shared.make_durable(position)?;
-        let last = shared.link_stale(threshold)?;
+        let newest = shared.writer()?.durable;
         let mut tried = Vec::new();
         loop {
             let before = tried.len();
+            let linked = shared.link_stale(threshold, newest);
+            let last = shared.writer()?.link_durable.min(newest);
             let sealed = shared.seal_all();
             while let Some(victim) = shared.victim(threshold, last, &tried)? {
                 shared.evacuate(&victim)?;
                 tried.push(victim.number);
             }
-            match sealed {
-                // There was no space for all hints, and now there is more.
+            match linked.and(sealed) {
+                // There was no space for the link or for all hints, and now there is more.
                 Err(e) if e.is_disk_full() && tried.len() > before => {}
-                sealed => {
-                    sealed?;
+                done => {
+                    done?;
                     shared.finish_compaction()?;
                     return Ok(tried.len());
                 }
@@ -179,11 +181,11 @@ impl Shared {
         }
     }
 
-    /// Begins a new segment if one passes the threshold whose durability no link states yet, for
-    /// only others may go. Returns up to which they may.
-    fn link_stale(&self, threshold: f64) -> Result<u64> {
+    /// Begins a new segment if one up to number `newest` passes the threshold whose durability no
+    /// link states yet, for only others may go.
+    fn link_stale(&self, threshold: f64, newest: u64) -> Result<()> {
         let mut writer = self.writer()?;
-        let unlinked = writer.link_durable + 1..=writer.durable;
+        let unlinked = writer.link_durable + 1..=newest;
         let segments = self.table.load().in_order();
         let weight = self.weight(segments.len());
         let passes = |segment: &Arc<Segment>| {
@@ -194,7 +196,7 @@ impl Shared {
         if segments.iter().any(passes) {
             writer.roll(self, 0, 0, Need::Compact)?;
         }
-        Ok(writer.link_durable)
+        Ok(())
     }
 
     /// Bytes that a live byte takes in a segment that is made now and filled. More than 1, by what

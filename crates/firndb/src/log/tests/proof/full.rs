@@ -4,8 +4,9 @@ use super::kill::Mount;
 use super::oracle::{check, content, kill, open_at};
 use super::work::Run;
 use super::{DIR, NOW, Rng, options};
-use crate::disk::{DiskRef, SimDisk};
+use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::bug::{Bug, active};
+use crate::log::reserve::is_reserve;
 use crate::log::{LogStore, Options};
 use crate::{ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -136,6 +137,43 @@ fn a_full_disk_is_no_dead_end() {
             }
         }
     }
+}
+
+/// Segments that no link calls durable yet need a new segment before they may go, and there is no
+/// space for one: but others may go at once, and give it.
+#[test]
+fn what_may_go_at_once_makes_room_for_the_link_that_the_rest_needs() {
+    let disk = SimDisk::new();
+    let (store, mut model) = (open(&disk), Map::new());
+    let mut n = 0;
+    let mut fill_segments = |count: u64| {
+        let last = store.shared.writer().unwrap().segment.number + count;
+        while store.shared.writer().unwrap().segment.number < last {
+            let (key, value) = (format!("key {}", n % 5).into_bytes(), vec![n as u8; 300]);
+            store.put(&key, &value).unwrap();
+            model.insert(key, value);
+            n += 1;
+        }
+    };
+    fill_segments(4);
+    store.sync().unwrap();
+    fill_segments(1); // Its link calls those before it durable.
+    let linked = store.shared.writer().unwrap().link_durable;
+    fill_segments(3);
+    while store.shared.seal().unwrap() {}
+    store.shared.writer().unwrap().drop_spare(&store.shared).unwrap();
+    for name in disk.list(Path::new(DIR)).unwrap() {
+        if is_reserve(&name) {
+            disk.remove(&Path::new(DIR).join(name)).unwrap();
+        }
+    }
+    disk.limit(0);
+    let stale = store.shared.table.load().in_order().len() - 1;
+    assert!((1..stale as u64).contains(&linked), "{linked} of {stale} may go at once");
+    assert_eq!(store.compact(0.5).unwrap(), stale);
+    compare(&store, &model, "compacted");
+    kill(store);
+    compare(&open(&disk), &model, "opened again");
 }
 
 #[test]
