@@ -2,6 +2,7 @@
 
 use super::report::Report;
 use crate::bound::Bound::{self, AtLeast, AtMost};
+use crate::units::bytes;
 use firndb_bench_protocol::search::{Kind, Workload};
 use std::fmt::Write;
 
@@ -49,6 +50,17 @@ pub fn table(report: &Report, out: &mut String) {
         let _ = writeln!(out, "| {words} | {bound} | {found:.2} | {verdict} |");
     }
     out.push('\n');
+    let lucene = report.engine(Workload::Cars, "lucene").and_then(|e| report.beyond_payload(e));
+    if let Some(lucene) = lucene {
+        let (least, share) = (report.least_bytes, report.least_bytes as f64 / lucene as f64);
+        let _ = writeln!(
+            out,
+            "The columns alone take {} at least, each coded for itself (`crates/bench/src/search/\
+             least.rs`): {share:.2} of lucene's bytes beyond payloads, without any list of \
+             documents, which is what answers fast.\n",
+            bytes(least)
+        );
+    }
 }
 
 fn times(report: &Report) -> Vec<Aim> {

@@ -10,6 +10,7 @@ pub mod table1;
 pub mod workload;
 pub mod columns;
 pub mod brute;
+pub mod least;
 pub mod floor;
 pub mod ours;
 pub mod jobs;

@@ -73,6 +73,8 @@ pub struct Report {
     pub rounds: usize,
     /// Bytes of all payloads of the car offers.
     pub payload_bytes: u64,
+    /// Bytes that the columns of the car offers take at least.
+    pub least_bytes: u64,
     /// Every engine with every data set.
     pub engines: Vec<EngineReport>,
     /// Times by kind and engine.
@@ -87,6 +89,7 @@ impl Report {
             per_kind: options.per_kind,
             rounds: options.rounds,
             payload_bytes: 0,
+            least_bytes: 0,
             engines: Vec::new(),
             figures: BTreeMap::new(),
         }
@@ -255,6 +258,7 @@ impl Report {
         });
         json!({
             "size": self.size, "queries": self.per_kind, "rounds": self.rounds,
+            "least_bytes": self.least_bytes,
             "figures": figures.collect::<Vec<_>>(), "engines": engines.collect::<Vec<_>>(),
         })
     }
@@ -299,6 +303,7 @@ mod tests {
             per_kind: 1,
             rounds: 1,
             payload_bytes: 500,
+            least_bytes: 0,
             engines: Vec::new(),
             figures: BTreeMap::new(),
         };

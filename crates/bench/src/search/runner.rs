@@ -2,6 +2,7 @@
 
 use super::brute::Brute;
 use super::jobs::{Opened, Ran, Searcher};
+use super::least;
 use super::report::{EngineReport, Figures, Report};
 use super::workload::Dataset;
 use crate::child::{Built, Launcher};
@@ -62,6 +63,7 @@ fn run_workload(options: &Options, workload: Workload, report: &mut Report) -> R
     let brute = Brute::read(workload, &dataset.data())?;
     if let Brute::Cars(cars) = &brute {
         report.payload_bytes = cars.payloads.len() as u64;
+        report.least_bytes = least::bytes(&dataset.data())?;
     }
     let mut answers = Answers::by_brute_force(&brute, workload, &queries, options.brute)?;
     drop(brute);
