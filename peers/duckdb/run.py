@@ -156,7 +156,7 @@ def answer_build(workload, data, directory):
     wall = time.perf_counter_ns() - start
     usage = resource.getrusage(resource.RUSAGE_SELF)
     cpu = int((usage.ru_utime + usage.ru_stime) * 1e9)
-    print(f"built\t{wall}\t{cpu}\t{status('VmHWM:')}\t{disk_usage(directory)}\t-", flush=True)
+    print(f"built\t{wall}\t{cpu}\t{status('VmHWM:')}\t{disk_usage(directory)}", flush=True)
 
 
 def answer_open(workload, directory, times):

@@ -9,13 +9,13 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Stream;
+import org.apache.lucene.document.BinaryDocValuesField;
 import org.apache.lucene.document.Document;
 import org.apache.lucene.document.Field;
 import org.apache.lucene.document.IntField;
 import org.apache.lucene.document.IntPoint;
 import org.apache.lucene.document.LongField;
 import org.apache.lucene.document.NumericDocValuesField;
-import org.apache.lucene.document.StoredField;
 import org.apache.lucene.document.StringField;
 import org.apache.lucene.index.DirectoryReader;
 import org.apache.lucene.index.DocValues;
@@ -23,7 +23,6 @@ import org.apache.lucene.index.IndexWriter;
 import org.apache.lucene.index.IndexWriterConfig;
 import org.apache.lucene.index.LeafReader;
 import org.apache.lucene.index.SortedNumericDocValues;
-import org.apache.lucene.index.StoredFields;
 import org.apache.lucene.index.Term;
 import org.apache.lucene.search.BooleanClause.Occur;
 import org.apache.lucene.search.BooleanQuery;
@@ -44,7 +43,8 @@ import org.apache.lucene.util.Version;
 
 /**
  * Lucene as a peer: one merged segment sorted by date, postings for words and regions, points for
- * ranges, doc values for what is sorted by, a two-dimensional point for places.
+ * ranges, doc values for what is sorted by and for payloads (which are kept as they are there; a
+ * stored field is compressed), a two-dimensional point for places.
  *
  * <p>A filterable number has points, a sortable one doc values too, as FirnDB's schema has it; the
  * year has doc values besides, for the query that checks it document by document.
@@ -106,12 +106,8 @@ final class Lucene {
       writer.commit();
     }
     long wall = System.nanoTime() - start;
-    long disk = bytes(directory, "");
-    // The only stored field is the payload: these files hold nothing else.
-    long payloads = bytes(directory, ".fdt") + bytes(directory, ".fdx") + bytes(directory, ".fdm");
-    String beyond = cars ? String.valueOf(disk - payloads) : "-";
-    long peak = status("VmHWM:");
-    say(String.join("\t", "built", "" + wall, "" + cpuNanos(), "" + peak, "" + disk, beyond));
+    String figures = wall + "\t" + cpuNanos() + "\t" + status("VmHWM:");
+    say("built\t" + figures + "\t" + bytes(directory));
   }
 
   private static void add(IndexWriter writer, Document document) {
@@ -142,7 +138,7 @@ final class Lucene {
         document.add(new StringField("tags", tag, Field.Store.NO));
       }
     }
-    document.add(new StoredField("payload", column[13].getBytes(StandardCharsets.UTF_8)));
+    document.add(new BinaryDocValuesField("payload", new BytesRef(column[13])));
     return document;
   }
 
@@ -268,37 +264,35 @@ final class Lucene {
     found.count = found.documents.length;
     found.ids = new long[found.documents.length];
     found.payloads = new long[found.documents.length];
-    readIds(found);
-    if (prepared.payloads) {
-      readPayloads(found);
-    }
+    read(found, prepared.payloads);
     return found;
   }
 
   /** Doc values are read in the order of documents. */
-  private void readIds(Found found) throws IOException {
+  private void read(Found found, boolean payloads) throws IOException {
     long[] places = new long[found.documents.length];
     for (int i = 0; i < places.length; i++) {
       places[i] = (long) found.documents[i].doc << 32 | i;
     }
     Arrays.sort(places);
     var ids = DocValues.getNumeric(leaf(), "id");
+    var bytes = payloads ? DocValues.getBinary(leaf(), "payload") : null;
     for (long place : places) {
-      ids.advanceExact((int) (place >>> 32));
+      int document = (int) (place >>> 32);
+      ids.advanceExact(document);
       found.ids[(int) place] = ids.longValue();
+      if (bytes != null && bytes.advanceExact(document)) {
+        found.payloads[(int) place] = sum(bytes.binaryValue());
+      }
     }
   }
 
-  private void readPayloads(Found found) throws IOException {
-    StoredFields stored = searcher.storedFields();
-    for (int i = 0; i < found.documents.length; i++) {
-      BytesRef payload = stored.document(found.documents[i].doc).getBinaryValue("payload");
-      long sum = 0;
-      for (int at = payload.offset; at < payload.offset + payload.length; at++) {
-        sum += payload.bytes[at] & 0xff;
-      }
-      found.payloads[i] = sum;
+  private static long sum(BytesRef payload) {
+    long sum = 0;
+    for (int at = payload.offset; at < payload.offset + payload.length; at++) {
+      sum += payload.bytes[at] & 0xff;
     }
+    return sum;
   }
 
   private LeafReader leaf() {
@@ -383,12 +377,9 @@ final class Lucene {
     System.out.flush();
   }
 
-  private static long bytes(Path directory, String suffix) throws IOException {
+  private static long bytes(Path directory) throws IOException {
     try (Stream<Path> files = Files.list(directory)) {
-      return files
-          .filter(file -> file.toString().endsWith(suffix))
-          .mapToLong(file -> file.toFile().length())
-          .sum();
+      return files.mapToLong(file -> file.toFile().length()).sum();
     }
   }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How to start an engine.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct Launcher {
 }
 
 /// What building cost.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Built {
     /// Time by the wall clock.
     pub wall: Duration,
@@ -40,6 +40,16 @@ pub struct Child {
 }
 
 impl Launcher {
+    /// When the program, or a file beside its script, changed last.
+    pub fn changed(&self) -> SystemTime {
+        let script = self.arguments.first().map(Path::new).filter(|path| path.is_file());
+        let beside = script.and_then(|script| script.parent()?.read_dir().ok());
+        let beside = beside.into_iter().flatten().flatten().map(|entry| entry.path());
+        let files = beside.chain([self.program.clone()]);
+        let changed = files.filter_map(|path| path.metadata().ok()?.modified().ok());
+        changed.max().unwrap_or(SystemTime::UNIX_EPOCH)
+    }
+
     /// Starts the engine.
     pub fn start(&self) -> Result<Child> {
         let mut command = Command::new(&self.program);
@@ -62,11 +72,6 @@ impl Child {
     /// Sends a job whose answer is one line, `built`.
     pub fn build(&mut self, job: &[&str]) -> Result<Built> {
         let answer = self.ask(job, "built", 4)?;
-        self.built(&answer)
-    }
-
-    /// The first fields of such an answer.
-    pub fn built(&self, answer: &[String]) -> Result<Built> {
         Ok(Built {
             wall: Duration::from_nanos(self.number(&answer[0])?),
             cpu: Duration::from_nanos(self.number(&answer[1])?),

@@ -1,8 +1,9 @@
 //! Finds and builds the peers: programs of their own below `peers/`, one folder each.
 //!
 //! A folder with a `Cargo.toml` is a Rust program, a folder with a `run.py` is a Python program
-//! with its `requirements.txt`. Nothing of them is known here but the folder's name, and
-//! which Debian packages a folder asks for in `packages.txt`. What follows a dash in an engine's
+//! with its `requirements.txt`, and with a `prepare.py` that is run once if there is more to get.
+//! Nothing of them is known here but the folder's name, and which Debian packages a folder asks for
+//! in `packages.txt`. What follows a dash in an engine's
 //! name is an argument of the program: `rocksdb-zstd` is the program `rocksdb` with `zstd`.
 
 use crate::child::Launcher;
@@ -39,7 +40,8 @@ impl Peers {
             (self.built(folder).join("bin/python"), vec![script.to_string_lossy().into_owned()])
         };
         arguments.extend(argument.map(String::from));
-        program.exists().then(|| Launcher { name: name.into(), program, arguments })
+        let is_built = program.exists() && (self.is_rust(folder) || self.stamp(folder).exists());
+        is_built.then(|| Launcher { name: name.into(), program, arguments })
     }
 
     /// Builds a peer (a no-op if nothing changed) and gives its launcher.
@@ -87,20 +89,29 @@ impl Peers {
 
     fn build_python(&self, name: &str) -> Result<()> {
         let (folder, environment) = (self.folder(name), self.built(name));
-        let stamp = environment.join("requirements.txt");
-        let wanted = std::fs::read(folder.join("requirements.txt"))?;
-        if std::fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+        let stamp = self.stamp(name);
+        let wanted = content(&folder)?;
+        if std::fs::read(&stamp).is_ok_and(|built| built == wanted) {
             return Ok(());
         }
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
         let mut pip = Command::new(environment.join("bin/python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]);
         succeed(pip.arg(folder.join("requirements.txt")))?;
+        if exists(&folder, "prepare.py") {
+            let python = environment.join("bin/python");
+            succeed(Command::new(python).arg(folder.join("prepare.py")))?;
+        }
         Ok(std::fs::write(stamp, wanted)?)
     }
 
     fn folder(&self, name: &str) -> PathBuf {
         self.root.join("peers").join(name)
+    }
+
+    /// What a Python program was built from.
+    fn stamp(&self, name: &str) -> PathBuf {
+        self.built(name).join("built-from")
     }
 
     fn built(&self, name: &str) -> PathBuf {
@@ -114,6 +125,19 @@ impl Peers {
     fn is_python(&self, name: &str) -> bool {
         exists(&self.folder(name), "run.py")
     }
+}
+
+/// All files of a folder, one behind the other.
+fn content(folder: &Path) -> Result<Vec<u8>> {
+    let files = folder.read_dir()?.map(|entry| entry.map(|entry| entry.path()));
+    let mut files = files.collect::<std::io::Result<Vec<PathBuf>>>()?;
+    files.retain(|path| path.is_file());
+    files.sort();
+    let mut all = Vec::new();
+    for file in files {
+        all.extend_from_slice(&std::fs::read(file)?);
+    }
+    Ok(all)
 }
 
 /// Folder and argument.

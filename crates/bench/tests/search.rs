@@ -106,7 +106,7 @@ fn a_wrong_answer_is_an_error_that_names_the_query_and_the_engines() {
 const LIAR: &str = r#"
 while read -r job rest; do case $job in
     hello) printf 'hello\tliar\n' ;;
-    build) printf 'built\t1\t1\t1\t1\t-\n' ;;
+    build) printf 'built\t1\t1\t1\t1\n' ;;
     open) printf 'opened\t1\t1\n' ;;
     run) printf '5\t7\t7\ndone\t0\n' ;;
 esac; done

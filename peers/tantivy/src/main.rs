@@ -21,6 +21,7 @@ use tantivy::schema::{
     BytesOptions, Field, IndexRecordOption, NumericOptions, Schema, TextFieldIndexing, TextOptions,
     Value,
 };
+use tantivy::store::Compressor;
 use tantivy::{
     DocAddress, DocSet, Index, IndexSettings, IndexSortByField, IndexWriter, Order, ReloadPolicy,
     Searcher, TERMINATED, TantivyDocument, Term,
@@ -53,6 +54,8 @@ impl Engine for Tantivy {
             ),
             Workload::Table1 => (table1_schema(), IndexSettings::default()),
         };
+        // Payloads are read as they are everywhere else.
+        let settings = IndexSettings { docstore_compression: Compressor::None, ..settings };
         let builder = Index::builder().schema(schema.clone()).settings(settings);
         let index = builder.create_in_dir(dir)?;
         let mut writer: IndexWriter = index.writer_with_num_threads(1, 1_000_000_000)?;
@@ -95,17 +98,6 @@ impl Engine for Tantivy {
             }),
         };
         Ok(Opened { schema: index.schema(), searcher, columns })
-    }
-
-    /// The payload is the only stored field: files of stored fields hold nothing else.
-    fn beyond_payloads(&self, workload: Workload, dir: &Path) -> Result<Option<u64>> {
-        let mut sum = 0;
-        for entry in dir.read_dir()? {
-            let entry = entry?;
-            let is_store = entry.path().extension().is_some_and(|name| name == "store");
-            sum += if is_store { 0 } else { entry.metadata()?.len() };
-        }
-        Ok(Some(sum).filter(|_| workload == Workload::Cars))
     }
 }
 

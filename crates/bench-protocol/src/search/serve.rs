@@ -22,13 +22,6 @@ pub trait Engine {
     /// Opens what `build` made.
     fn open(&self, workload: Workload, dir: &Path) -> Result<Self::Session>;
 
-    /// Bytes of what `build` made that hold no payloads, if they can be told apart; an engine that
-    /// keeps payloads as they are need not tell.
-    fn beyond_payloads(&self, workload: Workload, dir: &Path) -> Result<Option<u64>> {
-        let _ = (workload, dir);
-        Ok(None)
-    }
-
     /// Allocations of this thread while `work` runs; zero if the engine does not count them.
     fn allocations(&self, work: &mut dyn FnMut()) -> u64 {
         work();
@@ -109,10 +102,7 @@ fn build<E: Engine>(
     engine.build(workload, data.as_ref(), dir.as_ref())?;
     let wall = start.elapsed().as_nanos();
     let (cpu, peak) = (process::cpu_time().as_nanos(), process::peak_memory());
-    let disk = process::disk_usage(dir.as_ref())?;
-    let beyond = engine.beyond_payloads(workload, dir.as_ref())?;
-    let beyond = beyond.map_or("-".into(), |bytes| bytes.to_string());
-    writeln!(out, "built\t{wall}\t{cpu}\t{peak}\t{disk}\t{beyond}")?;
+    writeln!(out, "built\t{wall}\t{cpu}\t{peak}\t{}", process::disk_usage(dir.as_ref())?)?;
     Ok(())
 }
 

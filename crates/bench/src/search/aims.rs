@@ -37,7 +37,7 @@ const TIMES: [(Kind, f64); 8] = [
     (Kind::A, 1.0),
     (Kind::B, 30.0),
 ];
-/// Kinds whose results are about as large for each query.
+/// Kinds whose time should depend little on the parameters.
 const EVEN: [Kind; 3] = [Kind::Q1, Kind::Q4, Kind::Q5];
 
 /// A row for each aim that the figures of the run tell of.
@@ -55,9 +55,9 @@ pub fn table(report: &Report, out: &mut String) {
         let (least, share) = (report.least_bytes, report.least_bytes as f64 / lucene as f64);
         let _ = writeln!(
             out,
-            "The columns alone take {} at least, each coded for itself (`crates/bench/src/search/\
-             least.rs`): {share:.2} of lucene's bytes beyond payloads, without any list of \
-             documents, which is what answers fast.\n",
+            "The columns take {} at least, each coded for itself and without a way to read one \
+             value (`crates/bench/src/search/least.rs`): {share:.2} of lucene's bytes beyond \
+             payloads. What finds documents by their values comes on top.\n",
             bytes(least)
         );
     }
@@ -99,7 +99,7 @@ fn tails(report: &Report) -> Vec<Aim> {
         found: figures(kind).map(|figures| figures.quantile(0.99) / figures.median()),
     });
     let peers = Kind::ALL.into_iter().map(|kind| Aim {
-        words: format!("{kind}, p99, times as fast as the least of a peer"),
+        words: format!("{kind}, p99, times as fast as the best p99 of a peer"),
         bound: AtLeast(1.0),
         found: report.best_tail(kind).zip(figures(kind)).map(|(p, f)| p / f.quantile(0.99)),
     });
@@ -128,7 +128,7 @@ fn costs(report: &Report) -> Vec<Aim> {
             build("lucene").zip(build(ONE)).map(|(theirs, ours)| theirs / ours),
         ),
         aim(
-            "bytes beyond payloads, of those of lucene",
+            "bytes beyond payloads, as a share of lucene's",
             AtMost(0.6),
             beyond(ONE).zip(beyond("lucene")).map(|(ours, theirs)| ours as f64 / theirs as f64),
         ),

@@ -39,19 +39,9 @@ pub struct Ran {
 pub struct Searcher(pub Child);
 
 impl Searcher {
-    /// Builds the engine's form of `data` in `dir`; tells also how many bytes of it hold no
-    /// payloads, if the engine knows.
-    pub fn build(
-        &mut self,
-        workload: Workload,
-        data: &Path,
-        dir: &Path,
-    ) -> Result<(Built, Option<u64>)> {
-        let job = ["build", workload.name(), &text(data), &text(dir)];
-        let answer = self.0.ask(&job, "built", 5)?;
-        let beyond = Some(&answer[4]).filter(|&told| told != "-");
-        let beyond = beyond.map(|told| self.0.number(told)).transpose()?;
-        Ok((self.0.built(&answer)?, beyond))
+    /// Builds the engine's form of `data` in `dir`.
+    pub fn build(&mut self, workload: Workload, data: &Path, dir: &Path) -> Result<Built> {
+        self.0.build(&["build", workload.name(), &text(data), &text(dir)])
     }
 
     /// Opens what was built, several times.

@@ -1,11 +1,11 @@
 //! How few bytes the columns of the car offers can take, each coded for itself: a bound for indexes
-//! that can give every value back, whatever they are made of.
+//! that can give every value back and do not derive one column from another.
 //!
-//! A column is the values that occur, how often each does, and which documents have it. Of each of
-//! the three it is counted how many there could be, and the logarithm to base 2 of that is how many
-//! bits tell which one it is. Documents may stand in any order: that saves the bits of one order of
-//! all of them, once. Names of words are not counted. (That a place follows from its region, or a
-//! price from the age, could save more, but no engine here codes one column by another.)
+//! A column of numbers is the values that occur, how often each does, and which documents have it.
+//! Of each of the three it is counted how many there could be, and the logarithm to base 2 of that
+//! is how many bits tell which one it is. Of words only the last counts: there are few. Documents
+//! may stand in any order, which saves the bits of one order of all of them, once. (A model tells
+//! the make, and a region nearly the place: who used that could do with less.)
 
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::search::{Car, each_car};

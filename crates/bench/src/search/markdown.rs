@@ -21,6 +21,11 @@ turns, kind by kind, over several rounds; everything is in the page cache. Engin
 slow to answer all queries in their time answer the first ones; the column *queries* tells. *Floor*
 is no engine: bare arrays written by hand for each kind of query, held in memory.
 
+Peers are set up as `peers/README.md` tells. None of them compresses payloads but DuckDB, and the
+bytes beyond payloads are all others that an engine has on disk. Lucene runs on a Java machine that
+has no `jdk.incubator.vector`, so without SIMD for postings; its query cache is off, and it warms up
+for three seconds with each kind first, for its code is compiled as it runs.
+
 Figures are of a reader that has been asked for a while: FirnDB then has merged runs of small
 partitions in memory (`Reader::limit_bundles`) and keeps the first documents of an order over
 everything, from which it answers Q5, a query without parameters, in several partitions.

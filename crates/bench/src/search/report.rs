@@ -20,8 +20,6 @@ pub struct EngineReport {
     pub workload: Workload,
     /// What building cost.
     pub built: Built,
-    /// Bytes on disk that hold no payloads, as the engine tells.
-    pub beyond: Option<u64>,
     /// Median time to open.
     pub open_time: Duration,
     /// Memory that opening took, bytes that no file backs.
@@ -143,12 +141,11 @@ impl Report {
         Some((logs.iter().sum::<f64>() / logs.len() as f64).exp())
     }
 
-    /// Bytes on disk that hold no payloads; `None` for an engine that compresses payloads and does
-    /// not tell.
+    /// Bytes on disk that are not payload; `None` for an engine that compresses payloads, which
+    /// hides them.
     pub fn beyond_payload(&self, engine: &EngineReport) -> Option<u64> {
         let payload = if engine.workload == Workload::Cars { self.payload_bytes } else { 0 };
-        let left = || engine.built.disk.checked_sub(payload);
-        engine.beyond.or_else(left).filter(|_| !engine.name.ends_with("-zstd"))
+        engine.built.disk.checked_sub(payload).filter(|_| !engine.name.ends_with("-zstd"))
     }
 
     /// The tables for a terminal.
@@ -283,32 +280,5 @@ mod tests {
             Figures { nanos: (1..=200).rev().map(f64::from).collect(), ..Figures::default() };
         assert_eq!((figures.median(), figures.quantile(0.99)), (100.0, 198.0));
         assert_eq!(figures.quantile(1.0), 200.0);
-    }
-
-    #[test]
-    fn what_an_engine_tells_of_its_payloads_goes_before_what_is_left_without_them() {
-        let built = Built { disk: 900, ..Built::default() };
-        let engine = |name: &str, beyond| EngineReport {
-            name: name.into(),
-            version: String::new(),
-            workload: Workload::Cars,
-            built,
-            beyond,
-            open_time: Duration::ZERO,
-            open_memory: 0,
-            extras: Vec::new(),
-        };
-        let report = Report {
-            size: 1,
-            per_kind: 1,
-            rounds: 1,
-            payload_bytes: 500,
-            least_bytes: 0,
-            engines: Vec::new(),
-            figures: BTreeMap::new(),
-        };
-        assert_eq!(report.beyond_payload(&engine("lucene", Some(30))), Some(30));
-        assert_eq!(report.beyond_payload(&engine("sqlite", None)), Some(400));
-        assert_eq!(report.beyond_payload(&engine("firndb-1-zstd", None)), None);
     }
 }

@@ -30,8 +30,8 @@ pub struct Options {
     pub budget: Duration,
     /// How many queries of each kind are also answered by brute force.
     pub brute: usize,
-    /// Use what FirnDB built in an earlier run. What peers built is always used again, unless their
-    /// version changed.
+    /// Use what FirnDB built in an earlier run. What peers built is always used again, unless they
+    /// changed.
     pub reuse: bool,
     /// The engines.
     pub engines: Vec<Launcher>,
@@ -112,7 +112,7 @@ fn start(
 ) -> Result<(Searcher, EngineReport)> {
     let version = launcher.start()?.hello()?;
     let dir = place(dataset, launcher);
-    let (built, beyond) = build(options, dataset, launcher, &version, &dir)?;
+    let built = build(options, dataset, launcher, &version, &dir)?;
     let mut child = Searcher(launcher.start()?);
     let times = if launcher.name == "floor" { 1 } else { OPENS };
     let opened = child.open(dataset.workload, &dir, times)?;
@@ -122,7 +122,6 @@ fn start(
         version,
         workload: dataset.workload,
         built,
-        beyond,
         open_time,
         open_memory,
         extras: Vec::new(),
@@ -137,10 +136,16 @@ fn build(
     launcher: &Launcher,
     version: &str,
     dir: &Path,
-) -> Result<(Built, Option<u64>)> {
+) -> Result<Built> {
     let stamp = dir.with_extension("built");
     let known = fs::read_to_string(&stamp).ok().and_then(|text| read_stamp(&text, version));
-    if let Some(built) = known.filter(|_| options.reuse || is_peer(&launcher.name)) {
+    let is_right = || match is_peer(&launcher.name) {
+        true => fs::metadata(&stamp)?.modified().map(|built| built > launcher.changed()),
+        false => Ok(options.reuse),
+    };
+    if let Some(built) = known
+        && is_right()?
+    {
         return Ok(built);
     }
     let bar = bar(0);
@@ -150,27 +155,24 @@ fn build(
         fs::remove_dir_all(dir)?;
     }
     fs::create_dir_all(dir)?;
-    let mut child = Searcher(launcher.start()?);
-    let (built, beyond) = child.build(dataset.workload, &dataset.data(), dir)?;
+    let built = Searcher(launcher.start()?).build(dataset.workload, &dataset.data(), dir)?;
     let Built { wall, cpu, peak_memory, disk } = built;
     let (wall, cpu) = (wall.as_nanos(), cpu.as_nanos());
-    let told = beyond.map_or("-".into(), |bytes| bytes.to_string());
-    fs::write(&stamp, format!("{wall}\t{cpu}\t{peak_memory}\t{disk}\t{told}\t{version}"))?;
+    fs::write(&stamp, format!("{wall}\t{cpu}\t{peak_memory}\t{disk}\t{version}"))?;
     bar.finish_and_clear();
-    Ok((built, beyond))
+    Ok(built)
 }
 
-fn read_stamp(text: &str, version: &str) -> Option<(Built, Option<u64>)> {
-    let fields: Vec<&str> = text.splitn(6, '\t').collect();
-    let [wall, cpu, peak_memory, disk, beyond, of] = fields[..] else { return None };
+fn read_stamp(text: &str, version: &str) -> Option<Built> {
+    let fields: Vec<&str> = text.splitn(5, '\t').collect();
+    let [wall, cpu, peak_memory, disk, of] = fields[..] else { return None };
     (of == version).then_some(())?;
-    let built = Built {
+    Some(Built {
         wall: Duration::from_nanos(wall.parse().ok()?),
         cpu: Duration::from_nanos(cpu.parse().ok()?),
         peak_memory: peak_memory.parse().ok()?,
         disk: disk.parse().ok()?,
-    };
-    Some((built, beyond.parse().ok()))
+    })
 }
 
 /// A progress bar over `steps`; without steps only its message.

@@ -39,8 +39,8 @@ const SMALL: usize = 4096;
 
 /// Entries of the index that a checkpoint takes together, so that it reads the hint of each segment
 /// in runs: to go from hint to hint with each entry waits for memory with each.
-const RUN: usize = 1 << 17;
-/// An entry of the index takes as long as so many bytes of records, here and there.
+const RUN: usize = if cfg!(test) { 16 } else { 1 << 17 };
+/// An entry of the index takes as long as so many bytes of records, in each of two steps.
 const ENTRY: u64 = 32;
 
 /// What a checkpoint says of a segment.
@@ -150,7 +150,7 @@ struct Marks<'a> {
 }
 
 impl Marks<'_> {
-    /// Sets the bits of the entries in `live_ones`. The hashes of the next call come behind.
+    /// Sets the bits of the entries in `live_ones`. Hashes of later calls are larger.
     fn set(&mut self, width: u32) {
         let drop = hint::HASH_BITS - width;
         self.live_ones.sort_unstable();

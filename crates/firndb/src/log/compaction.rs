@@ -26,7 +26,7 @@ use super::segment::{Segment, file_name};
 use super::store::{LogStore, Shared};
 use super::upkeep::{Stretches, Task};
 use super::writer::Frame;
-use crate::Result;
+use crate::{Error, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -57,25 +57,23 @@ impl LogStore {
         }
         let position = shared.writer()?.position();
         shared.make_durable(position)?;
+        shared.finish_compaction()?; // What a pause left behind.
         let newest = shared.writer()?.durable;
         let mut tried = Vec::new();
         loop {
             let before = tried.len();
-            let linked = shared.link_stale(threshold, newest);
+            let mut full = if_full(shared.link_stale(threshold, newest))?;
             let last = shared.writer()?.link_durable.min(newest);
-            let sealed = shared.seal_all();
+            full = full.or(if_full(shared.seal_all())?);
             while let Some(victim) = shared.victim(threshold, last, &tried)? {
                 shared.evacuate(&victim)?;
                 tried.push(victim.number);
             }
-            match linked.and(sealed) {
+            match full {
+                None => return Ok(tried.len()),
                 // There was no space for the link or for all hints, and now there is more.
-                Err(e) if e.is_disk_full() && tried.len() > before => {}
-                done => {
-                    done?;
-                    shared.finish_compaction()?;
-                    return Ok(tried.len());
-                }
+                Some(_) if tried.len() > before => {}
+                Some(e) => return Err(e),
             }
         }
     }
@@ -183,7 +181,7 @@ impl Shared {
 
     /// Begins a new segment if one up to number `newest` passes the threshold whose durability no
     /// link states yet, for only others may go.
-    fn link_stale(&self, threshold: f64, newest: u64) -> Result<()> {
+    pub(super) fn link_stale(&self, threshold: f64, newest: u64) -> Result<()> {
         let mut writer = self.writer()?;
         let unlinked = writer.link_durable + 1..=newest;
         let segments = self.table.load().in_order();
@@ -393,6 +391,14 @@ impl Shared {
         if early > Duration::from_millis(1) {
             std::thread::sleep(early);
         }
+    }
+}
+
+/// The error of a full disk, if it is that; others are given back at once.
+fn if_full(done: Result<()>) -> Result<Option<Error>> {
+    match done {
+        Err(e) if e.is_disk_full() => Ok(Some(e)),
+        done => done.map(|()| None),
     }
 }
 

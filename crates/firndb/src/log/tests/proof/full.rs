@@ -139,28 +139,22 @@ fn a_full_disk_is_no_dead_end() {
     }
 }
 
-/// Segments that no link calls durable yet need a new segment before they may go, and there is no
-/// space for one: but others may go at once, and give it.
-#[test]
-fn what_may_go_at_once_makes_room_for_the_link_that_the_rest_needs() {
-    let disk = SimDisk::new();
-    let (store, mut model) = (open(&disk), Map::new());
-    let mut n = 0;
-    let mut fill_segments = |count: u64| {
-        let last = store.shared.writer().unwrap().segment.number + count;
-        while store.shared.writer().unwrap().segment.number < last {
-            let (key, value) = (format!("key {}", n % 5).into_bytes(), vec![n as u8; 300]);
-            store.put(&key, &value).unwrap();
-            model.insert(key, value);
-            n += 1;
+/// Puts records over five keys until so many segments more are full.
+fn fill_segments(store: &LogStore, model: &mut Map, count: u64) {
+    let active = || store.shared.writer().unwrap().segment.number;
+    let last = active() + count;
+    for n in 0.. {
+        if active() == last {
+            return;
         }
-    };
-    fill_segments(4);
-    store.sync().unwrap();
-    fill_segments(1); // Its link calls those before it durable.
-    let linked = store.shared.writer().unwrap().link_durable;
-    fill_segments(3);
-    while store.shared.seal().unwrap() {}
+        let (key, value) = (format!("key {}", n % 5).into_bytes(), vec![n as u8; 300]);
+        store.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+}
+
+/// A full disk, with a store that has no reserve any more.
+fn full_without_reserve(store: &LogStore, disk: &Arc<SimDisk>) {
     store.shared.writer().unwrap().drop_spare(&store.shared).unwrap();
     for name in disk.list(Path::new(DIR)).unwrap() {
         if is_reserve(&name) {
@@ -168,9 +162,47 @@ fn what_may_go_at_once_makes_room_for_the_link_that_the_rest_needs() {
         }
     }
     disk.limit(0);
+}
+
+/// Segments that no link calls durable yet need a new segment before they may go, and there is no
+/// space for one: but others may go at once, and give it.
+#[test]
+fn what_may_go_at_once_makes_room_for_the_link_that_the_rest_needs() {
+    let disk = SimDisk::new();
+    let (store, mut model) = (open(&disk), Map::new());
+    fill_segments(&store, &mut model, 4);
+    store.sync().unwrap();
+    fill_segments(&store, &mut model, 4); // The first link of these calls those before it durable.
+    while store.shared.seal().unwrap() {}
+    full_without_reserve(&store, &disk);
     let stale = store.shared.table.load().in_order().len() - 1;
+    let (linked, durable) = {
+        let writer = store.shared.writer().unwrap();
+        (writer.link_durable, writer.durable)
+    };
     assert!((1..stale as u64).contains(&linked), "{linked} of {stale} may go at once");
+    assert!(store.shared.link_stale(0.5, durable).unwrap_err().is_disk_full());
     assert_eq!(store.compact(0.5).unwrap(), stale);
+    compare(&store, &model, "compacted");
+    kill(store);
+    compare(&open(&disk), &model, "opened again");
+}
+
+/// A file that waits for its removal while compaction is paused is space, too.
+#[test]
+fn what_a_pause_left_behind_makes_room_for_compaction() {
+    let disk = SimDisk::new();
+    let (store, mut model) = (open(&disk), Map::new());
+    fill_segments(&store, &mut model, 1);
+    store.sync().unwrap();
+    fill_segments(&store, &mut model, 1);
+    while store.shared.seal().unwrap() {}
+    assert!(store.shared.compact_step().unwrap(), "the segment that a link calls durable");
+    store.pause_compaction();
+    full_without_reserve(&store, &disk);
+    let durable = store.shared.writer().unwrap().durable;
+    assert!(store.shared.link_stale(0.5, durable).unwrap_err().is_disk_full());
+    assert_eq!(store.compact(0.5).unwrap(), 1);
     compare(&store, &model, "compacted");
     kill(store);
     compare(&open(&disk), &model, "opened again");
