@@ -3,8 +3,8 @@
 //! A folder with a `Cargo.toml` is a Rust program, a folder with a `run.py` is a Python program
 //! with its `requirements.txt`, and with a `prepare.py` that is run once if there is more to get.
 //! Nothing of them is known here but the folder's name, and which Debian packages a folder asks for
-//! in `packages.txt`. What follows a dash in an engine's
-//! name is an argument of the program: `rocksdb-zstd` is the program `rocksdb` with `zstd`.
+//! in `packages.txt`. What follows a dash in an engine's name is an argument of the program:
+//! `rocksdb-zstd` is the program `rocksdb` with `zstd`.
 
 use crate::child::Launcher;
 use firndb_bench_protocol::Result;

@@ -105,8 +105,20 @@ pub(crate) fn prefix_interval(field: &Field, value: &Value) -> Result<Interval> 
 /// The key of a literal in this field; `None` if the type cannot represent it, so that no value
 /// equals it.
 pub(crate) fn key_of(field: &Field, value: &Value) -> Result<Option<Key>> {
+    if let Some(bytes) = key_bytes(field, value) {
+        return Ok(Some(Key::Bytes(bytes.to_vec())));
+    }
     let Place { floor, ceil } = Place::of(field, value)?;
     Ok(if floor == ceil { floor } else { None })
+}
+
+/// The bytes of the key of a text or of bytes, which are its own.
+pub(crate) fn key_bytes<'a>(field: &Field, value: &'a Value) -> Option<&'a [u8]> {
+    match (field.ty, value) {
+        (Type::String | Type::Bytes, Value::Str(text)) => Some(text.as_bytes()),
+        (Type::Bytes, Value::Bytes(bytes)) => Some(bytes),
+        _ => None,
+    }
 }
 
 /// Where a literal stands among the keys of a type. The two are the same key if the type can
@@ -145,11 +157,7 @@ impl Place {
                 let micros = timestamp_from_text(v).ok_or_else(|| not_a_time(field, v))?;
                 Some(Place::exact(Key::Fixed(i64_to_key(micros))))
             }
-            (Type::String | Type::Bytes, Value::Str(v)) => {
-                Some(Place::exact(Key::Bytes(v.as_bytes().to_vec())))
-            }
-            (Type::Bytes, Value::Bytes(v)) => Some(Place::exact(Key::Bytes(v.clone()))),
-            _ => None,
+            _ => key_bytes(field, value).map(|bytes| Place::exact(Key::Bytes(bytes.to_vec()))),
         };
         place.ok_or_else(|| wrong_type(field, value))
     }

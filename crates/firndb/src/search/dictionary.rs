@@ -106,16 +106,18 @@ impl<'a> Dictionary<'a> {
     pub(crate) fn lower_bound(&self, key: &Key) -> u32 {
         match (self, key) {
             (Dictionary::Fixed(keys), Key::Fixed(key)) => keys.lower_bound(*key) as u32,
-            (Dictionary::Bytes { .. }, Key::Bytes(key)) => {
-                let (mut low, mut high) = (0, self.len() as u32);
-                while low < high {
-                    let mid = low + (high - low) / 2;
-                    if self.bytes_key(mid) < key.as_slice() { low = mid + 1 } else { high = mid }
-                }
-                low
-            }
+            (Dictionary::Bytes { .. }, Key::Bytes(key)) => self.lower_bound_of_bytes(key),
             _ => 0,
         }
+    }
+
+    fn lower_bound_of_bytes(&self, key: &[u8]) -> u32 {
+        let (mut low, mut high) = (0, self.len() as u32);
+        while low < high {
+            let mid = low + (high - low) / 2;
+            if self.bytes_key(mid) < key { low = mid + 1 } else { high = mid }
+        }
+        low
     }
 
     /// The ordinal of a key.
@@ -123,9 +125,15 @@ impl<'a> Dictionary<'a> {
         if let (Dictionary::Fixed(keys), Key::Fixed(key)) = (self, key) {
             return keys.find(*key).map(|i| i as u32);
         }
-        let ord = self.lower_bound(key);
         let Key::Bytes(key) = key else { return None };
-        ((ord as usize) < self.len() && self.bytes_key(ord) == key.as_slice()).then_some(ord)
+        self.find_bytes(key)
+    }
+
+    /// The ordinal of a key of a string or bytes field.
+    pub(crate) fn find_bytes(&self, key: &[u8]) -> Option<u32> {
+        let ord = self.lower_bound_of_bytes(key);
+        let is_there = (ord as usize) < self.len() && self.bytes_key(ord) == key;
+        (is_there && matches!(self, Dictionary::Bytes { .. })).then_some(ord)
     }
 
     /// The ordinals `start..end` of the keys between two bounds.

@@ -3,7 +3,7 @@
 use super::catalogue::MIN_PARTITIONS;
 use super::clause::Scratch;
 use super::collection::PartitionInfo;
-use super::condition::key_of;
+use super::condition::{key_bytes, key_of};
 use super::execute::{Executor, Stats};
 use super::firsts::KEPT;
 use super::partition::Partition;
@@ -171,11 +171,18 @@ impl Reader {
             return Ok(None);
         }
         let (field, described) = filterable(&set.schema, name)?;
-        let Some(key) = key_of(described, value)? else { return Ok(Some(0)) };
+        // A text is looked up as it is: to copy it would take as long as to find it.
+        let bytes = key_bytes(described, value);
+        let key = if bytes.is_none() { key_of(described, value)? } else { None };
         let mut count = 0;
         for (p, part) in set.partitions.iter().enumerate() {
             let Some(local) = set.local(p, field) else { continue };
-            if let Some(ord) = part.dictionary(local)?.find(&key) {
+            let dictionary = part.dictionary(local)?;
+            let found = match bytes {
+                Some(bytes) => dictionary.find_bytes(bytes),
+                None => key.as_ref().and_then(|key| dictionary.find(key)),
+            };
+            if let Some(ord) = found {
                 let (sums, ord) = (part.sums(local)?, ord as usize);
                 count += sums.get(ord + 1).wrapping_sub(sums.get(ord));
             }
