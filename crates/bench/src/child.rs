@@ -131,3 +131,31 @@ impl Drop for Child {
 pub fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+
+    #[test]
+    fn a_script_changes_with_every_file_beside_it() {
+        let dir = std::env::temp_dir().join(format!("firndb-changed-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let [script, beside] = ["run.py", "Beside.java"].map(|name| dir.join(name));
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        let set = |path: &Path, to| File::create(path).unwrap().set_modified(to).unwrap();
+        set(&script, old);
+        set(&beside, old);
+        let launcher = Launcher {
+            name: "script".into(),
+            program: dir.join("no program"),
+            arguments: vec![text(&script)],
+        };
+        let before = launcher.changed();
+        let new = old + Duration::from_secs(9);
+        set(&beside, new);
+        let after = launcher.changed();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!((before, after), (old, new));
+    }
+}

@@ -154,14 +154,25 @@ fn fill_segments(store: &LogStore, model: &mut Map, count: u64) {
 }
 
 /// A full disk, with a store that has no reserve any more.
-fn full_without_reserve(store: &LogStore, disk: &Arc<SimDisk>) {
-    store.shared.writer().unwrap().drop_spare(&store.shared).unwrap();
-    for name in disk.list(Path::new(DIR)).unwrap() {
-        if is_reserve(&name) {
-            disk.remove(&Path::new(DIR).join(name)).unwrap();
-        }
+fn fill_up(store: &LogStore, disk: &SimDisk) -> Result<()> {
+    store.shared.writer()?.drop_spare(&store.shared)?;
+    for name in disk.list(Path::new(DIR))?.iter().filter(|name| is_reserve(name)) {
+        disk.remove(&Path::new(DIR).join(name))?;
     }
     disk.limit(0);
+    Ok(())
+}
+
+/// Fills the disk up, and compacts so many segments on it, though there is no space for a link.
+#[track_caller]
+fn compact_when_full(store: LogStore, disk: &Arc<SimDisk>, model: &Map, segments: usize) {
+    fill_up(&store, disk).unwrap();
+    let durable = store.shared.writer().unwrap().durable;
+    assert!(store.shared.link_stale(0.5, durable).unwrap_err().is_disk_full());
+    assert_eq!(store.compact(0.5).unwrap(), segments);
+    compare(&store, model, "compacted");
+    kill(store);
+    compare(&open(disk), model, "opened again");
 }
 
 /// Segments that no link calls durable yet need a new segment before they may go, and there is no
@@ -174,18 +185,10 @@ fn what_may_go_at_once_makes_room_for_the_link_that_the_rest_needs() {
     store.sync().unwrap();
     fill_segments(&store, &mut model, 4); // The first link of these calls those before it durable.
     while store.shared.seal().unwrap() {}
-    full_without_reserve(&store, &disk);
     let stale = store.shared.table.load().in_order().len() - 1;
-    let (linked, durable) = {
-        let writer = store.shared.writer().unwrap();
-        (writer.link_durable, writer.durable)
-    };
+    let linked = store.shared.writer().unwrap().link_durable;
     assert!((1..stale as u64).contains(&linked), "{linked} of {stale} may go at once");
-    assert!(store.shared.link_stale(0.5, durable).unwrap_err().is_disk_full());
-    assert_eq!(store.compact(0.5).unwrap(), stale);
-    compare(&store, &model, "compacted");
-    kill(store);
-    compare(&open(&disk), &model, "opened again");
+    compact_when_full(store, &disk, &model, stale);
 }
 
 /// A file that waits for its removal while compaction is paused is space, too.
@@ -199,13 +202,46 @@ fn what_a_pause_left_behind_makes_room_for_compaction() {
     while store.shared.seal().unwrap() {}
     assert!(store.shared.compact_step().unwrap(), "the segment that a link calls durable");
     store.pause_compaction();
-    full_without_reserve(&store, &disk);
-    let durable = store.shared.writer().unwrap().durable;
-    assert!(store.shared.link_stale(0.5, durable).unwrap_err().is_disk_full());
-    assert_eq!(store.compact(0.5).unwrap(), 1);
-    compare(&store, &model, "compacted");
-    kill(store);
-    compare(&open(&disk), &model, "opened again");
+    compact_when_full(store, &disk, &model, 1);
+}
+
+/// The same two, with a power cut at every operation.
+#[test]
+fn a_power_cut_while_compaction_makes_room_for_a_link_leaves_a_prefix() {
+    let mut images = 0;
+    for (seed, is_paused) in [(1, false), (2, true)] {
+        let run = |disk: Arc<SimDisk>| {
+            active::STORE.set(Some(super::store_id(seed)));
+            let mut run = Run::begin(&disk, seed, true);
+            for n in 0..90 {
+                run.put(n % 5, 300, n == 40);
+            }
+            let mut refused = false;
+            run.quietly(|store| {
+                while store.shared.seal()? {}
+                if is_paused {
+                    store.shared.compact_step()?;
+                    store.pause_compaction();
+                }
+                fill_up(store, &disk)?;
+                let durable = store.shared.writer()?.durable;
+                refused = store.shared.link_stale(0.5, durable).is_err_and(|e| e.is_disk_full());
+                Ok(())
+            });
+            run.compact(0.5);
+            (run.wrong.take(), run.errors, refused, run.end())
+        };
+        let base = SimDisk::new();
+        let (wrong, errors, refused, _) = run(base.fork());
+        assert_eq!((wrong, errors, refused), (None, 0, true), "paused: {is_paused}");
+        images += base.each_crash(seed, 3, run, |label, (wrong, _, _, history), image| {
+            assert_eq!(*wrong, None, "{label}");
+            image.limit(1 << 20);
+            check(&image, history, Rng(seed).below(4)).unwrap_or_else(|e| panic!("{label}: {e}"));
+        });
+    }
+    println!("full: images={images} wrong=0, where a link needs room");
+    assert!(images > 500, "{images}");
 }
 
 #[test]
