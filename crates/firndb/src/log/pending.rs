@@ -39,28 +39,37 @@ impl Shared {
     pub(super) fn put(&self, record: Record, options: WriteOptions) -> Result<()> {
         check_key(record.key)?;
         let hash = self.hash(record.key);
-        let table = self.table.load();
-        self.index.last_aside().inspect(|replaced| ask_for(&table, replaced.old));
-        self.index.prefetch(hash);
-        let mut frame = Frame::new(record, hash, None);
-        let found = self.index.found(hash);
         // What this write will settle.
         let slot = self.index.slot_aside(hash);
-        self.index.aside(slot).inspect(|replaced| touch(&table, replaced.old));
-        drop(table);
-        if let Some(old) = self.without_reading(found) {
-            let mut writer = self.unsettled()?;
-            writer.make_room(self, frame.length() as u64, 1, Need::Fill)?;
-            if self.index.found(hash) == found && self.without_reading(found).is_some() {
-                writer.settle(self, slot)?;
-                writer.apply_over(self, &frame, old)?;
-                let position = writer.position();
-                drop(writer);
-                return self.acknowledge(position, options);
-            }
+        self.ask_for_pending(hash, slot);
+        let mut frame = Frame::new(record, hash, None);
+        let mut writer = self.unsettled()?;
+        writer.make_room(self, frame.length() as u64, 1, Need::Fill)?;
+        // Searched once, here: the processor copies the record while it waits for the index, which
+        // it would not do across the taking of a lock.
+        if let Some(old) = self.without_reading(self.index.found(hash)) {
+            writer.settle(self, slot)?;
+            writer.apply_over(self, &frame, old)?;
+            let position = writer.position();
+            drop(writer);
+            return self.acknowledge(position, options);
         }
+        drop(writer);
         frame.seen = self.locate(record.key, hash)?;
         self.write(&[frame], options)
+    }
+
+    /// Asks for the memory of the index that a put of a key needs, and of the record that the last
+    /// put did not wait for; waits for that which this one will settle.
+    fn ask_for_pending(&self, hash: u64, slot: usize) {
+        let [last, settled] = [self.index.last_aside(), self.index.aside(slot)];
+        if last.is_none() && settled.is_none() {
+            return self.index.prefetch(hash);
+        }
+        let table = self.table.load();
+        last.inspect(|replaced| ask_for(&table, replaced.old));
+        self.index.prefetch(hash);
+        settled.inspect(|replaced| touch(&table, replaced.old));
     }
 
     /// What a put replaces, if it need not read a record first.
