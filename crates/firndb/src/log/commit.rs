@@ -71,7 +71,10 @@ impl Commit {
                     return Err(error);
                 }
             }
+            // Woken with the lock held, they would all have to wait for it once more.
+            drop(state);
             self.changed.notify_all();
+            state = self.lock();
         }
     }
 
