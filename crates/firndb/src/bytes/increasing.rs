@@ -99,6 +99,14 @@ impl<'a> Increasing<'a> {
         self.block(i / BLOCK).get(i % BLOCK)
     }
 
+    /// Numbers `i` and `i + 1`, mostly for the price of one.
+    #[inline]
+    pub(crate) fn pair(&self, i: usize) -> (u64, u64) {
+        let (block, at) = (self.block(i / BLOCK), i % BLOCK);
+        let next = if at + 1 < BLOCK { block.get(at + 1) } else { self.get(i + 1) };
+        (block.get(at), next)
+    }
+
     /// All numbers.
     pub(crate) fn decode(&self) -> Vec<u64> {
         let mut all = Vec::with_capacity(self.len);
@@ -232,6 +240,9 @@ mod tests {
         for (i, &v) in values.iter().enumerate() {
             assert_eq!(s.get(i), v, "number {i} of {}", values.len());
             assert_eq!(s.find(v), Some(i));
+            if let Some(&next) = values.get(i + 1) {
+                assert_eq!(s.pair(i), (v, next));
+            }
             for probe in [v.saturating_sub(1), v, v.saturating_add(1)] {
                 assert_eq!(s.lower_bound(probe), values.partition_point(|&x| x < probe));
             }

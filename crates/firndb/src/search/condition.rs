@@ -108,6 +108,10 @@ pub(crate) fn key_of(field: &Field, value: &Value) -> Result<Option<Key>> {
     if let Some(bytes) = key_bytes(field, value) {
         return Ok(Some(Key::Bytes(bytes.to_vec())));
     }
+    // What is asked most: a number of the field's own type.
+    if let (Type::I64, Value::I64(number)) = (field.ty, value) {
+        return Ok(Some(Key::Fixed(i64_to_key(*number))));
+    }
     let Place { floor, ceil } = Place::of(field, value)?;
     Ok(if floor == ceil { floor } else { None })
 }

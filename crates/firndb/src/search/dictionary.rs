@@ -80,9 +80,9 @@ impl<'a> Dictionary<'a> {
         match self {
             Dictionary::Fixed(_) => &[],
             Dictionary::Bytes { offsets, area } => {
-                let (i, o) = (ord as usize, u64::from(ord));
-                let start = offsets.get(i).wrapping_sub(o) as usize;
-                let end = offsets.get(i + 1).wrapping_sub(o + 1) as usize;
+                let (start, end) = offsets.pair(ord as usize);
+                let start = start.wrapping_sub(ord.into()) as usize;
+                let end = end.wrapping_sub(u64::from(ord) + 1) as usize;
                 area.get(start..end).unwrap_or(&[])
             }
         }
@@ -112,10 +112,12 @@ impl<'a> Dictionary<'a> {
     }
 
     fn lower_bound_of_bytes(&self, key: &[u8]) -> u32 {
+        let wanted = (head(key), key);
         let (mut low, mut high) = (0, self.len() as u32);
         while low < high {
             let mid = low + (high - low) / 2;
-            if self.bytes_key(mid) < key { low = mid + 1 } else { high = mid }
+            let found = self.bytes_key(mid);
+            if (head(found), found) < wanted { low = mid + 1 } else { high = mid }
         }
         low
     }
@@ -169,6 +171,45 @@ impl<'a> Dictionary<'a> {
         match key {
             Key::Fixed(key) => self.fixed_key(ord) == *key,
             Key::Bytes(key) => self.bytes_key(ord) == key.as_slice(),
+        }
+    }
+}
+
+/// The first eight bytes of a key as a number that compares as they do: most keys differ there, and
+/// a comparison of two of any length is a call.
+#[inline]
+fn head(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(&first) => u64::from_be_bytes(first),
+        None => (0..8).fold(0, |head, i| head << 8 | u64::from(key.get(i).copied().unwrap_or(0))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_found_whatever_their_first_eight_bytes_share() {
+        let mut texts: Vec<Vec<u8>> = vec![Vec::new()];
+        for text in ["\0", "a", "abcdefg", "abcdefgh", "abcdefgh\0x", "abcdefghij", "\u{10FFFF}"] {
+            let zeros = (0..10).map(|n| [text.as_bytes(), &vec![0; n]].concat());
+            texts.extend(zeros);
+        }
+        texts.sort_unstable();
+        texts.dedup();
+        // Every other one is a key, the others are not.
+        let keys: Vec<_> = texts.iter().step_by(2).cloned().collect();
+        let (offsets, area) = Keys::Bytes(keys.clone()).encode();
+        let dictionary = Dictionary::bytes(&offsets, area.as_ref().unwrap(), keys.len()).unwrap();
+        for text in &texts {
+            assert_eq!(
+                dictionary.find_bytes(text),
+                keys.iter().position(|key| key == text).map(|ord| ord as u32),
+                "{text:?}"
+            );
+            let below = keys.partition_point(|key| key < text) as u32;
+            assert_eq!(dictionary.lower_bound_of_bytes(text), below, "{text:?}");
         }
     }
 }

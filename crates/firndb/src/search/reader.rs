@@ -183,8 +183,8 @@ impl Reader {
                 None => key.as_ref().and_then(|key| dictionary.find(key)),
             };
             if let Some(ord) = found {
-                let (sums, ord) = (part.sums(local)?, ord as usize);
-                count += sums.get(ord + 1).wrapping_sub(sums.get(ord));
+                let (before, with) = part.sums(local)?.pair(ord as usize);
+                count += with.wrapping_sub(before);
             }
         }
         Ok(Some(count))
