@@ -71,9 +71,14 @@ impl Commit {
                     return Err(error);
                 }
             }
+            // What comes after, a sync that fails too, does not concern this write.
+            let is_durable = state.durable >= target;
             // Woken with the lock held, they would all have to wait for it once more.
             drop(state);
             self.changed.notify_all();
+            if is_durable {
+                return Ok(());
+            }
             state = self.lock();
         }
     }

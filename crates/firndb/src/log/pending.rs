@@ -66,6 +66,7 @@ impl Shared {
         if last.is_none() && settled.is_none() {
             return self.index.prefetch(hash);
         }
+        // A place from before the table may mean another segment in it: then that is asked for.
         let table = self.table.load();
         last.inspect(|replaced| ask_for(&table, replaced.old));
         self.index.prefetch(hash);
