@@ -61,6 +61,10 @@ pub(super) enum Bug {
     AsideTooLate,
     /// A shard's word does not change when it is given an entry back.
     GiveBackQuietly,
+    /// An entry is not late any more before it is in its shard.
+    LateGoneEarly,
+    /// Another entry is late in a slot before the last one is in its shard.
+    LateRelaxed,
     /// What was put aside is taken for the same key's.
     SettleBlindly,
     /// A place without a segment is taken for none.

@@ -7,11 +7,13 @@
 //!
 //! # Write path
 //! 1. `Shared::frame` hashes the key, computes the record's checksum and brings the key's old
-//!    record into memory: all that needs no lock. `Shared::put` does not wait for the old record:
-//!    a later write does, when it has arrived (`Writer::settle`).
+//!    record into memory: all that needs no lock. `Shared::put`, the way of single puts, waits
+//!    neither for the old record nor for the index: a later write sees to both, when they have
+//!    arrived (`Writer::enter`, `Writer::settle`).
 //! 2. `Writer::make_room` begins a new segment when the active one is full (`Writer::roll`).
 //! 3. `Writer::append` copies the record behind the end of the active segment.
-//! 4. `Writer::publish` makes the index point to it: it is visible.
+//! 4. `Writer::publish` makes the index point to it, or `IndexWriter::leave_late` has it found
+//!    until the index does: it is visible.
 //! 5. `Shared::acknowledge` returns at once, or waits in `Commit::wait` until `Shared::sync_log`
 //!    made everything up to it durable, for all writers that wait.
 //!

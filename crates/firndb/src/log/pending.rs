@@ -1,29 +1,32 @@
-//! Updates that wait for memory once: a put does not wait for the record that it replaces.
+//! Puts that do not wait for memory.
 //!
-//! The index says where a key's old record is, but only the record says that it is this key's, not
-//! one of a key with the same bits. So a put that finds one entry goes on without: under the lock
-//! the new entry takes the slot, and the old one is put aside (`index/aside.rs`), where searches
-//! still find it. It is *pending* until a later write *settles* it: the record is the same key's,
-//! and is counted as stale; or it is not, and its entry goes back into the index.
+//! A put has to know two things that memory tells late: where its key's slot in the index is, and
+//! whether the record that the slot names is this key's or one of a key with the same bits. It
+//! waits for neither. Its entry is *late* (`index/late.rs`): searches find it, and the memory of
+//! its slot is asked for. A later write *enters* it: where no entry has its bits, it is a new one;
+//! where there is one, it takes that one's slot, and the old entry is put aside (`index/aside.rs`),
+//! where searches still find it. The old one is *pending* until a later write yet *settles* it: the
+//! record is the same key's, and is counted as stale; or it is not, and its entry goes back into
+//! the index.
 //!
-//! The next put asks for the memory of that record before it searches the index for its own key:
-//! then a processor waits for both at the same time. (To ask at once would be no use: where the
-//! page table is not in the cache either, it waits for that right there.)
+//! The next put asks for the memory of that record before it asks for that of its own slot. (To ask
+//! at once would be no use: where the page table is not in the cache either, a processor waits for
+//! it right there.)
 //!
-//! Only puts of one key take the lock with something pending ([`Shared::unsettled`]): for
-//! everybody else [`Shared::writer`] settles it first, so that the index has one place for each
-//! key, and all bytes are counted. While there is a snapshot nothing is pending: what it shows is
-//! noted when it is replaced.
+//! Only puts of one key take the lock with something pending ([`Shared::unsettled`]): for everybody
+//! else [`Shared::writer`] settles it first, so that the index has one place for each key, and all
+//! bytes are counted. While there is a snapshot nothing is pending: what it shows is noted when it
+//! is replaced. Late entries are of the active segment: whoever begins another settles all.
 
 use super::bug::Bug;
 use super::format::Record;
-use super::index::{Found, Full, Place};
+use super::index::{Found, Full, Late, Place};
 use super::options::WriteOptions;
 use super::reserve::Need;
 use super::segment::Table;
 use super::stats::subtract;
 use super::store::{Shared, check_key};
-use super::write::{Old, full};
+use super::write::full;
 use super::writer::{Frame, Writer};
 use crate::Result;
 use crate::bytes::prefetch::prefetch;
@@ -39,17 +42,16 @@ impl Shared {
     pub(super) fn put(&self, record: Record, options: WriteOptions) -> Result<()> {
         check_key(record.key)?;
         let hash = self.hash(record.key);
-        // What this write will settle.
+        // What this write will enter and settle.
         let slot = self.index.slot_aside(hash);
         self.ask_for_pending(hash, slot);
         let mut frame = Frame::new(record, hash, None);
         let mut writer = self.unsettled()?;
         writer.make_room(self, frame.length() as u64, 1, Need::Fill)?;
-        // Searched once, here: the processor copies the record while it waits for the index, which
-        // it would not do across the taking of a lock.
-        if let Some(old) = self.without_reading(self.index.found(hash)) {
-            writer.settle(self, slot)?;
-            writer.apply_over(self, &frame, old)?;
+        if self.view_count.load(Ordering::Acquire) == 0 && writer.enter(self, slot, false)? {
+            let (_, place) = writer.append(&frame).inspect_err(|e| self.fail(e))?;
+            writer.index.leave_late(&self.index, Late { hash, place });
+            writer.count(self, &frame);
             let position = writer.position();
             drop(writer);
             return self.acknowledge(position, options);
@@ -73,19 +75,9 @@ impl Shared {
         settled.inspect(|replaced| touch(&table, replaced.old));
     }
 
-    /// What a put replaces, if it need not read a record first.
-    fn without_reading(&self, found: Found) -> Option<Old> {
-        match found {
-            Found::Nothing => Some(Old::Nothing),
-            Found::One(place) if self.view_count.load(Ordering::Acquire) == 0 => {
-                Some(Old::Pending(place))
-            }
-            _ => None,
-        }
-    }
-
-    /// Settles what is pending, whether or not anything can be written: until then keys are counted
-    /// as if all replaced records had been of the same keys, and bytes as if none had.
+    /// Settles what is pending, whether or not anything can be written: until then late keys are
+    /// not counted, others as if all replaced records had been of the same keys, and bytes as if
+    /// none.
     pub(super) fn settle(&self) -> MutexGuard<'_, Option<Writer>> {
         self.touch_pending();
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,12 +90,17 @@ impl Shared {
 
     /// Brings what is pending into memory, so that nobody waits for the disk under the lock.
     pub(super) fn touch_pending(&self) {
-        let mut slots = self.index.taken_aside().peekable();
-        if slots.peek().is_some() {
-            let table = self.table.load();
-            let replaced = slots.filter_map(|slot| self.index.aside(slot));
-            replaced.for_each(|replaced| touch(&table, replaced.old));
+        let late = self.index.taken_late().filter_map(|slot| self.index.late(slot));
+        let aside = self.index.taken_aside().filter_map(|slot| self.index.aside(slot));
+        let mut table = None;
+        let mut touch = |place| touch(table.get_or_insert_with(|| self.table.load()), place);
+        for late in late {
+            self.index.find(late.hash, |place| {
+                touch(place);
+                None::<()>
+            });
         }
+        aside.for_each(|replaced| touch(replaced.old));
     }
 }
 
@@ -123,10 +120,46 @@ fn touch(table: &Table, place: Place) {
     }
 }
 
+/// The entry with the bits of a late one's hash that it replaces: the one of its key. Without one
+/// any will do: that comes back when it is settled, behind the new one.
+fn replaced_by(shared: &Shared, late: Late) -> Option<Place> {
+    let table = shared.table.load();
+    let key_at = |place: Place| {
+        let segment = table.get(place.segment())?;
+        segment.peek(segment.offset(place)).map(|(record, _)| record.key)
+    };
+    let (key, mut any) = (key_at(late.place), None);
+    let same = shared.index.find_entered(late.hash, |place| {
+        any = Some(place);
+        (key_at(place) == key).then_some(place)
+    });
+    same.or(any)
+}
+
 impl Writer {
-    /// Settles all that is pending.
+    /// Enters and settles all that is pending.
     pub(super) fn settle_all(&mut self, shared: &Shared) -> Result<()> {
+        for slot in shared.index.taken_late() {
+            self.enter(shared, slot, true)?;
+        }
         shared.index.taken_aside().try_for_each(|slot| self.settle(shared, slot))
+    }
+
+    /// Enters what is late in this slot into the index. `false` if one of several entries has to be
+    /// chosen, for which their records have to be read, and that `may_read` forbids.
+    fn enter(&mut self, shared: &Shared, slot: usize, may_read: bool) -> Result<bool> {
+        let Some(late) = shared.index.late(slot) else { return Ok(true) };
+        self.settle(shared, slot)?;
+        let over = match shared.index.found(late.hash) {
+            Found::Nothing => None,
+            Found::One(place) => Some(place),
+            Found::Several if may_read => replaced_by(shared, late),
+            Found::Several => return Ok(false),
+        };
+        let entered = self.index.enter_late(&shared.index, slot, over);
+        entered.map_err(|Full| full()).inspect_err(|e| shared.fail(e))?;
+        shared.counters.keys.store(self.index.entries(), Ordering::Relaxed);
+        Ok(true)
     }
 
     /// Settles what is pending in this slot aside, if something is. There is no snapshot that could

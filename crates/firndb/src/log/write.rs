@@ -92,14 +92,6 @@ pub(super) struct Current {
     pub(super) is_expired: bool,
 }
 
-/// What a write replaces.
-pub(super) enum Old {
-    Nothing,
-    Record(Current),
-    /// A record that was not read yet: of this key, if not of one with the same bits.
-    Pending(Place),
-}
-
 impl Shared {
     /// When a record written now expires.
     pub(super) fn expiry(&self, options: WriteOptions) -> Option<u64> {
@@ -168,14 +160,9 @@ impl Shared {
 }
 
 impl Writer {
-    /// Appends a record and changes the index accordingly. There must be room.
+    /// Appends a record and changes the index accordingly. There must be room, and nothing pending.
     pub(super) fn apply(&mut self, shared: &Shared, frame: &Frame) -> Result<()> {
-        let old = shared.current(frame)?.map_or(Old::Nothing, Old::Record);
-        self.apply_over(shared, frame, old)
-    }
-
-    /// [`Writer::apply`] by someone who knows what it replaces.
-    pub(super) fn apply_over(&mut self, shared: &Shared, frame: &Frame, old: Old) -> Result<()> {
+        let old = shared.current(frame)?;
         let (_, place) = self.append(frame).inspect_err(|e| shared.fail(e))?;
         self.publish(shared, frame, old, place)
     }
@@ -196,34 +183,43 @@ impl Writer {
     }
 
     /// Makes the index point to a record that was appended.
-    fn publish(&mut self, shared: &Shared, frame: &Frame, old: Old, place: Place) -> Result<()> {
-        let (counters, length) = (&shared.counters, frame.length() as u64);
-        let user = (frame.record.key.len() + frame.record.value.len()) as u64;
-        let is_put = frame.record.kind == Kind::Put;
-        if let Old::Record(old) = &old {
+    fn publish(
+        &mut self,
+        shared: &Shared,
+        frame: &Frame,
+        old: Option<Current>,
+        place: Place,
+    ) -> Result<()> {
+        if let Some(old) = &old {
             shared.preserve(frame.hash, old.place);
             if let Some(segment) = shared.table.load().get(old.place.segment()) {
                 segment.retire(old.length);
             }
-            subtract(&counters.live_bytes, old.length);
+            subtract(&shared.counters.live_bytes, old.length);
         }
-        match (is_put, old) {
-            (true, Old::Record(old)) => {
+        match (frame.record.kind == Kind::Put, old) {
+            (true, Some(old)) => {
                 self.index.replace(&shared.index, frame.hash, old.place, place);
             }
-            (true, Old::Pending(old)) => {
-                self.index.put_aside(&shared.index, frame.hash, old, place);
-            }
-            (true, Old::Nothing) => {
+            (true, None) => {
                 let inserted = self.index.insert(&shared.index, frame.hash, place);
                 inserted.map_err(|Full| full()).inspect_err(|e| shared.fail(e))?;
             }
-            (false, Old::Record(old)) => {
+            (false, Some(old)) => {
                 self.index.remove(&shared.index, frame.hash, old.place);
             }
-            (false, _) => {}
+            (false, None) => {}
         }
-        counters.keys.store(self.index.entries(), Ordering::Relaxed);
+        shared.counters.keys.store(self.index.entries(), Ordering::Relaxed);
+        self.count(shared, frame);
+        Ok(())
+    }
+
+    /// Counts a record that was appended.
+    pub(super) fn count(&self, shared: &Shared, frame: &Frame) {
+        let (counters, length) = (&shared.counters, frame.length() as u64);
+        let user = (frame.record.key.len() + frame.record.value.len()) as u64;
+        let is_put = frame.record.kind == Kind::Put;
         if frame.record.moved {
             add(&counters.moved_bytes, length);
         } else {
@@ -238,7 +234,6 @@ impl Writer {
         } else {
             add(&self.segment.deletes, length);
         }
-        Ok(())
     }
 }
 

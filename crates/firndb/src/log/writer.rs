@@ -3,8 +3,8 @@
 //! Whatever can be done before the lock is taken is: hashing, the checksum of the bytes, bringing
 //! the old record of the key into memory, or that of an earlier put which did not wait for its own
 //! (`pending.rs`), and asking for the memory of the index. Under it a write is a copy into the
-//! mapped segment and a change of one slot of the index, in that order: so the order of the log is
-//! the order in which writes become visible.
+//! mapped segment and a change of one slot of the index, or of one beside it, in that order: so the
+//! order of the log is the order in which writes become visible.
 
 use super::commit::Position;
 use super::format::{self, HEAD_MAX, HEADER, Header, Kind, Link, Record, head_length};

@@ -1,7 +1,7 @@
 //! What the threads do: one writes, others read; and what they must never see.
 
 use super::bug::{Bug, active};
-use super::index::{Found, Index, IndexWriter, Place};
+use super::index::{Found, Index, IndexWriter, Late, Place};
 use super::table::{self, Slots, Table};
 use crate::sync::{LOADS, Loads, Swap};
 use loom::thread;
@@ -13,24 +13,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub type Scenario = (&'static str, fn());
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 7] = [
+pub const SCENARIOS: [Scenario; 8] = [
     ("a shard is rebuilt and its pages are used again", rebuild),
     ("a shard is rebuilt twice during a search", rebuild_twice),
     ("entries are inserted before others", insert),
     ("entries are replaced and removed", replace_and_remove),
     ("an entry is put aside and comes back", aside),
+    ("an entry is late and then another", late),
     ("a record moves to another segment", swap),
     ("the slot of a removed segment is used again", reclaim),
 ];
 
 /// Bugs on purpose, and the scenario that notices each.
-pub const BUGS: [(&str, &str); 8] = [
+pub const BUGS: [(&str, &str); 10] = [
     ("CountNoRebuilds", "a shard is rebuilt twice during a search"),
     ("ForgetRebuilds", "a shard is rebuilt and its pages are used again"),
     ("PublishShardRelaxed", "a shard is rebuilt and its pages are used again"),
     ("ShiftRelaxed", "entries are inserted before others"),
     ("AsideTooLate", "an entry is put aside and comes back"),
     ("GiveBackQuietly", "an entry is put aside and comes back"),
+    ("LateGoneEarly", "an entry is late and then another"),
+    ("LateRelaxed", "an entry is late and then another"),
     ("TrustOldTable", "a record moves to another segment"),
     ("ReuseSlotAtOnce", "the slot of a removed segment is used again"),
 ];
@@ -50,6 +53,8 @@ pub fn explore(name: &str, bug: Option<&str>) -> Result<usize, String> {
         Bug::ShiftRelaxed,
         Bug::AsideTooLate,
         Bug::GiveBackQuietly,
+        Bug::LateGoneEarly,
+        Bug::LateRelaxed,
         Bug::TrustOldTable,
         Bug::ReuseSlotAtOnce,
     ];
@@ -186,6 +191,28 @@ fn aside() {
     let slot = index.taken_aside().next().expect("one is aside");
     writer.give_back(&index, slot).expect("a small index");
     writer.put_aside(&index, hash(2), place(2), place(5));
+    for reader in readers {
+        reader.join().expect("a reader");
+    }
+    writer.drop_aside(&index, slot);
+    assert!(holds(&index, 1) && !holds(&index, 2));
+}
+
+/// One entry is late when the search begins; it is entered, and in its slot another is late, of a
+/// key that has an entry already: which is there all the time too, at last aside.
+fn late() {
+    let (index, mut writer) = index(0, &[(hash(2), place(2))]);
+    writer.leave_late(&index, Late { hash: hash(1), place: place(1) });
+    let slot = index.slot_aside(hash(1));
+    assert_eq!(index.slot_aside(hash(2)), slot);
+    assert!(holds(&index, 1));
+    let readers = [1, 2].map(|n| looks_for(&index, n));
+    writer.enter_late(&index, slot, None).expect("a small index");
+    writer.leave_late(&index, Late { hash: hash(2), place: place(9) });
+    assert_eq!(index.find(hash(2), Some), Some(place(9)));
+    assert_eq!(index.found(hash(2)), Found::One(place(2)));
+    writer.enter_late(&index, slot, Some(place(2))).expect("a small index");
+    assert_eq!(index.find(hash(2), Some), Some(place(9)));
     for reader in readers {
         reader.join().expect("a reader");
     }

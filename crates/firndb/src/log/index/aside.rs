@@ -15,9 +15,9 @@ use crate::log::bug::Bug;
 use crate::sync::AtomicU64;
 use std::sync::atomic::Ordering;
 
-/// Entries that can be aside at the same time. So many writes come, more or less, before a record
-/// is read that was asked for: enough for the slowest memory.
-const ASIDE: usize = if cfg!(firndb_model) { 2 } else { 32 };
+/// Entries that can be aside at the same time, and as many can be late. So many writes come, more
+/// or less, before memory is read that was asked for: enough for the slowest.
+pub(super) const SLOTS: usize = if cfg!(firndb_model) { 2 } else { 32 };
 
 /// What an index has for a key, as far as its bits say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,13 +36,14 @@ pub(in crate::log) struct Replaced {
     pub(in crate::log) new: Place,
 }
 
-/// The entries that are aside.
+/// The entries that are aside. Apart from what other threads read all the time.
+#[repr(align(64))]
 pub(super) struct Aside {
     /// A bit for each slot that is taken.
     taken: AtomicU64,
     /// The slot that was taken last.
     last: AtomicU64,
-    slots: [Slot; ASIDE],
+    slots: [Slot; SLOTS],
 }
 
 struct Slot {
@@ -60,12 +61,21 @@ impl Default for Aside {
     }
 }
 
+/// The bits that are one.
+pub(super) fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let one = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        one
+    })
+}
+
 impl Index {
-    /// What there is with the kept bits of this hash, entries that are aside included.
+    /// What there is with the kept bits of this hash, with what is aside, without what is late.
     #[inline]
     pub(in crate::log) fn found(&self, hash: u64) -> Found {
         let mut found = Found::Nothing;
-        self.find(hash, |place| {
+        self.find_entered(hash, |place| {
             found = match found {
                 Found::Nothing => Found::One(place),
                 _ => Found::Several,
@@ -75,19 +85,14 @@ impl Index {
         found
     }
 
-    /// The slot aside of an entry with this hash.
+    /// The slot of an entry with this hash, aside and where entries are late.
     pub(in crate::log) fn slot_aside(&self, hash: u64) -> usize {
-        self.split(hash).1 as usize % ASIDE
+        self.split(hash).1 as usize % SLOTS
     }
 
     /// The slots aside that are taken. Exact for the writer, a hint for others.
     pub(in crate::log) fn taken_aside(&self) -> impl Iterator<Item = usize> + use<> {
-        let mut taken = self.aside.taken.load(Ordering::Relaxed);
-        std::iter::from_fn(move || {
-            let slot = taken.trailing_zeros() as usize;
-            taken &= taken.wrapping_sub(1);
-            (slot < ASIDE).then_some(slot)
-        })
+        ones(self.aside.taken.load(Ordering::Relaxed))
     }
 
     /// What was put aside last, if it still is.
@@ -113,7 +118,7 @@ impl Index {
 
     /// The entries of a shard that are aside, with the bits of their hashes.
     pub(super) fn aside_of(&self, shard: usize) -> impl Iterator<Item = (u64, Place)> {
-        let all = (0..ASIDE).filter_map(|slot| self.aside(slot));
+        let all = (0..SLOTS).filter_map(|slot| self.aside(slot));
         let entries = all.map(|replaced| (self.split(replaced.hash), replaced.old));
         entries.filter(move |(at, _)| at.0 == shard).map(|((_, bits), place)| (bits, place))
     }

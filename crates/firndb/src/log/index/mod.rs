@@ -22,15 +22,17 @@
 //! from pages in the other half of the directory, and appears by one store. Its old pages are used
 //! again; a search that ran over them, or saw the half of its word being filled for the rebuild
 //! after the next, notices that the shard's word changed, and starts again. (Sorted linear probing:
-//! Amble and Knuth, 1974.)
-//! `aside.rs` has the few entries that were replaced on suspicion.
+//! Amble and Knuth, 1974.) `aside.rs` has the few entries that were replaced on suspicion,
+//! `late.rs` those that are to come.
 
 mod aside;
+mod late;
 mod shard;
 mod writer;
 
 use self::aside::Aside;
 pub(super) use self::aside::Found;
+pub(super) use self::late::Late;
 use self::shard::Shard;
 pub(super) use self::writer::{Full, IndexWriter};
 use super::bug::Bug;
@@ -85,6 +87,7 @@ pub(super) struct Index {
     /// Most pages that a shard ever had.
     rows: AtomicU32,
     aside: Aside,
+    late: late::Entries,
     chunks: Box<[OnceLock<Words>]>,
     /// Pages that the writer took from the chunks.
     taken: AtomicU32,
@@ -110,8 +113,8 @@ impl Index {
         let [directory, chunks] =
             [PAGES_MAX, chunks].map(|count| (0..count).map(|_| OnceLock::new()).collect());
         let writer = IndexWriter::new(shards.len());
-        let (rows, aside, taken, reserved) = Default::default();
-        let index = Index { bits, shards, directory, rows, aside, chunks, taken, reserved };
+        let (rows, aside, late, taken, reserved) = Default::default();
+        let index = Index { bits, shards, directory, rows, aside, late, chunks, taken, reserved };
         let _ = index.row(0); // The writer tries again, and reports.
         (index, writer)
     }
@@ -150,8 +153,24 @@ impl Index {
     /// An entry that is there during the whole call is shown. One that goes away meanwhile, or that
     /// belongs to another key, may be shown.
     #[inline]
-    pub(super) fn find<T>(
+    pub(super) fn find<T>(&self, hash: u64, accept: impl FnMut(Place) -> Option<T>) -> Option<T> {
+        self.find_behind(self.find_late(hash), hash, accept)
+    }
+
+    /// [`Index::find`] without what is late.
+    pub(super) fn find_entered<T>(
         &self,
+        hash: u64,
+        accept: impl FnMut(Place) -> Option<T>,
+    ) -> Option<T> {
+        self.find_behind(None, hash, accept)
+    }
+
+    /// Shows what is late, if anything, and then what is entered.
+    #[inline]
+    fn find_behind<T>(
+        &self,
+        mut late: Option<Place>,
         hash: u64,
         mut accept: impl FnMut(Place) -> Option<T>,
     ) -> Option<T> {
@@ -161,7 +180,7 @@ impl Index {
             let mut entries = shard.entries_with(bits);
             let (mut is_shown, mut is_last) = (false, false);
             while !is_last {
-                let place = match entries.next() {
+                let place = match late.take().or_else(|| entries.next()) {
                     Some(place) => place,
                     None if !is_shown => break,
                     None => {
@@ -241,10 +260,11 @@ impl Index {
     }
 
     /// All entries of a shard, as kept bits of the hash and place, ascending by the bits, and then
-    /// those that are aside.
+    /// those that are late or aside.
     ///
     /// Entries that come or go meanwhile may be in it or not, and one may be in it twice.
     pub(super) fn entries_of(&self, shard: usize, out: &mut Vec<(u64, Place)>) {
+        let late: Vec<_> = self.late_of(shard).collect();
         loop {
             out.clear();
             let seen = self.shard(shard);
@@ -256,7 +276,7 @@ impl Index {
                 }
             }
             let kept = |(bits, place)| ((shard as u64) << HASH_BITS | bits, place);
-            out.extend(self.aside_of(shard).map(kept));
+            out.extend(self.aside_of(shard).chain(late.iter().copied()).map(kept));
             if self.shards[shard].load(Ordering::Acquire) == seen.word {
                 return;
             }
