@@ -61,6 +61,8 @@ pub(super) enum Bug {
     AsideTooLate,
     /// A shard's word does not change when it is given an entry back.
     GiveBackQuietly,
+    /// What is aside is shown whether or not the search saw what took its slot.
+    TrustAside,
     /// An entry is not late any more before it is in its shard.
     LateGoneEarly,
     /// Another entry is late in a slot before the last one is in its shard.

@@ -5,7 +5,7 @@
 //! waits for neither. Its entry is *late* (`index/late.rs`): searches find it, and the memory of
 //! its slot is asked for. A later write *enters* it: where no entry has its bits, it is a new one;
 //! where there is one, it takes that one's slot, and the old entry is put aside (`index/aside.rs`),
-//! where searches still find it. The old one is *pending* until a later write yet *settles* it: the
+//! where searches still find it. The old one is *pending* until another write *settles* it: the
 //! record is the same key's, and is counted as stale; or it is not, and its entry goes back into
 //! the index.
 //!
@@ -47,11 +47,7 @@ impl Shared {
         self.ask_for_pending(hash, slot);
         let mut frame = Frame::new(record, hash, None);
         let mut writer = self.unsettled()?;
-        writer.make_room(self, frame.length() as u64, 1, Need::Fill)?;
-        if self.view_count.load(Ordering::Acquire) == 0 && writer.enter(self, slot, false)? {
-            let (_, place) = writer.append(&frame).inspect_err(|e| self.fail(e))?;
-            writer.index.leave_late(&self.index, Late { hash, place });
-            writer.count(self, &frame);
+        if writer.put_unread(self, &frame, slot)? {
             let position = writer.position();
             drop(writer);
             return self.acknowledge(position, options);
@@ -75,9 +71,9 @@ impl Shared {
         settled.inspect(|replaced| touch(&table, replaced.old));
     }
 
-    /// Settles what is pending, whether or not anything can be written: until then late keys are
-    /// not counted, others as if all replaced records had been of the same keys, and bytes as if
-    /// none.
+    /// Settles what is pending, whether or not anything can be written. Until then new keys are not
+    /// counted that are late, nor others that had the same bits as one before; and the bytes of
+    /// what was replaced count as live.
     pub(super) fn settle(&self) -> MutexGuard<'_, Option<Writer>> {
         self.touch_pending();
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,28 +117,59 @@ fn touch(table: &Table, place: Place) {
 }
 
 /// The entry with the bits of a late one's hash that it replaces: the one of its key. Without one
-/// any will do: that comes back when it is settled, behind the new one.
+/// the first, which comes back behind all others when it is settled: so the new one is found before
+/// a damaged record, of which nobody knows whether it is of its key.
 fn replaced_by(shared: &Shared, late: Late) -> Option<Place> {
     let table = shared.table.load();
     let key_at = |place: Place| {
         let segment = table.get(place.segment())?;
         segment.peek(segment.offset(place)).map(|(record, _)| record.key)
     };
-    let (key, mut any) = (key_at(late.place), None);
+    let (key, mut first) = (key_at(late.place), None);
     let same = shared.index.find_entered(late.hash, |place| {
-        any = Some(place);
+        first.get_or_insert(place);
         (key_at(place) == key).then_some(place)
     });
-    same.or(any)
+    same.or(first)
 }
 
 impl Writer {
-    /// Enters and settles all that is pending.
-    pub(super) fn settle_all(&mut self, shared: &Shared) -> Result<()> {
-        for slot in shared.index.taken_late() {
-            self.enter(shared, slot, true)?;
+    /// Writes a put, if neither the index as a whole nor a record has to be looked at for it;
+    /// whether it did.
+    fn put_unread(&mut self, shared: &Shared, frame: &Frame, slot: usize) -> Result<bool> {
+        let bytes = frame.length() as u64;
+        if self.must_roll(bytes, 1) {
+            return Ok(false);
         }
-        shared.index.taken_aside().try_for_each(|slot| self.settle(shared, slot))
+        self.make_room(shared, bytes, 1, Need::Fill)?;
+        if shared.view_count.load(Ordering::Acquire) > 0 {
+            // Then nothing is pending.
+            let is_new = shared.index.found(frame.hash) == Found::Nothing;
+            return if is_new { self.apply(shared, frame).map(|()| true) } else { Ok(false) };
+        }
+        if !self.enter(shared, slot, false)? {
+            return Ok(false);
+        }
+        let (_, place) = self.append(frame).inspect_err(|e| shared.fail(e))?;
+        self.index.leave_late(&shared.index, Late { hash: frame.hash, place });
+        self.count(shared, frame);
+        Ok(true)
+    }
+
+    /// Enters and settles all that is pending. For what is left after an error the index has no
+    /// room: it stays as it is, is found, and counts as keys of its own.
+    pub(super) fn settle_all(&mut self, shared: &Shared) -> Result<()> {
+        let (index, mut done) = (&shared.index, Ok(()));
+        for slot in index.taken_late() {
+            done = done.and(self.enter(shared, slot, true).map(|_| ()));
+        }
+        for slot in index.taken_aside() {
+            done = done.and(self.settle(shared, slot));
+        }
+        done.inspect_err(|_| {
+            let left = index.taken_late().count() + index.taken_aside().count();
+            shared.counters.keys.store(self.index.entries() + left as u64, Ordering::Relaxed);
+        })
     }
 
     /// Enters what is late in this slot into the index. `false` if one of several entries has to be

@@ -326,7 +326,8 @@ impl Shared {
 
     /// Writes what the next opening needs, and closes the writer.
     fn shut(&self) -> Result<()> {
-        let position = match self.writer() {
+        // Whatever cannot be settled is in the log, and was acknowledged.
+        let position = match self.unsettled() {
             Ok(writer) => writer.position(),
             Err(_) => return Ok(()),
         };

@@ -156,14 +156,19 @@ impl Writer {
         if need == Need::Fill && !shared.reserve.is_held() {
             shared.hold_reserve()?;
         }
-        let padding = (1 << self.segment.granule) * count;
-        if bytes + padding > self.tape.room() as u64 || !self.has_offsets() {
+        if self.must_roll(bytes, count) {
             self.roll(shared, bytes, count, need)?;
         } else if !self.has_asked && self.is_spare_wanted() {
             self.has_asked = true;
             shared.wake(Task::Next);
         }
         Ok(())
+    }
+
+    /// Whether so many records of these total lengths take another segment.
+    pub(super) fn must_roll(&self, bytes: u64, count: u64) -> bool {
+        let padding = (1 << self.segment.granule) * count;
+        bytes + padding > self.tape.room() as u64 || !self.has_offsets()
     }
 
     /// Whether the next record's offset can be written into a slot of the index.

@@ -13,25 +13,27 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub type Scenario = (&'static str, fn());
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 8] = [
+pub const SCENARIOS: [Scenario; 9] = [
     ("a shard is rebuilt and its pages are used again", rebuild),
     ("a shard is rebuilt twice during a search", rebuild_twice),
     ("entries are inserted before others", insert),
     ("entries are replaced and removed", replace_and_remove),
     ("an entry is put aside and comes back", aside),
     ("an entry is late and then another", late),
+    ("the shard of an entry aside is rebuilt twice", aside_and_rebuilt),
     ("a record moves to another segment", swap),
     ("the slot of a removed segment is used again", reclaim),
 ];
 
 /// Bugs on purpose, and the scenario that notices each.
-pub const BUGS: [(&str, &str); 10] = [
+pub const BUGS: [(&str, &str); 11] = [
     ("CountNoRebuilds", "a shard is rebuilt twice during a search"),
     ("ForgetRebuilds", "a shard is rebuilt and its pages are used again"),
     ("PublishShardRelaxed", "a shard is rebuilt and its pages are used again"),
     ("ShiftRelaxed", "entries are inserted before others"),
     ("AsideTooLate", "an entry is put aside and comes back"),
     ("GiveBackQuietly", "an entry is put aside and comes back"),
+    ("TrustAside", "the shard of an entry aside is rebuilt twice"),
     ("LateGoneEarly", "an entry is late and then another"),
     ("LateRelaxed", "an entry is late and then another"),
     ("TrustOldTable", "a record moves to another segment"),
@@ -53,6 +55,7 @@ pub fn explore(name: &str, bug: Option<&str>) -> Result<usize, String> {
         Bug::ShiftRelaxed,
         Bug::AsideTooLate,
         Bug::GiveBackQuietly,
+        Bug::TrustAside,
         Bug::LateGoneEarly,
         Bug::LateRelaxed,
         Bug::TrustOldTable,
@@ -196,6 +199,23 @@ fn aside() {
     }
     writer.drop_aside(&index, slot);
     assert!(holds(&index, 1) && !holds(&index, 2));
+}
+
+/// What is aside was replaced before the search begins, and another entry with its bits is late:
+/// then a search that loses its pages must not take the replaced one.
+fn aside_and_rebuilt() {
+    let (index, mut writer) = index(1, &[1, 5].map(|n| (hash(n), place(n))));
+    writer.put_aside(&index, hash(5), place(5), place(9));
+    writer.leave_late(&index, Late { hash: hash(5), place: place(7) });
+    let shared = Arc::clone(&index);
+    let reader = thread::spawn(move || {
+        let found = shared.find(hash(5), |found| (found != place(7)).then_some(found));
+        assert_eq!(found, Some(place(9)), "an old entry is found");
+    });
+    for n in [2, 6] {
+        writer.fill(&index, &[(index.kept_bits(hash(n)), place(n))]).expect("a small index");
+    }
+    reader.join().expect("the reader");
 }
 
 /// One entry is late when the search begins; it is entered, and in its slot another is late, of a

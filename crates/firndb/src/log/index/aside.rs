@@ -1,10 +1,10 @@
 //! Entries put aside: what a write replaced before it knew whether it may.
 //!
 //! Whether the entry with a key's bits is that key's only the record can say, and to wait for that
-//! memory is half of what an update takes. So the new entry may take the slot of the only entry
-//! with these bits, and that one is put aside: searches show it behind the new one, until the
-//! writer has read the record, and drops the entry or gives it back to its shard. There is one
-//! place aside for each value of the lowest bits, so a search looks at one.
+//! memory is half of what an update takes. So the new entry may take the slot of an entry with
+//! these bits, and that one is put aside: searches show it behind the new one, until the writer has
+//! read the record, and drops the entry or gives it back to its shard. There is one place aside for
+//! each value of the lowest bits, so a search looks at one.
 //!
 //! An entry is aside before it leaves its shard. When it comes back, it is in the shard, and the
 //! shard's word has changed, before it is not aside any more: a search that saw neither notices the
@@ -15,8 +15,8 @@ use crate::log::bug::Bug;
 use crate::sync::AtomicU64;
 use std::sync::atomic::Ordering;
 
-/// Entries that can be aside at the same time, and as many can be late. So many writes come, more
-/// or less, before memory is read that was asked for: enough for the slowest.
+/// Entries that can be aside at the same time, and as many can be late. On average so many
+/// writes come before memory is read that was asked for: enough for the slowest.
 pub(super) const SLOTS: usize = if cfg!(firndb_model) { 2 } else { 32 };
 
 /// What an index has for a key, as far as its bits say.
@@ -125,8 +125,9 @@ impl Index {
 }
 
 impl IndexWriter {
-    /// Replaces the place of an entry, and puts the entry aside. Its slot aside must be free, and
-    /// there must be no other entry with the kept bits of the hash.
+    /// Replaces the place of an entry, and puts the entry aside. Its slot aside must be free. Where
+    /// there are others with the kept bits of the hash, it must be of the new one's key, or the
+    /// first of them: then the new one is found before all that may be of its key.
     pub(in crate::log) fn put_aside(&mut self, index: &Index, hash: u64, old: Place, new: Place) {
         let number = index.slot_aside(hash);
         let slot = &index.aside.slots[number];

@@ -67,13 +67,6 @@ impl Index {
         let late = self.late(self.slot_aside(hash))?;
         (self.split(late.hash) == self.split(hash)).then_some(late.place)
     }
-
-    /// The late entries of a shard, with the bits of their hashes.
-    pub(super) fn late_of(&self, shard: usize) -> impl Iterator<Item = (u64, Place)> {
-        let all = (0..SLOTS).filter_map(|slot| self.late(slot));
-        let entries = all.map(|late| (self.split(late.hash), late.place));
-        entries.filter(move |(at, _)| at.0 == shard).map(|((_, bits), place)| (bits, place))
-    }
 }
 
 impl IndexWriter {

@@ -184,9 +184,11 @@ impl Index {
                     Some(place) => place,
                     None if !is_shown => break,
                     None => {
-                        // Whatever is aside, another entry has its slot and its bits.
+                        // Whatever is aside, another entry has its slot and its bits, which must be
+                        // shown first.
                         is_last = true;
-                        let Some(place) = self.find_aside(hash) else { break };
+                        let is_same = shard.is_as_seen() || Bug::TrustAside.is_on();
+                        let Some(place) = self.find_aside(hash).filter(|_| is_same) else { break };
                         place
                     }
                 };
@@ -197,8 +199,7 @@ impl Index {
                 }
                 is_shown = true;
             }
-            let is_same = self.shards[number].load(Ordering::Acquire) == shard.word;
-            if is_same || Bug::ForgetRebuilds.is_on() {
+            if shard.is_as_seen() || Bug::ForgetRebuilds.is_on() {
                 return None;
             }
         }
@@ -260,11 +261,10 @@ impl Index {
     }
 
     /// All entries of a shard, as kept bits of the hash and place, ascending by the bits, and then
-    /// those that are late or aside.
+    /// those that are aside; not those that are late.
     ///
     /// Entries that come or go meanwhile may be in it or not, and one may be in it twice.
     pub(super) fn entries_of(&self, shard: usize, out: &mut Vec<(u64, Place)>) {
-        let late: Vec<_> = self.late_of(shard).collect();
         loop {
             out.clear();
             let seen = self.shard(shard);
@@ -276,8 +276,8 @@ impl Index {
                 }
             }
             let kept = |(bits, place)| ((shard as u64) << HASH_BITS | bits, place);
-            out.extend(self.aside_of(shard).chain(late.iter().copied()).map(kept));
-            if self.shards[shard].load(Ordering::Acquire) == seen.word {
+            out.extend(self.aside_of(shard).map(kept));
+            if seen.is_as_seen() {
                 return;
             }
         }

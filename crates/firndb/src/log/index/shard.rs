@@ -19,6 +19,12 @@ impl Shard<'_> {
         (self.word >> 32 & 0xFFFF) as usize * PAGE
     }
 
+    /// Whether it was not rebuilt, nor given an entry back, since the reader began.
+    #[inline]
+    pub(super) fn is_as_seen(&self) -> bool {
+        self.index.shards[self.number].load(Ordering::Acquire) == self.word
+    }
+
     /// The slots of a page from this one on; none if the pages have been used again, for whatever,
     /// meanwhile.
     #[inline]

@@ -139,6 +139,20 @@ fn updates_are_pending_and_counted_once_they_are_not() {
     assert_eq!(snapshot.get(&keys[0]).unwrap().unwrap(), [4; 10]);
 }
 
+/// Closes the store, damages a key in its first segment, and opens it again.
+fn with_damage(disk: &Arc<SimDisk>, store: LogStore, key: &[u8]) -> LogStore {
+    roll(&store);
+    store.close().unwrap();
+    let path = Path::new(DIR).join(file_name(1));
+    let mut bytes = disk.map(&path).unwrap().to_vec();
+    let at = bytes.windows(key.len()).position(|window| window == key).unwrap();
+    bytes[at] ^= 0x80;
+    disk.write_raw(&path, &bytes);
+    let store = LogStore::open_on(disk.clone(), Path::new(DIR), options()).unwrap();
+    assert!(store.get(key).is_err());
+    store
+}
+
 #[test]
 fn a_put_over_a_damaged_record_is_read_back() {
     let disk = SimDisk::new();
@@ -146,15 +160,7 @@ fn a_put_over_a_damaged_record_is_read_back() {
     for key in [b"damaged", b"another"] {
         store.put(key, &[7; 30]).unwrap();
     }
-    roll(&store);
-    store.close().unwrap();
-    let path = Path::new(DIR).join(file_name(1));
-    let mut bytes = disk.map(&path).unwrap().to_vec();
-    let at = bytes.windows(7).position(|window| window == b"damaged").unwrap();
-    bytes[at] ^= 1;
-    disk.write_raw(&path, &bytes);
-    let store = LogStore::open_on(disk.clone(), Path::new(DIR), options()).unwrap();
-    assert!(store.get(b"damaged").is_err());
+    let store = with_damage(&disk, store, b"damaged");
     store.put(b"damaged", b"whole").unwrap();
     for _ in 0..2 {
         assert_eq!(store.get(b"damaged").unwrap().unwrap(), b"whole");
@@ -164,22 +170,47 @@ fn a_put_over_a_damaged_record_is_read_back() {
 }
 
 #[test]
+fn a_put_over_a_damaged_record_beside_another_with_its_hash_is_read_back() {
+    active::STORE.set(Some(active::coarse(1, 5)));
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let keys = (0..40u8).map(|n| [b'k', b'e', b'y', n]).filter(|key| store.shared.hash(key) == 0);
+    let keys: Vec<_> = keys.take(3).collect();
+    for key in &keys {
+        store.put(key, &[7; 30]).unwrap();
+    }
+    let store = with_damage(&disk, store, &keys[0]);
+    store.put(&keys[0], b"whole").unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.get(&keys[0]).unwrap().unwrap(), b"whole");
+        let _settled = store.stats();
+    }
+    // Nobody knows whose the damaged record is: it comes behind all others now.
+    for key in &keys[1..] {
+        assert_eq!(store.get(key).unwrap().unwrap(), [7; 30]);
+    }
+}
+
+/// Fills the first shard of the index until it can take no more.
+fn fill_shard(store: &LogStore) {
+    let mut writer = store.shared.unsettled().unwrap();
+    let (index, mut kept) = (&store.shared.index, 1..1 << 24);
+    let mut insert =
+        |n: u64| writer.index.insert(index, n << (64 - index.width()), Place::new(0, n));
+    assert!(kept.any(|n| insert(n).is_err()));
+}
+
+#[test]
 fn a_put_whose_entry_finds_no_room_stays_and_the_next_says_so() {
     let (disk, store, [a, b]) = coarse();
     store.put(&a, b"a").unwrap();
     assert_eq!(pending(&store), (1, 0));
-    {
-        // The first shard, as full as one can be.
-        let mut writer = store.shared.unsettled().unwrap();
-        let (index, mut kept) = (&store.shared.index, 1..1 << 24);
-        let mut insert =
-            |n: u64| writer.index.insert(index, n << (64 - index.width()), Place::new(0, n));
-        assert!(kept.any(|n| insert(n).is_err()));
-    }
+    fill_shard(&store);
     let error = store.put(&b, b"b").unwrap_err();
     assert!(error.to_string().contains("the index cannot grow"), "{error}");
     assert!(store.put(&a, b"later").is_err());
-    assert_eq!(pending(&store), (1, 0));
+    let keys = store.len();
+    assert_eq!((pending(&store), keys), ((1, 0), counted(&store)));
     assert_eq!(store.get(&a).unwrap().unwrap(), b"a");
     assert_eq!(store.get(&b).unwrap(), None);
     assert!(store.close().is_err());
@@ -188,4 +219,20 @@ fn a_put_whose_entry_finds_no_room_stays_and_the_next_says_so() {
     assert_eq!(store.get(&b).unwrap(), None);
     store.put(&b, b"b").unwrap();
     assert_eq!(store.len(), 2);
+}
+
+#[test]
+fn closing_with_an_entry_that_finds_no_room_keeps_the_put_and_says_so() {
+    let (disk, store, [a, _]) = coarse();
+    store.put(&a, b"a").unwrap();
+    fill_shard(&store);
+    let error = store.close().unwrap_err();
+    assert!(error.to_string().contains("the index cannot grow"), "{error}");
+    for (cut, disk) in disk.images(1, 50) {
+        assert_eq!(
+            open(&disk).unwrap().get(&a).unwrap().unwrap(),
+            b"a",
+            "after a power cut, {cut}"
+        );
+    }
 }
