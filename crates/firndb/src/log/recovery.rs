@@ -71,7 +71,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let started = std::time::Instant::now();
     let lock = if options.read_only { None } else { Some(lock(&disk, dir, options.create)?) };
     let checkpoint = Checkpoint::open(&*disk, dir).ok(); // Without it the hints do.
-    let Found { id, chain, known_end } = look(&disk, dir, &options)?;
+    let Found { id, names, chain, known_end } = look(&disk, dir, &options)?;
     let mut loader = Loader::new(id, options.index_bits);
     let recovered = chain.load(&disk, dir, &mut loader, options.read_only)?;
     let checkpointed = loader.fill(checkpoint)?;
@@ -109,7 +109,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         _lock: lock,
     };
     if shared.options.read_only {
-        shared.seen = Some(Seen { last: recovered.last, index: loader.writer });
+        shared.seen = Some(Seen { names, last: recovered.last, index: loader.writer });
     } else {
         let writer = start_writing(&shared, recovered, loader.writer)?;
         *shared.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(writer);
@@ -121,6 +121,8 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
 pub(super) struct Found {
     /// Of the store; a new one if there is none yet.
     pub(super) id: u64,
+    /// Of its files, before any was read.
+    pub(super) names: Vec<String>,
     pub(super) chain: Chain,
     /// A place up to which the log was durable for certain.
     known_end: Option<Position>,
@@ -150,7 +152,7 @@ pub(super) fn look(disk: &DiskRef, dir: &Path, options: &Options) -> Result<Foun
     let known_end = known_end.and_then(|end| end.position(id));
     let chain = Chain::follow(files, hints, id, dir)?;
     end::check(known_end, chain.last, dir)?;
-    Ok(Found { id, chain, known_end })
+    Ok(Found { id, names, chain, known_end })
 }
 
 /// Takes the right to write, in a directory that is made if need be.

@@ -9,17 +9,22 @@
 //! in it was appended again.)
 //!
 //! Everything is read and checked before the index changes.
+//!
+//! Mostly little happened. Where no file came or went, and no segment began that was made
+//! beforehand, whatever is new is in the segment in which the log ended: if there are zeros behind
+//! its end nothing is, and otherwise only that segment is read. As each of these things stays as it
+//! is once it has happened, what the reader shows then is a state that there was during the call.
 
-use super::chain::{Chain, scan};
+use super::chain::{Chain, File, scan, survey};
 use super::commit::Position;
-use super::format::Header;
+use super::format::{Header, Kind};
 use super::index::{Index, IndexWriter};
 use super::loader::Loader;
 use super::recovery::{Found, is_transient, look};
-use super::segment::{Bytes, SEGMENTS_MAX, Segment, Table, file_name};
+use super::segment::{Bytes, SEGMENTS_MAX, Segment, Table, file_name, number_of};
 use super::store::Shared;
 use crate::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -28,8 +33,14 @@ use std::sync::atomic::Ordering;
 const SHARE: u64 = 4;
 const MUCH: u64 = 64 << 20;
 
+/// Bytes at the beginning of a segment, before the end of the log and behind it that say whether
+/// it is as it was: a record has at least some that are not zero in its first few.
+const LOOK: usize = 64;
+
 /// What a refresh goes on from.
 pub(super) struct Seen {
+    /// Of the files in the directory, sorted, before the log was read.
+    pub(super) names: Vec<String>,
     /// Where the log ended.
     pub(super) last: Position,
     /// The right to change the index.
@@ -38,6 +49,7 @@ pub(super) struct Seen {
 
 /// What happened since.
 struct News {
+    names: Vec<String>,
     /// Where the log ends.
     last: Position,
     /// Segments that are to be read.
@@ -59,7 +71,11 @@ impl Shared {
     /// Until then it shows what it showed, or some of the changes if there was no memory for all.
     pub(super) fn catch_up(&mut self) -> Result<bool> {
         let Some(seen) = &self.seen else { return Ok(false) };
-        match self.news(seen.last) {
+        let news = match self.news_of_last(seen) {
+            Ok(None) => self.news(seen.last),
+            news => news,
+        };
+        match news {
             Ok(Some(news)) => Ok(self.take_in(news).is_ok()),
             Ok(None) => Ok(false),
             // The writer may have removed a file meanwhile.
@@ -71,7 +87,7 @@ impl Shared {
     /// What happened since the log ended there; `None` if it is not the same log any more, or too
     /// much happened.
     fn news(&self, last: Position) -> Result<Option<News>> {
-        let Found { id, chain, .. } = look(&self.disk, &self.dir, &self.options)?;
+        let Found { id, names, chain, .. } = look(&self.disk, &self.dir, &self.options)?;
         let members = chain.members()?;
         if id != self.id || chain.last < last || is_much(&members, last) {
             return Ok(None);
@@ -101,7 +117,77 @@ impl Shared {
             }
         }
         let gone = known.values().map(|segment| segment.slot).collect();
-        Ok(Some(News { last: chain.last, new, gone }))
+        Ok(Some(News { names, last: chain.last, new, gone }))
+    }
+
+    /// What happened since, if that can only be in the segment in which the log ended; `None` if
+    /// there may be more.
+    fn news_of_last(&self, seen: &Seen) -> Result<Option<News>> {
+        let (number, end) = seen.last;
+        let has_begun = |later: u64| -> Result<bool> {
+            let file = self.disk.open(&self.dir.join(file_name(later)))?;
+            let mut head = [0; LOOK];
+            if file.len()? >= LOOK as u64 {
+                file.read_at(0, &mut head)?;
+                return Ok(head != [0; LOOK]);
+            }
+            Ok(true)
+        };
+        let table = self.table.load();
+        let before = table.iter().find(|segment| segment.number == number);
+        let Some(before) = before.filter(|before| before.hint.get().is_none()) else {
+            return Ok(None);
+        };
+        if self.disk.list(&self.dir)? != seen.names {
+            return Ok(None);
+        }
+        let later = seen.names.iter().filter_map(|name| number_of(name)).filter(|&n| n > number);
+        for later in later {
+            if has_begun(later)? {
+                return Ok(None);
+            }
+        }
+        let mut news =
+            News { names: seen.names.clone(), last: seen.last, new: vec![], gone: vec![] };
+        if self.is_as_it_was(before, end)? {
+            return Ok(Some(news));
+        }
+        let names = [file_name(number)];
+        let files = survey(&self.disk, &self.dir, &names, &BTreeSet::new(), true)?;
+        let [File { map, head: Ok(head), .. }] = &files[..] else { return Ok(None) };
+        if head.header.store != self.id || !map.starts_with(before.filled()) {
+            return Ok(None);
+        }
+        let mut is_plain = true;
+        news.last.1 = scan(map, &head.header, end, |_, record, _| {
+            is_plain &= matches!(record.kind, Kind::Put | Kind::Delete);
+            Ok(())
+        })?;
+        if !is_plain || news.last.1 == end {
+            return Ok(is_plain.then_some(news));
+        }
+        let bytes = Bytes::Sealed(map.clone(), news.last.1 as usize);
+        let segment = Segment::new(number, before.slot, before.granule, before.path.clone(), bytes);
+        segment.inherit(before);
+        news.new.push(New { segment: Arc::new(segment), header: head.header, from: end });
+        Ok(Some(news))
+    }
+
+    /// Whether nothing was appended to a segment that ended here.
+    fn is_as_it_was(&self, before: &Segment, end: u64) -> Result<bool> {
+        let file = self.disk.open(&before.path)?;
+        let filled = before.filled();
+        let behind = before.align(end) as usize + LOOK;
+        if file.len()? < behind as u64 || filled.len() < LOOK {
+            return Ok(false);
+        }
+        let mut tail = vec![0; behind - (filled.len() - LOOK)];
+        let mut head = [0; LOOK];
+        file.read_at(0, &mut head)?;
+        file.read_at((filled.len() - LOOK) as u64, &mut tail)?;
+        let (known, new) = tail.split_at(LOOK);
+        let is_same = filled.starts_with(&head) && filled.ends_with(known);
+        Ok(is_same && new.iter().all(|&byte| byte == 0))
     }
 
     /// A segment as it is now, in the place of what it was `before`. What is new is checked.
@@ -118,8 +204,7 @@ impl Shared {
         let segment = Segment::new(number, slot, head.header.granule, path, bytes);
         chain.set_hint(&*self.disk, &self.dir, &segment);
         if let Some(before) = before {
-            segment.live.store(before.live.load(Ordering::Relaxed), Ordering::Relaxed);
-            segment.deletes.store(before.deletes.load(Ordering::Relaxed), Ordering::Relaxed);
+            segment.inherit(before);
         }
         let from = before.map_or(head.end, |before| before.end());
         if from < end {
@@ -135,7 +220,12 @@ impl Shared {
     /// Puts that into the index. After an error (there is no memory for it) the index has only some
     /// of it, and is no good for another refresh.
     fn take_in(&mut self, news: News) -> Result<()> {
-        let Some(seen) = self.seen.take() else { return Ok(()) };
+        let Some(mut seen) = self.seen.take() else { return Ok(()) };
+        if news.new.is_empty() && news.gone.is_empty() {
+            (seen.names, seen.last) = (news.names, news.last);
+            self.seen = Some(seen);
+            return Ok(());
+        }
         let mut table = Table::clone(&self.table.load());
         news.new.iter().for_each(|new| table.put(new.segment.slot, Arc::clone(&new.segment)));
         let (empty, _) = Index::new(0);
@@ -149,7 +239,8 @@ impl Shared {
         }
         self.counters.keys.store(loader.writer.entries(), Ordering::Relaxed);
         self.counters.live_bytes.store(loader.live_bytes(), Ordering::Relaxed);
-        self.seen = done.is_ok().then_some(Seen { last: news.last, index: loader.writer });
+        let (names, last) = (news.names, news.last);
+        self.seen = done.is_ok().then_some(Seen { names, last, index: loader.writer });
         self.index = loader.index;
         self.table.store(Arc::new(loader.table));
         done

@@ -88,6 +88,12 @@ impl Segment {
         }
     }
 
+    /// Takes over the counts of what it was before more was appended.
+    pub(super) fn inherit(&self, before: &Segment) {
+        self.live.store(before.live.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.deletes.store(before.deletes.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// Says that it is durable, has its hint, and that single records will be read.
     pub(super) fn settle(&self) {
         match &self.bytes {

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub(super) const SEGMENT_MIN: u64 = 1 << 20;
 /// A store's segments are at most this share of its live bytes, so that what is reserved and not
 /// yet used stays small beside it.
-const SEGMENT_SHARE: u64 = 192;
+const SEGMENT_SHARE: u64 = 256;
 /// And at least so many times as long as what their head takes, which names all other segments.
 const HEAD_SHARE: u64 = 8;
 
@@ -112,8 +112,9 @@ impl LogStore {
     /// Looks again at the files of a store that another process writes to. For a store that is open
     /// for reading only; one that is open for writing is always up to date.
     ///
-    /// It reads the segments that are not sealed yet and what was written since it looked last, and
-    /// goes once through the index in memory if segments were compacted since. Where much was
+    /// It lists the directory and looks at the end of the log; if more was written, it reads the
+    /// segments that are not sealed yet and what was written since it looked last, and goes once
+    /// through the index in memory if segments were compacted since. Where much was
     /// written, or where there are snapshots, which keep the state that they show, it opens the
     /// store anew. After an error it shows what it showed, or, if there was no memory for the
     /// index, some of what is new.

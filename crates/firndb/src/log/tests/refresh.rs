@@ -3,6 +3,8 @@
 use super::{DIR, Map, Rng, content, open, options};
 use crate::disk::{Disk, DiskRef, Fault, Restless, SimDisk};
 use crate::log::bug::active;
+use crate::log::reserve::Need;
+use crate::log::segment::file_name;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::cell::Cell;
@@ -144,16 +146,68 @@ fn a_refresh_beside_a_writer_shows_a_moment_of_it() {
         for round in 0..30 {
             // With a snapshot it opens the store anew.
             let _held = (round % 2 == 0).then(|| reader.snapshot());
+            seen = beside.lock().unwrap().states.len() - 1;
             // It may give up where files go away each time it looks.
             if reader.refresh().is_err() {
                 continue;
             }
             let (now, beside) = (shown(&reader), beside.lock().unwrap());
             let later = beside.states[seen..].iter().position(|state| *state == now);
-            seen += later.unwrap_or_else(|| panic!("seed {seed}: no state since {seen}"));
+            assert!(later.is_some(), "seed {seed}: none of the states since {seen}");
         }
         assert!(seen > 100, "seed {seed}: {seen}");
     }
+}
+
+#[test]
+fn a_refresh_looks_only_where_something_may_be_new() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let roll = || {
+        store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    };
+    for n in 0..20u8 {
+        store.put(&[n], b"first").unwrap();
+        roll();
+    }
+    while store.maintain().unwrap() {}
+    store.put(b"k", b"first").unwrap();
+    let looks = Arc::new(Mutex::new(Vec::new()));
+    let its = Arc::clone(&looks);
+    let before = move |path: &Path| its.lock().unwrap().push(path.display().to_string());
+    let restless: DiskRef = Arc::new(Restless { disk: Arc::clone(&disk), before });
+    let options = Options { read_only: true, ..options() };
+    let mut reader = LogStore::open_on(restless, Path::new(DIR), options).unwrap();
+    let mut files = |value: &[u8]| {
+        looks.lock().unwrap().clear();
+        reader.refresh().unwrap();
+        let files = std::mem::take(&mut *looks.lock().unwrap());
+        assert_eq!(reader.get(b"k").unwrap().unwrap(), value);
+        files
+    };
+    let last = &*format!("{DIR}/{}", file_name(store.shared.writer().unwrap().segment.number));
+    assert_eq!(files(b"first"), [last], "nothing is new");
+    store.put(b"k", b"second").unwrap();
+    assert_eq!(files(b"second"), [last, last], "it is looked at, and read");
+    assert_eq!(files(b"second"), [last], "nothing is new");
+    // A segment made beforehand: its name is new, and then its head is looked at.
+    let active = || store.shared.writer().unwrap().segment.number;
+    let has_spare = || {
+        let name = file_name(active() + 1);
+        disk.files().keys().any(|path| path.ends_with(&name))
+    };
+    while !has_spare() {
+        store.put(b"filler", &[0; 100]).unwrap();
+        while store.maintain().unwrap() {}
+    }
+    store.put(b"k", b"third").unwrap();
+    assert!(files(b"third").len() > 20, "all heads");
+    assert_eq!(files(b"third").len(), 2);
+    store.put(b"k", b"fourth").unwrap();
+    assert_eq!(files(b"fourth").len(), 3);
+    roll();
+    store.put(b"k", b"fifth").unwrap();
+    assert!(files(b"fifth").len() > 20, "it has begun");
 }
 
 #[test]
