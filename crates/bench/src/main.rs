@@ -113,11 +113,12 @@ struct Table {
 
 #[derive(Args)]
 struct Log {
-    /// Records of the workload `small`; `large` has a fifth of them, `growing` two fifths.
+    /// Records of the workload `small`; `large` has a fifth of them, `huge` a fiftieth, `growing`
+    /// two fifths.
     #[arg(long, default_value_t = LogWorkload::Small.records())]
     records: u64,
     /// Workloads.
-    #[arg(long, value_delimiter = ',', default_value = "small,large,growing")]
+    #[arg(long, value_delimiter = ',', default_value = "small,large,huge,growing")]
     workloads: Vec<LogWorkload>,
     /// Peers to run beside FirnDB; `none` for none.
     #[arg(long, value_delimiter = ',', default_values = log::PEERS)]

@@ -99,7 +99,7 @@ impl Store for Opened {
     type Handle<'a> = Working<'a>;
 
     fn handle(&self, _: bool) -> Result<Working<'_>> {
-        Ok(Working { store: self, buffer: vec![0; 4096] })
+        Ok(Working { store: self, buffer: vec![0; 16_384] })
     }
 
     fn close(self) -> Result<()> {

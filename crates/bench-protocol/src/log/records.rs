@@ -14,19 +14,23 @@ pub enum Workload {
     Small,
     /// 1000 bytes.
     Large,
+    /// 10,000 bytes.
+    Huge,
     /// 134 bytes at first; each update appends a few.
     Growing,
 }
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Workload; 3] = [Workload::Small, Workload::Large, Workload::Growing];
+    pub const ALL: [Workload; 4] =
+        [Workload::Small, Workload::Large, Workload::Huge, Workload::Growing];
 
     /// Name in jobs and reports.
     pub fn name(self) -> &'static str {
         match self {
             Workload::Small => "small",
             Workload::Large => "large",
+            Workload::Huge => "huge",
             Workload::Growing => "growing",
         }
     }
@@ -36,6 +40,7 @@ impl Workload {
         match self {
             Workload::Small => 5_000_000,
             Workload::Large => 1_000_000,
+            Workload::Huge => 100_000,
             Workload::Growing => 2_000_000,
         }
     }
@@ -45,6 +50,7 @@ impl Workload {
         match self {
             Workload::Small => 100,
             Workload::Large => 1000,
+            Workload::Huge => 10_000,
             Workload::Growing => 134,
         }
     }

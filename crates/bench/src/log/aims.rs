@@ -38,7 +38,7 @@ pub fn table(sections: &[Section], out: &mut String) {
             Workload::Small => {
                 speeds(section, ours).into_iter().chain(costs(section, ours)).collect()
             }
-            Workload::Large => Vec::new(),
+            Workload::Large | Workload::Huge => Vec::new(),
             Workload::Growing => growing(section, ours),
         };
         for Aim { words, bound, found, by_rate } in aims {

@@ -10,12 +10,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 const METHOD: &str = "\
-Every engine, FirnDB included, is a child process that speaks the same few lines
-(`peers/README.md`) and makes the same records from their numbers. Keys are 8 bytes, values 100 or
-1000 bytes that cannot be compressed. A store is filled in random order, one put after the other,
-without a sync; then every value and as many absent keys are compared with the generator, and only
-then anything else is measured. After the updates, and again after the store was closed and opened,
-every value is compared again. Gets read every byte of the value, and it must belong to the key.
+Every engine, FirnDB included, is a child process that speaks the same few lines (`peers/README.md`)
+and makes the same records from their numbers. Keys are 8 bytes, values 100, 1000 or 10,000 bytes
+that cannot be compressed. A store is filled in random order, one put after the other, without a
+sync; then every value and as many absent keys are compared with the generator, and only then
+anything else is measured. After the updates, and again after the store was closed and opened, every
+value is compared again. Gets read every byte of the value, and it must belong to the key.
 
 A put is one call that is visible when it returns, and that the operating system has: the death of
 the process does not lose it. LMDB and redb take a transaction for each. redb cannot give the

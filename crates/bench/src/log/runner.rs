@@ -29,7 +29,7 @@ pub struct Options {
     pub dir: PathBuf,
     /// Which workloads.
     pub workloads: Vec<Workload>,
-    /// Records of the workload `small`; `large` has a fifth.
+    /// Records of the workload `small`; the others have a share of it.
     pub records: u64,
     /// How often each kind of get is measured; the best counts.
     pub rounds: usize,

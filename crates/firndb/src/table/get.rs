@@ -11,12 +11,16 @@ use super::find::{WHOLE, find};
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
-use crate::bytes::prefetch::{LINE, prefetch_lines};
+use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Cache lines around the place where a record is expected: twice the deviation of small records.
 const NEAR_LINES: usize = 8;
+
+/// Of larger records, which are few in a block and so stand further from there: lines before the
+/// place, and all. That is half of a block; all of it takes longer than it saves.
+const FAR_LINES: (usize, usize) = (12, 32);
 
 impl Table {
     /// The value of a key, if it is there: borrowed from the table where it is in memory as it is,
@@ -68,6 +72,9 @@ impl Table {
         number: u64,
         key: &[u8],
     ) -> Result<Option<Cow<'_, [u8]>>> {
+        if self.in_memory() && self.meta.records >= 2 * self.meta.blocks {
+            self.fetch_far(self.memory(number)?, self.share(place, number));
+        }
         let block = self.block(number)?;
         self.value_in(block, place, key).map_err(|e| self.here(e, number))
     }
@@ -103,6 +110,15 @@ impl Table {
         let into = self.spread * share / WHOLE;
         let at = (block.len() + into).saturating_sub(self.spread + NEAR_LINES * LINE / 2);
         prefetch_lines::<NEAR_LINES>(block.get(at..).unwrap_or(&[]));
+    }
+
+    /// [`Table::fetch_near`] of larger records.
+    #[inline]
+    fn fetch_far(&self, block: &[u8], share: usize) {
+        prefetch_lines::<HEAD_LINES>(block);
+        let (before, all) = FAR_LINES;
+        let at = (block.len() * share / WHOLE).saturating_sub(before * LINE);
+        prefetch(block.get(at..).unwrap_or(&[]), all);
     }
 
     /// The value of a key in a block that was checked.
