@@ -33,7 +33,7 @@ and update for a limited time only; the rest is then loaded as they like best.
 
 *Disk* is what files really take, with space that is reserved. FirnDB compacts a segment when half
 of it is stale, its default: so it may take 1 / (1 - 0.5) = 2 times its live records, and two
-segments, each a 256th of them; updates at random keep it there. *Memory* is what no file backs,
+segments, each a 192nd of them; updates at random keep it there. *Memory* is what no file backs,
 less what the process had before the store was opened. *Dirty* is what the kernel counts as made
 dirty in files, for each byte of keys and values updated: it counts pages of 4 KiB, and a page once
 for each time it has gone to the disk. *Written, steady* is what the engine says it wrote (its log,

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub(super) const SEGMENT_MIN: u64 = 1 << 20;
 /// A store's segments are at most this share of its live bytes, so that what is reserved and not
 /// yet used stays small beside it.
-const SEGMENT_SHARE: u64 = 256;
+const SEGMENT_SHARE: u64 = 192;
 /// And at least so many times as long as what their head takes, which names all other segments.
 const HEAD_SHARE: u64 = 8;
 
