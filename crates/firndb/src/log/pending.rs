@@ -13,10 +13,11 @@
 //! at once would be no use: where the page table is not in the cache either, a processor waits for
 //! it right there.)
 //!
-//! Only puts of one key take the lock with something pending ([`Shared::unsettled`]): for everybody
-//! else [`Shared::writer`] settles it first, so that the index has one place for each key, and all
-//! bytes are counted. While there is a snapshot nothing is pending: what it shows is noted when it
-//! is replaced. Late entries are of the active segment: whoever begins another settles all.
+//! Only puts of one key, and a close, take the lock with something pending ([`Shared::unsettled`]):
+//! for everybody else [`Shared::writer`] settles it first, so that the index has one place for each
+//! key, and all bytes are counted. While there is a snapshot nothing is pending: what it shows is
+//! noted when it is replaced. Late entries are of the active segment: whoever begins another
+//! settles all.
 
 use super::bug::Bug;
 use super::format::Record;
@@ -47,6 +48,11 @@ impl Shared {
         self.ask_for_pending(hash, slot);
         let mut frame = Frame::new(record, hash, None);
         let mut writer = self.unsettled()?;
+        if writer.must_roll(frame.length() as u64, 1) {
+            // To begin a segment all is settled: not under the lock, if it has to be read.
+            drop(writer);
+            writer = self.writer()?;
+        }
         if writer.put_unread(self, &frame, slot)? {
             let position = writer.position();
             drop(writer);
@@ -137,11 +143,7 @@ impl Writer {
     /// Writes a put, if neither the index as a whole nor a record has to be looked at for it;
     /// whether it did.
     fn put_unread(&mut self, shared: &Shared, frame: &Frame, slot: usize) -> Result<bool> {
-        let bytes = frame.length() as u64;
-        if self.must_roll(bytes, 1) {
-            return Ok(false);
-        }
-        self.make_room(shared, bytes, 1, Need::Fill)?;
+        self.make_room(shared, frame.length() as u64, 1, Need::Fill)?;
         if shared.view_count.load(Ordering::Acquire) > 0 {
             // Then nothing is pending.
             let is_new = shared.index.found(frame.hash) == Found::Nothing;

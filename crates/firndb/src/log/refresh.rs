@@ -17,6 +17,7 @@
 
 use super::chain::{Chain, File, scan, survey};
 use super::commit::Position;
+use super::end::{self, End};
 use super::format::{Header, Kind};
 use super::index::{Index, IndexWriter};
 use super::loader::Loader;
@@ -34,7 +35,7 @@ const SHARE: u64 = 4;
 const MUCH: u64 = 64 << 20;
 
 /// Bytes at the beginning of a segment, before the end of the log and behind it that say whether
-/// it is as it was: a record has at least some that are not zero in its first few.
+/// it is as it was: the fifth byte of a record is never 0.
 const LOOK: usize = 64;
 
 /// What a refresh goes on from.
@@ -73,12 +74,14 @@ impl Shared {
         let Some(seen) = &self.seen else { return Ok(false) };
         let news = match self.news_of_last(seen) {
             Ok(None) => self.news(seen.last),
+            // The writer may have removed a file meanwhile; or something is damaged.
+            Err(e) if is_transient(&e) => self.news(seen.last),
             news => news,
         };
         match news {
             Ok(Some(news)) => Ok(self.take_in(news).is_ok()),
             Ok(None) => Ok(false),
-            // The writer may have removed a file meanwhile.
+            // And here again.
             Err(e) if is_transient(&e) => Ok(false),
             Err(e) => Err(e),
         }
@@ -152,10 +155,11 @@ impl Shared {
         if self.is_as_it_was(before, end)? {
             return Ok(Some(news));
         }
+        let known_end = End::read(&*self.disk, &self.dir)?.and_then(|end| end.position(self.id));
         let names = [file_name(number)];
         let files = survey(&self.disk, &self.dir, &names, &BTreeSet::new(), true)?;
         let [File { map, head: Ok(head), .. }] = &files[..] else { return Ok(None) };
-        if head.header.store != self.id || !map.starts_with(before.filled()) {
+        if !map.starts_with(before.filled()) {
             return Ok(None);
         }
         let mut is_plain = true;
@@ -163,8 +167,13 @@ impl Shared {
             is_plain &= matches!(record.kind, Kind::Put | Kind::Delete);
             Ok(())
         })?;
-        if !is_plain || news.last.1 == end {
-            return Ok(is_plain.then_some(news));
+        if !is_plain {
+            return Ok(None);
+        }
+        end::check(known_end, news.last, &self.dir)?;
+        if news.last.1 == end {
+            // Behind it is what a writer that died left, or writes just now.
+            return Ok(Some(news));
         }
         let bytes = Bytes::Sealed(map.clone(), news.last.1 as usize);
         let segment = Segment::new(number, before.slot, before.granule, before.path.clone(), bytes);
@@ -173,12 +182,14 @@ impl Shared {
         Ok(Some(news))
     }
 
-    /// Whether nothing was appended to a segment that ended here.
+    /// Whether nothing was appended to a segment that ended here. (Who puts another segment in its
+    /// place under an open reader, with the same last record, is found out when that one grows.)
     fn is_as_it_was(&self, before: &Segment, end: u64) -> Result<bool> {
         let file = self.disk.open(&before.path)?;
         let filled = before.filled();
-        let behind = before.align(end) as usize + LOOK;
-        if file.len()? < behind as u64 || filled.len() < LOOK {
+        let length = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+        let behind = length.min(before.align(end) as usize + LOOK);
+        if behind < filled.len() || filled.len() < LOOK {
             return Ok(false);
         }
         let mut tail = vec![0; behind - (filled.len() - LOOK)];

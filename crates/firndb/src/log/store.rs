@@ -141,11 +141,12 @@ impl LogStore {
     /// Makes everything durable and gives up the lock. Dropping a store does the same, but cannot
     /// say whether it worked; writes that wait meanwhile get an error.
     pub fn close(mut self) -> Result<()> {
-        let failed = self.shared.failed.get().cloned();
         self.shut()?;
         // Somebody else may have got the error: then this is where the caller learns of it.
-        match failed {
-            Some(message) => Err(Error::new(ErrorKind::Failed, message).in_file(&self.shared.dir)),
+        match self.shared.failed.get() {
+            Some(message) => {
+                Err(Error::new(ErrorKind::Failed, message.clone()).in_file(&self.shared.dir))
+            }
             None => Ok(()),
         }
     }

@@ -39,7 +39,10 @@ impl Table {
         let place = place(hash, self.meta.slots);
         match self.directory.find(place) {
             Some(number) if self.spread > 0 => self.get_near(place, number, key),
-            Some(number) => self.get_far(place, number, key),
+            Some(number) => {
+                self.fetch_far(place, number);
+                self.get_far(place, number, key)
+            }
             None => Ok(None),
         }
     }
@@ -72,9 +75,6 @@ impl Table {
         number: u64,
         key: &[u8],
     ) -> Result<Option<Cow<'_, [u8]>>> {
-        if self.in_memory() && self.meta.records >= 2 * self.meta.blocks {
-            self.fetch_far(self.memory(number)?, self.share(place, number));
-        }
         let block = self.block(number)?;
         self.value_in(block, place, key).map_err(|e| self.here(e, number))
     }
@@ -112,12 +112,18 @@ impl Table {
         prefetch_lines::<NEAR_LINES>(block.get(at..).unwrap_or(&[]));
     }
 
-    /// [`Table::fetch_near`] of larger records.
-    #[inline]
-    fn fetch_far(&self, block: &[u8], share: usize) {
+    /// [`Table::fetch_near`] of larger records, where several stand in a block as they are.
+    #[inline(never)]
+    fn fetch_far(&self, place: Place, number: u64) {
+        let is_one_of_several = self.meta.records >= 2 * self.meta.blocks;
+        if !is_one_of_several || self.meta.compression != Compression::None || !self.in_memory() {
+            return;
+        }
+        // If there is no such block, the search says so.
+        let Ok(block) = self.memory(number) else { return };
         prefetch_lines::<HEAD_LINES>(block);
         let (before, all) = FAR_LINES;
-        let at = (block.len() * share / WHOLE).saturating_sub(before * LINE);
+        let at = (block.len() * self.share(place, number) / WHOLE).saturating_sub(before * LINE);
         prefetch(block.get(at..).unwrap_or(&[]), all);
     }
 

@@ -1,6 +1,6 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
-use super::block::{Body, CHECKSUM, check, tag};
+use super::block::{Body, CHECKSUM, VALUE_LINES, check, tag};
 use super::directory::Place;
 use super::find::{Equal, find, is_same};
 use super::options::Compression;
@@ -16,8 +16,6 @@ use xxhash_rust::xxh3::xxh3_64;
 const GROUP: usize = 64;
 /// The same of larger records, each of which is many lines.
 const FAR_GROUP: usize = 32;
-/// Cache lines of each value that are asked for before the first is wanted.
-const FIRST_LINES: usize = 24;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;
 
@@ -88,7 +86,7 @@ impl Table {
         wanted.first = equal.filter(|equal| !equal.is_over()).and_then(|mut equal| equal.next());
         if let Some((found, value)) = wanted.first {
             prefetch(found, 1);
-            prefetch(value, FIRST_LINES);
+            prefetch(value, VALUE_LINES);
             prefetch(value.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
         }
     }
