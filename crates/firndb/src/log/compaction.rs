@@ -356,7 +356,7 @@ impl Shared {
             false => Record { moved: true, more: false, ..*record },
         };
         let frame = Frame::new(again, hash, Some(place));
-        let mut writer = self.writer()?;
+        let mut writer = self.writer_of(hash, frame.length() as u64)?;
         if !self.holds(hash, place) {
             return Ok(false); // Overwritten meanwhile.
         }

@@ -13,11 +13,11 @@
 //! at once would be no use: where the page table is not in the cache either, a processor waits for
 //! it right there.)
 //!
-//! Only puts of one key, and a close, take the lock with something pending ([`Shared::unsettled`]):
-//! for everybody else [`Shared::writer`] settles it first, so that the index has one place for each
-//! key, and all bytes are counted. While there is a snapshot nothing is pending: what it shows is
-//! noted when it is replaced. Late entries are of the active segment: whoever begins another
-//! settles all.
+//! Only puts of one key, compaction and a close take the lock with something pending
+//! ([`Shared::unsettled`]): for everybody else [`Shared::writer`] settles it first, so that the
+//! index has one place for each key, and all bytes are counted. While there is a snapshot nothing
+//! is pending: what it shows is noted when it is replaced. Late entries are of the active segment:
+//! whoever begins another settles all.
 
 use super::bug::Bug;
 use super::format::Record;
@@ -26,7 +26,7 @@ use super::options::WriteOptions;
 use super::reserve::Need;
 use super::segment::Table;
 use super::stats::subtract;
-use super::store::{Shared, check_key};
+use super::store::{Shared, Writing, check_key};
 use super::write::full;
 use super::writer::{Frame, Writer};
 use crate::Result;
@@ -47,12 +47,7 @@ impl Shared {
         let slot = self.index.slot_aside(hash);
         self.ask_for_pending(hash, slot);
         let mut frame = Frame::new(record, hash, None);
-        let mut writer = self.unsettled()?;
-        if writer.must_roll(frame.length() as u64, 1) {
-            // To begin a segment all is settled: not under the lock, if it has to be read.
-            drop(writer);
-            writer = self.writer()?;
-        }
+        let mut writer = self.room_for(frame.length() as u64)?;
         if writer.put_unread(self, &frame, slot)? {
             let position = writer.position();
             drop(writer);
@@ -61,6 +56,28 @@ impl Shared {
         drop(writer);
         frame.seen = self.locate(record.key, hash)?;
         self.write(&[frame], options)
+    }
+
+    /// The writer's lock, whatever is pending, unless a record of this length takes another
+    /// segment: to begin one all is settled, and not under the lock what has to be read for it.
+    fn room_for(&self, bytes: u64) -> Result<Writing<'_>> {
+        let writer = self.unsettled()?;
+        if !writer.must_roll(bytes, 1) {
+            return Ok(writer);
+        }
+        drop(writer);
+        self.writer()
+    }
+
+    /// The writer's lock for a record of this length, with nothing pending of the keys that have
+    /// the bits of this hash. Who settled all for each of many records would have others wait.
+    pub(super) fn writer_of(&self, hash: u64, bytes: u64) -> Result<Writing<'_>> {
+        let writer = self.room_for(bytes)?;
+        if !self.index.is_pending(hash) {
+            return Ok(writer);
+        }
+        drop(writer);
+        self.writer()
     }
 
     /// Asks for the memory of the index that a put of a key needs, and of the record that the last

@@ -160,7 +160,8 @@ impl Shared {
 }
 
 impl Writer {
-    /// Appends a record and changes the index accordingly. There must be room, and nothing pending.
+    /// Appends a record and changes the index accordingly. There must be room, and nothing
+    /// pending of keys with the bits of its hash.
     pub(super) fn apply(&mut self, shared: &Shared, frame: &Frame) -> Result<()> {
         let old = shared.current(frame)?;
         let (_, place) = self.append(frame).inspect_err(|e| shared.fail(e))?;

@@ -90,6 +90,11 @@ impl Index {
         self.split(hash).1 as usize % SLOTS
     }
 
+    /// Whether an entry with the kept bits of this hash is late or aside. Exact for the writer.
+    pub(in crate::log) fn is_pending(&self, hash: u64) -> bool {
+        self.find_late(hash).or_else(|| self.find_aside(hash)).is_some()
+    }
+
     /// The slots aside that are taken. Exact for the writer, a hint for others.
     pub(in crate::log) fn taken_aside(&self) -> impl Iterator<Item = usize> + use<> {
         ones(self.aside.taken.load(Ordering::Relaxed))
