@@ -12,7 +12,7 @@ use super::segment::{SEGMENTS_MAX, Segment};
 use super::store::Shared;
 use super::upkeep::Task;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Segments that the upkeep may be behind before writers wait: more than fill up during a
 /// checkpoint of a large store.
@@ -23,14 +23,15 @@ const BEHIND_BYTES: u64 = 32 << 20;
 const BEHIND_SMALL: u64 = 64;
 /// So many times as far behind they wait four times as often.
 const FAR: u64 = 4;
-/// Powers of two of the bytes of log between two waits: many writes even of large records.
-const STRETCH: u32 = 19;
-const SHORT_STRETCH: u32 = 17;
-/// Longest wait of one write, in steps of a millisecond.
-const PATIENCE: u32 = 4;
+/// Powers of two of the bytes of log between two waits: many writes of most sizes.
+const STRETCH: u32 = 18;
+const SHORT_STRETCH: u32 = 16;
+/// Longest wait of one write, and how often it looks.
+const PATIENCE: Duration = Duration::from_millis(2);
+const STEP: Duration = Duration::from_micros(500);
 
 /// The same where the segments get too many.
-const LONG_PATIENCE: u32 = 1000;
+const LONG_PATIENCE: Duration = Duration::from_secs(1);
 /// That is so from this number on.
 const CROWDED: usize = SEGMENTS_MAX / 2;
 
@@ -86,11 +87,11 @@ impl Shared {
         }
         self.wake(Task::Seal);
         self.wake(Task::Compact);
-        for _ in 0..if is_crowded { LONG_PATIENCE } else { PATIENCE } {
-            std::thread::sleep(Duration::from_millis(1));
-            if self.behind() <= self.allowed() {
-                return;
-            }
+        // By the clock, for who sleeps may wake late where the processors are busy.
+        let (started, patience) =
+            (Instant::now(), if is_crowded { LONG_PATIENCE } else { PATIENCE });
+        while started.elapsed() < patience && self.behind() > self.allowed() {
+            std::thread::sleep(STEP);
         }
     }
 
