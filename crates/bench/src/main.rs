@@ -123,8 +123,8 @@ struct Log {
     /// Peers to run beside FirnDB; `none` for none.
     #[arg(long, value_delimiter = ',', default_values = log::PEERS)]
     peers: Vec<String>,
-    /// How often each kind of get is measured.
-    #[arg(long, default_value_t = 3)]
+    /// How often each kind of get is measured, in turns with the other engines.
+    #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Milliseconds of each measurement of gets.
     #[arg(long, default_value_t = 1000)]

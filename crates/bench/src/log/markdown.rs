@@ -25,9 +25,11 @@ last whole state.
 
 Puts and updates a second are of the time within the calls, each timed with two readings of the
 clock (about 40 ns, which count). *CPU* is of the whole process with its background threads, less
-what making the values costs. Gets a second are of runs whose gets are not timed one by one, the
-best of some rounds; their percentiles are of a run of its own, from one reading of the clock to the
-next. *Gets while one thread updates* are timed one by one. LMDB gets in one read transaction while
+what making the values costs. Engines get in turns, over some rounds, and the median round of each
+figure counts, since the machine's memory is not as fast in one minute as in the next. Gets a second
+are of runs whose gets are not timed one by one; their percentiles are of a run of its own, from one
+reading of the clock to the next. *Gets while one thread updates* are timed one by one, in turns with
+gets by one thread alone, after the updates. LMDB gets in one read transaction while
 nothing changes, and in one for each get while another thread updates. Engines that are slow fill
 and update for a limited time only; the rest is then loaded as they like best.
 
@@ -116,7 +118,7 @@ fn or_dash(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
     value.map_or("-".into(), show)
 }
 
-const OPERATIONS: [(&str, &str); 10] = [
+const OPERATIONS: [(&str, &str); 11] = [
     ("fill", "put, random order"),
     ("update", "update"),
     ("grow get", "get before a value grows"),
@@ -125,6 +127,7 @@ const OPERATIONS: [(&str, &str); 10] = [
     ("present 2", "get, 2 threads"),
     ("absent", "get of an absent key"),
     ("absent 2", "get of an absent key, 2 threads"),
+    ("quiet", "get, after the updates"),
     ("both get", "get while one thread updates"),
     ("both put", "that thread's updates"),
 ];

@@ -1,11 +1,13 @@
-//! Takes one engine after the other through a workload: fill, compare, measure, compare, reopen.
+//! Takes the engines through a workload: each fills and compares; then all get, in turns, since the
+//! machine is not the same from minute to minute; then each updates, compares and opens again.
 //!
-//! Figures have names. For `WHAT` fill, update, `both get`, `both put`, present or absent: `WHAT
-//! rate` (operations a second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and `cpu` are
-//! of two threads. For fill and update `WHAT disk`, `WHAT memory`, `WHAT dirty` (bytes an
-//! operation), `told` (bytes written so far, as the engine tells); `steady` is updated again after
-//! `update`; `open` and `close`. Of the growing workload: `grow get`, `grow put` (its `cpu` is of
-//! both). Of FirnDB: for so many threads `cold N rate`, `cold N read` (bytes a get), `fio N rate`.
+//! Figures have names. For `WHAT` fill, update, `both get`, `both put`, quiet, present or absent:
+//! `WHAT rate` (operations a second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and
+//! `cpu` are of two threads; `quiet` are gets right before `both`. For fill and update `WHAT disk`,
+//! `WHAT memory`, `WHAT dirty` (bytes an operation), `told` (bytes written so far, as the engine
+//! tells); `steady` is updated again after `update`; `open` and `close`. Of the growing workload:
+//! `grow get`, `grow put` (its `cpu` is of both). Of FirnDB: for so many threads `cold N rate`,
+//! `cold N read` (bytes a get), `fio N rate`.
 
 use super::{GROWING_ONLY, cold};
 use crate::child::{Child, Launcher, text};
@@ -14,6 +16,7 @@ use crate::units::is_ours;
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::{Records, Workload};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +34,7 @@ pub struct Options {
     pub workloads: Vec<Workload>,
     /// Records of the workload `small`; the others have a share of it.
     pub records: u64,
-    /// How often each kind of get is measured; the best counts.
+    /// How often each kind of get is measured; the median counts.
     pub rounds: usize,
     /// Milliseconds of each.
     pub millis: u64,
@@ -77,33 +80,35 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
     let name = records.workload.name();
     let dir = options.dir.join(format!("log-{name}-{}", records.count));
     fs::create_dir_all(&dir)?;
-    let sum = records.total();
-    let mut engines = Vec::new();
+    let (sum, mut engines, mut runs) = (records.total(), Vec::new(), Vec::new());
     let takes_part = |launcher: &&Launcher| {
         records.workload == Workload::Growing || !GROWING_ONLY.contains(&launcher.name.as_str())
     };
     for launcher in options.engines.iter().filter(takes_part) {
         let version = launcher.start()?.hello()?;
-        let kept = dir.join(format!("{}.json", launcher.name));
-        if let Some(figures) = Figures::read(&kept, &version).filter(|_| options.reuse) {
-            engines.push(figures);
-            continue;
+        let known = Figures::read(&dir.join(format!("{}.json", launcher.name)), &version);
+        let known = known.filter(|_| options.reuse);
+        if known.is_none() {
+            let run = Run::start(options, records, launcher, version, dir.join(&launcher.name))?;
+            runs.push((engines.len(), run));
         }
-        eprintln!("{name}: {}", launcher.name);
-        let place = dir.join(&launcher.name);
-        if place.exists() {
-            fs::remove_dir_all(&place)?;
+        engines.push(known.unwrap_or_default());
+    }
+    for (_, run) in &mut runs {
+        run.tried("fills", |run| run.fill(sum))?;
+    }
+    if records.workload != Workload::Growing {
+        for turn in 0..options.rounds.max(1) * runs.len() {
+            // Every round starts with another engine, so that none always follows the same one.
+            let (round, count) = (turn / runs.len(), runs.len());
+            runs[(round + turn) % count].1.tried("gets", |run| {
+                ["present", "absent"].into_iter().try_for_each(|what| run.gets(what))
+            })?;
         }
-        fs::create_dir_all(&place)?;
-        let mut run =
-            Run { options, records, child: launcher.start()?, figures: Figures::default() };
-        run.figures.name = launcher.name.clone();
-        run.all(&place, sum).map_err(|e| format!("{}: {e}", launcher.name))?;
-        let mut figures = run.figures;
-        (figures.name, figures.version) = (launcher.name.clone(), version);
-        figures.write(&kept)?;
-        engines.push(figures);
-        fs::remove_dir_all(&place)?;
+    }
+    for (number, mut run) in runs {
+        run.tried("updates", Run::change)?;
+        engines[number] = run.end(&dir)?;
     }
     Ok(Section { records, engines })
 }
@@ -112,68 +117,111 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
 struct Run<'a> {
     options: &'a Options,
     records: Records,
+    name: String,
+    version: String,
+    place: PathBuf,
     child: Child,
-    figures: Figures,
+    /// What was measured, turn by turn.
+    found: BTreeMap<String, Vec<f64>>,
 }
 
-impl Run<'_> {
-    fn all(&mut self, place: &Path, sum: u64) -> Result<()> {
+impl<'a> Run<'a> {
+    fn start(
+        options: &'a Options,
+        records: Records,
+        launcher: &Launcher,
+        version: String,
+        place: PathBuf,
+    ) -> Result<Run<'a>> {
+        if place.exists() {
+            fs::remove_dir_all(&place)?;
+        }
+        fs::create_dir_all(&place)?;
+        let (child, name) = (launcher.start()?, launcher.name.clone());
+        Ok(Run { options, records, name, version, place, child, found: BTreeMap::new() })
+    }
+
+    /// Does a part of it; progress and errors say whose.
+    fn tried(&mut self, part: &str, what: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        eprintln!("{}: {} {part}", self.records.workload.name(), self.name);
+        what(self).map_err(|e| format!("{}: {e}", self.name).into())
+    }
+
+    fn fill(&mut self, sum: u64) -> Result<()> {
+        // What others wrote goes to the disk now, not beside what is timed.
+        rustix::fs::sync();
         let write = self.options.write_millis.to_string();
         let count = self.records.count.to_string();
         let workload = self.records.workload.name();
-        self.child.ask(&["create", workload, &count, &text(place)], "created", 0)?;
+        self.child.ask(&["create", workload, &count, &text(&self.place)], "created", 0)?;
         self.written("fill", &["fill", &write], "filled")?;
         self.size("fill")?;
         let checked = self.child.ask(&["check"], "checked", 1)?;
         if self.child.number::<u64>(&checked[0])? != sum {
             return Err("the values are not those of the generator".into());
         }
+        Ok(())
+    }
+
+    /// Everything that changes the store.
+    fn change(&mut self) -> Result<()> {
+        rustix::fs::sync();
+        let write = self.options.write_millis.to_string();
         if self.records.workload == Workload::Growing {
             self.grow(&write)?;
             return self.reopen();
         }
-        for what in ["present", "absent"] {
-            self.gets(what)?;
-        }
+        let count = self.records.count.to_string();
         // Compaction has all it does only once there is as much stale as it leaves.
         for what in ["update", "steady"] {
             self.written(what, &["update", &count, &write], "updated")?;
             self.size(what)?;
         }
-        let millis = (4 * self.options.millis).to_string();
-        let both = self.number(&["both", &millis], "both", 12)?;
-        self.quantiles("both get", &both[..6]);
-        self.quantiles("both put", &both[6..]);
+        let millis = self.options.millis.to_string();
+        for _ in 0..self.options.rounds.max(1) {
+            let quiet = self.number(&["latency", "present", &millis], "latency", 6)?;
+            self.timed("quiet", &quiet);
+            let both = self.number(&["both", &millis], "both", 12)?;
+            self.timed("both get", &both[..6]);
+            self.timed("both put", &both[6..]);
+        }
         self.reopen()?;
-        if is_ours(&self.figures.name) { self.cold(place) } else { Ok(()) }
+        if is_ours(&self.name) { self.cold() } else { Ok(()) }
     }
 
-    /// Gets of which each needs the disk, and `fio`, in turns: the median turn of each counts.
-    fn cold(&mut self, place: &Path) -> Result<()> {
+    /// The median turn of each figure counts, of the longest times the longest.
+    fn end(self, dir: &Path) -> Result<Figures> {
+        let mut figures =
+            Figures { name: self.name, version: self.version, ..Figures::default() };
+        for (what, mut turns) in self.found {
+            turns.sort_by(f64::total_cmp);
+            let place = if what.ends_with(" max") { turns.len() - 1 } else { turns.len() / 2 };
+            figures.set(what, turns[place]);
+        }
+        drop(self.child);
+        fs::remove_dir_all(&self.place)?;
+        figures.write(&dir.join(format!("{}.json", figures.name)))?;
+        Ok(figures)
+    }
+
+    fn found(&mut self, what: impl Into<String>, value: f64) {
+        self.found.entry(what.into()).or_default().push(value);
+    }
+
+    /// Gets of which each needs the disk, and `fio`, in turns.
+    fn cold(&mut self) -> Result<()> {
         let millis = self.options.millis;
         for threads in cold::THREADS {
-            let mut turns = [const { Vec::new() }; 3];
             for _ in 0..COLD_TURNS {
-                match cold::disk(place, threads, millis) {
-                    Ok(rate) => turns[0].push(rate),
+                match cold::disk(&self.place, threads, millis) {
+                    Ok(rate) => self.found(format!("fio {threads} rate"), rate),
                     Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
                 }
                 self.child.ask(&["reopen cold"], "reopened", 2)?;
                 let job = ["run", "present", &threads.to_string(), &millis.to_string()];
                 let ran = self.number(&job, "ran", 4)?;
-                turns[1].push(ran[0] / ran[1] * 1e9);
-                turns[2].push(ran[3] / ran[0]);
-            }
-            let names = [
-                format!("fio {threads} rate"),
-                format!("cold {threads} rate"),
-                format!("cold {threads} read"),
-            ];
-            for (name, turns) in
-                names.into_iter().zip(&mut turns).filter(|(_, all)| !all.is_empty())
-            {
-                turns.sort_by(f64::total_cmp);
-                self.figures.set(name, turns[turns.len() / 2]);
+                self.found(format!("cold {threads} rate"), ran[0] / ran[1] * 1e9);
+                self.found(format!("cold {threads} read"), ran[3] / ran[0]);
             }
         }
         Ok(())
@@ -183,11 +231,11 @@ impl Run<'_> {
     fn grow(&mut self, write: &str) -> Result<()> {
         let most = (GROWTHS * self.records.count).to_string();
         let answer = self.number(&["grow", &most, write], "grown", 14)?;
-        self.quantiles("grow get", &answer[..6]);
-        self.quantiles("grow put", &answer[6..]);
-        self.figures.set("grow put cpu", answer[12] / answer[6]);
-        self.figures.set("update count", answer[6]);
-        self.figures.set("update dirty", answer[13] / answer[6]);
+        self.timed("grow get", &answer[..6]);
+        self.timed("grow put", &answer[6..]);
+        self.found("grow put cpu", answer[12] / answer[6]);
+        self.found("update count", answer[6]);
+        self.found("update dirty", answer[13] / answer[6]);
         self.size("update")
     }
 
@@ -195,8 +243,8 @@ impl Run<'_> {
     fn reopen(&mut self) -> Result<()> {
         self.child.ask(&["check"], "checked", 1)?;
         let took = self.number(&["reopen"], "reopened", 2)?;
-        self.figures.set("close", took[0]);
-        self.figures.set("open", took[1]);
+        self.found("close", took[0]);
+        self.found("open", took[1]);
         self.child.ask(&["check"], "checked", 1)?;
         Ok(())
     }
@@ -209,18 +257,22 @@ impl Run<'_> {
     /// Puts that were timed one by one.
     fn written(&mut self, what: &str, job: &[&str], head: &str) -> Result<()> {
         let answer = self.number(job, head, 8)?;
-        self.quantiles(what, &answer);
-        self.figures.set(format!("{what} cpu"), answer[6] / answer[0]);
-        self.figures.set(format!("{what} dirty"), answer[7] / answer[0]);
+        self.timed(what, &answer);
+        self.found(format!("{what} cpu"), answer[6] / answer[0]);
+        self.found(format!("{what} dirty"), answer[7] / answer[0]);
         Ok(())
     }
 
     /// Number, sum and quantiles of times.
+    fn timed(&mut self, what: &str, answer: &[f64]) {
+        self.found(format!("{what} rate"), answer[0] / answer[1] * 1e9);
+        self.found(format!("{what} count"), answer[0]);
+        self.quantiles(what, answer);
+    }
+
     fn quantiles(&mut self, what: &str, answer: &[f64]) {
-        self.figures.set(format!("{what} rate"), answer[0] / answer[1] * 1e9);
-        self.figures.set(format!("{what} count"), answer[0]);
         for (name, nanos) in ["p50", "p99", "p999", "max"].iter().zip(&answer[2..]) {
-            self.figures.set(format!("{what} {name}"), *nanos);
+            self.found(format!("{what} {name}"), *nanos);
         }
     }
 
@@ -228,11 +280,11 @@ impl Run<'_> {
         let answer = self.child.ask(&["size"], "size", 3)?;
         let disk = self.child.number(&answer[0])?;
         let memory = self.child.number(&answer[1])?;
-        self.figures.set(format!("{what} disk"), disk);
-        self.figures.set(format!("{what} memory"), memory);
+        self.found(format!("{what} disk"), disk);
+        self.found(format!("{what} memory"), memory);
         if answer[2] != "-" {
             let told = self.child.number(&answer[2])?;
-            self.figures.set(format!("{what} told"), told);
+            self.found(format!("{what} told"), told);
         }
         Ok(())
     }
@@ -242,15 +294,10 @@ impl Run<'_> {
         let answer = self.number(&["latency", what, &millis], "latency", 6)?;
         self.quantiles(what, &answer);
         for threads in ["1", "2"] {
-            let (mut rate, mut cpu) = (0f64, f64::INFINITY);
-            for _ in 0..self.options.rounds.max(1) {
-                let ran = self.number(&["run", what, threads, &millis], "ran", 4)?;
-                rate = rate.max(ran[0] / ran[1] * 1e9);
-                cpu = cpu.min(ran[2] / ran[0]);
-            }
+            let ran = self.number(&["run", what, threads, &millis], "ran", 4)?;
             let name = if threads == "1" { what.to_string() } else { format!("{what} 2") };
-            self.figures.set(format!("{name} rate"), rate);
-            self.figures.set(format!("{name} cpu"), cpu);
+            self.found(format!("{name} rate"), ran[0] / ran[1] * 1e9);
+            self.found(format!("{name} cpu"), ran[2] / ran[0]);
         }
         Ok(())
     }
