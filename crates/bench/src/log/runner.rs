@@ -191,8 +191,7 @@ impl<'a> Run<'a> {
 
     /// The median turn of each figure counts, of the longest times the longest.
     fn end(self, dir: &Path) -> Result<Figures> {
-        let mut figures =
-            Figures { name: self.name, version: self.version, ..Figures::default() };
+        let mut figures = Figures { name: self.name, version: self.version, ..Figures::default() };
         for (what, mut turns) in self.found {
             turns.sort_by(f64::total_cmp);
             let place = if what.ends_with(" max") { turns.len() - 1 } else { turns.len() / 2 };

@@ -282,12 +282,15 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Where in the body the first record begins that may be the one of a key of this length.
+    /// Key and stored value of the first record that may be the one of a key of this length.
     #[inline]
-    pub(crate) fn candidate(&self, place: Place, key: usize) -> Option<usize> {
+    pub(crate) fn candidate(&self, place: Place, key: usize) -> Option<(&'a [u8], &'a [u8])> {
         let equal = equal(self.bytes.get(HEAD..)?, self.records, tag(place));
         let i = equal.trailing_zeros() as usize;
-        (equal != 0 && self.keys.get(self.bytes, i) == key).then(|| self.start(i))
+        if equal == 0 || self.keys.get(self.bytes, i) != key {
+            return None;
+        }
+        self.record_at(i, self.start(i)).ok().map(|(key, value, _)| (key, value))
     }
 
     /// Where record `i` begins.

@@ -39,10 +39,8 @@ impl Table {
         let place = place(hash, self.meta.slots);
         match self.directory.find(place) {
             Some(number) if self.spread > 0 => self.get_near(place, number, key),
-            Some(number) => {
-                self.fetch_far(place, number);
-                self.get_far(place, number, key)
-            }
+            Some(number) if self.is_plain() => self.get_far(place, number, key),
+            Some(number) => self.get_packed(place, number, key),
             None => Ok(None),
         }
     }
@@ -66,10 +64,15 @@ impl Table {
         self.directory.find(place).map(|block| (place, block))
     }
 
-    /// [`Table::get_hashed`] of any records. Kept apart from that of small ones, which has no time
-    /// for what this one sets up.
+    /// Whether records are in memory as they are.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.meta.compression == Compression::None && self.in_memory()
+    }
+
+    /// [`Table::get_hashed`] of records that are compressed, or are not in memory.
     #[inline(never)]
-    pub(crate) fn get_far(
+    pub(crate) fn get_packed(
         &self,
         place: Place,
         number: u64,
@@ -77,6 +80,17 @@ impl Table {
     ) -> Result<Option<Cow<'_, [u8]>>> {
         let block = self.block(number)?;
         self.value_in(block, place, key).map_err(|e| self.here(e, number))
+    }
+
+    /// [`Table::get_hashed`] of larger records in memory. Kept apart from that of small ones, which
+    /// has no time for what this one sets up.
+    #[inline(never)]
+    fn get_far(&self, place: Place, number: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let block = self.memory(number)?;
+        self.fetch_far(block, place, number);
+        let found = self.source.check_once(block, number);
+        let found = found.and_then(|()| find(&block[CHECKSUM..], place, None, key));
+        found.map(|value| value.map(Cow::Borrowed)).map_err(|e| self.here(e, number))
     }
 
     /// [`Table::get_hashed`] of small records in memory, in blocks of equal length.
@@ -112,19 +126,15 @@ impl Table {
         prefetch_lines::<NEAR_LINES>(block.get(at..).unwrap_or(&[]));
     }
 
-    /// [`Table::fetch_near`] of larger records, where several stand in a block as they are.
-    #[inline(never)]
-    fn fetch_far(&self, place: Place, number: u64) {
-        let is_one_of_several = self.meta.records >= 2 * self.meta.blocks;
-        if !is_one_of_several || self.meta.compression != Compression::None || !self.in_memory() {
-            return;
-        }
-        // If there is no such block, the search says so.
-        let Ok(block) = self.memory(number) else { return };
+    /// [`Table::fetch_near`] of larger records, if several stand in a block.
+    #[inline(always)]
+    fn fetch_far(&self, block: &[u8], place: Place, number: u64) {
         prefetch_lines::<HEAD_LINES>(block);
-        let (before, all) = FAR_LINES;
-        let at = (block.len() * self.share(place, number) / WHOLE).saturating_sub(before * LINE);
-        prefetch(block.get(at..).unwrap_or(&[]), all);
+        if self.meta.records >= 2 * self.meta.blocks {
+            let (before, all) = FAR_LINES;
+            let at = block.len() * self.share(place, number) / WHOLE;
+            prefetch(block.get(at.saturating_sub(before * LINE)..).unwrap_or(&[]), all);
+        }
     }
 
     /// The value of a key in a block that was checked.

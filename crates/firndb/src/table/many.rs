@@ -16,6 +16,9 @@ use xxhash_rust::xxh3::xxh3_64;
 const GROUP: usize = 64;
 /// The same of larger records, each of which is many lines.
 const FAR_GROUP: usize = 32;
+/// Bytes of a value from on which it is asked for twice: of so many lines the processor leaves some
+/// out when it is asked for many values at once.
+const LONG: usize = 4096;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;
 
@@ -40,20 +43,18 @@ impl Table {
             return self.read_many(keys);
         }
         let mut values = Vec::with_capacity(keys.len());
-        if self.spread > 0 {
-            for group in keys.chunks(GROUP) {
-                self.get_near_many(group, &mut values)?;
-            }
-        } else {
-            for group in keys.chunks(FAR_GROUP) {
-                self.get_far_many(group, &mut values)?;
-            }
+        if !self.is_plain() {
+            self.get_packed_many(keys, &mut values)?;
+            return Ok(values);
+        }
+        for group in keys.chunks(if self.spread > 0 { GROUP } else { FAR_GROUP }) {
+            self.get_plain_many(group, &mut values)?;
         }
         Ok(values)
     }
 
-    /// Small records in memory. Each step asks for the memory that the next one reads.
-    fn get_near_many<'a, K: AsRef<[u8]>>(
+    /// Records in memory as they are. Each step asks for the memory that the next one reads.
+    fn get_plain_many<'a, K: AsRef<[u8]>>(
         &'a self,
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
@@ -70,7 +71,7 @@ impl Table {
             self.fetch_record(key.as_ref(), wanted);
         }
         for (key, wanted) in keys.iter().zip(&group) {
-            let value = self.take_near(key.as_ref(), wanted)?;
+            let value = self.take(key.as_ref(), wanted)?;
             values.push(value.map(Cow::Borrowed));
         }
         Ok(())
@@ -81,9 +82,13 @@ impl Table {
     fn fetch_record(&self, key: &[u8], wanted: &mut Wanted) {
         let Some((place, number)) = wanted.located else { return };
         let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
-        let share = Some(self.share(place, number));
-        let equal = Equal::new(body, tag(place), share, key.len());
-        wanted.first = equal.filter(|equal| !equal.is_over()).and_then(|mut equal| equal.next());
+        let share = (self.spread > 0).then(|| self.share(place, number));
+        wanted.first = match Equal::new(body, tag(place), share, key.len()) {
+            Some(equal) if equal.is_over() => None,
+            Some(mut equal) => equal.next(),
+            // What is wrong with a block is told when it was checked.
+            None => Body::parse(body).ok().and_then(|body| body.candidate(place, key.len())),
+        };
         if let Some((found, value)) = wanted.first {
             prefetch(found, 1);
             prefetch(value, VALUE_LINES);
@@ -93,10 +98,15 @@ impl Table {
 
     /// The value of a key whose block and record have been asked for.
     #[inline(always)]
-    fn take_near<'a>(&self, key: &[u8], wanted: &Wanted<'a>) -> Result<Option<&'a [u8]>> {
+    fn take<'a>(&self, key: &[u8], wanted: &Wanted<'a>) -> Result<Option<&'a [u8]>> {
         let &Wanted { located: Some((place, number)), block, first } = wanted else {
             return Ok(None);
         };
+        if let Some((_, value)) = first
+            && value.len() > LONG
+        {
+            prefetch(value, VALUE_LINES);
+        }
         let found = self.source.check_once(block, number).and_then(|()| match first {
             Some((found, value)) if is_same(found, key) => Ok(Some(value)),
             _ => find(&block[CHECKSUM..], place, None, key),
@@ -104,52 +114,43 @@ impl Table {
         found.map_err(|e| self.here(e, number))
     }
 
-    /// Any records.
-    fn get_far_many<'a, K: AsRef<[u8]>>(
+    /// Records that are compressed, or are not in memory.
+    fn get_packed_many<'a, K: AsRef<[u8]>>(
         &'a self,
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
-        let located = keys.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
-        let located: Vec<Option<(Place, u64)>> = located.collect();
-        if self.in_memory() {
-            self.fetch_blocks(&located)?;
-            self.fetch_records(keys, &located)?;
-        }
-        for (key, located) in keys.iter().zip(located) {
-            values.push(match located {
-                Some((place, number)) => self.get_far(place, number, key.as_ref())?,
-                None => None,
-            });
-        }
-        Ok(())
-    }
-
-    /// Asks for the first lines of each block.
-    fn fetch_blocks(&self, located: &[Option<(Place, u64)>]) -> Result<()> {
-        for &(_, number) in located.iter().flatten() {
-            prefetch(self.memory(number)?, HEAD_LINES);
+        for group in keys.chunks(FAR_GROUP) {
+            let located = group.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
+            let located: Vec<Option<(Place, u64)>> = located.collect();
+            if self.in_memory() {
+                self.fetch_packed(group, &located)?;
+            }
+            for (key, located) in group.iter().zip(located) {
+                values.push(match located {
+                    Some((place, number)) => self.get_packed(place, number, key.as_ref())?,
+                    None => None,
+                });
+            }
         }
         Ok(())
     }
 
-    /// Asks for the record that a get will compare, now that the first lines of its block are here.
-    fn fetch_records<K: AsRef<[u8]>>(
+    /// Asks for the first lines of each block, and then, if values are packed each for itself, for
+    /// the record that a get will compare.
+    fn fetch_packed<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         located: &[Option<(Place, u64)>],
     ) -> Result<()> {
-        if matches!(self.meta.compression, Compression::Blocks { .. }) {
-            return Ok(());
+        for &(_, number) in located.iter().flatten() {
+            prefetch_lines::<HEAD_LINES>(self.memory(number)?);
         }
-        for (key, (place, number)) in keys.iter().zip(located).filter_map(|(k, l)| Some((k, (*l)?)))
-        {
-            let block = &self.memory(number)?[CHECKSUM..];
-            // What is wrong with a block is told by the get.
-            if let Ok(body) = Body::parse(block)
-                && let Some(at) = body.candidate(place, key.as_ref().len())
-            {
-                prefetch(block.get(at..).unwrap_or(&[]), 2);
+        if matches!(self.meta.compression, Compression::Records { .. }) {
+            for (key, located) in keys.iter().zip(located) {
+                let Some((_, number)) = *located else { continue };
+                let block = self.memory(number)?;
+                self.fetch_record(key.as_ref(), &mut Wanted { located: *located, block, ..EMPTY });
             }
         }
         Ok(())

@@ -213,8 +213,8 @@ impl Table {
             return Ok((self.blocks.0 + number * size, size as usize));
         };
         let starts = Increasing::trusted(bytes, self.meta.blocks as usize + 1);
-        let start = starts.get(number as usize).saturating_mul(GRAIN as u64);
-        let end = starts.get(number as usize + 1).saturating_mul(GRAIN as u64);
+        let (start, end) = starts.pair(number as usize);
+        let (start, end) = (start.saturating_mul(GRAIN as u64), end.saturating_mul(GRAIN as u64));
         if start > end || end > self.blocks.1 || end - start > self.meta.longest_block {
             return Err(Error::corrupt(format!("block {number} has an impossible place")));
         }
