@@ -17,6 +17,7 @@
 
 use super::int::u64_at;
 use super::packed::width;
+use super::prefetch::prefetch;
 use crate::{Error, Result};
 
 const BLOCK: usize = 64;
@@ -97,6 +98,14 @@ impl<'a> Increasing<'a> {
     #[inline]
     pub(crate) fn get(&self, i: usize) -> u64 {
         self.block(i / BLOCK).get(i % BLOCK)
+    }
+
+    /// Asks for the memory of number `i`.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, i: usize) {
+        let block = self.block(i / BLOCK);
+        let at = i % BLOCK * block.bits as usize / 8;
+        prefetch(block.area.get(at..).unwrap_or(&[]), 1);
     }
 
     /// Numbers `i` and `i + 1`, mostly for the price of one.

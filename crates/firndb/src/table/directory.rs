@@ -125,10 +125,23 @@ impl Directory {
     /// all begin after it.
     #[inline(always)]
     pub(crate) fn find(&self, place: Place) -> Option<u64> {
-        let at = 8 * place.slot as usize;
-        let both = self.bytes.get(at..).and_then(<[u8]>::first_chunk::<16>).unwrap_or(&[0; 16]);
-        let (first, end) = (u64_at(both, 0), u64_at(both, 8));
+        let (first, end) = self.slot(place.slot);
         self.begun(first, end, place.step).checked_sub(1)
+    }
+
+    /// About which block [`Directory::find`] finds, without a look at a step.
+    #[inline(always)]
+    pub(crate) fn expected(&self, place: Place) -> u64 {
+        let (first, end) = self.slot(place.slot);
+        between(first, end, place.step)
+    }
+
+    /// The first block that begins in a slot, and the first that begins in a later one.
+    #[inline(always)]
+    fn slot(&self, slot: u64) -> (u64, u64) {
+        let both = self.bytes.get(8 * slot as usize..).and_then(<[u8]>::first_chunk::<16>);
+        let both = both.unwrap_or(&[0; 16]);
+        (u64_at(both, 0), u64_at(both, 8))
     }
 
     /// About how far into a block the records of this place stand, as a share of `whole`: as far as
@@ -146,9 +159,8 @@ impl Directory {
     #[inline(always)]
     fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
         let (mut low, mut high) = (first, end);
-        while high.saturating_sub(low) > FEW as u64 {
-            let middle = (low + high) / 2;
-            if self.step(middle) <= step { low = middle } else { high = middle }
+        if high.saturating_sub(low) > FEW as u64 {
+            (low, high) = self.narrowed(first, end, step);
         }
         // All at once, without a jump that depends on the step: nobody could foretell it.
         let at = self.steps + 2 * low as usize;
@@ -157,6 +169,25 @@ impl Directory {
             return (low..high).find(|&block| self.step(block) > step).unwrap_or(high);
         };
         low + (not_above(few, step).trailing_ones() as u64).min(left)
+    }
+
+    /// At most [`FEW`] of the blocks `first..end` of a slot: the first that begins after `step` is one
+    /// of them, or the next one. As a rule they are those around where it is expected; halving alone
+    /// would wait for memory, and guess wrong, at each step.
+    #[inline(always)]
+    fn narrowed(&self, first: u64, end: u64, step: u16) -> (u64, u64) {
+        let (mut low, mut high) = (first, end);
+        let middle = between(first, end, step);
+        for probe in [middle.saturating_sub(FEW as u64 / 2), middle + FEW as u64 / 2] {
+            if low < probe && probe < high {
+                if self.step(probe) <= step { low = probe } else { high = probe }
+            }
+        }
+        while high - low > FEW as u64 {
+            let middle = (low + high) / 2;
+            if self.step(middle) <= step { low = middle } else { high = middle }
+        }
+        (low, high)
     }
 
     /// `Corrupt` unless every block begins after the one before it.
@@ -181,9 +212,16 @@ impl Directory {
     }
 }
 
+/// As far between two numbers as a step is between the ends of a slot.
+#[inline(always)]
+fn between(first: u64, end: u64, step: u16) -> u64 {
+    first + (end.saturating_sub(first).wrapping_mul(u64::from(step)) >> 16)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Rng;
 
     #[test]
     fn a_place_is_the_scaled_hash() {
@@ -218,5 +256,24 @@ mod tests {
         assert_eq!(share(9, 9, 6), 0, "the last block, which no other follows");
         assert!(Directory::new(&bytes, 11, 7).is_err());
         assert!(Directory::new(&bytes[1..], 12, 7).is_err());
+    }
+
+    #[test]
+    fn finds_among_many_blocks_of_a_slot_spread_evenly_or_not() {
+        let mut rng = Rng(5);
+        let even: Vec<u16> = (0..128).map(|i| i * 512 + rng.below(400u16)).collect();
+        let first: Vec<u16> = (0..300).collect();
+        let last: Vec<u16> = (0..300).map(|i| 65_000 + i).collect();
+        for steps in [even, first, last, vec![65_535], (0..9).collect()] {
+            let mut writer = DirectoryWriter::new(2);
+            steps.iter().for_each(|&step| writer.push(Place { slot: 1, step }));
+            let directory = Directory::new(&writer.finish(), 2, steps.len() as u64).unwrap();
+            for step in 0..=65_535 {
+                let place = Place { slot: 1, step };
+                let expected = steps.iter().rposition(|&first| first <= step);
+                assert_eq!(directory.find(place).map(|block| block as usize), expected);
+                assert!(directory.expected(place) <= steps.len() as u64);
+            }
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Table {
     #[inline(never)]
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let place = place(hash, self.meta.slots);
-        match self.directory.find(place) {
+        match self.find_block(place) {
             Some(number) if self.spread > 0 => self.get_near(place, number, key),
             Some(number) if self.is_plain() => self.get_far(place, number, key),
             Some(number) => self.get_packed(place, number, key),
@@ -61,7 +61,7 @@ impl Table {
             return None;
         }
         let place = place(hash, self.meta.slots);
-        self.directory.find(place).map(|block| (place, block))
+        self.find_block(place).map(|block| (place, block))
     }
 
     /// Whether records are in memory as they are.

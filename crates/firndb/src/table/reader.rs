@@ -2,7 +2,7 @@
 
 use super::block::{CHECKSUM, check};
 use super::compress::Unpacker;
-use super::directory::Directory;
+use super::directory::{Directory, Place};
 use super::filter::FilterShape;
 use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
 use super::options::{Access, Compression, Filter};
@@ -212,13 +212,28 @@ impl Table {
             let size = u64::from(self.meta.block_size);
             return Ok((self.blocks.0 + number * size, size as usize));
         };
-        let starts = Increasing::trusted(bytes, self.meta.blocks as usize + 1);
+        let starts = self.starts(bytes);
         let (start, end) = starts.pair(number as usize);
         let (start, end) = (start.saturating_mul(GRAIN as u64), end.saturating_mul(GRAIN as u64));
         if start > end || end > self.blocks.1 || end - start > self.meta.longest_block {
             return Err(Error::corrupt(format!("block {number} has an impossible place")));
         }
         Ok((self.blocks.0 + start, (end - start) as usize))
+    }
+
+    #[inline(always)]
+    fn starts<'a>(&self, bytes: &'a [u8]) -> Increasing<'a> {
+        Increasing::trusted(bytes, self.meta.blocks as usize + 1)
+    }
+
+    /// The block that can hold the key of a place; `None` if no block can. Where blocks differ in
+    /// length, where this one begins is asked for meanwhile.
+    #[inline(always)]
+    pub(crate) fn find_block(&self, place: Place) -> Option<u64> {
+        if let Some(bytes) = &self.starts {
+            self.starts(bytes).fetch(self.directory.expected(place) as usize);
+        }
+        self.directory.find(place)
     }
 
     fn offset(&self, number: u64) -> u64 {
