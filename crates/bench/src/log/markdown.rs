@@ -25,13 +25,14 @@ last whole state.
 
 Puts and updates a second are of the time within the calls, each timed with two readings of the
 clock (about 40 ns, which count). *CPU* is of the whole process with its background threads, less
-what making the values costs. Engines get in turns, over some rounds, and the median round of each
-figure counts, since the machine's memory is not as fast in one minute as in the next. Gets a second
-are of runs whose gets are not timed one by one; their percentiles are of a run of its own, from one
-reading of the clock to the next. *Gets while one thread updates* are timed one by one, in turns
-with gets by one thread alone, after the updates. LMDB gets in one read transaction while nothing
-changes, and in one for each get while another thread updates. Engines that are slow fill and update
-for a limited time only; the rest is then loaded as they like best.
+what making the values costs. All engines of a run get in turns, over some rounds, since the
+machine's memory is not as fast in one minute as in the next; the median round of each figure
+counts, of the longest times the longest. Gets a second are of runs whose gets are not timed one by
+one; their percentiles are of a run of its own, from one reading of the clock to the next. *Gets
+while one thread updates* are timed one by one, in turns with gets by one thread alone, which come
+when what was updated has reached the disk, and a second later. LMDB gets in one read transaction
+while nothing changes, and in one for each get while another thread updates. Engines that are slow
+fill and update for a limited time only; the rest is then loaded as they like best.
 
 *Disk* is what files really take, with space that is reserved. FirnDB compacts a segment when half
 of it is stale, its default: so it may take 1 / (1 - 0.5) = 2 times its live records, and two

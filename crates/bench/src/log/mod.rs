@@ -1,7 +1,7 @@
 //! The benchmark of the LogStore beside other stores whose records change.
 //!
-//! [`ours`] is the engine of this program. [`runner`] takes one engine after the other: it fills a
-//! store, lets every value be compared, and only then measures; after updates all values are
+//! [`ours`] is the engine of this program. [`runner`] fills a store of each engine, lets every
+//! value be compared, and only then lets all of them get, in turns; after updates all values are
 //! compared again. [`markdown`] makes a page of the figures.
 
 mod aims;

@@ -1,5 +1,6 @@
 //! Takes the engines through a workload: each fills and compares; then all get, in turns, since the
-//! machine is not the same from minute to minute; then each updates, compares and opens again.
+//! machine is not the same from minute to minute; then each updates, compares and opens again. The
+//! growing workload, which gets and puts by turns, is taken through by one engine after the other.
 //!
 //! Figures have names. For `WHAT` fill, update, `both get`, `both put`, quiet, present or absent:
 //! `WHAT rate` (operations a second), `cpu`, `p50`, `p99`, `p999`, `max`; `present 2 rate` and
@@ -19,9 +20,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Updates of each record of the growing workload, at most.
 const GROWTHS: u64 = 9;
+
+/// Between what engines write and what is timed.
+const REST: Duration = Duration::from_secs(1);
 
 /// Turns of gets from the disk.
 const COLD_TURNS: usize = 7;
@@ -94,16 +99,20 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
         }
         engines.push(known.unwrap_or_default());
     }
-    for (_, run) in &mut runs {
+    // Ours last, so that whatever the others still do disturbs only us.
+    for (_, run) in runs.iter_mut().rev() {
         run.tried("fills", |run| run.fill(sum))?;
     }
     if records.workload != Workload::Growing {
-        for turn in 0..options.rounds.max(1) * runs.len() {
-            // Every round starts with another engine, so that none always follows the same one.
-            let (round, count) = (turn / runs.len(), runs.len());
-            runs[(round + turn) % count].1.tried("gets", |run| {
-                ["present", "absent"].into_iter().try_for_each(|what| run.gets(what))
-            })?;
+        settle();
+        for round in 0..options.rounds.max(1) {
+            // Forth and back, so that no engine always follows the same one.
+            for turn in 0..runs.len() {
+                let turn = if round % 2 == 0 { turn } else { runs.len() - 1 - turn };
+                runs[turn].1.tried("gets", |run| {
+                    ["present", "absent"].into_iter().try_for_each(|what| run.gets(what))
+                })?;
+            }
         }
     }
     for (number, mut run) in runs {
@@ -113,14 +122,33 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
     Ok(Section { records, engines })
 }
 
+/// Lets what was written reach the disk, and what engines do by themselves come to an end, so that
+/// it is not beside what is timed next.
+fn settle() {
+    rustix::fs::sync();
+    std::thread::sleep(REST);
+}
+
+/// A directory that is removed when this is dropped.
+struct Place(PathBuf);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Err(e) = fs::remove_dir_all(&self.0) {
+            eprintln!("{} is left: {e}", self.0.display());
+        }
+    }
+}
+
 /// One engine with one workload.
 struct Run<'a> {
     options: &'a Options,
     records: Records,
     name: String,
     version: String,
-    place: PathBuf,
     child: Child,
+    /// Where its store is, until it has ended.
+    place: Place,
     /// What was measured, turn by turn.
     found: BTreeMap<String, Vec<f64>>,
 }
@@ -138,7 +166,8 @@ impl<'a> Run<'a> {
         }
         fs::create_dir_all(&place)?;
         let (child, name) = (launcher.start()?, launcher.name.clone());
-        Ok(Run { options, records, name, version, place, child, found: BTreeMap::new() })
+        let (place, found) = (Place(place), BTreeMap::new());
+        Ok(Run { options, records, name, version, child, place, found })
     }
 
     /// Does a part of it; progress and errors say whose.
@@ -148,12 +177,11 @@ impl<'a> Run<'a> {
     }
 
     fn fill(&mut self, sum: u64) -> Result<()> {
-        // What others wrote goes to the disk now, not beside what is timed.
-        rustix::fs::sync();
+        settle();
         let write = self.options.write_millis.to_string();
         let count = self.records.count.to_string();
         let workload = self.records.workload.name();
-        self.child.ask(&["create", workload, &count, &text(&self.place)], "created", 0)?;
+        self.child.ask(&["create", workload, &count, &text(&self.place.0)], "created", 0)?;
         self.written("fill", &["fill", &write], "filled")?;
         self.size("fill")?;
         let checked = self.child.ask(&["check"], "checked", 1)?;
@@ -165,7 +193,7 @@ impl<'a> Run<'a> {
 
     /// Everything that changes the store.
     fn change(&mut self) -> Result<()> {
-        rustix::fs::sync();
+        settle();
         let write = self.options.write_millis.to_string();
         if self.records.workload == Workload::Growing {
             self.grow(&write)?;
@@ -179,6 +207,7 @@ impl<'a> Run<'a> {
         }
         let millis = self.options.millis.to_string();
         for _ in 0..self.options.rounds.max(1) {
+            settle();
             let quiet = self.number(&["latency", "present", &millis], "latency", 6)?;
             self.timed("quiet", &quiet);
             let both = self.number(&["both", &millis], "both", 12)?;
@@ -197,8 +226,6 @@ impl<'a> Run<'a> {
             let place = if what.ends_with(" max") { turns.len() - 1 } else { turns.len() / 2 };
             figures.set(what, turns[place]);
         }
-        drop(self.child);
-        fs::remove_dir_all(&self.place)?;
         figures.write(&dir.join(format!("{}.json", figures.name)))?;
         Ok(figures)
     }
@@ -212,7 +239,7 @@ impl<'a> Run<'a> {
         let millis = self.options.millis;
         for threads in cold::THREADS {
             for _ in 0..COLD_TURNS {
-                match cold::disk(&self.place, threads, millis) {
+                match cold::disk(&self.place.0, threads, millis) {
                     Ok(rate) => self.found(format!("fio {threads} rate"), rate),
                     Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
                 }

@@ -23,11 +23,12 @@ const BEHIND_BYTES: u64 = 32 << 20;
 const BEHIND_SMALL: u64 = 64;
 /// So many times as far behind they wait four times as often.
 const FAR: u64 = 4;
-/// Powers of two of the bytes of log between two waits: many writes of most sizes.
+/// Powers of two of the bytes of log between two waits: many writes, but of records that are large
+/// themselves, each of which waits.
 const STRETCH: u32 = 18;
 const SHORT_STRETCH: u32 = 16;
-/// Longest wait of one write, and how often it looks.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// How long one write waits at most, about, and how often it looks.
+pub(super) const PATIENCE: Duration = Duration::from_millis(2);
 const STEP: Duration = Duration::from_micros(500);
 
 /// The same where the segments get too many.
@@ -48,7 +49,7 @@ pub(super) struct Pace {
     /// The segments get too many.
     pub(super) is_crowded: AtomicBool,
     /// The stretch of the log in which somebody waited last.
-    waited: AtomicU64,
+    pub(super) waited: AtomicU64,
 }
 
 impl Shared {

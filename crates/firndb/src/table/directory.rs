@@ -171,9 +171,9 @@ impl Directory {
         low + (not_above(few, step).trailing_ones() as u64).min(left)
     }
 
-    /// At most [`FEW`] of the blocks `first..end` of a slot: the first that begins after `step` is one
-    /// of them, or the next one. As a rule they are those around where it is expected; halving alone
-    /// would wait for memory, and guess wrong, at each step.
+    /// At most [`FEW`] of the blocks `first..end` of a slot: the first that begins after `step` is
+    /// one of them, or the next one. As a rule they are those around where it is expected; halving
+    /// alone would wait for memory, and guess wrong, at each step.
     #[inline(always)]
     fn narrowed(&self, first: u64, end: u64, step: u16) -> (u64, u64) {
         let (mut low, mut high) = (first, end);

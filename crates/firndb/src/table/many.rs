@@ -16,8 +16,8 @@ use xxhash_rust::xxh3::xxh3_64;
 const GROUP: usize = 64;
 /// The same of larger records, each of which is many lines.
 const FAR_GROUP: usize = 32;
-/// Bytes of a value from on which it is asked for twice: of so many lines the processor leaves some
-/// out when it is asked for many values at once.
+/// A value of more bytes is asked for twice: of so many lines the processor leaves some out where
+/// many values are asked for at once.
 const LONG: usize = 4096;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;

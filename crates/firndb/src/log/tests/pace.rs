@@ -2,6 +2,7 @@
 
 use super::{DIR, open, options};
 use crate::disk::{DiskRef, SimDisk};
+use crate::log::pace::PATIENCE;
 use crate::log::reserve::Need;
 use crate::log::{LogStore, Options};
 use std::path::Path;
@@ -76,6 +77,27 @@ fn writers_go_on_while_the_upkeep_is_stuck() {
     }
     assert!(store.shared.behind() <= 2, "the threads of the store go on");
     assert_eq!(store.get(&[2]).unwrap().map(|value| value.len()), Some(4000));
+}
+
+#[test]
+fn a_writer_that_is_far_ahead_waits_a_little_now_and_then() {
+    let store = with_threads();
+    let _stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    fill(&store, SEGMENTS);
+    assert!(store.shared.behind() > store.shared.allowed());
+    let waited = || store.shared.pace.waited.load(Ordering::Relaxed);
+    let (mut waits, mut last) = (0, waited());
+    for n in 0..400u16 {
+        let started = Instant::now();
+        store.put(&[3], &[n as u8; 4000]).unwrap();
+        if waited() != last {
+            last = waited();
+            waits += 1;
+            assert!(started.elapsed() >= PATIENCE, "it goes on only when the upkeep did something");
+        }
+    }
+    // 1.6 MB of log.
+    assert!((5..=25).contains(&waits), "{waits} waits");
 }
 
 #[test]
