@@ -41,6 +41,8 @@ pub(super) enum Bug {
     ForgetExpired,
     /// Compaction makes records immortal.
     ForgetExpiry,
+    /// Compaction appends a record again behind a newer one that is pending.
+    MoveOverPending,
     /// Compaction removes a file before its copies are durable.
     RemoveBeforeSync,
     /// Compaction does not say in the log that a segment is gone.

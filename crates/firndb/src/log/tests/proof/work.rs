@@ -209,6 +209,18 @@ impl Run {
         self.quietly(|store| store.compact(threshold).map(|_| ()));
     }
 
+    /// Compacts one of the segments that may be, as if that had begun before the last puts.
+    pub(super) fn evacuate(&mut self) {
+        let any = self.random.below(1000) as usize;
+        self.quietly(|store| {
+            let last = store.shared.unsettled()?.link_durable;
+            let mut segments = store.shared.table.load().in_order();
+            segments.retain(|segment| segment.number <= last && segment.hint.get().is_some());
+            let victim = segments.get(any % segments.len().max(1));
+            victim.map_or(Ok(()), |victim| store.shared.evacuate(victim))
+        });
+    }
+
     /// Makes hints of all sealed segments and a checkpoint.
     pub(super) fn checkpoint(&mut self) {
         self.quietly(|store| {

@@ -25,6 +25,7 @@ pub(super) const ALL: &[Workload] = &[
     ("many small records", small_records),
     ("compaction of everything", compactions),
     ("compaction step by step", steps),
+    ("compaction beside puts", beside_puts),
     ("deletes and compaction", tombstones),
     ("compaction, then process death", compact_and_die),
     ("expiry", expiry),
@@ -231,6 +232,25 @@ fn steps(run: &mut Run) {
         run.maintain(6);
     }
     run.compare();
+}
+
+/// Puts over what compaction is about to move, that nothing has settled.
+fn beside_puts(run: &mut Run) {
+    for _ in 0..2 {
+        layers(run);
+        run.sync();
+        run.roll(); // Its link says that what is before it is durable.
+        run.checkpoint();
+        for _ in 0..3 {
+            for _ in 0..3 {
+                let (n, length) = (run.random.below(8) as usize, 4 + run.random.below(100));
+                run.put(n, length, false);
+            }
+            run.evacuate();
+            run.compare();
+        }
+        run.kill();
+    }
 }
 
 fn tombstones(run: &mut Run) {
