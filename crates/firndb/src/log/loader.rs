@@ -7,7 +7,7 @@ use super::format::{self, Header, Kind};
 use super::hint;
 use super::index::{Full, Index, IndexWriter, Place};
 use super::read::{GROUP, prefetch_all};
-use super::segment::{Segment, Table};
+use super::segment::{RECORD_LINES, Segment, Table};
 use super::write::full;
 use crate::Result;
 use std::sync::Arc;
@@ -159,9 +159,9 @@ impl Loader {
     fn apply(&mut self, segment: &Segment, group: &mut Vec<Change>) -> Result<()> {
         let mut hashes = [0; GROUP];
         hashes.iter_mut().zip(group.iter()).for_each(|(hash, change)| *hash = change.hash);
-        prefetch_all(&self.index, &self.table, &hashes[..group.len()]);
+        prefetch_all(&self.index, &self.table, RECORD_LINES, &hashes[..group.len()]);
         let unread = group.iter().filter(|change| change.key.is_none() && self.may_be(change));
-        unread.for_each(|change| segment.prefetch(change.place));
+        unread.for_each(|change| segment.prefetch(change.place, RECORD_LINES));
         for change in group.drain(..) {
             let Change { hash, place, is_put, .. } = change;
             match change.key {

@@ -1,4 +1,8 @@
 //! Reading: a search in the index, and one look at the record.
+//!
+//! A get waits for memory twice: for a slot of the index, then for the record. The first line of a
+//! record says how long it is; to ask for the others only then would be a third wait. So as many
+//! lines as a record usually takes are asked for at once.
 
 use super::format::{self, Record};
 use super::index::{Index, Place};
@@ -6,15 +10,21 @@ use super::segment::{RECORD_LINES, Segment, Table};
 use super::store::{LogStore, Shared};
 use super::table;
 use crate::Result;
-use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
-use std::sync::atomic::Ordering;
+use crate::bytes::prefetch::{LINE, prefetch};
+use std::cmp::Ordering::{Equal, Greater, Less};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Keys whose memory is asked for at the same time: as many as a processor can wait for.
 pub(super) const GROUP: usize = 16;
-/// Cache lines behind [`RECORD_LINES`] that are asked for where a record is long. The processor by
+/// Cache lines behind the usual ones that are asked for where a record is long. The processor by
 /// itself goes on to the end of a page, and waits anew for each; asked for all of 10 KB, a get
 /// takes two thirds of the time.
 const LONG_RECORD_LINES: usize = 256;
+/// Most lines that are asked for before a record's length is known: asked for in vain, they would
+/// cost more than they save.
+const USUAL_MAX: usize = 64;
+/// One get in so many learns how long records are: lines that threads write are slow to read.
+const LEARNERS: u64 = 256;
 
 impl LogStore {
     /// The value of a key; `None` if it is absent.
@@ -46,7 +56,8 @@ impl LogStore {
             let mut hashes = [0; GROUP];
             let hashes = &mut hashes[..group.len()];
             hashes.iter_mut().zip(group).for_each(|(h, key)| *h = self.shared.hash(key.as_ref()));
-            prefetch_all(&self.shared.index, &self.shared.table.load(), hashes);
+            let Shared { index, table, usual, .. } = &*self.shared;
+            prefetch_all(index, &table.load(), usual.lines(), hashes);
             for key in group {
                 values.push(self.get(key.as_ref())?);
             }
@@ -97,8 +108,11 @@ impl Shared {
             let found = table::find(&self.table, &self.index, hash, |segment, place| {
                 let seen = if is_whole { None } else { segment.peek(segment.offset(place)) };
                 let is_right = seen.map(|(record, _)| record).filter(|r| r.key == key);
-                match is_right.map_or_else(|| read_at(segment, place), Ok) {
-                    Ok(record) if record.key == key => Some(Ok(read(place, &record))),
+                match is_right.map_or_else(|| read_at(segment, place, self.usual.lines()), Ok) {
+                    Ok(record) if record.key == key => {
+                        self.usual.learn(hash, key.len() + record.value.len());
+                        Some(Ok(read(place, &record)))
+                    }
                     Ok(_) => {
                         self.counters.false_reads.fetch_add(1, Ordering::Relaxed);
                         None
@@ -122,31 +136,91 @@ impl Shared {
     }
 }
 
+/// How many cache lines a record usually takes: the running median of some that were read, which a
+/// few long ones among short ones do not move ("frugal streaming": Ma, Muthukrishnan, Sandler
+/// 2013). In a cache line of its own, for all gets read it.
+#[repr(align(64))]
+pub(super) struct UsualLines(AtomicUsize);
+
+impl Default for UsualLines {
+    fn default() -> UsualLines {
+        UsualLines(RECORD_LINES.into())
+    }
+}
+
+impl UsualLines {
+    #[inline]
+    pub(super) fn lines(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Key and value of so many bytes were read.
+    #[inline]
+    fn learn(&self, hash: u64, bytes: usize) {
+        if hash.is_multiple_of(LEARNERS) {
+            // Its head, a few bytes more, makes it a line longer now and then.
+            let (usual, seen) = (self.lines(), (bytes / LINE + 1).clamp(RECORD_LINES, USUAL_MAX));
+            match seen.cmp(&usual) {
+                Less => self.0.store(usual - 1, Ordering::Relaxed),
+                Equal => {}
+                Greater => self.0.store(usual + 1, Ordering::Relaxed),
+            }
+        }
+    }
+}
+
 /// Brings what searches for these hashes need into the processor's cache: first all their slots of
-/// the index, then all their records. At most [`GROUP`] hashes.
-pub(super) fn prefetch_all(index: &Index, table: &Table, hashes: &[u64]) {
+/// the index, then so many lines of all their records. At most [`GROUP`] hashes.
+pub(super) fn prefetch_all(index: &Index, table: &Table, lines: usize, hashes: &[u64]) {
     hashes.iter().for_each(|&hash| index.prefetch(hash));
     for &hash in hashes {
         index.find(hash, |place| {
-            table.get(place.segment())?.prefetch(place);
+            table.get(place.segment())?.prefetch(place, lines);
             Some(())
         });
     }
 }
 
-/// The record that the index says is here.
+/// The record that the index says is here, of which so many lines are asked for at once.
 #[inline]
-pub(super) fn read_at(segment: &Segment, place: Place) -> Result<Record<'_>> {
+pub(super) fn read_at(segment: &Segment, place: Place, lines: usize) -> Result<Record<'_>> {
     let offset = segment.offset(place);
     let rest = segment.filled().get(offset as usize..).unwrap_or(&[]);
-    // The first line says how long the record is; the next ones are waited for meanwhile.
-    prefetch_lines::<RECORD_LINES>(rest);
+    prefetch(rest, lines);
     if let Some((record, length)) = format::parse(rest) {
         let record_bytes = &rest[..length];
-        prefetch(record_bytes.get(RECORD_LINES * LINE..).unwrap_or(&[]), LONG_RECORD_LINES);
+        prefetch(record_bytes.get(lines * LINE..).unwrap_or(&[]), LONG_RECORD_LINES);
         if format::is_whole(record_bytes, segment.number, offset) {
             return Ok(record);
         }
     }
     Err(segment.damage(offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rng;
+
+    #[test]
+    fn the_usual_record_is_the_one_in_the_middle() {
+        let seed = 0x0005_0A17;
+        println!("seed {seed:#x}");
+        let mut rng = Rng(seed);
+        let usual = UsualLines::default();
+        let mut read = |bytes: &dyn Fn(&mut Rng) -> usize| {
+            for _ in 0..100 * LEARNERS {
+                let bytes = bytes(&mut rng);
+                usual.learn(rng.next(), bytes);
+            }
+            usual.lines()
+        };
+        assert_eq!(read(&|_| 1000), 16);
+        assert_eq!(read(&|_| 1_000_000), USUAL_MAX);
+        assert_eq!(read(&|_| 20), RECORD_LINES);
+        let mixed = read(&|rng| if rng.below(20u64) == 0 { 1 << 20 } else { 20 });
+        assert!(mixed <= RECORD_LINES + 2, "a few long ones among short ones: {mixed}");
+        let even = read(&|rng| rng.below(2000));
+        assert!((11..=21).contains(&even), "as many shorter as longer ones: {even}");
+    }
 }

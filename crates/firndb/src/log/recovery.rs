@@ -29,6 +29,7 @@ use super::index::IndexWriter;
 use super::loader::Loader;
 use super::options::Options;
 use super::pace::Pace;
+use super::read::UsualLines;
 use super::refresh::Seen;
 use super::reserve::Reserve;
 use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name};
@@ -91,6 +92,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         id,
         index: loader.index,
         table: Swap::from_pointee(loader.table),
+        usual: UsualLines::default(),
         writer: Mutex::new(None),
         commit: Commit::default(),
         counters,

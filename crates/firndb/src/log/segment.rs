@@ -5,7 +5,7 @@ use super::hint::Hint;
 use super::index::{Place, SEGMENT_BITS};
 use super::stats::subtract;
 use super::table;
-use crate::bytes::prefetch::prefetch_lines;
+use crate::bytes::prefetch::prefetch;
 use crate::disk::{Map, Tape};
 use crate::{Error, Result};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 /// Most segments of a store.
 pub(super) const SEGMENTS_MAX: usize = 1 << SEGMENT_BITS;
 
-/// Cache lines of a record that are asked for: the processor itself goes on behind them.
+/// Cache lines of a record that are asked for at least: the processor itself goes on behind them.
 pub(super) const RECORD_LINES: usize = 3;
 
 const PREFIX: &str = "segment-";
@@ -142,11 +142,11 @@ impl Segment {
         place.offset() << self.granule
     }
 
-    /// Brings the beginning of a record into the processor's cache.
+    /// Brings the first lines of a record into the processor's cache.
     #[inline]
-    pub(super) fn prefetch(&self, place: Place) {
+    pub(super) fn prefetch(&self, place: Place, lines: usize) {
         let rest = self.filled().get(self.offset(place) as usize..);
-        prefetch_lines::<RECORD_LINES>(rest.unwrap_or(&[]));
+        prefetch(rest.unwrap_or(&[]), lines);
     }
 
     /// The record at this byte and its length, not yet checked against its checksum.

@@ -98,11 +98,11 @@ impl Shared {
 impl Snapshot {
     /// The value of a key; `None` if it was absent.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let hash = self.shared.hash(key);
+        let (hash, lines) = (self.shared.hash(key), self.shared.usual.lines());
         let value = |record: Record| (!record.is_expired(self.now)).then(|| record.value.to_vec());
         loop {
             let found = self.shared.index.find(hash, |place| {
-                match read_at(self.view.segment(place)?, place) {
+                match read_at(self.view.segment(place)?, place, lines) {
                     Ok(record) => (record.key == key).then_some(Ok(value(record))),
                     Err(error) => Some(Err((place, error))),
                 }
@@ -116,7 +116,7 @@ impl Snapshot {
         }
         for place in self.view.replaced(hash) {
             if let Some(segment) = self.view.segment(place) {
-                let record = read_at(segment, place)?;
+                let record = read_at(segment, place, lines)?;
                 if record.key == key {
                     return Ok(value(record));
                 }

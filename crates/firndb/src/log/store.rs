@@ -7,6 +7,7 @@ use super::format::{self, MAX_KEY, Record, head_length};
 use super::index::Index;
 use super::options::Options;
 use super::pace::Pace;
+use super::read::UsualLines;
 use super::recovery;
 use super::refresh::Seen;
 use super::reserve::{Need, Reserve};
@@ -46,6 +47,7 @@ pub(super) struct Shared {
     pub(super) id: u64,
     pub(super) index: Index,
     pub(super) table: Swap<Table>,
+    pub(super) usual: UsualLines,
     /// `None` when it is open for reading only.
     pub(super) writer: Mutex<Option<Writer>>,
     pub(super) commit: Commit,
