@@ -197,7 +197,7 @@ impl Both {
         assert!(demo.status.success(), "firn demo: {errors}");
         let generated = errors.contains("generated");
         println!("flights are {}", if generated { "generated" } else { "the real ones" });
-        let reader = Collection::open(&dir.join("flights")).unwrap().reader();
+        let reader = Collection::open(dir.join("flights")).unwrap().reader();
         let csv = if generated { "generated-336776.csv" } else { "flights.csv" };
         let sqlite = load(&dir.join(csv));
         let mut rows = Vec::new();

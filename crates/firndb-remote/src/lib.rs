@@ -39,12 +39,12 @@ use std::sync::Arc;
 /// The catalog at a place, named as [`Place::parse`] reads it. `NotFound` if there is no such
 /// directory or bucket; an empty prefix of a bucket is an empty catalog.
 pub fn open(place: &str) -> Result<Catalog> {
-    at(place, Catalog::open)
+    at(place, |dir| Catalog::open(dir))
 }
 
 /// The catalog at a place, as [`open`]; a directory is made if it is missing, a bucket is not.
 pub fn create(place: &str) -> Result<Catalog> {
-    at(place, Catalog::create)
+    at(place, |dir| Catalog::create(dir))
 }
 
 fn at(place: &str, local: impl FnOnce(&Path) -> Result<Catalog>) -> Result<Catalog> {

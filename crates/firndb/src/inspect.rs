@@ -53,7 +53,8 @@ pub struct InspectedSection {
 
 /// Describes a frozen file or the segment of a log, of which it reads edges and small metadata
 /// only, or the log store in a directory, which it opens for reading.
-pub fn inspect(path: &Path) -> Result<Inspection> {
+pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
+    let path = path.as_ref();
     if log::is_store(path) {
         return log::describe(path);
     }
@@ -97,7 +98,11 @@ pub struct VerifyReport {
 /// A collection may be changed meanwhile: if a file is gone because a newer set was published, that
 /// set is checked, and of it only what was not checked before. `NotFound` if it was overtaken 64
 /// times.
-pub fn verify(path: &Path, mut progress: impl FnMut(&Path, u64)) -> Result<VerifyReport> {
+pub fn verify(
+    path: impl AsRef<Path>,
+    mut progress: impl FnMut(&Path, u64),
+) -> Result<VerifyReport> {
+    let path = path.as_ref();
     if log::is_store(path) {
         let checked = log::open_to_read(path)?.verify()?;
         progress(path, checked.bytes);

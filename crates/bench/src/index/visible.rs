@@ -24,7 +24,7 @@ pub struct Steps {
 /// Times so many changes.
 pub fn run(prepared: &Prepared, changes: i64) -> Result<Vec<Steps>> {
     let mut indexer = prepared.open()?;
-    let collection = Collection::open(&prepared.dir.join("collection"))?;
+    let collection = Collection::open(prepared.dir.join("collection"))?;
     collection.reader().warm()?;
     let (wanted, asked) = channel();
     let (seen, answers) = channel();

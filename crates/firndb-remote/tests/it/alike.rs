@@ -16,7 +16,7 @@ pub fn publish_read_and_swap(place: &Place, catalog: &Catalog) {
         sent.store(done, Ordering::Relaxed);
     };
     let options = PublishOptions { progress: Some(&progress), ..PublishOptions::default() };
-    let first = catalog.publish("words", &place.table(1, 10_000), &options).unwrap();
+    let first = catalog.publish("words", place.table(1, 10_000), &options).unwrap();
     assert_eq!((first.version.number, first.bytes_sent), (1, sent.into_inner()));
     let reader = read(catalog, "words", &place.path("cache")).unwrap();
     assert_eq!((version_in(&reader), reader.refresh().unwrap()), (1, false));
@@ -43,9 +43,9 @@ pub fn publish_read_and_swap(place: &Place, catalog: &Catalog) {
     let tell = |more| {
         came.fetch_add(more, Ordering::Relaxed);
     };
-    catalog.pull(&newest, &place.path("copy"), 4, &tell).unwrap();
+    catalog.pull(&newest, place.path("copy"), 4, &tell).unwrap();
     assert_eq!(came.load(Ordering::Relaxed), bytes);
-    Collection::open(&place.path("copy")).unwrap().reader().verify().unwrap();
+    Collection::open(place.path("copy")).unwrap().reader().verify().unwrap();
 }
 
 /// Versions are pinned, rolled back and cleaned away in an empty catalog over `origin`.

@@ -47,7 +47,7 @@ impl Drop for Web {
 #[test]
 fn a_web_server_shows_a_catalog() {
     let place = Place::new();
-    let local = Catalog::create(&place.path("site/catalog")).unwrap();
+    let local = Catalog::create(place.path("site/catalog")).unwrap();
     publish(&local, "words", &place.table(1, 10_000)).unwrap();
     let web = Web::start(&place.path("site"));
     let catalog = firndb_remote::open(&format!("{}catalog", web.url)).unwrap();
@@ -80,7 +80,7 @@ fn a_web_server_shows_a_catalog() {
 fn a_web_server_that_lists_nothing_is_enough_for_readers() {
     for index in ["<html>welcome</html>", "welcome"] {
         let place = Place::new();
-        let local = Catalog::create(&place.path("catalog")).unwrap();
+        let local = Catalog::create(place.path("catalog")).unwrap();
         for version in 1..=4 {
             publish(&local, "words", &place.table(version, 1000)).unwrap();
         }

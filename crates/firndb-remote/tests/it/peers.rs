@@ -105,7 +105,7 @@ fn within(limit: Duration, what: &str, is_done: impl Fn() -> bool) {
 #[test]
 fn eight_readers_take_each_file_from_the_catalog_once() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     let first = publish_docs(&place, &catalog, 1, 30);
     let origin = Counted::new(&catalog, Duration::from_millis(2));
     let neighbours: Vec<Neighbour> = (0..READERS).map(|_| Neighbour::new()).collect();
@@ -155,7 +155,7 @@ fn eight_readers_take_each_file_from_the_catalog_once() {
 #[test]
 fn bad_peers_cost_time_and_never_a_byte() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish_docs(&place, &catalog, 1, 12);
     let patience = Patience {
         connect: Duration::from_millis(200),
@@ -188,7 +188,7 @@ fn bad_peers_cost_time_and_never_a_byte() {
 #[test]
 fn good_peers_make_up_for_bad_ones() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish_docs(&place, &catalog, 1, 20);
     let origin = Counted::new(&catalog, Duration::ZERO);
     let (good, gone, liar) = (Neighbour::new(), Neighbour::new(), Peer::Lies.start());
@@ -207,7 +207,7 @@ fn good_peers_make_up_for_bad_ones() {
 #[test]
 fn a_peer_that_is_none_is_refused() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     let peers = |url: &str| {
         Peers::new(catalog.origin().clone(), &[url.to_string()], None, Peers::patience())
     };

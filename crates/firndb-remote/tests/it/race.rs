@@ -59,7 +59,7 @@ pub fn race(catalogs: Vec<Catalog>, rounds: u64) {
 #[test]
 fn two_publishers_in_a_directory() {
     let place = Place::new();
-    let catalog = || Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = || Catalog::create(place.path("catalog")).unwrap();
     race(vec![catalog(), catalog()], 40);
 }
 

@@ -20,7 +20,7 @@ impl Relayed {
         let share = Share::new("words");
         let relay = Relay::serve("127.0.0.1:0", vec![share.clone()]).unwrap();
         let options = ReaderOptions { share: Some(share), ..ReaderOptions::default() };
-        let reader = catalog.reader("words", &place.path("relayed"), options).unwrap();
+        let reader = catalog.reader("words", place.path("relayed"), options).unwrap();
         Relayed { relay, reader }
     }
 
@@ -45,7 +45,7 @@ impl Relayed {
 #[test]
 fn a_relay_answers_as_a_web_server_does() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish(&catalog, "words", &place.table(1, 700_000)).unwrap().version;
     let relayed = Relayed::new(&place, &catalog);
     let object = format!("/{}", version.object(&version.files[0]));
@@ -102,7 +102,7 @@ fn a_relay_answers_as_a_web_server_does() {
 #[test]
 fn a_relay_is_a_catalog_for_others() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     publish(&catalog, "words", &place.table(1, 9 << 20)).unwrap();
     let relayed = Relayed::new(&place, &catalog);
     let far = firndb_remote::open(&relayed.url()).unwrap();
@@ -128,7 +128,7 @@ fn a_relay_is_a_catalog_for_others() {
 #[test]
 fn strangers_who_make_versions_up_are_told_no_and_keep_nobody() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     publish(&catalog, "words", &place.table(1, 1000)).unwrap();
     let relayed = Relayed::new(&place, &catalog);
     let _watch = relayed.reader.watch(Duration::from_secs(3600), |_| ());
@@ -161,10 +161,10 @@ fn strangers_who_make_versions_up_are_told_no_and_keep_nobody() {
 #[test]
 fn another_name_cannot_be_shared() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     publish(&catalog, "words", &place.table(1, 100)).unwrap();
     let options = ReaderOptions { share: Some(Share::new("other")), ..ReaderOptions::default() };
-    let opened = catalog.reader("words", &place.path("cache"), options);
+    let opened = catalog.reader("words", place.path("cache"), options);
     assert_eq!(opened.err().unwrap().kind(), ErrorKind::InvalidArgument);
 }
 
@@ -173,7 +173,7 @@ fn another_name_cannot_be_shared() {
 #[cfg(target_os = "linux")]
 fn nothing_stays_open_over_many_requests() {
     let place = Place::new();
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     let version = publish(&catalog, "words", &place.table(1, 3 << 20)).unwrap().version;
     let relayed = Arc::new(Relayed::new(&place, &catalog));
     let object = format!("/{}", version.object(&version.files[0]));

@@ -79,15 +79,15 @@ impl fmt::Debug for Catalog {
 
 impl Catalog {
     /// The catalog in a directory that is there.
-    pub fn open(dir: &Path) -> Result<Catalog> {
-        let disk = disk::os();
+    pub fn open(dir: impl AsRef<Path>) -> Result<Catalog> {
+        let (disk, dir) = (disk::os(), dir.as_ref());
         local::require(&disk, dir)?;
         Ok(Self::open_on(disk, dir))
     }
 
     /// The catalog in a directory, which is created if it is missing.
-    pub fn create(dir: &Path) -> Result<Catalog> {
-        let disk = disk::os();
+    pub fn create(dir: impl AsRef<Path>) -> Result<Catalog> {
+        let (disk, dir) = (disk::os(), dir.as_ref());
         disk.create_dir_all(dir)?;
         Ok(Self::open_on(disk, dir))
     }

@@ -55,9 +55,10 @@ impl Catalog {
     pub fn publish(
         &self,
         name: &str,
-        path: &Path,
+        path: impl AsRef<Path>,
         options: &PublishOptions<'_>,
     ) -> Result<Published> {
+        let path = path.as_ref();
         check_name(name)?;
         check_labels(&options.labels)?;
         let mut attempt = 0;
@@ -80,9 +81,10 @@ impl Catalog {
     pub fn publish_if_changed(
         &self,
         name: &str,
-        path: &Path,
+        path: impl AsRef<Path>,
         options: &PublishOptions<'_>,
     ) -> Result<Option<Published>> {
+        let path = path.as_ref();
         check_name(name)?;
         let source = source::look(&self.disk, path)?;
         let is_newest = self.parent(name)?.is_some_and(|newest| {

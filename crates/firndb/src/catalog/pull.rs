@@ -49,10 +49,11 @@ impl Catalog {
     pub fn pull(
         &self,
         version: &Version,
-        to: &Path,
+        to: impl AsRef<Path>,
         threads: usize,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
+        let to = to.as_ref();
         let is_ours = |name: &String| {
             let whole = name.strip_suffix(".firn").is_some_and(|stem| stem.len() == 64);
             whole || name.starts_with('.') || name == "lock"

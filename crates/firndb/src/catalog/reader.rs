@@ -132,11 +132,11 @@ impl Catalog {
     pub fn reader(
         &self,
         name: &str,
-        cache: &Path,
+        cache: impl AsRef<Path>,
         options: ReaderOptions,
     ) -> Result<CatalogReader> {
         check_name(name)?;
-        let mut cache = Cache::open(&self.disk, cache, options.cache_bytes)?;
+        let mut cache = Cache::open(&self.disk, cache.as_ref(), options.cache_bytes)?;
         options.share.iter().try_for_each(|share| cache.share(name, share.clone()))?;
         let mut stats = ReaderStats::default();
         let opened = self.open_first(name, &cache, &options).or_else(|error| {

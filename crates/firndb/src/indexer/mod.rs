@@ -106,18 +106,18 @@ impl Indexer {
     /// index has another schema or partitioning; see [`Indexer::repartition`] for the latter.
     /// `Locked` if another process has it open.
     pub fn open(
-        dir: &Path,
+        dir: impl AsRef<Path>,
         schema: Schema,
         partitioning: Partitioning,
         options: Options,
     ) -> Result<Indexer> {
-        Self::open_on(disk::os(), dir, Some((schema, partitioning)), options)
+        Self::open_on(disk::os(), dir.as_ref(), Some((schema, partitioning)), options)
     }
 
     /// Opens the index in this directory with the schema and the partitioning that it has;
     /// `NotFound` if there is none.
-    pub fn open_existing(dir: &Path, options: Options) -> Result<Indexer> {
-        Self::open_on(disk::os(), dir, None, options)
+    pub fn open_existing(dir: impl AsRef<Path>, options: Options) -> Result<Indexer> {
+        Self::open_on(disk::os(), dir.as_ref(), None, options)
     }
 
     pub(crate) fn open_on(

@@ -31,7 +31,8 @@ impl LogStore {
     /// Sealed segments are hard-linked, so it takes hardly any time or space at first; segments
     /// that compaction removes later stay on disk as long as a backup has them. If it is
     /// interrupted, make it again.
-    pub fn backup(&self, to: &Path) -> Result<Backup> {
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup> {
+        let to = to.as_ref();
         let shared = &*self.shared;
         let disk = &*shared.disk;
         disk.create_dir_all(to)?;

@@ -27,8 +27,8 @@ impl LogStore {
     /// A key whose newest record is lost has the value of the record before, if that is still
     /// there: the report names the places that were given up. Records of a batch are taken one by
     /// one.
-    pub fn repair(from: &Path, to: &Path) -> Result<Repaired> {
-        Self::repair_on(&disk::os(), from, to, Options::default())
+    pub fn repair(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Repaired> {
+        Self::repair_on(&disk::os(), from.as_ref(), to.as_ref(), Options::default())
     }
 
     /// [`LogStore::repair`] on any disk.

@@ -81,8 +81,8 @@ impl LogStore {
     /// `NotFound` if there is none and the options forbid creating one, `Locked` if another process
     /// or handle writes to it, `Corrupt` with file and offset if something that was durable is
     /// damaged.
-    pub fn open(path: &Path, options: Options) -> Result<LogStore> {
-        Self::open_on(disk::os(), path, options)
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<LogStore> {
+        Self::open_on(disk::os(), path.as_ref(), options)
     }
 
     /// [`LogStore::open`] on any disk.

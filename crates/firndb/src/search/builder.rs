@@ -74,8 +74,8 @@ impl PartitionBuilder {
 
     /// The folder of the temporary file that takes payloads once they exceed a quarter of the
     /// memory limit. Default: that of the system, which may be small, or in memory.
-    pub fn spill_to(mut self, folder: &Path) -> PartitionBuilder {
-        self.payloads.set_folder(disk::os(), folder);
+    pub fn spill_to(mut self, folder: impl AsRef<Path>) -> PartitionBuilder {
+        self.payloads.set_folder(disk::os(), folder.as_ref());
         self
     }
 
@@ -219,8 +219,8 @@ impl PartitionBuilder {
 
     /// Publishes the partition as a file of its own: afterwards the file is there, whole and
     /// durable, or it is not. Replaces a file of this name.
-    pub fn write(self, path: &Path) -> Result<()> {
-        self.write_on(&disk::os(), path).map(|_| ())
+    pub fn write(self, path: impl AsRef<Path>) -> Result<()> {
+        self.write_on(&disk::os(), path.as_ref()).map(|_| ())
     }
 
     /// The same through a given disk. Gives the content id.

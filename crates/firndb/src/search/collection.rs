@@ -51,13 +51,13 @@ pub struct PartitionInfo {
 
 impl Collection {
     /// Creates an empty collection in a directory that is new or empty.
-    pub fn create(dir: &Path) -> Result<Collection> {
-        Self::create_on(disk::os(), dir)
+    pub fn create(dir: impl AsRef<Path>) -> Result<Collection> {
+        Self::create_on(disk::os(), dir.as_ref())
     }
 
     /// Opens the newest set of a collection.
-    pub fn open(dir: &Path) -> Result<Collection> {
-        Self::open_on(disk::os(), dir)
+    pub fn open(dir: impl AsRef<Path>) -> Result<Collection> {
+        Self::open_on(disk::os(), dir.as_ref())
     }
 
     pub(crate) fn create_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
@@ -227,8 +227,8 @@ impl Change<'_> {
     }
 
     /// Adds or replaces a partition by a copy of a partition file.
-    pub fn put_file(&mut self, name: &str, file: &Path) -> Result<()> {
-        let part = Partition::open(&*self.collection.disk, file, None)?;
+    pub fn put_file(&mut self, name: &str, file: impl AsRef<Path>) -> Result<()> {
+        let part = Partition::open(&*self.collection.disk, file.as_ref(), None)?;
         part.verify()?;
         self.put_with(name, |out| {
             part.file.copy_to(out)?;

@@ -109,7 +109,7 @@ fn a_process_that_is_killed_loses_nothing_and_doubles_nothing() {
     for round in 0..kills {
         let said = victim(&dir, Duration::from_millis(rng.below(80) as u64)).max(last);
         // What readers see before anybody repairs anything.
-        let collection = crate::search::Collection::open(&dir.join("collection")).unwrap();
+        let collection = crate::search::Collection::open(dir.join("collection")).unwrap();
         check(&content(&collection.reader()), &format!("round {round}, as it was left"));
         let mut indexer = open_real(&dir);
         indexer.publish().unwrap();

@@ -83,7 +83,7 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn golden_store_answers_as_it_did() {
     let read = Options { read_only: true, clock: noon, ..options() };
-    let store = LogStore::open(&golden(), read).unwrap();
+    let store = LogStore::open(golden(), read).unwrap();
     assert_eq!(store.stats().recovery.dropped_bytes, 0);
     let expected = expected();
     assert_eq!(store.verify().unwrap().live, expected.len() as u64);
