@@ -4,8 +4,9 @@ use super::load::{Chosen, Load, LoadArgs, Report};
 use super::parts::Parts;
 use crate::failure::Result;
 use crate::ingest::Row;
-use crate::output::{Out, plural, size, time, to_text};
-use firndb::search::{Collection, Document, Reader, Value};
+use crate::output::{Out, plural, size, time};
+use firndb::indexer::partition_name;
+use firndb::search::{Collection, Document, Reader};
 use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,9 @@ pub struct Args {
     replace: bool,
 }
 
+/// The file of a collection by which its writers keep each other away.
+const LOCK: &str = "lock";
+
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let existing = match &args.output {
@@ -71,7 +75,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 /// The collection in `dir`, if there is one; an error if there is and it must not be changed.
 fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
     let empty = match std::fs::read_dir(dir) {
-        Ok(mut entries) => entries.next().is_none(),
+        Ok(entries) => entries.flatten().all(|entry| entry.file_name() == LOCK),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
         Err(e) => return Err(Error::io("open", dir, e).into()),
     };
@@ -110,39 +114,45 @@ fn fill(args: &Args, dir: &Path, load: Load, chosen: &Chosen) -> Result<(Parts, 
     Ok((parts, report))
 }
 
-/// The partition that a document belongs to. Partition names have letters, digits, `.`, `_` and `-`
-/// only and do not begin with a dot; values that differ in other characters alone share a
-/// partition, which harms nothing.
+/// The partition that a document belongs to.
 fn partition_of(args: &Args, document: &Document) -> String {
     let Some(field) = &args.partition_by else { return args.partition.clone() };
-    let values = document.fields().filter(|(name, _)| name == field);
-    let first: Option<&Value> = values.map(|(_, value)| value).next();
-    let text = first.map_or("none".to_string(), to_text);
-    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
-    let name: String = text.chars().take(100).map(plain).collect();
-    match name.strip_prefix('.') {
-        Some(rest) => format!("_{rest}"),
-        None if name.is_empty() => "none".to_string(),
-        None => name,
-    }
+    partition_name(document.fields().find(|(name, _)| name == field).map(|(_, value)| value))
 }
 
 /// Publishes the partitions in one change; a collection that was created for it is removed on
-/// failure.
+/// failure, and nothing that others put into the directory.
 fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) -> Result<Reader> {
     if let Some(collection) = existing {
         return Ok(change(args, &collection, parts)?);
     }
     let dir_existed = dir.exists();
-    let result = Collection::create(dir).and_then(|created| change(args, &created, parts));
+    let created = Collection::create(dir)?;
+    let version = created.version();
+    let result = change(args, &created, parts);
     if result.is_err() {
-        // The failure is the news; what cannot be cleaned up is a hint at most.
-        let _ = std::fs::remove_dir_all(dir);
-        if dir_existed {
-            let _ = std::fs::create_dir(dir);
-        }
+        withdraw(dir, version, dir_existed);
     }
     Ok(result?)
+}
+
+/// Removes a collection that is still as it was created. The failure is the news; what cannot be
+/// removed is in nobody's way.
+fn withdraw(dir: &Path, version: u64, dir_existed: bool) {
+    let Ok(collection) = Collection::open(dir) else { return };
+    // Others wait for the change, or have made theirs.
+    let Ok(_change) = collection.change() else { return };
+    if collection.version() != version {
+        return;
+    }
+    for name in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.file_name()) {
+        if name.to_str().is_some_and(|name| name == LOCK || name.starts_with("set-")) {
+            let _ = std::fs::remove_file(dir.join(name));
+        }
+    }
+    if !dir_existed {
+        let _ = std::fs::remove_dir(dir);
+    }
 }
 
 fn change(args: &Args, collection: &Collection, parts: Parts) -> firndb::Result<Reader> {

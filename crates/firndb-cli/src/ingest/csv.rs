@@ -3,8 +3,12 @@
 use super::{BadRow, Numbered, Place, Raw, ReadRows, Row, RowResult};
 use csv::{ByteRecord, ReaderBuilder};
 use firndb::{Error, Result};
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::rc::Rc;
+
+/// Stands behind every input, as a record of one field. If it is not found as one, a quote that was
+/// never closed has swallowed it.
+const END: &[u8] = b"\n\0end of input\n";
 
 /// Reads the records of one input.
 pub struct CsvRows {
@@ -23,8 +27,12 @@ impl CsvRows {
             // The default terminator leaves half of a CRLF unread and spoils the line numbers.
             .terminator(csv::Terminator::Any(b'\n'))
             .buffer_capacity(1 << 17)
-            .from_reader(input);
-        let header = reader.byte_headers().map_err(|e| read_error(&file, e))?.clone();
+            .from_reader(Box::new(input.chain(END)) as Box<dyn BufRead>);
+        let mut header = reader.byte_headers().map_err(|e| read_error(&file, e))?.clone();
+        if is_end(&header) {
+            header.clear();
+        }
+        check_quotes(&header, &file, 1)?;
         let mut columns: Vec<Rc<str>> = Vec::with_capacity(header.len());
         for (i, name) in header.iter().enumerate() {
             let wrong = |what: &str| {
@@ -68,11 +76,15 @@ impl CsvRows {
             if !more.map_err(|e| read_error(&self.file, e))? {
                 return Ok(None);
             }
+            if is_end(&self.record) {
+                return Ok(None);
+            }
             if self.record.len() > 1 || &self.record[0] != b"\r" {
                 break;
             }
         }
         let line = self.line();
+        check_quotes(&self.record, &self.file, line)?;
         if self.record.len() != self.columns.len() {
             let reason = format!(
                 "the row has {} values where the header names {}; check its quotes and separators",
@@ -114,6 +126,21 @@ impl ReadRows for CsvRows {
     }
 }
 
+fn is_end(record: &ByteRecord) -> bool {
+    record.len() == 1 && record[0] == *END.trim_ascii()
+}
+
+/// `InvalidArgument` if a quote of this record was never closed: then all rows behind it are in it.
+fn check_quotes(record: &ByteRecord, file: &str, line: u64) -> Result<()> {
+    if !record.as_slice().ends_with(END) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{file}:{line}: a quote in this row is not closed before the end of the file; close it, or \
+         write \"\" for a quote inside a quoted value"
+    )))
+}
+
 fn read_error(file: &str, error: csv::Error) -> Error {
     let text = error.to_string();
     match error.into_kind() {
@@ -146,6 +173,22 @@ mod tests {
         );
         let bytes = rows[3].as_ref().unwrap_err().to_string();
         assert!(bytes.starts_with("a.csv:8: column `b`: the value is not valid UTF-8"), "{bytes}");
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_ends_the_run() {
+        for (text, line) in [("a,b\n1,2\n3,\"x\n4,5\n", 3), ("a,b\n1,2\n3,\"x", 3)] {
+            let mut rows = CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',').unwrap();
+            assert!(rows.next_row().unwrap().unwrap().is_ok());
+            let error = rows.next_row().unwrap_err().to_string();
+            assert!(error.contains(&format!("a.csv:{line}: a quote in this row")), "{error}");
+        }
+        assert!(CsvRows::new(Box::new(&b"a,\"b\n1,2\n"[..]), "a.csv".into(), b',').is_err());
+        assert_eq!(rows(b"a,b\n1,\"x\"\"\n\"").len(), 1);
+        assert_eq!(
+            (rows(b"a\n\"x\"").len(), rows(b"a\r\nx\r\n").len(), rows(b"").len()),
+            (1, 1, 0)
+        );
     }
 
     #[test]

@@ -116,7 +116,11 @@ pub fn holds(ty: Type, raw: &Raw) -> bool {
             let digits = text.trim_start_matches('-').as_bytes();
             let zeros = digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit();
             let number = digits.first().is_some_and(u8::is_ascii_digit);
-            number && !zeros && parse_text(ty, text).is_some()
+            // An integer whose last digits a float would round away.
+            let rounded = ty == Type::F64
+                && digits.iter().all(u8::is_ascii_digit)
+                && text.parse::<i64>().map_or(true, |v| v.unsigned_abs() > 1 << 53);
+            number && !zeros && !rounded && parse_text(ty, text).is_some()
         }
         (Type::Bool, Raw::Text(text)) => parse_text(ty, text).is_some(),
         _ => false,
@@ -150,6 +154,14 @@ mod tests {
         assert_eq!(of_text(&["1", "x"]), (Type::String, false));
         assert_eq!(of_text(&["true", "1"]), (Type::String, false));
         assert_eq!(of_text(&["007", "12"]), (Type::String, false));
+        assert_eq!(
+            of_text(&["9007199254740993", "0.5"]),
+            (Type::String, false),
+            "would be rounded"
+        );
+        assert_eq!(of_text(&["9007199254740992", "0.5"]), (Type::F64, false));
+        assert_eq!(of_text(&["18446744073709551616"]), (Type::String, false));
+        assert_eq!(of_text(&["1e400", "0.5"]), (Type::String, false));
     }
 
     #[test]
@@ -166,6 +178,7 @@ mod tests {
         assert_eq!(field_of(vec![Raw::Str("12".into())], true).ty, Type::String);
         assert_eq!(field_of(vec![Raw::Int(1), Raw::Float(0.5)], true).ty, Type::F64);
         assert_eq!(field_of(vec![Raw::Int(i64::MAX), Raw::Float(0.5)], true).ty, Type::String);
+        assert_eq!(field_of(vec![Raw::Large("1e400".into())], true).ty, Type::String);
         let list = field_of(vec![Raw::List(vec![Raw::Int(1)]), Raw::Missing], true);
         assert!(list.multi && list.nullable && !list.roles.sortable && list.ty == Type::I64);
         let text = field_of(vec![Raw::Str("x".repeat(300))], true);

@@ -3,7 +3,7 @@
 
 use super::{BadRow, Numbered, Place, Raw, ReadRows, Row, RowResult};
 use firndb::{Error, Result};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use std::io::{BufRead, Read};
 use std::rc::Rc;
 
@@ -113,16 +113,22 @@ fn flatten(
     Ok(())
 }
 
+/// A number in the narrowest form that has all of its digits.
+pub fn number(number: &Number) -> Raw {
+    match (number.as_i64(), number.as_u64(), number.as_f64()) {
+        (Some(v), _, _) => Raw::Int(v),
+        (_, Some(v), _) => Raw::Uint(v),
+        (_, _, Some(v)) if number.is_f64() => Raw::Float(v),
+        _ => Raw::Large(number.to_string()),
+    }
+}
+
 fn scalar(value: Value) -> Option<Raw> {
     Some(match value {
         Value::Null => Raw::Missing,
         Value::Bool(v) => Raw::Bool(v),
         Value::String(v) => Raw::Str(v),
-        Value::Number(v) => match (v.as_i64(), v.as_u64(), v.as_f64()) {
-            (Some(v), _, _) => Raw::Int(v),
-            (_, Some(v), _) => Raw::Uint(v),
-            (_, _, v) => Raw::Float(v?),
-        },
+        Value::Number(v) => number(&v),
         Value::Array(_) | Value::Object(_) => return None,
     })
 }
@@ -145,6 +151,19 @@ mod tests {
         assert_eq!(row.cells[0].1, Raw::List(vec![Raw::Int(1), Raw::Str("x".into())]));
         assert_eq!(row.cells[1].1, Raw::Uint(u64::MAX));
         assert!(row.json.as_ref().unwrap().starts_with("{\"b\""));
+    }
+
+    #[test]
+    fn numbers_keep_all_their_digits() {
+        let rows = rows("[\n{\"a\":[400159382.06231236,18446744073709551616,1e400,-2]}\n");
+        let large = |text: &str| Raw::Large(text.to_string());
+        let expected = Raw::List(vec![
+            Raw::Float("400159382.06231236".parse().unwrap()),
+            large("18446744073709551616"),
+            large("1e+400"),
+            Raw::Int(-2),
+        ]);
+        assert_eq!(rows[1].as_ref().unwrap().cells[0].1, expected);
     }
 
     #[test]

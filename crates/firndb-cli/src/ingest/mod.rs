@@ -41,6 +41,8 @@ pub enum Raw {
     Uint(u64),
     /// A JSON number with a fraction or an exponent.
     Float(f64),
+    /// Any other JSON number, as it is written: an integer beyond 64 bits, or too large for f64.
+    Large(String),
     /// A JSON array of scalars.
     List(Vec<Raw>),
 }

@@ -215,13 +215,20 @@ pub fn parse_text(ty: Type, text: &str) -> Option<Value> {
         Type::Bool => return None,
         Type::I64 => Value::I64(text.trim().parse().ok()?),
         Type::U64 => Value::U64(text.trim().parse().ok()?),
-        Type::F64 => Value::F64(text.trim().parse().ok().filter(|v: &f64| !v.is_nan())?),
+        Type::F64 => Value::F64(parse_f64(text)?),
         // A cheap look first: the parser below is slow to say no, and knows forms without dashes.
         Type::Timestamp if text.as_bytes().get(4) != Some(&b'-') => return None,
         Type::Timestamp => Value::Timestamp(timestamp_from_text(text)?),
         Type::String => Value::Str(text.to_string()),
         Type::Bytes => Value::Bytes(text.as_bytes().to_vec()),
     })
+}
+
+/// A number, or one of the words for infinity; not a number that is too large for an f64.
+pub fn parse_f64(text: &str) -> Option<f64> {
+    let (text, v) = (text.trim(), text.trim().parse::<f64>().ok()?);
+    let is_word = !text.contains(|c: char| c.is_ascii_digit());
+    (v.is_finite() || v.is_infinite() && is_word).then_some(v)
 }
 
 /// The value of `raw` in a field of type `ty`, or the reason why there is none.
@@ -234,6 +241,7 @@ fn convert(ty: Type, raw: &Raw) -> Result<Value, String> {
         (Type::U64, Raw::Uint(v)) => Some(Value::U64(*v)),
         (Type::F64, Raw::Float(v)) => Some(Value::F64(*v)),
         (Type::F64, Raw::Int(v)) if v.unsigned_abs() <= 1 << 53 => Some(Value::F64(*v as f64)),
+        (Type::String, Raw::Large(text)) => Some(Value::Str(text.clone())),
         (Type::String, Raw::Bool(_) | Raw::Int(_) | Raw::Uint(_) | Raw::Float(_)) => {
             Some(Value::Str(raw_to_json(raw).to_string()))
         }
@@ -252,7 +260,7 @@ fn convert(ty: Type, raw: &Raw) -> Result<Value, String> {
 fn native(raw: &Raw) -> Option<Value> {
     Some(match raw {
         Raw::Text(text) if text.is_empty() => return None,
-        Raw::Text(text) | Raw::Str(text) => Value::Str(text.clone()),
+        Raw::Text(text) | Raw::Str(text) | Raw::Large(text) => Value::Str(text.clone()),
         Raw::Bool(v) => Value::Bool(*v),
         Raw::Int(v) => Value::I64(*v),
         Raw::Uint(v) => Value::U64(*v),
@@ -269,6 +277,7 @@ fn raw_to_json(raw: &Raw) -> Json {
         Raw::Int(v) => Json::from(*v),
         Raw::Uint(v) => Json::from(*v),
         Raw::Float(v) => Json::from(*v),
+        Raw::Large(text) => serde_json::from_str(text).unwrap_or(Json::Null),
         Raw::List(items) => items.iter().map(raw_to_json).collect(),
     }
 }

@@ -8,7 +8,8 @@
 use crate::avro::{ANY, Field, Record, Type, encode};
 use crate::ingest::Raw;
 use crate::ingest::infer::holds;
-use crate::ingest::typed::is_missing_word;
+use crate::ingest::jsonl::number;
+use crate::ingest::typed::{is_missing_word, parse_f64};
 use firndb::search;
 use firndb::{Error, Result};
 use serde_json::Value as Json;
@@ -89,10 +90,9 @@ impl Kind {
                     Err(_) => return Kind::String,
                 },
                 Cell::Json(Json::Bool(v)) => Raw::Bool(*v),
-                Cell::Json(Json::Number(v)) => match (v.as_i64(), v.as_f64()) {
-                    (Some(v), _) => Raw::Int(v),
-                    (None, Some(float)) if v.is_f64() => Raw::Float(float),
-                    _ => return Kind::String,
+                Cell::Json(Json::Number(v)) => match number(v) {
+                    Raw::Uint(_) | Raw::Large(_) => return Kind::String,
+                    raw => raw,
                 },
                 Cell::Json(Json::String(v)) => Raw::Str(v.clone()),
                 Cell::Json(_) => return Kind::Json,
@@ -261,7 +261,7 @@ pub fn field(kind: Kind, cell: Cell, out: &mut Vec<u8>) -> std::result::Result<(
         Kind::Boolean => None,
         Kind::Long => text.trim().parse::<i64>().ok().map(Json::from),
         Kind::Double => {
-            let parsed = text.trim().parse().map_err(|_| wrong(text))?;
+            let parsed = parse_f64(text).ok_or_else(|| wrong(text))?;
             encode::long(1, out);
             encode::double(parsed, out);
             return Ok(());

@@ -39,7 +39,7 @@ mod tests;
 
 pub use apply::{Applied, Feed};
 pub use format::{MAX_KEY, MAX_SOURCE};
-pub use partitioning::{MAX_PARTITIONS, Partitioning};
+pub use partitioning::{MAX_PARTITIONS, Partitioning, partition_name};
 pub use publish::Published;
 
 use crate::disk::{self, DiskRef};

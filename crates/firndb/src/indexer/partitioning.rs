@@ -13,7 +13,7 @@
 //! names.
 
 use super::format::{Id, decode_document};
-use crate::search::{Document, Schema, Type, Value};
+use crate::search::{Schema, Type, Value};
 use crate::{Error, Result};
 use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
@@ -88,7 +88,10 @@ impl Partitioning {
     pub(super) fn name_of(&self, schema: &Schema, id: Id, document: &[u8]) -> Result<String> {
         let mut name = match &self.field {
             None => String::new(),
-            Some(field) => value_name(field, &decode_document(schema, document)?),
+            Some(field) => {
+                let document = decode_document(schema, document)?;
+                partition_name(document.fields().find(|(name, _)| name == field).map(|(_, v)| v))
+            }
         };
         if self.parts > 0 {
             let part = id.0 as u64 % u64::from(self.parts);
@@ -99,8 +102,11 @@ impl Partitioning {
     }
 }
 
-fn value_name(field: &str, document: &Document) -> String {
-    let value = document.fields().find(|(name, _)| *name == field).map(|(_, value)| value);
+/// The name of the partition of the documents that have this value, or none: every byte
+/// but `A-Z a-z 0-9 -` becomes `_` and two hexadecimal digits, no value `_none`, an empty text
+/// `_empty`, and a long one its first 60 characters, `__` and a hash.
+/// Different values have different names.
+pub fn partition_name(value: Option<&Value>) -> String {
     let text = match value {
         None => return "_none".to_string(),
         Some(Value::Str(text)) => text.clone(),
@@ -125,7 +131,7 @@ mod tests {
     use super::super::format::{encode_document, id_of};
     use super::*;
     use crate::ErrorKind;
-    use crate::search::{Field, Roles};
+    use crate::search::{Document, Field, Roles};
 
     fn schema() -> Schema {
         let text = Field::new("text", Type::String, Roles::FILTERABLE).nullable();

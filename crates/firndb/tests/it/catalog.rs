@@ -57,11 +57,11 @@ fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
     let place = Place::new();
     let (collection, _) =
         place.collection(first.iter().map(|(name, _)| (name.as_str(), partition(0))));
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     let publish = |round: u64| {
         let labels = [("round".to_string(), round.to_string())].into();
         let options = PublishOptions { labels, ..PublishOptions::default() };
-        catalog.publish("docs", &place.path("collection"), &options).unwrap()
+        catalog.publish("docs", place.path("collection"), &options).unwrap()
     };
     publish(0);
     let cache = place.path("cache");

@@ -56,7 +56,7 @@ fn a_collection_is_created_once_and_opened_where_there_is_one() {
 fn a_handle_sees_the_commits_of_another_when_it_refreshes() {
     let place = Place::new();
     let (one, _) = place.collection([("a", version(1, 10))]);
-    let two = Collection::open(&place.path("collection")).unwrap();
+    let two = Collection::open(place.path("collection")).unwrap();
     assert!(!two.refresh().unwrap());
     put(&one, "a", version(2, 20));
     assert_eq!(two.reader().len(), 10);
@@ -113,7 +113,7 @@ fn a_schema_that_contradicts_is_refused_at_commit_and_nothing_changes() {
     change.put("b", version(1, 4)).unwrap();
     refused(change.commit(), ErrorKind::InvalidArgument, &["`n`", "`z`"]);
     assert_eq!((collection.reader().len(), collection.version()), (3, number));
-    assert_eq!(Collection::open(&place.path("collection")).unwrap().reader().len(), 3);
+    assert_eq!(Collection::open(place.path("collection")).unwrap().reader().len(), 3);
     // The partitions that came to nothing go with the next change.
     put(&collection, "a", version(2, 3));
     assert_eq!(names(&place.path("collection")).len(), before.len());
@@ -148,7 +148,7 @@ fn in_one_process_a_change_waits_for_its_turn() {
         turn.recv_timeout(Duration::from_secs(60)).unwrap();
     });
     // A second handle has no turn to wait for.
-    let other = Collection::open(&place.path("collection")).unwrap();
+    let other = Collection::open(place.path("collection")).unwrap();
     let _change = collection.change().unwrap();
     refused(other.change(), ErrorKind::Locked, &["writing"]);
 }
@@ -270,7 +270,7 @@ fn verify_finds_a_damaged_byte_and_names_the_file() {
     let error = refused(firndb::verify(&dir, |_, _| {}), ErrorKind::Corrupt, &["checksum"]);
     assert_eq!(error.file(), Some(&*dir.join(&victim)));
     assert!(error.offset().is_some());
-    let (other, file) = (Collection::create(&place.path("other")).unwrap(), dir.join(&victim));
+    let (other, file) = (Collection::create(place.path("other")).unwrap(), dir.join(&victim));
     let put = other.change().unwrap().put_file("copy", &file);
     refused(put, ErrorKind::Corrupt, &["checksum"]);
     fs::remove_file(&file).unwrap();

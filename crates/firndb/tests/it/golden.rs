@@ -177,9 +177,9 @@ fn questions(text: &str) -> Vec<(&str, &str)> {
 
 #[test]
 fn golden_files_answer_as_they_did() {
-    let report = firndb::verify(&golden(), |_, _| {}).unwrap();
+    let report = firndb::verify(golden(), |_, _| {}).unwrap();
     assert_eq!(report.files, 4, "a set and its partitions");
-    let collection = Collection::open(&golden()).unwrap();
+    let collection = Collection::open(golden()).unwrap();
     let reader = collection.reader();
     let text = fs::read_to_string(golden().join("answers.txt")).unwrap();
     let questions = questions(&text);
@@ -194,7 +194,7 @@ fn golden_files_answer_as_they_did() {
 fn golden_files_have_every_structure() {
     let mut seen = String::new();
     for name in names(&golden()).iter().filter(|name| name.ends_with(".firn")) {
-        let inspection = firndb::inspect(&golden().join(name)).unwrap();
+        let inspection = firndb::inspect(golden().join(name)).unwrap();
         assert_eq!(inspection.version, 1);
         let kind = &inspection.kind;
         let sections = inspection.sections.iter().filter(|section| section.bytes > 0);

@@ -123,7 +123,7 @@ fn the_golden_index_opens_and_goes_on() {
     let place = Place::new();
     let dir = place.path("index");
     copy(&golden(), &dir);
-    assert_eq!(homes(&Collection::open(&dir.join("collection")).unwrap().reader()), expected(true));
+    assert_eq!(homes(&Collection::open(dir.join("collection")).unwrap().reader()), expected(true));
     let mut indexer = Indexer::open_existing(&dir, options()).unwrap();
     assert_eq!((indexer.schema(), indexer.partitioning()), (&schema(), &partitioning()));
     let status = indexer.status().unwrap();

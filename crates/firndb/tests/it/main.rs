@@ -51,7 +51,7 @@ impl Place {
         &self,
         parts: impl IntoIterator<Item = (&'a str, PartitionBuilder)>,
     ) -> (Collection, Reader) {
-        let collection = Collection::create(&self.path("collection")).unwrap();
+        let collection = Collection::create(self.path("collection")).unwrap();
         let mut change = collection.change().unwrap();
         for (name, builder) in parts {
             change.put(name, builder).unwrap();

@@ -104,7 +104,7 @@ fn build_in_a_child() {
         std::thread::sleep(Duration::from_millis(5));
         let adding = PEAK.swap(0, Ordering::Relaxed) - base;
         let memory = builder.memory() as u64;
-        builder.write(&place.path("part.firn")).unwrap();
+        builder.write(place.path("part.firn")).unwrap();
         std::thread::sleep(Duration::from_millis(5));
         done.store(true, Ordering::Relaxed);
         let writing = PEAK.load(Ordering::Relaxed) - base;

@@ -65,14 +65,14 @@ fn merging_in_the_background_is_not_noticed_by_a_reader_of_the_catalog() {
     let names: Vec<String> = (0..PARTITIONS).map(|p| format!("p{p:03}")).collect();
     let parts = names.iter().zip(0..).map(|(name, p)| (name.as_str(), partition(p)));
     let (collection, _) = place.collection(parts);
-    let catalog = Catalog::create(&place.path("catalog")).unwrap();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
     let publish = || {
         let options = PublishOptions::default();
-        catalog.publish_if_changed("docs", &place.path("collection"), &options).unwrap()
+        catalog.publish_if_changed("docs", place.path("collection"), &options).unwrap()
     };
     assert!(publish().is_some());
     let options = ReaderOptions::default();
-    let reader = catalog.reader("docs", &place.path("cache"), options).unwrap();
+    let reader = catalog.reader("docs", place.path("cache"), options).unwrap();
     let watch = reader.watch(Duration::from_millis(2), |outcome| assert!(outcome.is_ok()));
     let expected = answers(reader.current().collection().unwrap());
     assert_eq!(expected.0[0], PARTITIONS * DOCUMENTS);

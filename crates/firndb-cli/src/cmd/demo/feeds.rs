@@ -14,6 +14,7 @@ use firndb::{Error, ErrorKind};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,12 +40,29 @@ struct Second {
     failed: u64,
 }
 
+/// What a run makes in its directory.
+const MADE: [&str; 4] = ["feeds", "index", "catalog", "cache"];
+
+/// Removes what an earlier run left that was stopped, and nothing else.
+fn remove_earlier(dir: &Path) -> Result<()> {
+    let entries = match std::fs::read_dir(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|e| Error::io("list", dir, e))?,
+    };
+    let is_ours = |name: &OsStr| MADE.iter().any(|made| name == *made);
+    if let Some(other) = entries.flatten().map(|e| e.file_name()).find(|name| !is_ours(name)) {
+        let message = format!(
+            "this is not the demo's: it has `{}`; give the demo another directory with --dir",
+            other.to_string_lossy()
+        );
+        return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir).into());
+    }
+    Ok(std::fs::remove_dir_all(dir).map_err(|e| Error::io("remove", dir, e))?)
+}
+
 pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool) -> Result<()> {
     let dir = dir.join("pipeline");
-    if dir.exists() {
-        // Of an earlier run that was stopped: nobody else has reason to make this directory.
-        std::fs::remove_dir_all(&dir).map_err(|e| Error::io("remove", &dir, e))?;
-    }
+    remove_earlier(&dir)?;
     let files = split(csv, &dir.join("feeds"))?;
     let start = Instant::now();
     let by_month = Partitioning::by_field("month");
@@ -54,11 +72,11 @@ pub fn run(out: &mut Out, csv: &Path, dir: &Path, bar: &ProgressBar, json: bool)
         bar.set_message(format!("taking the feed of {carrier}"));
         take(&mut indexer, carrier, file)?;
     }
-    let catalog = Catalog::create(&dir.join("catalog"))?;
+    let catalog = Catalog::create(dir.join("catalog"))?;
     let first = publish(&catalog, &mut indexer)?;
     bar.finish_and_clear();
     let took = start.elapsed();
-    let reader = catalog.reader(NAME, &dir.join("cache"), ReaderOptions::default())?;
+    let reader = catalog.reader(NAME, dir.join("cache"), ReaderOptions::default())?;
     let corrected = correct(&files[CORRECTED_CARRIER], &dir.join("feeds"))?;
     let second = send_again(&mut indexer, &catalog, &reader, &corrected)?;
     let flights = reader.current().collection()?.len();

@@ -120,7 +120,7 @@ fn key_of(row: &Row, columns: &[String]) -> firndb::Result<String> {
     for (n, column) in columns.iter().enumerate() {
         let cell = row.cells.iter().find(|(name, _)| **name == **column);
         let text = match cell.map(|(_, raw)| raw) {
-            Some(Raw::Text(text) | Raw::Str(text)) => text.clone(),
+            Some(Raw::Text(text) | Raw::Str(text) | Raw::Large(text)) => text.clone(),
             Some(Raw::Int(v)) => v.to_string(),
             Some(Raw::Uint(v)) => v.to_string(),
             Some(Raw::Bool(v)) => v.to_string(),
