@@ -2,6 +2,7 @@
 
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk;
+use crate::indexer;
 use crate::log::internal as log;
 use crate::search::internal;
 use crate::table::{self, Access, ApproximateTable, Table};
@@ -91,9 +92,9 @@ pub struct VerifyReport {
 }
 
 /// Checks every byte of a partition, a set, or a table of either kind, of the current set of a
-/// collection and all its partitions, or of a log store, and what checksums cannot say: that the
-/// structures of each file, and the files of a set, agree. `progress` is told of each file that was
-/// checked.
+/// collection and all its partitions, of a log store, or of an index (its log and its collection),
+/// and what checksums cannot say: that the structures of each file, and the files of a set, agree.
+/// `progress` is told of each file that was checked.
 ///
 /// A collection may be changed meanwhile: if a file is gone because a newer set was published, that
 /// set is checked, and of it only what was not checked before. `NotFound` if it was overtaken 64
@@ -102,11 +103,28 @@ pub fn verify(
     path: impl AsRef<Path>,
     mut progress: impl FnMut(&Path, u64),
 ) -> Result<VerifyReport> {
-    let path = path.as_ref();
+    verify_any(path.as_ref(), &mut progress)
+}
+
+fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<VerifyReport> {
     if log::is_store(path) {
         let checked = log::open_to_read(path)?.verify()?;
         progress(path, checked.bytes);
         return Ok(VerifyReport { files: checked.segments, bytes: checked.bytes });
+    }
+    if log::is_segment(path) {
+        let message = "a segment of a log store, which is verified as a whole: name its directory";
+        return Err(Error::invalid(message).in_file(path));
+    }
+    let parts = [indexer::LOG, indexer::COLLECTION].map(|name| path.join(name));
+    if log::is_store(&parts[0]) && internal::newest_set(&parts[1])?.is_some() {
+        let mut report = VerifyReport::default();
+        for part in &parts {
+            let VerifyReport { files, bytes } = verify_any(part, progress)?;
+            report.files += files;
+            report.bytes += bytes;
+        }
+        return Ok(report);
     }
     // Published files never change: what was checked once need not be again.
     let mut checked: BTreeMap<PathBuf, u64> = BTreeMap::new();

@@ -1,6 +1,7 @@
 //! Rows of files into documents: the part that `build`, `replace` and `index apply` share.
 
 use crate::failure::{Failure, Result};
+use crate::ingest::csv::parse_delimiter;
 use crate::ingest::source::{self, Format, expand};
 use crate::ingest::{BadRow, PayloadFrom, Row, Rows, Typer, infer};
 use crate::output::{plural, thousands};
@@ -40,6 +41,9 @@ pub struct RowArgs {
     /// Form of the rows; auto goes by the file's name, then by its first line.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Divides columns of CSV and TSV, for example ';' or '\t' (default: by the form).
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    pub delimiter: Option<u8>,
     /// What to do about a row that does not fit.
     #[arg(long, value_enum, default_value_t)]
     pub on_error: OnError,
@@ -103,7 +107,7 @@ impl<'a> Load<'a> {
         let inputs = expand(&args.inputs, &source::ROWS)?;
         let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
         let bar = progress_bar(sizes.map(|sizes| sizes.iter().sum()));
-        let rows = Rows::new(inputs, args.format, bar.clone());
+        let rows = Rows::new(inputs, args.format, bar.clone()).delimiter(args.delimiter);
         Ok(Load { args, rows, bar })
     }
 

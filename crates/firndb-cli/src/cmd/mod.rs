@@ -55,7 +55,7 @@ pub enum Search {
     Merge(merge::Args),
     /// Join small partitions that rest, under a policy.
     Compact(compact::Args),
-    /// Replace a partition by rows of files, or add one.
+    /// Replace a partition by rows of files.
     Replace(replace::Args),
     /// Remove partitions.
     Remove(remove::Args),

@@ -1,5 +1,5 @@
-//! `firn verify`: every byte of a file, of a collection's current partitions, or of a log store, is
-//! checked.
+//! `firn verify`: every byte of a file, of a collection's current partitions, of a log store, or of
+//! an index, is checked.
 
 use super::load::progress_bar;
 use crate::failure::Result;
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Check every byte. Exit code 0 if all is well, 6 if something is corrupt.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A file, or the directory of a collection or of a log store.
+    /// A file, or the directory of a collection, of a log store or of an index.
     pub path: PathBuf,
 }
 

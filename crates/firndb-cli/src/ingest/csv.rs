@@ -19,10 +19,16 @@ pub struct CsvRows {
 }
 
 impl CsvRows {
-    /// Reads the header. Fails if a column has no name or two have the same.
-    pub fn new(input: Box<dyn BufRead>, file: Rc<str>, delimiter: u8) -> Result<CsvRows> {
+    /// Reads the header. Fails if a column has no name, two have the same, or one looks like
+    /// several. Columns are divided by `chosen`, if somebody chose, or as `usual`.
+    pub fn new(
+        input: Box<dyn BufRead>,
+        file: Rc<str>,
+        usual: u8,
+        chosen: Option<u8>,
+    ) -> Result<CsvRows> {
         let mut reader = ReaderBuilder::new()
-            .delimiter(delimiter)
+            .delimiter(chosen.unwrap_or(usual))
             .flexible(true)
             // The default terminator leaves half of a CRLF unread and spoils the line numbers.
             .terminator(csv::Terminator::Any(b'\n'))
@@ -47,7 +53,25 @@ impl CsvRows {
             }
             columns.push(name.into());
         }
+        if let ([column], None) = (&columns[..], chosen)
+            && let Some(other) = column.chars().find(|c| ";|\t,".contains(*c))
+        {
+            return Err(Error::invalid(format!(
+                "{file}:1: the header has one column, `{column}`; if `{0}` divides columns, say \
+                 --delimiter '{0}'",
+                other.escape_default()
+            )));
+        }
         Ok(CsvRows { reader, file, columns: columns.into(), record: ByteRecord::new() })
+    }
+}
+
+/// A delimiter as the command line names it.
+pub fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" | b"tab" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => Ok(*byte),
+        _ => Err("a delimiter is one ASCII character, or \\t".to_string()),
     }
 }
 
@@ -154,7 +178,7 @@ mod tests {
     use super::*;
 
     fn rows(text: &'static [u8]) -> Vec<RowResult> {
-        let mut rows = CsvRows::new(Box::new(text), "a.csv".into(), b',').unwrap();
+        let mut rows = CsvRows::new(Box::new(text), "a.csv".into(), b',', None).unwrap();
         std::iter::from_fn(|| rows.next_row().unwrap()).collect()
     }
 
@@ -178,12 +202,13 @@ mod tests {
     #[test]
     fn a_quote_that_is_not_closed_ends_the_run() {
         for (text, line) in [("a,b\n1,2\n3,\"x\n4,5\n", 3), ("a,b\n1,2\n3,\"x", 3)] {
-            let mut rows = CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',').unwrap();
+            let mut rows =
+                CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',', None).unwrap();
             assert!(rows.next_row().unwrap().unwrap().is_ok());
             let error = rows.next_row().unwrap_err().to_string();
             assert!(error.contains(&format!("a.csv:{line}: a quote in this row")), "{error}");
         }
-        assert!(CsvRows::new(Box::new(&b"a,\"b\n1,2\n"[..]), "a.csv".into(), b',').is_err());
+        assert!(CsvRows::new(Box::new(&b"a,\"b\n1,2\n"[..]), "a.csv".into(), b',', None).is_err());
         assert_eq!(rows(b"a,b\n1,\"x\"\"\n\"").len(), 1);
         assert_eq!(
             (rows(b"a\n\"x\"").len(), rows(b"a\r\nx\r\n").len(), rows(b"").len()),
@@ -192,10 +217,23 @@ mod tests {
     }
 
     #[test]
+    fn a_header_of_one_column_that_looks_like_several_is_refused() {
+        let header = |text: &'static str, chosen| {
+            let rows = CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',', chosen);
+            rows.map(|rows| rows.columns().len()).map_err(|e| e.to_string())
+        };
+        assert!(header("k;x\n1;2\n", None).unwrap_err().contains("say --delimiter ';'"));
+        assert_eq!(header("k;x\n1;2\n", Some(b';')), Ok(2));
+        assert_eq!(header("k;x\n1\n", Some(b',')), Ok(1));
+        assert_eq!(parse_delimiter("\\t"), Ok(b'\t'));
+        assert!(["", ";;", "\"", "\u{e9}"].iter().all(|text| parse_delimiter(text).is_err()));
+    }
+
+    #[test]
     fn headers_must_name_every_column_once() {
         for (text, what) in [("a,,b\n", "has no name"), ("a,b,a\n", "repeats the name `a`")] {
             let error =
-                CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',').err().unwrap();
+                CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',', None).err().unwrap();
             assert!(error.to_string().contains(what), "{error}");
         }
     }

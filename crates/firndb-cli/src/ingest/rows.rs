@@ -13,6 +13,7 @@ use std::rc::Rc;
 pub struct Rows {
     inputs: VecDeque<Input>,
     format: Format,
+    delimiter: Option<u8>,
     progress: ProgressBar,
     open: Option<Box<dyn ReadRows>>,
     ahead: VecDeque<RowResult>,
@@ -21,7 +22,14 @@ pub struct Rows {
 impl Rows {
     /// Rows of `inputs` in their order, each in its own format if `format` is `Auto`.
     pub fn new(inputs: Vec<Input>, format: Format, progress: ProgressBar) -> Rows {
-        Rows { inputs: inputs.into(), format, progress, open: None, ahead: VecDeque::new() }
+        let (inputs, ahead) = (inputs.into(), VecDeque::new());
+        Rows { inputs, format, delimiter: None, progress, open: None, ahead }
+    }
+
+    /// Columns of CSV and TSV are divided by this.
+    pub fn delimiter(mut self, delimiter: Option<u8>) -> Rows {
+        self.delimiter = delimiter;
+        self
     }
 
     /// The next row; `None` after the last one of the last input.
@@ -65,15 +73,20 @@ impl Rows {
         if format == Format::Auto {
             format = input.format_by_name();
         }
+        let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref().as_ref(), e))?;
+        if head.starts_with(b"PAR1") || head.starts_with(b"ARROW1") {
+            return Err(Error::invalid(format!(
+                "{name}: collections are built from CSV, TSV and JSON lines; `firn table build` \
+                 reads Parquet and Arrow"
+            )));
+        }
         if format == Format::Auto {
-            let head =
-                reader.fill_buf().map_err(|e| Error::io("read", name.as_ref().as_ref(), e))?;
             format = format_by_content(head);
         }
         Ok(match format {
             Format::Jsonl => Box::new(JsonRows::new(reader, name)),
-            Format::Tsv => Box::new(CsvRows::new(reader, name, b'\t')?),
-            _ => Box::new(CsvRows::new(reader, name, b',')?),
+            Format::Tsv => Box::new(CsvRows::new(reader, name, b'\t', self.delimiter)?),
+            _ => Box::new(CsvRows::new(reader, name, b',', self.delimiter)?),
         })
     }
 }

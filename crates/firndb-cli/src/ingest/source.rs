@@ -162,7 +162,10 @@ fn walk(dir: &Path, files: &DataFiles, inputs: &mut Vec<Input>) -> Result<()> {
         .map(|entry| Ok(entry.map_err(fail)?.path()))
         .collect::<Result<Vec<PathBuf>>>()?;
     paths.sort();
-    for path in paths {
+    let is_hidden = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+    };
+    for path in paths.into_iter().filter(|path| !is_hidden(path)) {
         if path.is_dir() && !path.is_symlink() {
             walk(&path, files, inputs)?;
         } else if path.is_file() && (files.is_one)(&path) {

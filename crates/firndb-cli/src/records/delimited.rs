@@ -35,16 +35,17 @@ impl DelimitedRecords {
     pub fn new(
         reader: Box<dyn BufRead>,
         (input, name): (usize, String),
-        delimiter: u8,
-        encoding: Option<&'static Encoding>,
+        usual: u8,
+        wanted: &Wanted,
     ) -> Result<DelimitedRecords> {
+        let encoding = wanted.encoding;
         if let Some(wide) = encoding.filter(|encoding| !encoding.is_ascii_compatible()) {
             return Err(Error::invalid(format!(
                 "{name}: CSV in {} cannot be read; convert the file to UTF-8",
                 wide.name()
             )));
         }
-        let rows = CsvRows::new(reader, name.as_str().into(), delimiter)?;
+        let rows = CsvRows::new(reader, name.as_str().into(), usual, wanted.delimiter)?;
         let (ahead, plan) = (VecDeque::new(), Plan::default());
         Ok(DelimitedRecords { rows, input, name, encoding, ahead, plan })
     }

@@ -23,6 +23,8 @@ pub struct Wanted {
     pub format: Format,
     /// Stands between key and value in text.
     pub separator: Vec<u8>,
+    /// Divides columns of CSV and TSV; `None` if nobody chose.
+    pub delimiter: Option<u8>,
     /// Encoding of text, CSV and TSV; `None` takes bytes as they are.
     pub encoding: Option<&'static Encoding>,
     /// The column that is the key.
@@ -171,11 +173,12 @@ impl Reading {
         let mut reader = input.open(&self.progress)?;
         let head = reader.fill_buf().map_err(|e| Error::io("read", name.as_ref(), e))?;
         let is_object = wanted.objects && head.trim_ascii_start().starts_with(b"{");
-        let format = wanted.format.of(input, head, wanted.key.is_some() || is_object);
+        let has_columns = wanted.key.is_some() || wanted.delimiter.is_some() || is_object;
+        let format = wanted.format.of(input, head, has_columns);
         let (place, encoding) = ((number, name), wanted.encoding);
         Ok(match format {
-            Format::Csv => Box::new(DelimitedRecords::new(reader, place, b',', encoding)?),
-            Format::Tsv => Box::new(DelimitedRecords::new(reader, place, b'\t', encoding)?),
+            Format::Csv => Box::new(DelimitedRecords::new(reader, place, b',', wanted)?),
+            Format::Tsv => Box::new(DelimitedRecords::new(reader, place, b'\t', wanted)?),
             Format::Parquet => Box::new(ColumnarRecords::parquet(input, place, &self.progress)?),
             Format::Arrow => Box::new(ColumnarRecords::ipc(input, reader, place, &self.progress)?),
             Format::Jsonl if wanted.objects => Box::new(ObjectRecords::new(reader, place, wanted)),

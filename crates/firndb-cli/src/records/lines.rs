@@ -5,7 +5,7 @@ use super::shape::{self, Cell, Kind, SAMPLE, Shape};
 use super::{Batch, Records, origin};
 use crate::ingest::Numbered;
 use crate::ingest::jsonl::JsonRows;
-use firndb::Result;
+use firndb::{Error, Result};
 use serde_json::{Map, Value as Json};
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -86,8 +86,13 @@ impl Records for LineRecords {
                 names.push(name);
             }
         }
-        if names.is_empty() && self.ahead.is_empty() {
-            return Ok(None);
+        match self.ahead.front() {
+            None => return Ok(None),
+            // Not one of the rows is an object.
+            Some((line, Err(reason))) if rows().next().is_none() => {
+                return Err(Error::invalid(format!("{}:{line}: {reason}", self.name)));
+            }
+            Some(_) => {}
         }
         let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
         let infer =

@@ -39,6 +39,71 @@ fn leftovers_of_builds_that_were_killed_are_removed_by_the_next() {
     assert!(!place.path(elsewhere).exists());
 }
 
+/// A build that waits for its input while others come first.
+#[test]
+fn a_build_that_fails_leaves_what_others_made() {
+    let place = Place::new();
+    let rows = csv();
+    place.write("data.csv", &rows);
+    let slow = place.firn_while("search build - -o c", rows.as_bytes(), || {
+        place.firn("search build data.csv -o c").ok();
+        place.write("c/notes.txt", "mine");
+    });
+    slow.fails(4, "the directory is not empty");
+    assert_eq!(place.firn("search count c").ok().out, format!("{ROWS}\n"));
+    assert!(place.path("c/notes.txt").exists());
+
+    place.firn("search build data.csv -o d --partition a/b").fails(2, "a/b");
+    assert!(!place.path("d").exists(), "what it made itself is gone");
+    std::fs::create_dir(place.path("d")).unwrap();
+    place.firn("search build data.csv -o d --partition a/b").fails(2, "a/b");
+    assert_eq!(std::fs::read_dir(place.path("d")).unwrap().count(), 0);
+    place.firn("search build data.csv -o d").ok();
+}
+
+#[test]
+fn values_that_differ_have_partitions_that_differ() {
+    let place = Place::new();
+    let long = "x".repeat(120);
+    place.write("a.csv", format!("city,n\n\u{6771}\u{4eac},1\n\u{5927}\u{962a},2\nMalm\u{f6},3\nMalm_,4\n,5\nnone,6\n{long}a,7\n{long}b,8\n"));
+    place.firn("search build a.csv -o c --partition-by city").ok();
+    assert_eq!(place.firn("search partitions c --json").ok().json().len(), 8);
+    place.write("b.csv", "city,n\n\u{6771}\u{4eac},10\n");
+    place.firn("search build b.csv -o c --partition-by city --update").ok();
+    assert_eq!(place.firn("search count c").ok().out, "8\n");
+    assert_eq!(place.firn("search count c 'n = 10'").ok().out, "1\n");
+}
+
+#[test]
+fn numbers_keep_all_their_digits() {
+    let place = Place::new();
+    let numbers = "{\"x\":400159382.06231236,\"big\":99999999999999999999,\"id\":1}\n";
+    place.write("a.jsonl", numbers);
+    place.firn("search build a.jsonl -o c").ok();
+    assert_eq!(place.firn("search count c 'x = 400159382.06231236'").ok().out, "1\n");
+    assert_eq!(place.firn("search count c 'big = \"99999999999999999999\"'").ok().out, "1\n");
+    assert_eq!(place.firn("search query c --payload").ok().out, numbers);
+    let shown = place.firn("search query c --payload --json").ok().out;
+    assert_eq!(shown.matches("400159382.06231236").count(), 2, "{shown}");
+    place.write("b.csv", "id\n9007199254740993\n9007199254740992\n0.5\n");
+    place.firn("search build b.csv -o d").ok();
+    assert_eq!(place.firn("search count d 'id = \"9007199254740993\"'").ok().out, "1\n");
+}
+
+#[test]
+fn csv_that_is_not_what_it_seems_is_refused() {
+    let place = Place::new();
+    place.write("open.csv", "id,x\n1,a\n2,\"oops\n3,c\n");
+    let run = place.firn("search build open.csv -o c --on-error skip");
+    run.fails(2, "open.csv:3: a quote in this row is not closed");
+    place.write("semi.csv", "id;x\n1;a\n");
+    place.firn("search build semi.csv -o c").fails(2, "say --delimiter \';\'");
+    place.firn("search build semi.csv -o c --delimiter ;").ok();
+    assert_eq!(place.firn("search export c").ok().out, "id,x\n1,a\n");
+    place.write("rows.parquet", "PAR1rest");
+    place.firn("search build rows.parquet -o e").fails(2, "firn table build` reads Parquet");
+}
+
 #[test]
 fn every_format_and_compression_gives_the_same_collection() {
     let place = Place::new();

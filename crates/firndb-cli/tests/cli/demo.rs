@@ -38,4 +38,8 @@ fn the_demo_speaks_to_people_and_keeps_its_collection() {
     std::fs::create_dir_all(place.path("d/flights")).unwrap();
     place.write("d/flights/mine", "x");
     place.firn("demo --generated --flights 5000 --dir d").fails(4, "another directory");
+    std::fs::create_dir_all(place.path("e/pipeline")).unwrap();
+    place.write("e/pipeline/main.py", "mine");
+    place.firn("demo --generated --flights 2000 --dir e").fails(4, "it has `main.py`");
+    assert!(place.path("e/pipeline/main.py").exists());
 }

@@ -28,6 +28,9 @@ fn a_feed_is_taken_and_a_second_version_rebuilds_only_what_changed() {
     );
     assert_eq!(first["published"]["documents"], ROWS);
     assert_eq!(place.firn("search count x/collection").ok().out, format!("{ROWS}\n"));
+    // Its log, a set, and a partition for each region.
+    let checked = place.firn("verify x --json").ok().json();
+    assert!(checked[0]["files"].as_u64() >= Some(5), "{checked:?}");
 
     // Row 0 (north) is gone, row 1 (south) has another price, row 9000 (south) is new.
     let rows: Vec<String> = csv().lines().map(str::to_string).collect();

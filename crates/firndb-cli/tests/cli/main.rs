@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What a run of the program gave.
@@ -79,7 +79,18 @@ impl Place {
 
     /// Runs `firn` with these variables in its environment.
     fn firn_in(&self, variables: &[(String, String)], line: &str, input: &[u8]) -> Run {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
+        Place::ended(self.start(variables, line), input)
+    }
+
+    /// Runs `firn`, and something else while it waits for the end of its input.
+    fn firn_while(&self, line: &str, input: &[u8], meanwhile: impl FnOnce()) -> Run {
+        let child = self.start(&[], line);
+        meanwhile();
+        Place::ended(child, input)
+    }
+
+    fn start(&self, variables: &[(String, String)], line: &str) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_firn"))
             .envs(variables.iter().cloned())
             .args(words(line))
             .current_dir(&self.0)
@@ -88,7 +99,10 @@ impl Place {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .unwrap();
+            .unwrap()
+    }
+
+    fn ended(mut child: Child, input: &[u8]) -> Run {
         // The program may end without reading its input.
         let _ = child.stdin.take().unwrap().write_all(input);
         let output = child.wait_with_output().unwrap();

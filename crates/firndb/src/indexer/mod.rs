@@ -50,7 +50,9 @@ use state::State;
 use std::path::{Path, PathBuf};
 
 /// The directory of the collection in that of the index.
-const COLLECTION: &str = "collection";
+pub(crate) const COLLECTION: &str = "collection";
+/// The directory of the log in that of an index.
+pub(crate) const LOG: &str = "log";
 
 /// How an index is opened.
 #[derive(Clone, Debug)]
@@ -131,7 +133,7 @@ impl Indexer {
         }
         let log_options =
             log::Options { create: wanted.is_some(), read_only: false, ..options.log.clone() };
-        let log = LogStore::open_on(disk.clone(), &dir.join("log"), log_options)?;
+        let log = LogStore::open_on(disk.clone(), &dir.join(LOG), log_options)?;
         // What a build that was killed left: the log is open, so nobody else builds here.
         for name in disk.list(dir)?.iter().filter(|name| name.ends_with(".spill")) {
             disk.remove(&dir.join(name))?;

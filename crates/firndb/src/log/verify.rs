@@ -1,8 +1,10 @@
 //! Verify: every byte of a store, and what checksums cannot say.
 
 use super::format::Kind;
-use super::store::LogStore;
-use crate::{Error, Result};
+use super::store::{LogStore, Shared};
+use super::{checkpoint, end, hint};
+use crate::bytes::frozen::{Frozen, Kind as FileKind};
+use crate::{Error, ErrorKind, Result};
 
 /// What was checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +21,8 @@ pub struct LogVerified {
 
 impl LogStore {
     /// Reads every record of the store, checks it, and checks that the index has exactly one place
-    /// for each key: one that holds a record of it. Writing may go on, but then the count of live
-    /// records is not compared with the number of keys.
+    /// for each key: one that holds a record of it. Then the files beside the segments. Writing may
+    /// go on, but then the count of live records is not compared with the number of keys.
     pub fn verify(&self) -> Result<LogVerified> {
         let snapshot = self.snapshot();
         let keys = self.len();
@@ -44,6 +46,32 @@ impl LogStore {
             let message = format!("{} live records, {keys} keys in the index", report.live);
             return Err(Error::corrupt(message).in_file(&self.shared.dir));
         }
+        self.shared.verify_others()?;
         Ok(report)
+    }
+}
+
+impl Shared {
+    /// Checks the files that make openings short and safe. An opening does without one that is
+    /// damaged, and the next close writes it anew.
+    fn verify_others(&self) -> Result<()> {
+        for name in self.disk.list(&self.dir)? {
+            let kind = match name.as_str() {
+                end::FILE => FileKind::LogEnd,
+                checkpoint::FILE => FileKind::LogCheckpoint,
+                name if hint::number_of(name).is_some() => FileKind::LogHint,
+                _ => continue,
+            };
+            let path = self.dir.join(&name);
+            let checked =
+                self.disk.map(&path).and_then(|map| Frozen::open(map, &path, kind)?.verify());
+            match checked {
+                // A writer removed it meanwhile.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                Err(e) => return Err(e.in_file(&path)),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
     }
 }

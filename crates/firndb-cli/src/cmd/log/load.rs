@@ -4,6 +4,7 @@ use super::{Writing, open_or_create, unescape};
 use crate::avro::decode::Decoder;
 use crate::cmd::load::{self as rows, BadRows, progress_bar};
 use crate::failure::Result;
+use crate::ingest::csv::parse_delimiter;
 use crate::ingest::source::{Input, expand};
 use crate::output::{Out, from_hex, plural, size, thousands, time};
 use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
@@ -44,6 +45,9 @@ pub struct Args {
     /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
     #[arg(short, long, default_value = "\\t", value_name = "TEXT", value_parser = separator)]
     separator: std::vec::Vec<u8>,
+    /// Divides columns of CSV and TSV, for example ';' or '\t' (default: by the form).
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    delimiter: Option<u8>,
     /// Keys and values are in hexadecimal digits, two a byte.
     #[arg(long)]
     hex: bool,
@@ -137,12 +141,13 @@ const MESSAGE_RECORDS: u64 = 1 << 14;
 impl Loading<'_> {
     fn input(&mut self, input: &Input) -> firndb::Result<()> {
         let args = self.args;
-        let named = args.format.of(input, &[], false);
+        let named = args.format.of(input, &[], args.delimiter.is_some());
         let has_header = !matches!(named, Format::Text | Format::Jsonl);
         let key = args.key.clone().or_else(|| has_header.then(|| "key".to_string()));
         let wanted = Wanted {
             format: args.format,
             separator: args.separator.clone(),
+            delimiter: args.delimiter,
             key,
             values: args.value.clone(),
             record: args.record,

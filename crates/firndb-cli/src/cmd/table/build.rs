@@ -4,6 +4,7 @@ use super::{Layout, check, unescape};
 use crate::cmd::catalog::{Place, publish};
 use crate::cmd::load::{BadRows, OnError, progress_bar};
 use crate::failure::Result;
+use crate::ingest::csv::parse_delimiter;
 use crate::ingest::source::{Input, expand};
 use crate::output::{Out, plural, size, thousands, time};
 use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
@@ -44,6 +45,9 @@ pub struct Args {
     /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
     #[arg(short, long, default_value = " ", value_name = "TEXT", value_parser = separator)]
     separator: std::vec::Vec<u8>,
+    /// Divides columns of CSV and TSV, for example ';' or '\t' (default: by the form).
+    #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
+    delimiter: Option<u8>,
     /// Encoding of text, by its name on the web (latin1, utf-16le, gbk, ...): it is converted to
     /// UTF-8. Without it bytes are taken as they are.
     #[arg(short, long, value_name = "NAME", value_parser = encoding)]
@@ -272,6 +276,7 @@ impl Args {
         Wanted {
             format: self.format,
             separator: self.separator.clone(),
+            delimiter: self.delimiter,
             encoding: self.encoding,
             key: self.key.clone(),
             values: self.value.clone(),

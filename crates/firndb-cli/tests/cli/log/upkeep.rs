@@ -84,6 +84,32 @@ fn damage_is_found_and_what_is_left_is_saved() {
     place.firn("log repair nowhere --to q").fails(3, "nowhere");
 }
 
+/// Files that an opening does without are checked too, and written anew at the next close.
+#[test]
+fn damage_beside_the_segments_is_found_and_mended() {
+    let place = worn();
+    for name in ["end.firn", "checkpoint.firn"] {
+        let path = place.path("s").join(name);
+        let whole = fs::read(&path).unwrap();
+        let mut bytes = whole.clone();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        place.firn("log verify s").fails(6, name);
+        place.firn("verify s").fails(6, name);
+        fs::write(&path, whole).unwrap();
+        place.firn("log verify s").ok();
+    }
+    let mut bytes = fs::read(place.path("s/end.firn")).unwrap();
+    bytes[40] ^= 1;
+    fs::write(place.path("s/end.firn"), bytes).unwrap();
+    place.firn("log put s more 1").ok();
+    place.firn("log verify s").ok();
+    let segment = segments(&place, "s").remove(0);
+    let segment = segment.file_name().unwrap().to_str().unwrap();
+    place.firn(&format!("verify s/{segment}")).fails(2, "verified as a whole");
+}
+
 #[test]
 fn a_store_is_frozen_into_a_table() {
     let place = worn();
