@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 /// Count documents: firn search count flights "dep_delay > 60"
 #[derive(clap::Args)]
+#[command(after_help = super::CONDITIONS)]
 pub struct Args {
     /// Directory of the collection, or a partition file.
     dir: PathBuf,

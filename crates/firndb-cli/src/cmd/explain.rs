@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 /// Explain a query: firn search explain flights "carrier = 'UA' order by dep_delay desc limit 5"
 #[derive(clap::Args)]
+#[command(after_help = super::CONDITIONS)]
 pub struct Args {
     /// Directory of the collection, or a partition file.
     dir: PathBuf,

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 /// Export documents: firn search export flights "carrier = 'UA'" --format jsonl > ua.jsonl
 #[derive(clap::Args)]
+#[command(after_help = super::CONDITIONS)]
 pub struct Args {
     /// Directory of the collection, or a partition file.
     dir: PathBuf,

@@ -2,13 +2,14 @@
 
 use super::{filter_of, open};
 use crate::failure::Result;
-use crate::output::{Grid, Out, thousands, to_json, to_text};
+use crate::output::{Grid, Out, plural, thousands, to_json, to_text};
 use firndb::search::{Facet, FacetCounts};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
 /// Count values: firn search facets flights "dep_delay > 60" --by carrier,dest --top 5
 #[derive(clap::Args)]
+#[command(after_help = super::CONDITIONS)]
 pub struct Args {
     /// Directory of the collection, or a partition file.
     dir: PathBuf,
@@ -60,7 +61,7 @@ fn summary(counts: &FacetCounts) -> String {
     let shown = counts.values.len() as u64;
     let more = counts.distinct.saturating_sub(shown);
     let more = if more > 0 { format!("{} more values; ", thousands(more)) } else { String::new() };
-    format!("({more}{} documents without a value)", thousands(counts.missing))
+    format!("({more}{} without a value)", plural(counts.missing, "document"))
 }
 
 pub fn as_json(counts: &FacetCounts) -> Json {

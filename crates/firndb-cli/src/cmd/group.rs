@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 /// Group documents: firn search group flights "carrier = 'UA'" --by month --agg dep_delay
 #[derive(clap::Args)]
+#[command(after_help = super::CONDITIONS)]
 pub struct Args {
     /// Directory of the collection, or a partition file.
     dir: PathBuf,

@@ -83,6 +83,19 @@ impl Search {
     }
 }
 
+/// The language of conditions, in short, below the help of the commands that take one.
+pub const CONDITIONS: &str = "\
+Conditions:
+  FIELD = VALUE              also != < <= > >=; several values: true if one of them is so
+  FIELD between A and B      both ends included
+  FIELD in (A, B, ...)       not in, not between, not prefix likewise
+  FIELD prefix 'abc'         texts that begin so; like 'abc%' is the same
+  exists FIELD               is not null; `is null` for the others
+  FIELD                      a bool field that is true
+  not C, C and C, C or C     `and` binds closer than `or`; parentheses as usual
+Texts stand in single quotes, numbers and true/false do not; times: '2013-07-01T10:00:00Z'.
+docs/search.md tells the rest.";
+
 /// Opens a collection, or a stand-alone partition file, for reading with all processors.
 pub fn open(path: &Path) -> firndb::Result<Reader> {
     let reader = match path.is_file() {

@@ -1,7 +1,7 @@
 //! Partitions under construction, within bounded memory: what does not fit is written to files
 //! beside the collection and becomes further partitions.
 
-use firndb::search::{Change, Document, PartitionBuilder, Schema};
+use firndb::search::{Change, Document, MAX_DOCUMENTS, PartitionBuilder, Schema};
 use firndb::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,6 +17,8 @@ const INTERVAL: usize = 256;
 pub struct Parts {
     schema: Schema,
     memory: usize,
+    /// Documents that one of them may have.
+    most: u32,
     open: BTreeMap<String, PartitionBuilder>,
     /// Partitions that are in files already.
     written: Vec<(String, PathBuf)>,
@@ -32,6 +34,7 @@ impl Parts {
         Parts {
             schema: schema.clone(),
             memory,
+            most: MAX_DOCUMENTS,
             open: BTreeMap::new(),
             written: Vec::new(),
             used: BTreeSet::new(),
@@ -43,6 +46,9 @@ impl Parts {
     /// Adds a document to the partition of this name. An `InvalidArgument` concerns the document
     /// alone.
     pub fn add(&mut self, name: &str, document: &Document) -> Result<()> {
+        if self.open.get(name).is_some_and(|builder| builder.len() == self.most) {
+            self.write_out(name)?;
+        }
         if let Some(builder) = self.open.get_mut(name) {
             builder.add(document)?;
         } else {
@@ -76,12 +82,18 @@ impl Parts {
                 return Ok(());
             };
             total -= size;
-            if let Some(builder) = self.open.remove(&name) {
-                let file = self.folder.path()?.join(self.written.len().to_string());
-                builder.write(&file)?;
-                let name = self.free_name(&name);
-                self.written.push((name, file));
-            }
+            self.write_out(&name)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a partition to a file; what comes for it then is a further partition.
+    fn write_out(&mut self, name: &str) -> Result<()> {
+        if let Some(builder) = self.open.remove(name) {
+            let file = self.folder.path()?.join(self.written.len().to_string());
+            builder.write(&file)?;
+            let name = self.free_name(name);
+            self.written.push((name, file));
         }
         Ok(())
     }
@@ -184,5 +196,27 @@ impl Drop for Folder {
             // What cannot be removed is a waste of space and nothing worse.
             let _ = fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firndb::search::Collection;
+
+    #[test]
+    fn what_is_too_much_for_one_partition_goes_to_the_next() {
+        let dir = std::env::temp_dir().join(format!("firndb-parts-{}", std::process::id()));
+        let schema = Schema::from_toml("[fields]\nid = \"u64 full\"\n").unwrap();
+        let mut parts = Parts::new(&schema, 1 << 30, &dir);
+        parts.most = 3;
+        for id in 0..7u64 {
+            parts.add("main", &Document::new().set("id", id)).unwrap();
+        }
+        let collection = Collection::create(&dir).unwrap();
+        let mut change = collection.change().unwrap();
+        assert_eq!(parts.put_all(&mut change, &[]).unwrap(), ["main", "main.2", "main.3"]);
+        assert_eq!(change.commit().unwrap().len(), 7);
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

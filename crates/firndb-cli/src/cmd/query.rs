@@ -14,6 +14,7 @@ const PAGE: u64 = 10;
 
 /// Find documents: firn search query flights "carrier = 'UA' order by dep_delay desc limit 5"
 #[derive(clap::Args)]
+#[command(after_help = super::CONDITIONS)]
 pub struct Args {
     /// Directory of the collection, or a partition file.
     dir: PathBuf,

@@ -65,7 +65,10 @@ fn a_build_that_fails_leaves_what_others_made() {
 fn values_that_differ_have_partitions_that_differ() {
     let place = Place::new();
     let long = "x".repeat(120);
-    place.write("a.csv", format!("city,n\n\u{6771}\u{4eac},1\n\u{5927}\u{962a},2\nMalm\u{f6},3\nMalm_,4\n,5\nnone,6\n{long}a,7\n{long}b,8\n"));
+    let cities = ["\u{6771}\u{4eac}", "\u{5927}\u{962a}", "Malm\u{f6}", "Malm_", "", "none"];
+    let cities = cities.map(str::to_string).into_iter().chain(["a", "b"].map(|x| long.clone() + x));
+    let rows: String = cities.enumerate().map(|(n, city)| format!("{city},{n}\n")).collect();
+    place.write("a.csv", format!("city,n\n{rows}"));
     place.firn("search build a.csv -o c --partition-by city").ok();
     assert_eq!(place.firn("search partitions c --json").ok().json().len(), 8);
     place.write("b.csv", "city,n\n\u{6771}\u{4eac},10\n");

@@ -13,7 +13,7 @@
 //! names.
 
 use super::format::{Id, decode_document};
-use crate::search::{Schema, Type, Value};
+use crate::search::{Schema, Type, Value, timestamp_to_text};
 use crate::{Error, Result};
 use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
@@ -110,6 +110,7 @@ pub fn partition_name(value: Option<&Value>) -> String {
     let text = match value {
         None => return "_none".to_string(),
         Some(Value::Str(text)) => text.clone(),
+        Some(Value::Timestamp(micros)) => timestamp_to_text(*micros),
         Some(other) => other.to_string(),
     };
     let mut name = String::new();
