@@ -22,6 +22,8 @@ struct Guess {
     /// Bit `i`: `NARROW[i]` holds every value so far.
     fits: u8,
     values: u64,
+    /// Values that say something about the type.
+    telling: u64,
     /// Values that are words for "no value" unless the column is a string.
     words: u64,
     multi: bool,
@@ -46,6 +48,7 @@ pub fn infer<'a>(
                 Guess {
                     fits: (1 << NARROW.len()) - 1,
                     values: 0,
+                    telling: 0,
                     words: 0,
                     multi: false,
                     longest: 0,
@@ -75,6 +78,7 @@ impl Guess {
 
     /// Strikes out the types that do not hold `raw`.
     fn narrow(&mut self, raw: &Raw) {
+        self.telling += 1;
         if let Raw::Text(text) | Raw::Str(text) = raw {
             self.longest = self.longest.max(text.len());
         }
@@ -86,9 +90,8 @@ impl Guess {
     }
 
     fn field(&self, name: &str, rows: u64, complete: bool) -> Field {
-        let only_words = self.values == self.words;
         let narrow = NARROW.into_iter().enumerate().find(|(i, _)| self.fits & 1 << i != 0);
-        let ty = narrow.filter(|_| !only_words).map_or(Type::String, |(_, ty)| ty);
+        let ty = narrow.filter(|_| self.telling > 0).map_or(Type::String, |(_, ty)| ty);
         let roles = match (self.longest > LONG_TEXT && ty == Type::String, self.multi) {
             (true, _) => Roles::STORED,
             (false, true) => Roles::FILTERABLE.with(Roles::STORED),
@@ -181,6 +184,7 @@ mod tests {
         assert_eq!(field_of(vec![Raw::Large("1e400".into())], true).ty, Type::String);
         let list = field_of(vec![Raw::List(vec![Raw::Int(1)]), Raw::Missing], true);
         assert!(list.multi && list.nullable && !list.roles.sortable && list.ty == Type::I64);
+        assert_eq!(field_of(vec![Raw::List(vec![])], true).ty, Type::String);
         let text = field_of(vec![Raw::Str("x".repeat(300))], true);
         assert_eq!(text.roles, Roles::STORED);
     }
