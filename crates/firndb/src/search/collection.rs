@@ -238,8 +238,19 @@ impl Change<'_> {
 
     /// Joins partitions into one called `into`, without the documents they were built from: the
     /// result is the partition that a builder makes of their documents in the order of `names`. It
-    /// takes the place of `names`.
+    /// takes the place of `names`. A partition called `into` that is not among them is
+    /// `AlreadyExists`, a name that is there twice `InvalidArgument`.
     pub fn merge(&mut self, names: &[&str], into: &str) -> Result<()> {
+        let mut seen = HashSet::with_capacity(names.len());
+        if let Some(twice) = names.iter().find(|name| !seen.insert(**name)) {
+            return Err(Error::invalid(format!("partition `{twice}` is to be merged twice")));
+        }
+        if !seen.contains(into) && place(&self.members, into).is_ok() {
+            let message = format!(
+                "there is a partition `{into}`, which is not to be merged; choose another name"
+            );
+            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(&self.collection.dir));
+        }
         let mut parts = Vec::with_capacity(names.len());
         for name in names {
             parts.push(self.open(name)?);

@@ -162,6 +162,23 @@ fn wrong_documents_and_changes_are_refused() {
 }
 
 #[test]
+fn a_merge_takes_each_partition_once_and_replaces_no_other() {
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    for name in ["a", "b", "c"] {
+        let mut builder = PartitionBuilder::new(schema());
+        builder.add(&Document::new().set("n", 1i64)).unwrap();
+        change.put(name, builder).unwrap();
+    }
+    refused(change.merge(&["a", "b"], "c"), ErrorKind::AlreadyExists, "`c`");
+    invalid(change.merge(&["a", "b", "a"], "d"), "`a`");
+    change.merge(&["a", "b"], "b").unwrap();
+    let reader = change.commit().unwrap();
+    let names: Vec<String> = reader.partitions().into_iter().map(|part| part.name).collect();
+    assert_eq!((names, reader.len()), (vec!["b".to_string(), "c".to_string()], 3));
+}
+
+#[test]
 fn cancelled_queries_say_so() {
     let reader = filled().collection.reader();
     let late = reader.with_deadline(Instant::now() - Duration::from_millis(1));
