@@ -16,9 +16,12 @@ use super::topk::{count_partition, in_document_order};
 use super::unordered;
 use super::value::{Key, Value, decode_bytes, decode_fixed};
 use super::visit::{self, Place, Wanted};
-use crate::{Error, Result, disk};
+use crate::disk::{self, Disk};
+use crate::{Error, Result};
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -64,15 +67,17 @@ impl Reader {
     }
 
     /// A reader over partition files that belong to no collection; partitions are named by their
-    /// file names.
+    /// file names, those of one file name by their paths as they are given.
     pub fn open_files(files: &[impl AsRef<Path>]) -> Result<Reader> {
-        let disk = disk::os();
-        let mut named: Vec<(String, Arc<Partition>)> = Vec::with_capacity(files.len());
-        for file in files {
-            let path = file.as_ref();
+        let paths: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
+        Self::open_files_on(&*disk::os(), &paths)
+    }
+
+    pub(crate) fn open_files_on(disk: &dyn Disk, paths: &[&Path]) -> Result<Reader> {
+        let mut named: Vec<(String, Arc<Partition>)> = Vec::with_capacity(paths.len());
+        for (path, name) in paths.iter().zip(distinct_names(paths)?) {
             let like = named.last().map(|(_, part)| part.clone());
-            let part = Partition::open(&*disk, path, like.as_deref())?;
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let part = Partition::open(disk, path, like.as_deref())?;
             named.push((name, Arc::new(part)));
         }
         Ok(Reader::new(Set::new(named)?))
@@ -369,6 +374,26 @@ impl Reader {
     pub fn verify(&self) -> Result<()> {
         self.set.partitions.iter().try_for_each(|part| part.verify())
     }
+}
+
+/// A name for each file. They differ, so that a cursor says which partition it is in.
+fn distinct_names(paths: &[&Path]) -> Result<Vec<String>> {
+    let text = |name: &OsStr| name.to_string_lossy().into_owned();
+    let base = |path: &Path| text(path.file_name().unwrap_or_default());
+    let mut files: HashMap<String, usize> = HashMap::new();
+    for path in paths {
+        *files.entry(base(path)).or_default() += 1;
+    }
+    let mut seen = HashSet::with_capacity(paths.len());
+    let names = paths.iter().map(|path| {
+        let name = base(path);
+        let name = if files[&name] == 1 { name } else { text(path.as_os_str()) };
+        if seen.insert(name.clone()) {
+            return Ok(name);
+        }
+        Err(Error::invalid("the file is given twice; give each once").in_file(path))
+    });
+    names.collect()
 }
 
 fn hits(places: Vec<Place>) -> Vec<Hit> {

@@ -6,6 +6,7 @@
 //! - `compact.rs`: small partitions are merged, and no answer changes;
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
+//! - `files.rs`: partition files without a collection;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
 //! - `verify.rs`: files that contradict themselves with checksums that fit;
 //! - `refuse.rs`: what must be refused, and the empty collection;
@@ -17,6 +18,7 @@ mod change;
 mod compact;
 mod corrupt;
 mod crash;
+mod files;
 mod hostile;
 mod keep;
 mod model;
