@@ -95,6 +95,7 @@ impl Collection {
     }
 
     /// Looks for a newer set, which another process may have published; true if there was one.
+    /// `Failed` if the directory has only older ones: see [`Collection::change`].
     pub fn refresh(&self) -> Result<bool> {
         let current = self.current();
         let newest = match self.next_sets(current.number)? {
@@ -110,6 +111,14 @@ impl Collection {
             return Ok(false);
         }
         let next = current::load(&self.disk, &self.dir, newest, Some(current))?;
+        if next.number < current.number {
+            let message = format!(
+                "the newest set here is number {}, but number {} is open: older files were put in \
+                 the place of newer ones; open the collection anew",
+                next.number, current.number
+            );
+            return Err(Error::new(ErrorKind::Failed, message).in_file(&self.dir));
+        }
         self.swap(next);
         Ok(true)
     }
@@ -143,7 +152,8 @@ impl Collection {
     }
 
     /// Starts a change. `Locked` if one is under way in another process; in this one it waits for
-    /// its turn.
+    /// its turn. `Failed` if a copy was restored over the directory whose newest set is older than
+    /// the current one: open the collection anew.
     pub fn change(&self) -> Result<Change<'_>> {
         let mut turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = self.disk.lock(&self.dir.join(LOCK))?;

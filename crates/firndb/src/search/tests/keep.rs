@@ -2,6 +2,7 @@
 //! anew, nothing superfluous stays in the directory, and a small change costs few calls.
 
 use super::{DIR, Store, open, store};
+use crate::ErrorKind;
 use crate::disk::{Disk, SimDisk};
 use crate::search::catalogue::Catalogues;
 use crate::search::testing::Rng;
@@ -202,4 +203,36 @@ fn a_set_is_found_whose_number_does_not_follow() {
     change.commit().unwrap();
     assert_eq!((collection.version(), open(&disk).unwrap().version()), (58, 58));
     assert_tidy(&disk, 1, "after the change");
+}
+
+#[test]
+fn an_older_copy_restored_over_the_directory_is_noticed() {
+    let mut rng = Rng(SEED);
+    let Store { collection, disk } = store();
+    let mut put = |collection: &crate::search::Collection, name: &str| {
+        let mut change = collection.change().unwrap();
+        change.put(name, builder(false, &mut rng, 9)).unwrap();
+        change.commit().unwrap();
+    };
+    put(&collection, "a");
+    let copy = disk.files();
+    for name in ["a", "b"] {
+        put(&collection, name);
+    }
+    for path in disk.files().into_keys().filter(|path| path.starts_with(DIR)) {
+        disk.remove(&path).unwrap();
+    }
+    for (path, bytes) in &copy {
+        disk.write_raw(path, bytes);
+    }
+    for error in [collection.refresh().map(|_| ()), collection.change().map(|_| ())] {
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Failed);
+        assert!(error.message().contains("open the collection anew"), "{error}");
+    }
+    assert_eq!(disk.files(), copy, "nothing is removed");
+    let collection = open(&disk).unwrap();
+    assert_eq!(collection.version(), 2);
+    put(&collection, "c");
+    assert_eq!(collection.reader().len(), 18);
 }
