@@ -2,7 +2,7 @@
 //! grows.
 
 use crate::disk::{Append, DiskRef, Map};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +17,11 @@ pub(crate) struct Spill {
     offsets: Vec<u64>,
 }
 
+/// Number of the next temporary file of this process.
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+/// So many names are tried for a file.
+const NAMES: u32 = 1000;
+
 /// Removes its file when dropped.
 struct TemporaryFile(DiskRef, PathBuf);
 
@@ -25,6 +30,26 @@ impl Drop for TemporaryFile {
         // Nothing depends on it: at worst a temporary file is left over.
         let _ = self.0.remove(&self.1);
     }
+}
+
+/// Creates a temporary file. A process that was killed leaves its own behind, and a later one may
+/// have its id: names that are taken are passed over.
+fn create(disk: DiskRef, folder: &Path) -> Result<(Box<dyn Append>, TemporaryFile)> {
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = folder.join(file_name(number));
+        match disk.create(&path) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && tried < NAMES => {}
+            Err(e) => return Err(e),
+            Ok(file) => return Ok((file, TemporaryFile(disk, path))),
+        }
+    }
+}
+
+fn file_name(number: u64) -> String {
+    format!("firndb-payloads-{}-{number}.spill", std::process::id())
 }
 
 impl Spill {
@@ -51,14 +76,9 @@ impl Spill {
 
     fn flush(&mut self) -> Result<()> {
         if self.file.is_none() {
-            static NUMBER: AtomicU64 = AtomicU64::new(0);
             let (disk, folder) =
                 self.place.clone().unwrap_or_else(|| (crate::disk::os(), std::env::temp_dir()));
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let path =
-                folder.join(format!("firndb-payloads-{}-{number}.spill", std::process::id()));
-            let file = disk.create(&path)?;
-            self.file = Some((file, TemporaryFile(disk, path)));
+            self.file = Some(create(disk, &folder)?);
         }
         if let Some((file, _)) = &mut self.file {
             file.append(&self.memory)?;
@@ -103,5 +123,33 @@ impl Spilled {
         };
         out.extend_from_slice(bytes.ok_or_else(|| Error::corrupt("spilled payloads are cut"))?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Disk, SimDisk};
+
+    #[test]
+    fn files_left_over_from_a_killed_process_are_passed_over() {
+        let disk = SimDisk::new();
+        let folder = Path::new("/spill");
+        disk.create_dir_all(folder).unwrap();
+        // Tests beside this one take numbers, too.
+        let next = NUMBER.load(Ordering::Relaxed);
+        for number in next..next + 100 {
+            disk.write_raw(&folder.join(file_name(number)), b"left over");
+        }
+        let mut spill = Spill::new(4);
+        spill.set_folder(disk.clone() as DiskRef, folder);
+        for payload in ["one", "two", "three"] {
+            spill.push(payload.as_bytes()).unwrap();
+        }
+        let (spilled, mut payload) = (spill.finish().unwrap(), Vec::new());
+        spilled.get(1, &mut payload).unwrap();
+        assert_eq!(payload, b"two");
+        drop(spilled);
+        assert_eq!(disk.files().len(), 100, "only its own file is removed");
     }
 }
