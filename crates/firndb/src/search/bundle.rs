@@ -171,19 +171,23 @@ impl Bundles {
         if toll == 0 {
             return view;
         }
-        let paid = self.paid.fetch_add(toll, Ordering::Relaxed).saturating_add(toll);
+        self.paid.fetch_add(toll, Ordering::Relaxed);
         // If another thread is at it, this one goes on with what there is.
         let Ok(mut work) = self.work.try_lock() else { return view };
         work.want(set, fields.clone());
         match self.next(set, &work) {
-            Some((_, cost)) if cost > paid => view,
-            Some((cut, cost)) => {
-                self.paid.fetch_sub(cost, Ordering::Relaxed);
+            Some((cut, cost)) if self.spend(cost) => {
                 self.step(set, &mut work, cut);
                 self.current().filter(|view| view.has(fields))
             }
-            None => view,
+            _ => view,
         }
+    }
+
+    /// Spends tolls, if so much was paid: another thread may have spent what this one saw.
+    fn spend(&self, cost: u64) -> bool {
+        let left = |paid: u64| paid.checked_sub(cost);
+        self.paid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
     }
 
     /// Makes all bundles, with these fields.
@@ -347,4 +351,18 @@ fn cut_run(partitions: &[Arc<Partition>], run: Range<usize>, cuts: &mut Vec<Rang
 
 pub(crate) fn toll(cut: &Range<usize>) -> u64 {
     (cut.len() as u64 - 1) * TOLL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tolls_are_spent_once() {
+        let bundles = Bundles::new(&[]);
+        bundles.paid.store(150, Ordering::Relaxed);
+        // Two threads that saw the same 150.
+        assert_eq!([bundles.spend(100), bundles.spend(100)], [true, false]);
+        assert_eq!(bundles.paid.load(Ordering::Relaxed), 50);
+    }
 }
