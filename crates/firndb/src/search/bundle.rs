@@ -106,7 +106,6 @@ impl Bundles {
         let kept: Vec<_> = bundles.filter_map(|bundle| heir(old, new, bundle)).collect();
         let ranges: Vec<_> = kept.iter().map(|(range, _)| range.clone()).collect();
         let mut next = Self::cut(&new.partitions, &ranges);
-        next.limit = self.limit.load(Ordering::Relaxed).into();
         let Some(view) = &view else { return next };
         let work = next.work.get_mut().unwrap_or_else(PoisonError::into_inner);
         work.wanted = view.fields.clone();
@@ -148,6 +147,11 @@ impl Bundles {
     /// Memory that the bundles take, bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.work().memory()
+    }
+
+    /// The memory that the bundles may take, bytes.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
     }
 
     /// Sets the memory that the bundles may take; what is there already stays.
@@ -236,7 +240,7 @@ impl Bundles {
 
     /// Makes a bundle, and shows all of them if it was the last.
     fn step(&self, set: &Set, work: &mut Work, cut: usize) {
-        let limit = self.limit.load(Ordering::Relaxed);
+        let limit = self.limit();
         let before = work.made[cut].take();
         let base = before.clone().or(work.before[cut].take());
         // A damaged partition is an error of the queries that need it, not of this one.

@@ -98,10 +98,10 @@ impl Set {
 
     /// This set with what another has merged of the same partitions.
     pub(crate) fn with_bundles_of(mut self, other: &Set) -> Set {
-        self.bundles = match self.schema.fields == other.schema.fields {
-            true => other.bundles.carried(other, &self),
-            false => Bundles::new(&self.partitions),
-        };
+        if self.schema.fields == other.schema.fields {
+            self.bundles = other.bundles.carried(other, &self);
+        }
+        self.bundles.set_limit(other.bundles.limit());
         self
     }
 

@@ -268,3 +268,18 @@ fn bundles_keep_to_their_limit() {
     assert!(reader.bundle_memory() > first);
     (0..100).for_each(|_| compare(&mut rng, &reader, &plain));
 }
+
+#[test]
+fn the_limit_holds_for_sets_with_other_fields() {
+    let mut rng = Rng(SEED + 3);
+    let Store { collection, .. } = collection(&mut rng, &orders()[0]);
+    collection.reader().limit_bundles(0);
+    for (name, field) in [("other", "brought"), ("another", "brought too")] {
+        let schema = Schema::new([Field::new(field, Type::U64, Roles::FULL)]).unwrap();
+        let mut change = collection.change().unwrap();
+        change.put(name, PartitionBuilder::new(schema)).unwrap();
+        let reader = change.commit().unwrap();
+        reader.warm().unwrap();
+        assert_eq!(reader.bundle_memory(), 0, "after {name}");
+    }
+}
