@@ -127,6 +127,9 @@ fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<
             continue;
         }
         let common = Arc::make_mut(&mut schema);
+        for known in &mut common.fields {
+            known.nullable |= part.schema.field(&known.name).is_none();
+        }
         for field in &part.schema.fields {
             let known = common.fields.iter_mut().find(|f| f.name == field.name);
             match known {
@@ -185,5 +188,31 @@ impl Limits {
             return Err(Error::new(ErrorKind::Cancelled, "the query passed its deadline"));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::{Disk, DiskRef, SimDisk};
+    use crate::search::{Field, PartitionBuilder, Reader, Roles, Schema, Type};
+    use std::path::Path;
+
+    #[test]
+    fn a_field_that_a_partition_lacks_is_nullable_whatever_the_order() {
+        let disk = SimDisk::new();
+        disk.create_dir_all(Path::new("/files")).unwrap();
+        let write = |path: &str, fields: &[&str]| {
+            let fields = fields.iter().map(|name| Field::new(*name, Type::U64, Roles::FULL));
+            let builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+            builder.write_on(&(disk.clone() as DiskRef), Path::new(path)).unwrap();
+        };
+        for (first, second) in [(&["a", "b"][..], &["a"][..]), (&["a"], &["a", "b"])] {
+            write("/files/1", first);
+            write("/files/2", second);
+            let paths = ["/files/1", "/files/2"].map(Path::new);
+            let reader = Reader::open_files_on(&*disk, &paths).unwrap();
+            let nullable = |name| reader.schema().field(name).unwrap().1.nullable;
+            assert_eq!((nullable("a"), nullable("b")), (false, true), "{first:?} {second:?}");
+        }
     }
 }
