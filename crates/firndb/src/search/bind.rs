@@ -142,20 +142,24 @@ impl Executor<'_> {
         self.check_limits()?;
         let set = self.set;
         let part = &*set.partitions[p];
-        let base = self.clauses.len();
         if let Node::Or(nodes) = node {
             for node in nodes {
                 self.tree(p, node, out)?;
             }
             return Ok(());
         }
+        let base = self.clauses.len();
+        let (intervals, bits) = (self.scratch.intervals.len(), self.scratch.bits_used);
         if self.conditions(p, node)?.is_some() {
             let mut sink = Fill { bits: std::mem::take(self.scratch.bits_mut(out)) };
             let done = self.conjunction(part, base, &mut sink);
             *self.scratch.bits_mut(out) = sink.bits;
             let _ = done?;
         }
+        // Nothing refers to them any more: an `or` of many parts needs no more than its largest.
         self.clauses.truncate(base);
+        self.scratch.intervals.truncate(intervals);
+        self.scratch.bits_used = bits;
         Ok(())
     }
 }
@@ -180,5 +184,39 @@ pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: 
     match intervals[first..].last_mut() {
         Some(last) if last.1 == ord => last.1 = ord + 1,
         _ => intervals.push((ord, ord + 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Disk, DiskRef, SimDisk};
+    use crate::search::clause::Scratch;
+    use crate::search::plan::Plan;
+    use crate::search::query::{and, eq, gt, or};
+    use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type};
+    use std::path::Path;
+
+    #[test]
+    fn the_parts_of_an_or_give_their_memory_back() {
+        let disk = SimDisk::new();
+        disk.create_dir_all(Path::new("/files")).unwrap();
+        let fields = ["a", "b"].map(|name| Field::new(name, Type::U64, Roles::FILTERABLE).multi());
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for n in 0..5000u64 {
+            builder.add(&Document::new().set("a", n % 1000).set("b", n % 1300)).unwrap();
+        }
+        let path = Path::new("/files/one");
+        builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
+        let reader = Reader::open_files_on(&*disk, &[path]).unwrap();
+        let part = |n: u64| and([eq("a", n), or([gt("b", n), and([eq("b", n), eq("b", n + 1)])])]);
+        let filter = or((0..200u64).map(part));
+        let plan = Plan::new(&filter, reader.schema()).unwrap();
+        let scratch = Box::new(Scratch::default());
+        let mut executor = Executor::new(&reader.set, &plan, &reader.limits, scratch).unwrap();
+        assert!(executor.prepare(0, Vec::new()).unwrap().is_some());
+        assert_eq!((executor.scratch.bits_used, executor.scratch.intervals.len()), (1, 0));
+        let expected = (0..5000u64).filter(|n| n % 1000 < 200 && n % 1300 > n % 1000).count();
+        assert_eq!(reader.count(&filter).unwrap(), expected as u64);
     }
 }
