@@ -56,6 +56,9 @@ impl Plan {
     pub(crate) fn new(filter: &Filter, schema: &Schema) -> Result<Plan> {
         let mut plan = Plan { root: Node::All, leaves: Vec::new() };
         plan.root = plan.node(filter, schema, false, 0)?;
+        let mut named = 0;
+        keep_named(&mut plan.root, &mut plan.leaves, &mut named);
+        plan.leaves.truncate(named);
         Ok(plan)
     }
 
@@ -146,44 +149,68 @@ impl Plan {
         })
     }
 
-    /// Joins leaves of one field: ranges under `and`, points under `or`.
+    /// Joins leaves of one field into the first of them: ranges under `and`, points under `or`.
     fn join(&mut self, nodes: &mut Vec<Node>, schema: &Schema, and: bool) {
-        let mut i = 0;
-        while i < nodes.len() {
-            let joined =
-                (0..i).find_map(|j| Some((j, self.joined(&nodes[j], &nodes[i], schema, and)?)));
-            match joined {
-                Some((j, node)) => {
-                    nodes[j] = node;
-                    nodes.remove(i);
+        let mut firsts: Vec<usize> = Vec::new();
+        let mut points: Vec<usize> = Vec::new();
+        let leaves = &mut self.leaves;
+        nodes.retain_mut(|node| {
+            let Node::Leaf(leaf, false) = *node else { return true };
+            let field = leaves[leaf].field;
+            let joins = match leaves[leaf].test {
+                Test::Range(_) => and && !schema.fields[field].multi,
+                Test::Points(_) => !and,
+                Test::Exists => false,
+            };
+            if !joins {
+                return true;
+            }
+            let Some(&first) = firsts.iter().find(|&&first| leaves[first].field == field) else {
+                firsts.push(leaf);
+                return true;
+            };
+            let other = std::mem::replace(&mut leaves[leaf].test, Test::Exists);
+            match (&mut leaves[first].test, other) {
+                (Test::Range(all), Test::Range(other)) => match intersect(all, &other) {
+                    Some(both) => *all = both,
+                    None => {
+                        *node = Node::Nothing;
+                        return true;
+                    }
+                },
+                (Test::Points(all), Test::Points(other)) => {
+                    all.extend(other);
+                    if !points.contains(&first) {
+                        points.push(first);
+                    }
                 }
-                None => i += 1,
+                _ => {}
+            }
+            false
+        });
+        // Once for all of a field: it may be named by thousands of parts.
+        for leaf in points {
+            if let Test::Points(keys) = &mut leaves[leaf].test {
+                keys.sort_unstable();
+                keys.dedup();
             }
         }
     }
+}
 
-    fn joined(&mut self, a: &Node, b: &Node, schema: &Schema, and: bool) -> Option<Node> {
-        let (Node::Leaf(a, false), Node::Leaf(b, false)) = (a, b) else { return None };
-        let field = self.leaves[*a].field;
-        if self.leaves[*b].field != field {
-            return None;
+/// Moves the leaves that a tree names to the front, from place `next` on, and numbers them anew.
+/// The tree names each once and in their order.
+fn keep_named(node: &mut Node, leaves: &mut [Leaf], next: &mut usize) {
+    match node {
+        Node::All | Node::Nothing => {}
+        Node::Leaf(leaf, _) => {
+            leaves.swap(*leaf, *next);
+            *leaf = *next;
+            *next += 1;
         }
-        match (&self.leaves[*a].test, &self.leaves[*b].test) {
-            (Test::Range(x), Test::Range(y)) if and && !schema.fields[field].multi => {
-                match intersect(x, y) {
-                    Some(both) => self.leaves[*a].test = Test::Range(both),
-                    None => return Some(Node::Nothing),
-                }
-            }
-            (Test::Points(x), Test::Points(y)) if !and => {
-                let mut keys: Vec<Key> = x.iter().chain(y).cloned().collect();
-                keys.sort_unstable();
-                keys.dedup();
-                self.leaves[*a].test = Test::Points(keys);
-            }
-            _ => return None,
+        Node::And(nodes) | Node::Or(nodes) => {
+            nodes.iter_mut().for_each(|node| keep_named(node, leaves, next));
         }
-        Some(Node::Leaf(*a, false))
     }
 }
 
@@ -269,5 +296,46 @@ impl fmt::Display for Shown<'_> {
                 f.write_str(")")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::query::{and, eq, gt, lt, not, or};
+    use super::*;
+    use crate::search::{Roles, Type};
+
+    fn plan(filter: &Filter) -> Plan {
+        let fields = [("name", Type::String), ("n", Type::I64)];
+        let fields = fields.map(|(name, ty)| Field::new(name, ty, Roles::FULL));
+        Plan::new(filter, &Schema::new(fields).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn many_equalities_under_an_or_become_one_leaf() {
+        let names = (0..20_000u64).map(|i| eq("name", format!("x{}", i * 7919 % 15_000)));
+        let numbers = (0..100i64).map(|i| eq("n", 99 - i));
+        let plan = plan(&or(names.chain(numbers)));
+        assert_eq!(plan.root, Node::Or(vec![Node::Leaf(0, false), Node::Leaf(1, false)]));
+        let sizes = plan.leaves.iter().map(|leaf| match &leaf.test {
+            Test::Points(keys) => {
+                assert!(keys.is_sorted_by(|a, b| a < b));
+                keys.len()
+            }
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(sizes.collect::<Vec<_>>(), [15_000, 100]);
+    }
+
+    #[test]
+    fn leaves_that_the_tree_does_not_name_are_dropped() {
+        let nothing = and([gt("n", 5i64), lt("n", 3i64)]);
+        let last = and([not(eq("name", "a")), gt("n", 1i64), lt("n", 9i64)]);
+        let plan = plan(&or([nothing, eq("name", "x"), last, eq("name", "y")]));
+        let and = Node::And(vec![Node::Leaf(1, true), Node::Leaf(2, false)]);
+        assert_eq!(plan.root, Node::Or(vec![Node::Leaf(0, false), and]));
+        let fields: Vec<usize> = plan.leaves.iter().map(|leaf| leaf.field).collect();
+        assert_eq!(fields, [0, 0, 1]);
+        assert!(matches!(&plan.leaves[0].test, Test::Points(keys) if keys.len() == 2));
     }
 }
