@@ -12,6 +12,7 @@ use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::{Encoder, u64_at};
 use crate::{Error, Result};
 use std::borrow::Cow;
+use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -19,6 +20,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) const RAW_BLOCK: usize = 1 << 16;
 /// Uncompressed bytes that close a zstd block.
 const BLOCK: usize = 1 << 14;
+/// Bytes that are allocated for a block at once; for more, memory grows with what is in it.
+const TRUSTED: u64 = 1 << 24;
 /// A dictionary, and the sample it is trained on.
 const DICTIONARY: usize = 1 << 16;
 const SAMPLE: usize = 100 * DICTIONARY;
@@ -85,7 +88,7 @@ fn write_blocks(
     source: &mut Source,
     offsets: &mut Vec<u64>,
 ) -> Result<u64> {
-    let failed = |e: std::io::Error| Error::invalid(format!("zstd cannot compress payloads: {e}"));
+    let failed = |e: io::Error| Error::invalid(format!("zstd cannot compress payloads: {e}"));
     if !(1..=19).contains(&level) {
         return Err(Error::invalid(format!("the zstd level of payloads is {level}; use 1 to 19")));
     }
@@ -215,21 +218,40 @@ impl Payloads {
         let bytes = bytes.ok_or_else(|| Error::corrupt("a payload block is outside"))?;
         let place = file.entry(self.sections[0]).offset + ends.get(block);
         check(bytes, checks, block, place)?;
-        let (size, limit) = (at(last).wrapping_sub(at(first)), bytes.len() as u64 * 50_000 + 1024);
-        if first > doc || last <= doc || last > self.documents || size > limit {
-            return Err(Error::corrupt("a payload block contradicts its documents").at(place));
+        let contradiction =
+            || Error::corrupt("a payload block contradicts its documents").at(place);
+        if first > doc || last <= doc || last > self.documents {
+            return Err(contradiction());
         }
-        let dictionary = file.section(self.sections[5])?;
-        let wrong = |e: std::io::Error| Error::corrupt(format!("a payload block: {e}")).at(place);
-        let mut zstd = zstd::bulk::Decompressor::with_dictionary(dictionary).map_err(wrong)?;
-        let mut whole = zstd.decompress(bytes, size as usize).map_err(wrong)?;
-        let (start, end) = ((at(doc) - at(first)) as usize, (at(doc + 1) - at(first)) as usize);
+        let within = |d: u32| at(d).checked_sub(at(first)).ok_or_else(contradiction);
+        let (start, end, size) = (within(doc)?, within(doc + 1)?, within(last)?);
+        if end > size || size > bytes.len() as u64 * 50_000 + 1024 {
+            return Err(contradiction());
+        }
+        let wrong = |e: io::Error| Error::corrupt(format!("a payload block: {e}")).at(place);
+        let mut whole = decompress(bytes, file.section(self.sections[5])?, size).map_err(wrong)?;
+        let (start, end) = (start as usize, end as usize);
         if end > whole.len() {
             return Err(Error::corrupt("a payload block is too short").at(place));
         }
         whole.truncate(end);
         whole.drain(..start);
         Ok(whole)
+    }
+}
+
+/// The content of a zstd frame, of which others say that it has `size` bytes.
+fn decompress(frame: &[u8], dictionary: &[u8], size: u64) -> io::Result<Vec<u8>> {
+    if size <= TRUSTED {
+        let mut zstd = zstd::bulk::Decompressor::with_dictionary(dictionary)?;
+        return zstd.decompress(frame, size as usize);
+    }
+    let zstd = zstd::stream::read::Decoder::with_dictionary(frame, dictionary)?;
+    let mut whole = Vec::new();
+    zstd.take(size + 1).read_to_end(&mut whole)?;
+    match whole.len() as u64 > size {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than its documents")),
+        false => Ok(whole),
     }
 }
 
@@ -241,4 +263,22 @@ fn check(bytes: &[u8], checks: &[u8], block: usize, at: u64) -> Result<()> {
         return Err(Error::corrupt(message).at(at));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_grows_with_the_content_of_a_block_not_with_its_claim() {
+        let content: Vec<u8> = (0..3 * TRUSTED).map(|i| ((i * i) >> 20) as u8).collect();
+        let frame = zstd::bulk::compress(&content, 1).unwrap();
+        let size = content.len() as u64;
+        assert!(decompress(&frame, &[], size).unwrap() == content);
+        let claimed = decompress(&frame, &[], 1 << 40).unwrap();
+        assert!(claimed == content && claimed.capacity() <= 4 * content.len());
+        for size in [size - 1, 9] {
+            assert!(decompress(&frame, &[], size).is_err());
+        }
+    }
 }

@@ -8,6 +8,7 @@
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
 //! - `files.rs`: partition files without a collection;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
+//! - `forged.rs`: forged sections that ask for a panic or for memory without end;
 //! - `verify.rs`: files that contradict themselves with checksums that fit;
 //! - `refuse.rs`: what must be refused, and the empty collection;
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
@@ -19,6 +20,7 @@ mod compact;
 mod corrupt;
 mod crash;
 mod files;
+mod forged;
 mod hostile;
 mod keep;
 mod model;

@@ -20,11 +20,11 @@ use std::path::Path;
 const SEED: u64 = 0x7E51_F1ED;
 
 /// The bytes of a partition, to be forged.
-struct Victim(Vec<u8>);
+pub(super) struct Victim(pub(super) Vec<u8>);
 
 impl Victim {
     /// The partition of this name on the shelf.
-    fn of(name: &str) -> Victim {
+    pub(super) fn of(name: &str) -> Victim {
         let files = if name == "large" { large_files(66_000) } else { files() };
         let is_it = |path: &Path| {
             let file = path.file_name().unwrap().to_str().unwrap();
@@ -34,7 +34,7 @@ impl Victim {
     }
 
     /// A partition with a key of each form of postings, and a field without a column.
-    fn built() -> Victim {
+    pub(super) fn built() -> Victim {
         let fields = [
             Field::new("id", Type::U64, Roles::FILTERABLE),
             Field::new("run", Type::String, Roles::FILTERABLE).multi(),
@@ -74,7 +74,7 @@ impl Victim {
     }
 
     /// One section edited.
-    fn section(&self, id: u32, edit: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+    pub(super) fn section(&self, id: u32, edit: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
         let found = std::cell::Cell::new(false);
         let forged = self.forge(|other, mut bytes| {
             if other == id {
@@ -110,7 +110,7 @@ impl Victim {
     }
 
     /// The meta section edited.
-    fn meta(&self, edit: impl Fn(&mut Schema, &mut Vec<FieldMeta>)) -> Vec<u8> {
+    pub(super) fn meta(&self, edit: impl Fn(&mut Schema, &mut Vec<FieldMeta>)) -> Vec<u8> {
         self.section(global::META, |bytes| {
             let (documents, mut schema, mut metas) = decode_meta(bytes).unwrap();
             edit(&mut schema, &mut metas);
@@ -127,12 +127,16 @@ impl Victim {
 }
 
 /// Opens a partition file of these bytes and verifies it.
-fn check(bytes: &[u8]) -> Result<()> {
+pub(super) fn open(bytes: &[u8]) -> Result<Partition> {
     let disk = SimDisk::new();
     disk.create_dir_all(Path::new(DIR)).unwrap();
     let path = Path::new(DIR).join("forged");
     publish(&*disk, &path, |out| out.append(bytes)).unwrap();
-    Partition::open(&*disk, &path, None)?.verify()
+    Partition::open(&*disk, &path, None)
+}
+
+fn check(bytes: &[u8]) -> Result<()> {
+    open(bytes)?.verify()
 }
 
 /// The forged file is refused in a sentence with all of these words.
