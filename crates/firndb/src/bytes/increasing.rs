@@ -60,6 +60,11 @@ pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<
     heads
 }
 
+/// Bytes that a sequence of `len` numbers has at least.
+pub(crate) fn least_size(len: usize) -> usize {
+    8 + 16 * len.div_ceil(BLOCK) + 8
+}
+
 /// A strictly increasing sequence over bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Increasing<'a> {
@@ -71,7 +76,7 @@ pub(crate) struct Increasing<'a> {
 impl<'a> Increasing<'a> {
     /// Checks the number of entries and the place of the block heads.
     pub(crate) fn new(bytes: &'a [u8], len: usize) -> Result<Increasing<'a>> {
-        let heads_end = 8 + 16 * len.div_ceil(BLOCK);
+        let heads_end = least_size(len) - 8;
         if bytes.len() < heads_end + 8 || u64_at(bytes, 0) != len as u64 {
             return Err(Error::corrupt(format!(
                 "a sequence says {} numbers in {} bytes, expected {len}",

@@ -185,6 +185,8 @@ fn count_field(
     let multi = part.schema.fields[field].multi;
     let everything = total == u64::from(part.documents);
     let column = if multi { None } else { part.column(field)? };
+    // First of all: it says whether there are as many keys as the counts below take memory for.
+    let dictionary = part.dictionary(field)?;
     let (mut by_ord, mut with_value) = (vec![0u64; distinct as usize + 1], 0);
     if everything {
         let sums = part.sums(field)?;
@@ -228,7 +230,6 @@ fn count_field(
         with_value += kernels::count(&seen);
     }
     counts.missing += total.saturating_sub(with_value);
-    let dictionary = part.dictionary(field)?;
     for ord in (0..distinct).filter(|&ord| by_ord[ord as usize] > 0) {
         let count = counts.by_key.entry(dictionary.key(ord)).or_insert(0);
         *count = count.saturating_add(by_ord[ord as usize]);

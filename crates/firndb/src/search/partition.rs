@@ -373,20 +373,24 @@ impl Partition {
         let postings = self.postings(field)?;
         let mut block = Vec::new();
         let mut each = |visit: &mut dyn FnMut(u32, u32)| {
+            let mut left = f.meta.postings;
             for ord in 0..distinct {
                 let mut cursor = Cursor::new(postings.pieces(ord, ord + 1));
                 while cursor.next(&postings, &mut block) {
+                    let rest = left.checked_sub(block.len() as u64);
+                    left = rest.ok_or_else(|| self.too_many(field))?;
                     block
                         .iter()
                         .filter(|&&doc| (doc as usize) < n)
                         .for_each(|&doc| visit(ord, doc));
                 }
             }
+            Ok(())
         };
         if !f.multi {
             let mut ords = vec![distinct; n];
             if f.meta.exceptions > 0 {
-                each(&mut |ord, doc| ords[doc as usize] = ord);
+                each(&mut |ord, doc| ords[doc as usize] = ord)?;
             } else {
                 let mut docs = Vec::new();
                 postings.slices.decode(0, postings.slices.len(), &mut docs);
@@ -404,7 +408,7 @@ impl Partition {
             return Ok(Column::Made(ords));
         }
         let mut starts = vec![0u32; n + 1];
-        each(&mut |_, doc| starts[doc as usize + 1] += 1);
+        each(&mut |_, doc| starts[doc as usize + 1] += 1)?;
         for d in 0..n {
             starts[d + 1] += starts[d];
         }
@@ -413,8 +417,15 @@ impl Partition {
         each(&mut |ord, doc| {
             ords[next[doc as usize] as usize] = ord;
             next[doc as usize] += 1;
-        });
+        })?;
         Ok(Column::MadeMulti { starts, ords })
+    }
+
+    #[cold]
+    fn too_many(&self, field: usize) -> Error {
+        let name = &self.schema.fields[field].name;
+        Error::corrupt(format!("field `{name}` has more postings than its counts say"))
+            .in_file(self.file.path())
     }
 
     /// The payload of a document.

@@ -165,6 +165,10 @@ impl Payloads {
             let missing = || Error::corrupt(format!("payload section {id} is missing"));
             *slot = file.find(id).ok_or_else(missing)?;
         }
+        // What is read later relies on it: memory for all documents is asked for at once.
+        if file.entry(sections[1]).len < increasing::least_size(documents as usize + 1) as u64 {
+            return Err(Error::corrupt(format!("there are no offsets for {documents} documents")));
+        }
         let blocks = (file.entry(sections[0]).len as usize).div_ceil(RAW_BLOCK);
         let checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Payloads { documents, form, sections, checked })

@@ -3,8 +3,11 @@
 use super::verify::{Victim, open};
 use crate::bytes::int::u64_at;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::search::format::global;
-use crate::search::{Document, Field, PartitionBuilder, Payload, Roles, Schema, Type};
+use crate::search::format::{decode_meta, encode_meta, global, part, section};
+use crate::search::query::lt;
+use crate::search::{
+    Document, Facet, Field, PartitionBuilder, Payload, Reader, Roles, Schema, Type,
+};
 use crate::{ErrorKind, Result};
 use std::path::Path;
 
@@ -44,4 +47,34 @@ fn offsets_before_their_block_are_an_error() {
     let part = open(&forged).unwrap();
     corrupt(part.payload(650), "contradicts its documents");
     assert_eq!(&*part.payload(720).unwrap(), b"the payload of document 720");
+}
+
+#[test]
+fn more_keys_than_the_dictionary_has_are_an_error() {
+    let forged = victim(Payload::Raw).meta(|_, metas| {
+        metas[1].postings = u64::from(u32::MAX);
+        metas[1].distinct = u32::MAX;
+    });
+    let (disk, path) = (SimDisk::new(), Path::new("/forged"));
+    disk.write_raw(path, &forged);
+    let reader = Reader::open_files_on(&*disk, &[path]).unwrap();
+    let facet = Facet { field: "word".into(), top: 5, disjunctive: false };
+    corrupt(reader.facets(&lt("n", 100u64), &[facet]), "sequence");
+}
+
+#[test]
+fn more_postings_than_the_counts_say_are_an_error() {
+    let built = Victim::built();
+    assert!(open(&built.0).unwrap().column_or_made(1).is_ok());
+    let forged = built.section(section(1, part::RUNS), |bytes| bytes[4] = 255);
+    corrupt(open(&forged).unwrap().column_or_made(1), "`run` has more postings");
+}
+
+#[test]
+fn more_documents_than_payload_offsets_are_an_error() {
+    let forged = victim(Payload::Raw).section(global::META, |bytes| {
+        let (documents, schema, metas) = decode_meta(bytes).unwrap();
+        *bytes = encode_meta(documents * 1000, &schema, &metas);
+    });
+    corrupt(open(&forged), "no offsets for 6000000 documents");
 }
