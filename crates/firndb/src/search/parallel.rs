@@ -10,6 +10,7 @@ use super::reader::Reader;
 use super::set::Limits;
 use crate::Result;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 /// Nanoseconds of expected work from which on more threads help: to start one takes tens of
 /// microseconds.
@@ -42,7 +43,6 @@ impl<'r> Executor<'r> {
         if threads == 1 {
             return Ok(vec![work(self, &mut (0..visits))?]);
         }
-        self.stats.threads = threads as u64;
         let next = AtomicUsize::new(0);
         let turns = || {
             std::iter::from_fn(|| {
@@ -55,8 +55,12 @@ impl<'r> Executor<'r> {
             let found = work(&mut executor, &mut turns())?;
             Ok((found, executor.stats))
         };
-        std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(other)).collect();
+        thread::scope(|scope| {
+            // The threads that there are do it, if the system has no more to give.
+            let others: Vec<_> = (1..threads).map_while(|_| start(scope, other)).collect();
+            if !others.is_empty() {
+                self.stats.threads = others.len() as u64 + 1;
+            }
             let mut found = vec![work(self, &mut turns())];
             for thread in others {
                 let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -82,6 +86,18 @@ impl<'r> Executor<'r> {
     }
 }
 
+/// Starts a thread; `None` if the system has none to give.
+fn start<'s, T: Send + 's>(
+    scope: &'s Scope<'s, '_>,
+    work: impl FnOnce() -> T + Send + 's,
+) -> Option<ScopedJoinHandle<'s, T>> {
+    #[cfg(test)]
+    if super::testing::FORCED.get().alone {
+        return None;
+    }
+    thread::Builder::new().spawn_scoped(scope, work).ok()
+}
+
 impl Stats {
     /// Adds what another thread touched.
     fn add(&mut self, other: &Stats) {
@@ -95,5 +111,36 @@ impl Stats {
         self.postings += other.postings;
         self.docs += other.docs;
         self.words += other.words;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::disk::{Disk, DiskRef, SimDisk};
+    use crate::search::query::all;
+    use crate::search::testing::{FORCED, Forced};
+    use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type};
+    use std::path::Path;
+
+    #[test]
+    fn a_query_goes_on_alone_if_no_thread_can_be_made() {
+        let disk = SimDisk::new();
+        disk.create_dir_all(Path::new("/files")).unwrap();
+        let paths = ["/files/1", "/files/2", "/files/3"].map(Path::new);
+        for path in paths {
+            let schema = Schema::new([Field::new("n", Type::U64, Roles::FULL)]).unwrap();
+            let mut builder = PartitionBuilder::new(schema);
+            builder.add(&Document::new().set("n", 1u64)).unwrap();
+            builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
+        }
+        let reader = Reader::open_files_on(&*disk, &paths).unwrap().with_threads(3);
+        for (alone, threads) in [(false, 3), (true, 0)] {
+            FORCED.set(Forced { threads: true, alone, ..Forced::default() });
+            let result = reader
+                .execute(&all(), &[], |executor| executor.share(50, |_, turns| Ok(turns.count())));
+            FORCED.set(Forced::default());
+            let (counts, stats) = result.unwrap();
+            assert_eq!((counts.iter().sum::<usize>(), stats.threads), (50, threads));
+        }
     }
 }

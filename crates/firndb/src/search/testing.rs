@@ -14,11 +14,13 @@ pub(crate) struct Forced {
     pub(crate) large: bool,
     /// Use all threads that a reader has, however little there is to do.
     pub(crate) threads: bool,
+    /// Act as if the system had no thread to give.
+    pub(crate) alone: bool,
 }
 
 thread_local! {
     pub(crate) static FORCED: Cell<Forced> =
-        const { Cell::new(Forced { list: None, large: false, threads: false }) };
+        const { Cell::new(Forced { list: None, large: false, threads: false, alone: false }) };
 }
 
 impl Rng {

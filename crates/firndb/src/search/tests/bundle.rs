@@ -74,7 +74,7 @@ fn some_filter(rng: &mut Rng) -> Filter {
 /// Asks both readers the same and compares, now and then with the plans of large partitions.
 fn compare(rng: &mut Rng, bundled: &Reader, plain: &Reader) {
     let list = *rng.pick(&[None, Some(true), Some(false)]);
-    FORCED.set(Forced { large: rng.below(2) == 0, list, threads: false });
+    FORCED.set(Forced { large: rng.below(2) == 0, list, ..Forced::default() });
     compare_as_forced(rng, bundled, plain);
     FORCED.set(Forced::default());
 }

@@ -145,7 +145,7 @@ fn every_instruction_set_answers_as_the_model() {
         versions.clear();
         with_each_version(|version| {
             // Small partitions do without most kernels.
-            FORCED.set(Forced { large: true, list: Some(false), threads: false });
+            FORCED.set(Forced { large: true, list: Some(false), ..Forced::default() });
             interrogate(seed, &mut counts);
             FORCED.set(Forced::default());
             versions.push(version.to_string());
@@ -161,7 +161,7 @@ fn every_plan_answers_as_the_model() {
     let mut counts = Counts::default();
     for seed in FORCED_SEED..FORCED_SEED + WORLDS {
         for (list, large) in [(None, true), (Some(true), true), (Some(false), true)] {
-            FORCED.set(Forced { list, large, threads: false });
+            FORCED.set(Forced { list, large, ..Forced::default() });
             interrogate(seed, &mut counts);
             FORCED.set(Forced::default());
         }
