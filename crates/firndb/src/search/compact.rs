@@ -106,7 +106,8 @@ pub(super) struct Run {
 
 impl Collection {
     /// Merges runs of neighbouring partitions of the newest set as a policy says, and calls `tell`
-    /// after each. Nothing does this unless somebody calls it. It needs memory in proportion to the
+    /// after each. Nothing does this unless somebody calls it. A run that cannot be merged stays as
+    /// it is; the others are, and the first error is returned. It needs memory in proportion to the
     /// documents of a merged partition, about 4 bytes a value and the distinct keys of a field.
     ///
     /// Answers stay as they are, order included: where the schema orders documents, only neighbours
@@ -114,12 +115,15 @@ impl Collection {
     /// program is going to replace or remove should not rest for as long as the policy asks. A
     /// [`Cursor`](super::Cursor) names a partition, so pages should be asked of one reader.
     pub fn compact(&self, policy: &MergePolicy, mut tell: impl FnMut(&Merge)) -> Result<()> {
+        let mut outcome = Ok(());
         for run in self.runs(policy)? {
-            if self.merge_run(&run)? {
-                tell(&run.merge);
+            match self.merge_run(&run) {
+                Ok(true) => tell(&run.merge),
+                Ok(false) => {}
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
-        Ok(())
+        outcome
     }
 
     /// What [`Collection::compact`] would do now.

@@ -58,7 +58,7 @@ fn join_schema(schema: &mut Schema, other: &Schema) -> Result<()> {
     for field in &other.fields {
         match schema.field(&field.name) {
             Some((_, known)) if known == field => {}
-            None if dynamic => schema.fields.push(field.clone()),
+            None if dynamic => schema.add(field.clone())?,
             _ => return Err(differs(&format!("field `{}`", field.name))),
         }
     }

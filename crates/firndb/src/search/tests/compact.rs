@@ -249,3 +249,46 @@ fn a_thread_merges_what_comes() {
     drop(thread);
     assert!(merges.iter().count() < 100, "it ends when it is dropped");
 }
+
+/// A document of 2,100 fields that no other number has.
+fn wide(number: u64) -> PartitionBuilder {
+    let mut builder = PartitionBuilder::new(Schema::dynamic(Roles::STORED));
+    let fields = (0..2100u64).map(|i| (format!("f{}", number * 2100 + i), i));
+    let document = fields.fold(Document::new(), |doc, (name, value)| doc.set(name, value));
+    builder.add(&document).unwrap();
+    builder
+}
+
+#[test]
+fn more_fields_than_a_schema_has_are_not_merged() {
+    let Store { disk, collection } = store();
+    let mut change = collection.change().unwrap();
+    for (number, name) in (0..).zip(["a", "b"]) {
+        change.put(name, wide(number)).unwrap();
+    }
+    let before = disk.files();
+    let error = change.merge(&["a", "b"], "ab").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("4096 fields"), "{error}");
+    assert_eq!(disk.files(), before, "nothing is written");
+}
+
+#[test]
+fn a_run_that_cannot_be_merged_does_not_keep_others_from_it() {
+    let Store { collection, .. } = store();
+    let mut change = collection.change().unwrap();
+    for (number, name) in (0..).zip(["a1", "a2", "a3"]) {
+        change.put(name, wide(number)).unwrap();
+    }
+    for name in ["b1", "b2", "b3"] {
+        let schema = Schema::new([Field::new("id", Type::U64, Roles::STORED)]).unwrap();
+        let mut builder = PartitionBuilder::new(schema);
+        builder.add(&Document::new().set("id", 1u64)).unwrap();
+        change.put(name, builder).unwrap();
+    }
+    change.commit().unwrap();
+    let mut merged = Vec::new();
+    let error = collection.compact(&policy(), |merge| merged.push(merge.into.clone()));
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(merged, ["b1.to.b3"]);
+}
