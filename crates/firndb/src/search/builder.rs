@@ -130,6 +130,7 @@ impl PartitionBuilder {
 
     /// Encodes the document's values into `pending`, new fields of a dynamic schema included.
     fn check(&mut self, document: &Document) -> Result<()> {
+        self.schema.payload.check()?;
         self.pending.clear();
         for (name, value) in &document.fields {
             let known = self.schema.field(name).map(|(i, _)| i);
@@ -231,6 +232,7 @@ impl PartitionBuilder {
 
     /// Sorts keys and documents.
     pub(crate) fn finish(self) -> Result<Built> {
+        self.schema.payload.check()?;
         let documents = self.documents as usize;
         let mut fields = Vec::with_capacity(self.fields.len());
         for (field, values) in self.schema.fields.iter().zip(self.fields) {

@@ -36,6 +36,7 @@ pub(crate) fn write(
     documents: u32,
     source: &mut Source,
 ) -> Result<()> {
+    form.check()?;
     let mut offsets = Vec::with_capacity(documents as usize + 1);
     let total = match form {
         Payload::Raw => write_raw(out, documents, source, &mut offsets)?,
@@ -89,9 +90,6 @@ fn write_blocks(
     offsets: &mut Vec<u64>,
 ) -> Result<u64> {
     let failed = |e: io::Error| Error::invalid(format!("zstd cannot compress payloads: {e}"));
-    if !(1..=19).contains(&level) {
-        return Err(Error::invalid(format!("the zstd level of payloads is {level}; use 1 to 19")));
-    }
     let mut zstd = zstd::bulk::Compressor::with_dictionary(level, &dictionary).map_err(failed)?;
     let (mut payload, mut pending, mut total) = (Vec::new(), Vec::new(), 0);
     let (mut first_docs, mut ends) = (Vec::new(), vec![0u64]);

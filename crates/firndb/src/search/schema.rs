@@ -153,6 +153,18 @@ pub enum Payload {
     },
 }
 
+impl Payload {
+    /// `InvalidArgument` if the level is out of range.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Payload::Zstd { level, .. } if !(1..=19).contains(&level) => {
+                Err(Error::invalid(format!("the zstd level of payloads is {level}; use 1 to 19")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Fields, document order and payload form of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
@@ -231,7 +243,8 @@ impl Schema {
         Ok(self)
     }
 
-    /// Sets how payloads are kept.
+    /// Sets how payloads are kept. A level that zstd does not have is refused with the first
+    /// document of a builder.
     pub fn payload(mut self, payload: Payload) -> Schema {
         self.payload = payload;
         self

@@ -4,8 +4,8 @@
 use super::{Store, create, open, store};
 use crate::search::query::{all, and, asc, between, eq, exists, gt, is_in, not, prefix};
 use crate::search::{
-    Aggregate, Document, Facet, Field, Filter, GroupBy, Hit, PartitionBuilder, Query, Reader,
-    Roles, Schema, Type, Value,
+    Aggregate, Document, Facet, Field, Filter, GroupBy, Hit, PartitionBuilder, Payload, Query,
+    Reader, Roles, Schema, Type, Value,
 };
 use crate::{ErrorKind, Result};
 use std::fmt::Debug;
@@ -176,6 +176,22 @@ fn a_merge_takes_each_partition_once_and_replaces_no_other() {
     let reader = change.commit().unwrap();
     let names: Vec<String> = reader.partitions().into_iter().map(|part| part.name).collect();
     assert_eq!((names, reader.len()), (vec!["b".to_string(), "c".to_string()], 3));
+}
+
+#[test]
+fn levels_that_zstd_does_not_have_are_refused_with_the_first_document() {
+    for level in [i32::MIN, 0, 20] {
+        let form = Payload::Zstd { level, dictionary: false };
+        let mut builder = PartitionBuilder::new(schema().payload(form));
+        invalid(builder.add(&Document::new().set("n", 1i64)), &format!("{level}; use 1 to 19"));
+        assert!(builder.is_empty());
+        invalid(builder.finish().map(|_| ()), "use 1 to 19");
+    }
+    for level in [1, 19] {
+        let form = Payload::Zstd { level, dictionary: false };
+        let mut builder = PartitionBuilder::new(schema().payload(form));
+        builder.add(&Document::new().set("n", 1i64)).unwrap();
+    }
 }
 
 #[test]
