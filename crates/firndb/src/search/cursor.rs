@@ -17,7 +17,7 @@
 //! hexadecimal digits. For example `i-5~n~smoscow~ppart-0001~d17`.
 
 use super::lexer::from_hex;
-use super::query::Cursor;
+use super::query::{Cursor, OrderBy};
 use super::value::Value;
 use crate::{Error, Result};
 use std::fmt;
@@ -54,6 +54,21 @@ impl Cursor {
         cursor().ok_or_else(|| {
             Error::invalid("this is not a cursor; take it as an earlier page of the query gave it")
         })
+    }
+
+    /// `InvalidArgument` unless it has a key for each field of the order. A field that is named
+    /// again adds nothing to an order.
+    pub(crate) fn check(&self, order: &[OrderBy]) -> Result<()> {
+        let again = |i: usize| order[..i].iter().any(|key| key.field == order[i].field);
+        let keys = (0..order.len()).filter(|&i| !again(i)).count();
+        if self.keys.len() == keys {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the cursor has {} keys, the order has {keys}; repeat the order of the query that gave \
+             it",
+            self.keys.len(),
+        )))
     }
 }
 

@@ -201,16 +201,8 @@ impl<'a> Parser<'a> {
                 _ => query.limit = Some(self.number("limit")?),
             }
         }
-        match &query.after {
-            Some(cursor) if cursor.keys.len() != query.order.len() => Err(Error::invalid(format!(
-                "the cursor has {} keys, the order has {}; \
-                 repeat the order of the query that gave it",
-                cursor.keys.len(),
-                query.order.len()
-            ))
-            .with_span(cursor_span.0, cursor_span.1)),
-            _ => Ok(()),
-        }
+        let Some(cursor) = &query.after else { return Ok(()) };
+        cursor.check(&query.order).map_err(|e| e.with_span(cursor_span.0, cursor_span.1))
     }
 
     fn cursor(&self) -> Result<Cursor> {

@@ -222,7 +222,7 @@ impl Reader {
         }
         let order = rank::resolve(&self.set, &query.order)?;
         if let Some(cursor) = &query.after {
-            check_cursor(cursor, query)?;
+            cursor.check(&query.order)?;
         }
         let limit = query.limit.unwrap_or(u64::MAX);
         let k = query.skip.saturating_add(limit).min(documents) as usize;
@@ -398,23 +398,6 @@ fn distinct_names(paths: &[&Path]) -> Result<Vec<String>> {
 
 fn hits(places: Vec<Place>) -> Vec<Hit> {
     places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect()
-}
-
-fn check_cursor(cursor: &Cursor, query: &Query) -> Result<()> {
-    let mut names: Vec<&str> = Vec::new();
-    for key in &query.order {
-        if !names.contains(&key.field.as_str()) {
-            names.push(&key.field);
-        }
-    }
-    if cursor.keys.len() == names.len() {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "the cursor has {} keys but the order has {}: it belongs to another query",
-        cursor.keys.len(),
-        names.len()
-    )))
 }
 
 /// Partitions between asking for memory and using it.

@@ -136,6 +136,9 @@ fn queries() {
     let continued = ordered.after(cursor);
     assert_eq!(parse_query(&text, None).unwrap(), continued);
     assert_eq!(parse_query(&continued.to_string(), None).unwrap(), continued);
+    // A field that is named again adds nothing, as where the query runs.
+    let again = continued.clone().order_by(asc("b"));
+    assert_eq!(parse_query(&again.to_string(), None).unwrap(), again);
     let keys = parse_order(" -b ,c", None).unwrap();
     assert_eq!(keys, continued.order);
     assert_eq!(parse_order("", None).unwrap(), []);
