@@ -6,6 +6,7 @@
 use super::format::MAX_DOCUMENTS;
 use super::join::{Pieces, join_field};
 use super::partition::Partition;
+use super::payload::Block;
 use super::schema::Schema;
 use super::write::{FieldData, sort_documents, write_partition};
 use crate::disk::Append;
@@ -73,11 +74,13 @@ impl Merged {
             *sum += part.documents;
             Some(*sum)
         }));
+        // Documents that follow each other are in the same blocks: each is decompressed once.
+        let mut blocks: Vec<Option<Block>> = parts.iter().map(|_| None).collect();
         let mut source = |doc: u32, out: &mut Vec<u8>| {
             let doc = old.as_ref().map_or(doc, |old| old[doc as usize]);
             let i = starts.partition_point(|&start| start <= doc) - 1;
-            out.extend_from_slice(&parts[i].payload(doc - starts[i])?);
-            Ok(())
+            let (part, doc) = (&parts[i], doc - starts[i]);
+            part.payloads.append(&part.file, doc, &mut blocks[i], out)
         };
         write_partition(out, &schema, documents, fields, &mut source)
     }

@@ -32,7 +32,7 @@ pub(crate) struct Partition {
     places: Box<[(u64, u64)]>,
     /// All sections were checked: the bytes can be had without asking.
     checked: AtomicBool,
-    payloads: Payloads,
+    pub(crate) payloads: Payloads,
     /// For documents that moved when partitions were merged in memory: their numbers before, in the
     /// order of partitions and documents. Ties of every order fall by these.
     pub(crate) origins: Option<Arc<[u32]>>,

@@ -13,6 +13,7 @@ use crate::bytes::int::{Encoder, u64_at};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -174,8 +175,7 @@ impl Payloads {
 
     /// The payload of a document below `documents`.
     pub(crate) fn get<'a>(&self, file: &'a Frozen, doc: u32) -> Result<Cow<'a, [u8]>> {
-        let offsets =
-            Increasing::new(file.section(self.sections[1])?, self.documents as usize + 1)?;
+        let offsets = self.offsets(file)?;
         let at = |d: u32| offsets.get(d as usize).wrapping_sub(u64::from(d));
         let (start, end) = (at(doc), at(doc + 1));
         if start > end {
@@ -183,9 +183,16 @@ impl Payloads {
         }
         match self.form {
             Payload::Raw => self.raw(file, start as usize, end as usize).map(Cow::Borrowed),
-            Payload::Zstd { .. } => self.block(file, doc, &at).map(Cow::Owned),
+            Payload::Zstd { .. } => {
+                self.block(file, doc, &at).and_then(|block| block.take(doc, &at)).map(Cow::Owned)
+            }
         }
         .map_err(|e| e.in_file(file.path()))
+    }
+
+    #[inline]
+    fn offsets<'a>(&self, file: &'a Frozen) -> Result<Increasing<'a>> {
+        Increasing::new(file.section(self.sections[1])?, self.documents as usize + 1)
     }
 
     fn raw<'a>(&self, file: &'a Frozen, start: usize, end: usize) -> Result<&'a [u8]> {
@@ -208,7 +215,34 @@ impl Payloads {
         Ok(payload)
     }
 
-    fn block(&self, file: &Frozen, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Vec<u8>> {
+    /// [`Payloads::get`] into a buffer. Keeps the block that was decompressed, for the documents
+    /// that follow in it.
+    pub(crate) fn append(
+        &self,
+        file: &Frozen,
+        doc: u32,
+        kept: &mut Option<Block>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        if self.form == Payload::Raw {
+            out.extend_from_slice(&self.get(file, doc)?);
+            return Ok(());
+        }
+        let mut append = || -> Result<()> {
+            let offsets = self.offsets(file)?;
+            let at = |d: u32| offsets.get(d as usize).wrapping_sub(u64::from(d));
+            let block = match kept.take().filter(|block| block.documents.contains(&doc)) {
+                Some(block) => kept.insert(block),
+                None => kept.insert(self.block(file, doc, &at)?),
+            };
+            out.extend_from_slice(&block.bytes[block.place(doc, &at)?]);
+            Ok(())
+        };
+        append().map_err(|e| e.in_file(file.path()))
+    }
+
+    /// The block of a document.
+    fn block(&self, file: &Frozen, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Block> {
         let checks = file.section(self.sections[2])?;
         let blocks = checks.len() / 8;
         let firsts = Increasing::new(file.section(self.sections[3])?, blocks + 1)?;
@@ -225,20 +259,40 @@ impl Payloads {
         if first > doc || last <= doc || last > self.documents {
             return Err(contradiction());
         }
-        let within = |d: u32| at(d).checked_sub(at(first)).ok_or_else(contradiction);
-        let (start, end, size) = (within(doc)?, within(doc + 1)?, within(last)?);
-        if end > size || size > bytes.len() as u64 * 50_000 + 1024 {
+        let size = at(last).checked_sub(at(first)).ok_or_else(contradiction)?;
+        if size > bytes.len() as u64 * 50_000 + 1024 {
             return Err(contradiction());
         }
         let wrong = |e: io::Error| Error::corrupt(format!("a payload block: {e}")).at(place);
-        let mut whole = decompress(bytes, file.section(self.sections[5])?, size).map_err(wrong)?;
-        let (start, end) = (start as usize, end as usize);
-        if end > whole.len() {
-            return Err(Error::corrupt("a payload block is too short").at(place));
+        let bytes = decompress(bytes, file.section(self.sections[5])?, size).map_err(wrong)?;
+        Ok(Block { documents: first..last, bytes })
+    }
+}
+
+/// The payloads of some documents, decompressed.
+pub(crate) struct Block {
+    documents: Range<u32>,
+    bytes: Vec<u8>,
+}
+
+impl Block {
+    /// Where the payload of one of its documents is.
+    fn place(&self, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Range<usize>> {
+        let within = |d: u32| at(d).checked_sub(at(self.documents.start));
+        match (within(doc), within(doc + 1)) {
+            (Some(start), Some(end)) if start <= end && end <= self.bytes.len() as u64 => {
+                Ok(start as usize..end as usize)
+            }
+            _ => Err(Error::corrupt("a payload block contradicts its documents")),
         }
-        whole.truncate(end);
-        whole.drain(..start);
-        Ok(whole)
+    }
+
+    /// The payload of one of its documents, alone.
+    fn take(mut self, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Vec<u8>> {
+        let place = self.place(doc, at)?;
+        self.bytes.truncate(place.end);
+        self.bytes.drain(..place.start);
+        Ok(self.bytes)
     }
 }
 
@@ -270,6 +324,33 @@ fn check(bytes: &[u8], checks: &[u8], block: usize, at: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::{DiskRef, SimDisk};
+    use crate::search::partition::Partition;
+    use crate::search::{Document, PartitionBuilder, Schema};
+    use std::path::Path;
+
+    #[test]
+    fn a_block_is_kept_for_the_documents_that_follow() {
+        let payload = Payload::Zstd { level: 3, dictionary: false };
+        let mut builder = PartitionBuilder::new(Schema::new([]).unwrap().payload(payload));
+        let content = |n: u32| format!("payload {n} ").repeat(n as usize % 7);
+        for n in 0..3000 {
+            builder.add(&Document::new().payload(content(n))).unwrap();
+        }
+        let (disk, path) = (SimDisk::new(), Path::new("/one"));
+        builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
+        let part = Partition::open(&*disk, path, None).unwrap();
+        let (mut kept, mut blocks) = (None, 0);
+        for doc in (0..3000).chain([17, 2999, 0]) {
+            let before = kept.as_ref().map(|block: &Block| block.documents.clone());
+            let mut out = b"before".to_vec();
+            part.payloads.append(&part.file, doc, &mut kept, &mut out).unwrap();
+            assert_eq!(out, format!("before{}", content(doc)).into_bytes());
+            blocks += u32::from(before != kept.as_ref().map(|block| block.documents.clone()));
+        }
+        // About 100 kB in blocks of 16 KiB, and three leaps.
+        assert!((6..=12).contains(&blocks), "{blocks} blocks were decompressed");
+    }
 
     #[test]
     fn memory_grows_with_the_content_of_a_block_not_with_its_claim() {
