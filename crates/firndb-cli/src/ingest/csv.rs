@@ -6,9 +6,9 @@ use firndb::{Error, Result};
 use std::io::{BufRead, Read};
 use std::rc::Rc;
 
-/// Stands behind every input, as a record of one field. If it is not found as one, a quote that was
-/// never closed has swallowed it.
-const END: &[u8] = b"\n\0end of input\n";
+/// Stands behind every input, as a record of one field: no delimiter is in it, and no text. If it
+/// is not found as one, a quote that was never closed has swallowed it.
+const END: &[u8] = b"\n\xff\xfe\xfd\xfc\xfb\xff\n";
 
 /// Reads the records of one input.
 pub struct CsvRows {
@@ -224,6 +224,9 @@ mod tests {
         };
         assert!(header("k;x\n1;2\n", None).unwrap_err().contains("say --delimiter ';'"));
         assert_eq!(header("k;x\n1;2\n", Some(b';')), Ok(2));
+        let mut rows =
+            CsvRows::new(Box::new(&b"k x\n1 2\n"[..]), "a".into(), b',', Some(b' ')).unwrap();
+        assert!(rows.next_row().unwrap().unwrap().is_ok() && rows.next_row().unwrap().is_none());
         assert_eq!(header("k;x\n1\n", Some(b',')), Ok(1));
         assert_eq!(parse_delimiter("\\t"), Ok(b'\t'));
         assert!(["", ";;", "\"", "\u{e9}"].iter().all(|text| parse_delimiter(text).is_err()));
