@@ -41,9 +41,6 @@ pub struct Args {
     replace: bool,
 }
 
-/// The file of a collection by which its writers keep each other away.
-const LOCK: &str = "lock";
-
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let existing = match &args.output {
@@ -72,20 +69,13 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// The collection in `dir`, if there is one; an error if there is and it must not be changed.
+/// The collection in `dir`, if there is one; an error if there is and it must not be changed, or if
+/// none can be made.
 fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
-    let empty = match std::fs::read_dir(dir) {
-        Ok(entries) => entries.flatten().all(|entry| entry.file_name() == LOCK),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
-        Err(e) => return Err(Error::io("open", dir, e).into()),
-    };
-    if empty {
-        return Ok(None);
-    }
     let collection = match Collection::open(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => {
-            let message = "the directory is not empty and holds no collection; name another one";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir).into());
+            Collection::check_free(dir)?;
+            return Ok(None);
         }
         opened => opened?,
     };
@@ -128,31 +118,12 @@ fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) 
     }
     let dir_existed = dir.exists();
     let created = Collection::create(dir)?;
-    let version = created.version();
     let result = change(args, &created, parts);
-    if result.is_err() {
-        withdraw(dir, version, dir_existed);
-    }
-    Ok(result?)
-}
-
-/// Removes a collection that is still as it was created. The failure is the news; what cannot be
-/// removed is in nobody's way.
-fn withdraw(dir: &Path, version: u64, dir_existed: bool) {
-    let Ok(collection) = Collection::open(dir) else { return };
-    // Others wait for the change, or have made theirs.
-    let Ok(_change) = collection.change() else { return };
-    if collection.version() != version {
-        return;
-    }
-    for name in std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.file_name()) {
-        if name.to_str().is_some_and(|name| name == LOCK || name.starts_with("set-")) {
-            let _ = std::fs::remove_file(dir.join(name));
-        }
-    }
-    if !dir_existed {
+    // The failure is the news; what cannot be removed is in nobody's way.
+    if result.is_err() && created.withdraw().is_ok_and(|was_new| was_new && !dir_existed) {
         let _ = std::fs::remove_dir(dir);
     }
+    Ok(result?)
 }
 
 fn change(args: &Args, collection: &Collection, parts: Parts) -> firndb::Result<Reader> {

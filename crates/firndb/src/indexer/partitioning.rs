@@ -102,10 +102,10 @@ impl Partitioning {
     }
 }
 
-/// The name of the partition of the documents that have this value, or none: every byte
-/// but `A-Z a-z 0-9 -` becomes `_` and two hexadecimal digits, no value `_none`, an empty text
-/// `_empty`, and a long one its first 60 characters, `__` and a hash.
-/// Different values have different names.
+/// The name of the partition of the documents that have this value, or none. Every byte but
+/// `A-Z a-z 0-9 -` becomes `_` and two hexadecimal digits; no value is `_none`, an empty text is
+/// `_empty`, a long one its first 60 characters, `__` and a hash. So different values have
+/// different names.
 pub fn partition_name(value: Option<&Value>) -> String {
     let text = match value {
         None => return "_none".to_string(),

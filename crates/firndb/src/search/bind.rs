@@ -190,25 +190,20 @@ pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{Disk, DiskRef, SimDisk};
     use crate::search::clause::Scratch;
     use crate::search::plan::Plan;
     use crate::search::query::{and, eq, gt, or};
-    use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type};
-    use std::path::Path;
+    use crate::search::testing::reader_of;
+    use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 
     #[test]
     fn the_parts_of_an_or_give_their_memory_back() {
-        let disk = SimDisk::new();
-        disk.create_dir_all(Path::new("/files")).unwrap();
         let fields = ["a", "b"].map(|name| Field::new(name, Type::U64, Roles::FILTERABLE).multi());
         let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
         for n in 0..5000u64 {
             builder.add(&Document::new().set("a", n % 1000).set("b", n % 1300)).unwrap();
         }
-        let path = Path::new("/files/one");
-        builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
-        let reader = Reader::open_files_on(&*disk, &[path]).unwrap();
+        let reader = reader_of([builder]);
         let part = |n: u64| and([eq("a", n), or([gt("b", n), and([eq("b", n), eq("b", n + 1)])])]);
         let filter = or((0..200u64).map(part));
         let plan = Plan::new(&filter, reader.schema()).unwrap();

@@ -7,7 +7,7 @@
 //!    over, everything that the current set does not name. Readers that still have these files
 //!    mapped go on undisturbed.
 //!
-//! Opening is in `current.rs`.
+//! Opening is in `current.rs`, creating in `create.rs`.
 
 use super::builder::{Built, PartitionBuilder};
 use super::current::{self, Current, Members};
@@ -22,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::SystemTime;
 
-const LOCK: &str = "lock";
+/// The file by which those who change a collection keep each other away.
+pub(super) const LOCK: &str = "lock";
 const EXTENSION: &str = ".part.firn";
 /// Bytes of a partition's name at most.
 pub(super) const MAX_NAME: usize = 100;
@@ -30,8 +31,8 @@ pub(super) const MAX_NAME: usize = 100;
 /// A directory of partitions that are queried together. One process changes it at a time; any
 /// number read it.
 pub struct Collection {
-    disk: DiskRef,
-    dir: PathBuf,
+    pub(super) disk: DiskRef,
+    pub(super) dir: PathBuf,
     current: RwLock<Arc<Current>>,
     /// Held while a change is under way in this process. The number of the last set that was made
     /// here, if it left nothing in the directory that is not of it.
@@ -50,28 +51,9 @@ pub struct PartitionInfo {
 }
 
 impl Collection {
-    /// Creates an empty collection in a directory that is new or empty.
-    pub fn create(dir: impl AsRef<Path>) -> Result<Collection> {
-        Self::create_on(disk::os(), dir.as_ref())
-    }
-
     /// Opens the newest set of a collection.
     pub fn open(dir: impl AsRef<Path>) -> Result<Collection> {
         Self::open_on(disk::os(), dir.as_ref())
-    }
-
-    pub(crate) fn create_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
-        disk.create_dir_all(dir)?;
-        let lock = disk.lock(&dir.join(LOCK))?;
-        let names = disk.list(dir)?;
-        if let Some(name) = names.iter().find(|name| *name != LOCK && !name.starts_with('.')) {
-            let message =
-                format!("the directory is not empty: it has `{name}`; choose another one");
-            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir));
-        }
-        manifest::publish(&*disk, dir, 1, &[])?;
-        drop(lock);
-        Self::open_on(disk, dir)
     }
 
     pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
@@ -190,7 +172,7 @@ impl Collection {
 
     /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes
     /// that were cut off.
-    fn clean(&self, current: &Current) -> Result<()> {
+    pub(super) fn clean(&self, current: &Current) -> Result<()> {
         let named: HashSet<&str> = current.members.iter().map(|m| m.file.as_str()).collect();
         for name in self.disk.list(&self.dir)? {
             let old_set = manifest::number(&name).is_some_and(|n| n < current.number);
@@ -213,7 +195,7 @@ pub struct Change<'a> {
     staged: Vec<String>,
     /// The directory has nothing but what the current set names and what was staged.
     tidy: bool,
-    current: Arc<Current>,
+    pub(super) current: Arc<Current>,
     _lock: Box<dyn Send + Sync>,
     turn: MutexGuard<'a, Option<u64>>,
 }

@@ -89,6 +89,7 @@ mod explain;
 mod manifest;
 mod current;
 mod collection;
+mod create;
 mod compact;
 mod verify;
 pub(crate) mod internal;

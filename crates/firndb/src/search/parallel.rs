@@ -116,24 +116,19 @@ impl Stats {
 
 #[cfg(test)]
 mod tests {
-    use crate::disk::{Disk, DiskRef, SimDisk};
     use crate::search::query::all;
-    use crate::search::testing::{FORCED, Forced};
-    use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type};
-    use std::path::Path;
+    use crate::search::testing::{FORCED, Forced, reader_of};
+    use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 
     #[test]
     fn a_query_goes_on_alone_if_no_thread_can_be_made() {
-        let disk = SimDisk::new();
-        disk.create_dir_all(Path::new("/files")).unwrap();
-        let paths = ["/files/1", "/files/2", "/files/3"].map(Path::new);
-        for path in paths {
+        let partition = |_| {
             let schema = Schema::new([Field::new("n", Type::U64, Roles::FULL)]).unwrap();
             let mut builder = PartitionBuilder::new(schema);
             builder.add(&Document::new().set("n", 1u64)).unwrap();
-            builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
-        }
-        let reader = Reader::open_files_on(&*disk, &paths).unwrap().with_threads(3);
+            builder
+        };
+        let reader = reader_of((0..3).map(partition)).with_threads(3);
         for (alone, threads) in [(false, 3), (true, 0)] {
             FORCED.set(Forced { threads: true, alone, ..Forced::default() });
             let result = reader

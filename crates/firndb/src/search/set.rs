@@ -193,24 +193,17 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    use crate::disk::{Disk, DiskRef, SimDisk};
-    use crate::search::{Field, PartitionBuilder, Reader, Roles, Schema, Type};
-    use std::path::Path;
+    use crate::search::testing::reader_of;
+    use crate::search::{Field, PartitionBuilder, Roles, Schema, Type};
 
     #[test]
     fn a_field_that_a_partition_lacks_is_nullable_whatever_the_order() {
-        let disk = SimDisk::new();
-        disk.create_dir_all(Path::new("/files")).unwrap();
-        let write = |path: &str, fields: &[&str]| {
+        let partition = |fields: &[&str]| {
             let fields = fields.iter().map(|name| Field::new(*name, Type::U64, Roles::FULL));
-            let builder = PartitionBuilder::new(Schema::new(fields).unwrap());
-            builder.write_on(&(disk.clone() as DiskRef), Path::new(path)).unwrap();
+            PartitionBuilder::new(Schema::new(fields).unwrap())
         };
         for (first, second) in [(&["a", "b"][..], &["a"][..]), (&["a"], &["a", "b"])] {
-            write("/files/1", first);
-            write("/files/2", second);
-            let paths = ["/files/1", "/files/2"].map(Path::new);
-            let reader = Reader::open_files_on(&*disk, &paths).unwrap();
+            let reader = reader_of([first, second].map(partition));
             let nullable = |name| reader.schema().field(name).unwrap().1.nullable;
             assert_eq!((nullable("a"), nullable("b")), (false, true), "{first:?} {second:?}");
         }

@@ -1,9 +1,26 @@
-//! Seeded random values for the tests of this module: numbers near the edges, where mistakes live.
+//! What the tests of this module share: seeded random values, with numbers near the edges, where
+//! mistakes live; and readers over partitions in memory.
 
 use super::schema::Type;
 use super::value::Value;
+use super::{PartitionBuilder, Reader};
+use crate::disk::{DiskRef, SimDisk};
 pub(crate) use crate::testing::Rng;
 use std::cell::Cell;
+use std::path::{Path, PathBuf};
+
+/// A reader over the files of some partitions, called 0, 1, ...
+pub(crate) fn reader_of(builders: impl IntoIterator<Item = PartitionBuilder>) -> Reader {
+    let disk = SimDisk::new();
+    let write = |(n, builder): (usize, PartitionBuilder)| {
+        let path = PathBuf::from(format!("/{n}"));
+        builder.write_on(&(disk.clone() as DiskRef), &path).unwrap();
+        path
+    };
+    let paths: Vec<PathBuf> = builders.into_iter().enumerate().map(write).collect();
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    Reader::open_files_on(&*disk, &paths).unwrap()
+}
 
 /// How queries of this thread must be run, whatever would be cheapest; the answers stay the same.
 #[derive(Clone, Copy, Debug, Default)]

@@ -237,6 +237,41 @@ fn a_power_cut_while_a_collection_is_created_leaves_it_whole_or_not_there() {
     assert_eq!(first_crash_damage(&SimDisk::new(), &expected, &build), None);
 }
 
+/// A first change that fails when it has a partition already, and takes the collection back.
+fn build_in_vain(disk: Arc<SimDisk>) -> Result<()> {
+    let collection = create(&disk)?;
+    let mut change = collection.change()?;
+    change.put("a", builder(1, 6))?;
+    assert!(change.put("not/a name", builder(1, 2)).is_err());
+    drop(change);
+    assert!(collection.withdraw()?);
+    Ok(())
+}
+
+/// After it the collection is not there, or there and empty, and can be made.
+fn can_be_built(disk: Arc<SimDisk>, is_withdrawn: bool) -> std::result::Result<(), String> {
+    let there = open(&disk).map(|collection| collection.reader().is_empty());
+    match there {
+        Ok(true) if !is_withdrawn => next_change_works(&disk),
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            build(disk).map_err(|e| format!("cannot be built: {e:?}"))
+        }
+        other => Err(format!("withdrawn: {is_withdrawn}, found {other:?}")),
+    }
+}
+
+#[test]
+fn a_collection_that_is_taken_back_does_not_stand_in_the_way() {
+    let images = SimDisk::new().each_crash(SEED, 20, build_in_vain, |label, done, image| {
+        assert_eq!(can_be_built(image, done.is_ok()), Ok(()), "{label}");
+    });
+    let faults = SimDisk::new().each_fault(build_in_vain, |label, done, disk| {
+        assert_eq!(can_be_built(disk, done.is_ok()), Ok(()), "{label}");
+    });
+    println!("seed {SEED}: {images} images, {faults} faults");
+    assert!(images > 20 && faults > 20);
+}
+
 #[test]
 fn a_failed_call_is_reported_and_harms_nothing() {
     let base = base();

@@ -1,7 +1,7 @@
 //! What a change keeps and what it leaves: catalogues carried over are those that would be made
 //! anew, nothing superfluous stays in the directory, and a small change costs few calls.
 
-use super::{DIR, Store, open, store};
+use super::{DIR, Store, create, open, store};
 use crate::ErrorKind;
 use crate::disk::{Disk, SimDisk};
 use crate::search::catalogue::Catalogues;
@@ -235,4 +235,18 @@ fn an_older_copy_restored_over_the_directory_is_noticed() {
     assert_eq!(collection.version(), 2);
     put(&collection, "c");
     assert_eq!(collection.reader().len(), 18);
+}
+
+#[test]
+fn a_collection_in_which_something_was_published_is_not_taken_back() {
+    let Store { disk, collection } = store();
+    let other = open(&disk).unwrap();
+    let mut change = other.change().unwrap();
+    change.put("a", builder(false, &mut Rng(SEED), 2)).unwrap();
+    change.commit().unwrap();
+    assert!(!collection.withdraw().unwrap());
+    assert_eq!(open(&disk).unwrap().reader().len(), 2);
+    let empty = SimDisk::new();
+    assert!(create(&empty).unwrap().withdraw().unwrap());
+    assert!(names(&empty).is_empty());
 }

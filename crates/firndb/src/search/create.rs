@@ -1,0 +1,63 @@
+//! Creating a collection, and taking that back.
+
+use super::collection::{Collection, LOCK};
+use super::manifest;
+use crate::disk::{self, DiskRef};
+use crate::{Error, ErrorKind, Result};
+use std::path::Path;
+
+/// The set that a collection is created with. It is empty, and the next one is not its like.
+const FIRST: u64 = 1;
+
+impl Collection {
+    /// Creates an empty collection in a directory that is new or empty.
+    pub fn create(dir: impl AsRef<Path>) -> Result<Collection> {
+        Self::create_on(disk::os(), dir.as_ref())
+    }
+
+    /// `AlreadyExists` unless [`Collection::create`] can make one in this directory.
+    pub fn check_free(dir: impl AsRef<Path>) -> Result<()> {
+        check_free_on(&disk::os(), dir.as_ref())
+    }
+
+    pub(crate) fn create_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
+        disk.create_dir_all(dir)?;
+        let lock = disk.lock(&dir.join(LOCK))?;
+        check_free_on(&disk, dir)?;
+        manifest::publish(&*disk, dir, FIRST, &[])?;
+        drop(lock);
+        Self::open_on(disk, dir)
+    }
+
+    /// Takes back that the collection was created, with what changes left that failed, if nothing
+    /// was published since; true if so. The directory stays, and so does what others put there.
+    /// `Locked` if another process changes it.
+    pub fn withdraw(self) -> Result<bool> {
+        let change = self.change()?;
+        if change.current.number != FIRST {
+            return Ok(false);
+        }
+        // A collection is there as long as its set is: so that goes behind what it would clean up.
+        self.clean(&change.current)?;
+        self.disk.sync_dir(&self.dir)?;
+        self.disk.remove(&self.dir.join(manifest::file_name(FIRST)))?;
+        self.disk.sync_dir(&self.dir)?;
+        self.disk.remove(&self.dir.join(LOCK))?;
+        Ok(true)
+    }
+}
+
+fn check_free_on(disk: &DiskRef, dir: &Path) -> Result<()> {
+    let names = match disk.list(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        names => names?,
+    };
+    match names.iter().find(|name| *name != LOCK && !name.starts_with('.')) {
+        None => Ok(()),
+        Some(name) => {
+            let message =
+                format!("the directory is not empty: it has `{name}`; choose another one");
+            Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir))
+        }
+    }
+}
