@@ -68,7 +68,7 @@ pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
                 long(3, out);
                 double(float, out);
             }
-            _ => return Err(format!("{v} does not fit a signed integer of 64 bits")),
+            _ => return Err(format!("{v} is neither a signed integer of 64 bits nor a double")),
         },
         Json::String(v) => {
             long(4, out);
