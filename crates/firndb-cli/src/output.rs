@@ -1,6 +1,7 @@
 //! What the commands print: tables for eyes, JSON lines for programs, both on standard output.
 
-use comfy_table::{Cell, CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentLineStyle, LineStyle};
+use comfy_table::{Table, TableStyle, Width};
 use console::Term;
 use firndb::search::{Number, Value, timestamp_to_text};
 use firndb::{Error, Result};
@@ -82,12 +83,17 @@ pub struct Grid {
     rows: Vec<Vec<String>>,
     /// Characters of a cell at most.
     limit: usize,
+    /// Sides and widths of the columns of the rows that were taken away already.
+    begun: Option<(Vec<CellAlignment>, Vec<u16>)>,
 }
+
+/// Rows that a grid holds at a time, where there may be many.
+const PART: usize = 4096;
 
 impl Grid {
     pub fn new(headers: impl IntoIterator<Item = impl Display>) -> Grid {
         let headers = headers.into_iter().map(|header| visible(&header.to_string(), 60)).collect();
-        Grid { headers, rows: Vec::new(), limit: 60 }
+        Grid { headers, rows: Vec::new(), limit: 60, begun: None }
     }
 
     /// Shows cells whole, however long they are.
@@ -101,8 +107,26 @@ impl Grid {
     }
 }
 
-impl Display for Grid {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Grid {
+    /// The text of the rows so far once they are many, for a table whose rows should not all be in
+    /// memory. What follows has no header; it stands in the same columns where it fits.
+    pub fn part(&mut self) -> Option<String> {
+        if self.rows.len() < PART {
+            return None;
+        }
+        let (table, sides) = (self.table(), self.sides());
+        let widths = table.column_max_content_widths();
+        self.rows.clear();
+        self.begun = Some((sides, widths));
+        Some(lines_of(&table))
+    }
+
+    /// Whether nothing is left to print.
+    pub fn is_done(&self) -> bool {
+        self.begun.is_some() && self.rows.is_empty()
+    }
+
+    fn sides(&self) -> Vec<CellAlignment> {
         let side = |column: usize| {
             let mut cells = self.rows.iter().filter_map(|row| row.get(column));
             match cells.all(|text| is_number(text)) {
@@ -110,19 +134,43 @@ impl Display for Grid {
                 false => CellAlignment::Left,
             }
         };
-        let sides: Vec<CellAlignment> = (0..self.headers.len()).map(side).collect();
+        match &self.begun {
+            Some((sides, _)) => sides.clone(),
+            None => (0..self.headers.len()).map(side).collect(),
+        }
+    }
+
+    fn table(&self) -> Table {
+        let sides = self.sides();
         let align = |row: &Vec<String>| {
             let cells = row.iter().zip(&sides);
             cells.map(|(text, side)| Cell::new(text).set_alignment(*side)).collect::<Vec<Cell>>()
         };
         let mut table = Table::new();
-        table.load_style(PLAIN).set_header(align(&self.headers));
-        table.add_rows(self.rows.iter().map(align));
-        for (i, line) in table.lines().enumerate() {
-            write!(f, "{}{}", if i == 0 { "" } else { "\n" }, line.trim_end())?;
+        table.load_style(PLAIN);
+        if self.begun.is_none() {
+            table.set_header(align(&self.headers));
         }
-        Ok(())
+        table.add_rows(self.rows.iter().map(align));
+        if let Some((_, widths)) = &self.begun {
+            for (column, width) in table.column_iter_mut().zip(widths) {
+                let width = Width::Fixed(width.saturating_add(column.padding_width()));
+                column.set_constraint(ColumnConstraint::LowerBoundary(width));
+            }
+        }
+        table
     }
+}
+
+impl Display for Grid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&lines_of(&self.table()))
+    }
+}
+
+fn lines_of(table: &Table) -> String {
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_string()).collect();
+    lines.join("\n")
 }
 
 /// Whether a cell is a number, perhaps with a unit, or says that there is none.
@@ -290,5 +338,19 @@ mod tests {
         assert_eq!(lines[0], " name   count");
         assert_eq!(lines[2], " abc        7");
         assert_eq!(lines[3], " d      12345");
+    }
+
+    #[test]
+    fn parts_of_a_grid_stand_in_the_same_columns() {
+        let (mut grid, mut text, mut whole) = (Grid::new(["a", "b"]), String::new(), Vec::new());
+        for i in 0..3 * PART {
+            grid.row([format!("{:03}", i % 1000), "x".repeat(i % 7)]);
+            whole.push(format!(" {:03}   {}", i % 1000, "x".repeat(i % 7)).trim_end().to_string());
+            text.extend(grid.part().map(|part| part + "\n"));
+        }
+        assert!(grid.is_done());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[..2], ["   a   b", "--------------"]);
+        assert_eq!(lines[2..], whole);
     }
 }

@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::ingest::csv::parse_delimiter;
 use crate::ingest::source::{self, Format, expand};
-use crate::ingest::{BadRow, PayloadFrom, Row, Rows, Typer, infer};
+use crate::ingest::{BadRow, BytesAs, PayloadFrom, Row, Rows, Typer, infer};
 use crate::output::{plural, thousands};
 use clap::ValueEnum;
 use firndb::search::{Document, Payload, Schema, parse_order};
@@ -56,6 +56,9 @@ pub struct RowArgs {
     /// Stands between the values of a multi-valued field in CSV.
     #[arg(long, default_value_t = '|', value_name = "CHAR")]
     pub separator: char,
+    /// How texts give the bytes of fields of bytes.
+    #[arg(long, value_enum, default_value_t)]
+    pub bytes: BytesAs,
     /// Memory to build with, for example 512M or 4G.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
     pub memory: usize,
@@ -158,8 +161,9 @@ impl<'a> Load<'a> {
     pub fn run(self, chosen: &Chosen, sink: &mut Sink) -> Result<Report> {
         let args = self.args;
         let payload = self.payload();
-        let mut typer =
-            Typer::new(&chosen.schema, &args.null, args.separator, payload, chosen.inferred);
+        let (schema, strict) = (&chosen.schema, chosen.inferred);
+        let typer = Typer::new(schema, &args.null, args.separator, payload, strict);
+        let mut typer = typer.bytes(args.bytes);
         let report = self.walk(&mut |row| take(&mut typer, row, chosen.inferred, sink))?;
         for (column, rows) in &typer.left_out {
             eprintln!(

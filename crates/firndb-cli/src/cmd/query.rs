@@ -4,7 +4,7 @@ use super::{fields_as_json, open, query_of, readable};
 use crate::failure::Result;
 use crate::output::{Grid, Out, hex, plural, terminal_width, thousands, time, to_text};
 use firndb::Error;
-use firndb::search::{Cursor, Page, Query, Reader};
+use firndb::search::{Cursor, Hit, Page, Query, Reader};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -149,8 +149,7 @@ fn print_table(
     if args.payload {
         headers.push("payload".to_string());
     }
-    let mut rows = Vec::with_capacity(page.hits.len());
-    for hit in &page.hits {
+    let row_of = |hit: &Hit| -> firndb::Result<Vec<String>> {
         let mut row = Vec::with_capacity(headers.len());
         for field in fields {
             let values = reader.values(*hit, field)?;
@@ -159,15 +158,25 @@ fn print_table(
         if args.payload {
             row.push(String::from_utf8_lossy(&reader.payload(*hit)?).into_owned());
         }
-        rows.push(row);
-    }
+        Ok(row)
+    };
+    // The first rows tell how many columns fit; of a page of any size only these are kept.
+    let (first, rest) = page.hits.split_at(page.hits.len().min(100));
+    let rows = first.iter().map(row_of).collect::<firndb::Result<Vec<Vec<String>>>>()?;
     // Fields that were asked for are shown whatever the terminal.
     let width = terminal_width().filter(|_| args.fields.is_none());
     let shown = width.map_or(headers.len(), |width| columns_that_fit(&headers, &rows, width));
     if shown > 0 {
         let mut grid = Grid::new(&headers[..shown]);
-        rows.into_iter().for_each(|row| grid.row(row.into_iter().take(shown)));
-        out.line(grid)?;
+        for row in rows.into_iter().map(Ok).chain(rest.iter().map(row_of)) {
+            grid.row(row?.into_iter().take(shown));
+            if let Some(part) = grid.part() {
+                out.line(part)?;
+            }
+        }
+        if !grid.is_done() {
+            out.line(grid)?;
+        }
     }
     Ok(headers.len() - shown)
 }

@@ -4,7 +4,7 @@
 //! string. In CSV, text such as `007` is a string (a number would lose its zeros), and words for
 //! "no value" such as `NA` do not turn a column of numbers into strings.
 
-use super::typed::{is_missing_word, parse_text};
+use super::typed::{is_missing_word, is_rounded, parse_text};
 use super::{Raw, Row};
 use firndb::Result;
 use firndb::search::{Field, Roles, Schema, Type};
@@ -119,10 +119,7 @@ pub fn holds(ty: Type, raw: &Raw) -> bool {
             let digits = text.trim_start_matches('-').as_bytes();
             let zeros = digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit();
             let number = digits.first().is_some_and(u8::is_ascii_digit);
-            // An integer whose last digits a float would round away.
-            let rounded = ty == Type::F64
-                && digits.iter().all(u8::is_ascii_digit)
-                && text.parse::<i64>().map_or(true, |v| v.unsigned_abs() > 1 << 53);
+            let rounded = ty == Type::F64 && is_rounded(text);
             number && !zeros && !rounded && parse_text(ty, text).is_some()
         }
         (Type::Bool, Raw::Text(text)) => parse_text(ty, text).is_some(),

@@ -19,7 +19,7 @@ pub mod typed;
 
 pub use infer::infer;
 pub use rows::Rows;
-pub use typed::{PayloadFrom, Typer};
+pub use typed::{BytesAs, PayloadFrom, Typer};
 
 use std::fmt;
 use std::rc::Rc;

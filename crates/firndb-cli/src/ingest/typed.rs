@@ -1,7 +1,8 @@
 //! Raw values to a document of a schema, and the payload that goes with it.
 
 use super::{BadRow, Raw, Row};
-use crate::output::to_json;
+use crate::output::{from_hex, to_json};
+use clap::ValueEnum;
 use firndb::search::{Document, Field, Schema, Type, Value, timestamp_from_text};
 use serde_json::Value as Json;
 use std::collections::{BTreeMap, HashMap};
@@ -17,6 +18,16 @@ pub enum PayloadFrom {
     Column(String),
 }
 
+/// How texts give the bytes of a field of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BytesAs {
+    /// The text's own bytes (UTF-8).
+    #[default]
+    Text,
+    /// Hexadecimal digits, two a byte, as `firn search export` writes them.
+    Hex,
+}
+
 /// Turns rows into documents of a schema.
 pub struct Typer<'a> {
     schema: &'a Schema,
@@ -25,6 +36,7 @@ pub struct Typer<'a> {
     separator: char,
     payload: PayloadFrom,
     strict: bool,
+    bytes: BytesAs,
     /// Values of each cell of the row at hand; `None` for a column that is not a field.
     counts: Vec<Option<usize>>,
     /// Columns that are not fields, with the number of rows that had them.
@@ -47,8 +59,14 @@ impl<'a> Typer<'a> {
     ) -> Typer<'a> {
         let fields =
             schema.fields().iter().enumerate().map(|(i, f)| (f.name.as_str(), i)).collect();
-        let (counts, left_out) = (Vec::new(), BTreeMap::new());
-        Typer { schema, fields, nulls, separator, payload, strict, counts, left_out }
+        let (bytes, counts, left_out) = (BytesAs::Text, Vec::new(), BTreeMap::new());
+        Typer { schema, fields, nulls, separator, payload, strict, bytes, counts, left_out }
+    }
+
+    /// How texts give the bytes of fields of bytes; by default they are their own.
+    pub fn bytes(mut self, bytes: BytesAs) -> Self {
+        self.bytes = bytes;
+        self
     }
 
     /// The document of a row.
@@ -100,16 +118,25 @@ impl<'a> Typer<'a> {
                 );
             }
             Raw::List(items) => {
-                items.iter().try_for_each(|item| convert(field.ty, item).map(&mut *push))?;
+                items.iter().try_for_each(|item| self.convert(field.ty, item).map(&mut *push))?;
             }
             Raw::Text(text) if field.multi => {
                 for part in text.split(self.separator).filter(|part| !part.is_empty()) {
-                    push(convert(field.ty, &Raw::Text(part.to_string()))?);
+                    push(self.convert(field.ty, &Raw::Text(part.to_string()))?);
                 }
             }
-            raw => push(convert(field.ty, raw)?),
+            raw => push(self.convert(field.ty, raw)?),
         }
         Ok(())
+    }
+
+    fn convert(&self, ty: Type, raw: &Raw) -> Result<Value, String> {
+        match (ty, raw) {
+            (Type::Bytes, Raw::Text(text) | Raw::Str(text)) if self.bytes == BytesAs::Hex => {
+                from_hex(text).map(Value::Bytes).map_err(|error| error.message().to_string())
+            }
+            _ => convert(ty, raw),
+        }
     }
 
     fn is_missing(&self, field: &Field, text: &str) -> bool {
@@ -234,6 +261,7 @@ pub fn parse_f64(text: &str) -> Option<f64> {
 /// The value of `raw` in a field of type `ty`, or the reason why there is none.
 fn convert(ty: Type, raw: &Raw) -> Result<Value, String> {
     let value = match (ty, raw) {
+        (Type::F64, Raw::Text(text) | Raw::Str(text)) if is_rounded(text) => None,
         (_, Raw::Text(text) | Raw::Str(text)) => parse_text(ty, text),
         (Type::Bool, Raw::Bool(v)) => Some(Value::Bool(*v)),
         (Type::I64, Raw::Int(v)) => Some(Value::I64(*v)),
@@ -252,8 +280,27 @@ fn convert(ty: Type, raw: &Raw) -> Result<Value, String> {
             Raw::Text(text) | Raw::Str(text) => format!("`{}`", shorten(text)),
             raw => format!("`{}`", raw_to_json(raw)),
         };
-        format!("{shown} is not of type {}", ty.name())
+        let why = match (ty, raw) {
+            (Type::F64, Raw::Text(text) | Raw::Str(text) | Raw::Large(text))
+                if is_rounded(text) =>
+            {
+                ROUNDED
+            }
+            (Type::F64, Raw::Int(_) | Raw::Uint(_)) => ROUNDED,
+            _ => "",
+        };
+        format!("{shown} is not of type {}{why}", ty.name())
     })
+}
+
+const ROUNDED: &str = ", which would round this whole number; with `.0` behind it, it is rounded";
+
+/// Whether a text is a whole number beyond 2^53, which an f64 may not hold.
+pub fn is_rounded(text: &str) -> bool {
+    let text = text.trim();
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text).trim_start_matches('0');
+    let whole = !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit());
+    whole && digits.parse::<u64>().map_or(true, |v| v > 1 << 53)
 }
 
 /// The value of the type that the input itself gives it.

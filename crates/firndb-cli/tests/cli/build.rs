@@ -224,6 +224,61 @@ fn payloads_are_rows_columns_or_nothing() {
 }
 
 #[test]
+fn bytes_are_texts_or_hexadecimal_digits() {
+    let place = Place::new();
+    place.write(
+        "schema.toml",
+        "[fields]\nid = \"i64 full\"\nb = \"bytes filterable stored multi\"\n",
+    );
+    place.write("data.csv", "id,b\n1,00ff|7e\n2,\n3,C0\n");
+    let options = "--schema schema.toml --payload none";
+    place.firn(&format!("search build data.csv -o c {options} --bytes hex")).ok();
+    assert_eq!(place.firn("search count c 'b = x\"00ff\" and b = x\"7e\"'").ok().out, "1\n");
+    // What is exported is read again, from both forms.
+    for format in ["csv", "jsonl"] {
+        let out = place.firn(&format!("search export c --format {format}")).ok().out;
+        place.write(&format!("again.{format}"), &out);
+        let command = format!("search build again.{format} -o {format} {options} --bytes hex");
+        place.firn(&command).ok();
+        let again = place.firn(&format!("search export {format} --format {format}")).ok().out;
+        assert_eq!(again, out);
+    }
+    place.firn(&format!("search build data.csv -o t {options}")).ok();
+    assert_eq!(place.firn("search count t 'b = \"00ff\"'").ok().out, "1\n");
+    place.write("bad.csv", "id,b\n1,0g\n");
+    let run = place.firn(&format!("search build bad.csv -o d {options} --bytes hex"));
+    run.fails(2, "bad.csv:2: column `b`: `0g` is not hexadecimal digits, two a byte");
+}
+
+#[test]
+fn a_float_does_not_round_whole_numbers() {
+    let place = Place::new();
+    place.write("schema.toml", "[fields]\nn = \"f64 full\"\n");
+    for (file, row) in [("a.csv", "n\n"), ("a.jsonl", "")] {
+        let number = |n: &str| match row {
+            "" => format!("{{\"n\":{n}}}\n"),
+            _ => format!("{n}\n"),
+        };
+        for (n, code) in [
+            ("9007199254740992", 0),
+            ("-9007199254740993", 2),
+            ("98765432109876543210", 2),
+            ("98765432109876543210.0", 0),
+        ] {
+            place.write(file, format!("{row}{}", number(n)));
+            let run = place.firn(&format!("search build {file} -o c --schema schema.toml"));
+            match code {
+                0 => {
+                    run.ok();
+                    std::fs::remove_dir_all(place.path("c")).unwrap();
+                }
+                _ => drop(run.fails(2, "is not of type f64, which would round this whole number")),
+            }
+        }
+    }
+}
+
+#[test]
 fn an_existing_collection_is_changed_only_if_asked() {
     let place = Place::with_collection();
     place.write("more.csv", "id,region,price,day,rating,ok\n9000,west,1,2024-01-01,1,true\n");

@@ -25,6 +25,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) const MIN_PARTITIONS: usize = 4;
 /// Distinct values of a field over all partitions, beyond which its values are not catalogued.
 const MAX_VALUES: usize = 1 << 16;
+/// Entries of such a catalogue at most, one for each value that a partition has: 64 MiB.
+const MAX_ENTRIES: usize = 1 << 23;
 /// Values that replaced partitions brought, beyond which the table of all values is copied.
 const MAX_ADDED: usize = 1 << 10;
 const ABSENT: u32 = u32::MAX;
@@ -44,6 +46,8 @@ struct Values {
     added: KeyMap<Key, u32>,
     /// For each value the partitions that have it, ascending, with its ordinal there.
     rows: Chunks<Arc<[(u32, u32)]>>,
+    /// The length of all rows together.
+    entries: usize,
     /// For each value its documents in all partitions.
     totals: Vec<u64>,
 }
@@ -106,7 +110,7 @@ impl Catalogues {
                     values.replace(old, new, field, p)?;
                 }
                 // With too many values that are gone it is made anew when a query needs it.
-                if values.rows.len() <= MAX_VALUES {
+                if values.rows.len() <= MAX_VALUES && values.entries <= MAX_ENTRIES {
                     let _ = next.values[field].set(Some(Arc::new(values)));
                 }
             }
@@ -256,15 +260,17 @@ fn overlaps(range: &Interval, low: &Key, high: &Key) -> bool {
 }
 
 impl Values {
-    /// `None` if the field has too many distinct values.
+    /// `None` if the field has too many distinct values, or in too many partitions.
     fn build(set: &Set, field: usize) -> Result<Option<Values>> {
         let mut numbers: KeyMap<Key, u32> = KeyMap::default();
+        let mut entries = 0;
         let mut rows: Vec<Vec<(u32, u32)>> = Vec::new();
         let mut totals = Vec::new();
         for (p, part) in set.partitions.iter().enumerate() {
             let Some(local) = set.local(p, field) else { continue };
             let (dictionary, sums) = (part.dictionary(local)?, part.sums(local)?);
-            if dictionary.len() > MAX_VALUES {
+            entries += dictionary.len();
+            if dictionary.len() > MAX_VALUES || entries > MAX_ENTRIES {
                 return Ok(None);
             }
             for ord in 0..dictionary.len() as u32 {
@@ -282,7 +288,8 @@ impl Values {
             }
         }
         let rows = rows.into_iter().map(Arc::from).collect();
-        Ok(Some(Values { numbers: Arc::new(numbers), added: KeyMap::default(), rows, totals }))
+        let (numbers, added) = (Arc::new(numbers), KeyMap::default());
+        Ok(Some(Values { numbers, added, rows, entries, totals }))
     }
 
     fn number(&self, key: &Key) -> Option<usize> {
@@ -378,6 +385,7 @@ impl Values {
         let rest = &row[at + usize::from(here)..];
         let row = row[..at].iter().copied().chain(place).chain(rest.iter().copied()).collect();
         if let Some(old) = self.rows.get_mut(number) {
+            self.entries = self.entries + usize::from(ord.is_some()) - usize::from(here);
             *old = row;
         }
     }
@@ -437,6 +445,7 @@ impl Catalogues {
     pub(crate) fn dump(&self, set: &Set, field: usize) -> Result<String> {
         let mut text = format!("{:?}", self.zones(set, field)?.bounds.iter().collect::<Vec<_>>());
         if let Some(values) = self.values(set, field)? {
+            assert_eq!(values.rows.iter().map(|row| row.len()).sum::<usize>(), values.entries);
             let numbers = values.numbers.iter().chain(&values.added);
             let mut lines: Vec<String> = numbers
                 .filter(|&(_, &n)| !values.row(n as usize).is_empty())

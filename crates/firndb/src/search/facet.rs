@@ -13,6 +13,7 @@ use super::plan::filterable;
 use super::postings::Cursor;
 use super::query::Filter;
 use super::reader::Reader;
+use super::set::Limits;
 use super::sink::Fill;
 use super::value::{Key, Value};
 use crate::Result;
@@ -166,18 +167,24 @@ fn count_in(
         for (&field, counts) in fields.iter().zip(&mut all) {
             match set.local(p, field) {
                 None => counts.missing += total,
-                Some(field) => count_field(part, field, &matches.bits, total, counts)?,
+                Some(field) => {
+                    count_field(part, field, &matches.bits, total, executor.limits, counts)?
+                }
             }
         }
     }
     Ok(all)
 }
 
+/// Values, and words of a bitset, after which a query looks whether it has to stop.
+const STRIDE: usize = 1024;
+
 fn count_field(
     part: &Partition,
     field: usize,
     bits: &[u64],
     total: u64,
+    limits: &Limits,
     counts: &mut Counts,
 ) -> Result<()> {
     let meta = part.meta(field);
@@ -197,16 +204,22 @@ fn count_field(
     } else if let Some(column) =
         column.filter(|_| total < u64::from(distinct) * part.words() as u64 / 8)
     {
-        each_set(bits, |doc| {
-            let ord = column.get(doc).min(distinct);
-            by_ord[ord as usize] += 1;
-        });
+        for (piece, words) in bits.chunks(STRIDE).enumerate() {
+            limits.check()?;
+            each_set(words, |doc| {
+                let ord = column.get((piece * STRIDE * 64) as u32 + doc).min(distinct);
+                by_ord[ord as usize] += 1;
+            });
+        }
         with_value = total - by_ord[distinct as usize];
     } else {
         let mut seen = if multi { vec![0u64; bits.len()] } else { Vec::new() };
         let postings = part.postings(field)?;
         let mut docs = Vec::new();
         for ord in 0..distinct {
+            if (ord as usize).is_multiple_of(STRIDE) {
+                limits.check()?;
+            }
             let pieces = postings.pieces(ord, ord + 1);
             if let (Some(mapped), false) = (postings.bitset(&pieces), multi) {
                 by_ord[ord as usize] = kernels::count_and(bits, mapped);
@@ -243,6 +256,43 @@ fn each_set(bits: &[u64], mut each: impl FnMut(u32)) {
         while word != 0 {
             each(i as u32 * 64 + word.trailing_zeros());
             word &= word - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::search::testing::reader_of;
+    use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn counting_stops_when_the_query_has_to() {
+        let fields = [
+            Field::new("one", Type::U64, Roles::FULL),
+            Field::new("many", Type::U64, Roles::FILTERABLE).multi(),
+        ];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for i in 0..5000u64 {
+            builder.add(&Document::new().set("one", i).set("many", i)).unwrap();
+        }
+        let reader = reader_of([builder]);
+        let part = &reader.set.partitions[0];
+        let (mut few, mut most) = (vec![0; part.words()], vec![!0; part.words()]);
+        (few[0], *most.last_mut().unwrap()) = (7, 0);
+        let stopped = Limits { cancel: Some(Arc::new(AtomicBool::new(true))), ..Limits::default() };
+        for (field, bits) in [(0, &few), (0, &most), (1, &few), (1, &most)] {
+            let total = kernels::count(bits);
+            let count = |limits: &Limits| {
+                let mut counts = Counts { by_key: KeyMap::default(), missing: 0 };
+                count_field(part, field, bits, total, limits, &mut counts).map(|()| counts)
+            };
+            let counts = count(&Limits::default()).unwrap();
+            assert_eq!((counts.by_key.len() as u64, counts.missing), (total, 0));
+            assert_eq!(count(&stopped).err().unwrap().kind(), ErrorKind::Cancelled);
         }
     }
 }
