@@ -22,6 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const PAGE: usize = 4096;
 /// Most reads under way in one ring.
 const ENTRIES: u32 = 64;
+/// Bytes of a buffer that a thread keeps for its next reads, at most.
+const KEPT: usize = 1 << 20;
+/// Bytes under way in one ring, at most, if it is not a single read.
+const UNDER_WAY: usize = 64 << 20;
 
 /// A file that is read past the page cache.
 pub(crate) struct Direct {
@@ -77,7 +81,9 @@ impl Direct {
     /// The `len` bytes from `offset` on.
     pub(crate) fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
         ROOM.with_borrow_mut(|room| {
-            self.read_into(self.span(offset, len), room).map(<[u8]>::to_vec)
+            let read = self.read_into(self.span(offset, len), room).map(<[u8]>::to_vec);
+            room.trim();
+            read
         })
     }
 
@@ -164,6 +170,13 @@ impl Buffer {
         let at = self.bytes.as_ptr().align_offset(PAGE);
         &mut self.bytes[at..at + len]
     }
+
+    /// Gives memory back that only a long read needed.
+    fn trim(&mut self) {
+        if self.bytes.len() > KEPT + PAGE {
+            self.bytes = Vec::new();
+        }
+    }
 }
 
 struct Ring {
@@ -197,12 +210,17 @@ impl Ring {
         let depth = depth.clamp(1, self.buffers.len() / 2);
         let mut free: Vec<usize> = (0..2 * depth).collect();
         let mut held = vec![(0, Span::default()); free.len()];
-        let (mut next, mut result) = (0, Ok(()));
+        let (mut next, mut result, mut bytes_held) = (0, Ok(()), 0);
         let mut came: Vec<(usize, bool)> = Vec::new();
         loop {
             while self.under_way < depth && next < pieces.len() && result.is_ok() {
+                let span = Span::of(pieces[next].0, pieces[next].1);
+                if bytes_held > 0 && bytes_held + span.pages > UNDER_WAY {
+                    break;
+                }
                 let Some(slot) = free.pop() else { break };
                 let span = file.span(pieces[next].0, pieces[next].1);
+                bytes_held += span.pages;
                 held[slot] = (next, span);
                 self.submit(file, span, slot);
                 next += 1;
@@ -219,10 +237,16 @@ impl Ring {
                 if result.is_ok() {
                     result = bytes.and_then(|bytes| visit(number, bytes));
                 }
+                room.trim();
+                bytes_held -= span.pages;
                 free.push(slot);
             }
             if self.under_way == 0 && (next == pieces.len() || result.is_err()) {
                 return result;
+            }
+            if self.under_way == 0 {
+                // What has come held the memory of the next reads.
+                continue;
             }
             self.wait().map_err(|e| Error::io("read", &file.path, e))?;
             while let Some(answer) = self.ring.completion().next() {
@@ -276,18 +300,49 @@ impl Drop for Ring {
 mod tests {
     use super::*;
 
-    #[test]
-    fn reads_any_bytes_at_once_and_one_by_one() {
-        let path = std::env::temp_dir().join(format!("firndb-direct-{}", std::process::id()));
-        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
-        std::fs::write(&path, &bytes).unwrap();
-        let file = match Direct::open(&path) {
-            Ok(file) => file,
+    /// A file of these bytes; `None` where it cannot be read past the page cache.
+    fn file_of(name: &str, bytes: &[u8]) -> Option<(Direct, PathBuf)> {
+        let name = format!("firndb-direct-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        match Direct::open(&path) {
+            Ok(file) => Some((file, path)),
             Err(e) => {
                 println!("skipped: {e}");
-                return;
+                std::fs::remove_file(&path).unwrap();
+                None
             }
+        }
+    }
+
+    #[test]
+    fn long_reads_leave_no_memory_behind() {
+        let bytes: Vec<u8> = (0..3u32 << 20).map(|i| (i * 7 % 251) as u8).collect();
+        let Some((file, path)) = file_of("long", &bytes) else { return };
+        let pieces: Vec<(u64, usize)> =
+            (0..100).map(|i| (i, if i % 3 == 0 { 100 } else { 2 << 20 })).collect();
+        let mut seen = 0;
+        let mut visit = |n: usize, read: &[u8]| {
+            assert!(read == &bytes[n..n + pieces[n].1]);
+            seen += 1;
+            Ok(())
         };
+        file.read_many(&pieces, 32, &mut visit).unwrap();
+        assert_eq!(seen, pieces.len());
+        assert!(file.read(5, 2 << 20).unwrap() == bytes[5..][..2 << 20]);
+        let mut kept = ROOM.with_borrow(|room| room.bytes.len());
+        RING.with_borrow(|ring| {
+            let buffers = ring.iter().flatten().flat_map(|ring| &ring.buffers);
+            kept += buffers.map(|buffer| buffer.bytes.len()).sum::<usize>();
+        });
+        assert!(kept <= ENTRIES as usize * 3 * PAGE, "{kept} bytes are kept");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn reads_any_bytes_at_once_and_one_by_one() {
+        let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
+        let Some((file, path)) = file_of("any", &bytes) else { return };
         let pieces: Vec<(u64, usize)> =
             (0..500).map(|i| (i * 191, [0, 1, 200, 4096, 4097, 243][i as usize % 6])).collect();
         let expected = |n: usize| &bytes[pieces[n].0 as usize..][..pieces[n].1];

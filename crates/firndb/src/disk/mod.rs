@@ -137,19 +137,31 @@ pub(crate) fn stage<T>(
     write: impl FnOnce(&mut dyn Append) -> Result<T>,
     name: impl FnOnce(&T) -> PathBuf,
 ) -> Result<T> {
-    let temporary = temporary(working)?;
-    let mut file = create_anew(disk, &temporary)?;
-    // `file` lives until the end: its lock keeps others from taking the temporary for a leftover.
-    let written = write(&mut *file).and_then(|value| {
-        file.sync()?;
-        disk.rename(&temporary, &name(&value))?;
-        Ok(value)
-    });
-    if written.is_err() {
-        // Best effort: the first error is the one to report.
-        let _ = disk.remove(&temporary);
+    let path = temporary(working)?;
+    let mut file = create_anew(disk, &path)?;
+    // `file` outlives it: its lock keeps others from taking the temporary for a leftover.
+    let mut temporary = Temporary { disk, path: &path, renamed: false };
+    let value = write(&mut *file)?;
+    file.sync()?;
+    disk.rename(&path, &name(&value))?;
+    temporary.renamed = true;
+    Ok(value)
+}
+
+/// Removes a temporary file after an error or a panic.
+struct Temporary<'a> {
+    disk: &'a dyn Disk,
+    path: &'a Path,
+    renamed: bool,
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if !self.renamed {
+            // Best effort: the first error is the one to report.
+            let _ = self.disk.remove(self.path);
+        }
     }
-    written
 }
 
 /// The name under which `path` is written: `.NAME.tmp` beside it.

@@ -7,9 +7,11 @@ use super::approx_format::{
 };
 use super::approx_hash::{Hash, Made, make};
 use super::block::checksum;
+use super::builder::{MAX_THREADS, MIN_MEMORY};
 use super::format::{MAX_KEY, PAGE};
+use super::gather::{Wanted, limit};
 use super::options::Duplicates;
-use super::partitions::{Partitions, Place, Spool, remove_leftovers};
+use super::partitions::{Partitions, Place, Spool};
 use super::raw::Added;
 use super::sort::{Policy, sort};
 use crate::bytes::frozen::{FrozenWriter, Kind};
@@ -17,6 +19,7 @@ use crate::bytes::int::{Encoder, put_u32};
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Choices of the build of an approximate table.
@@ -75,10 +78,9 @@ pub struct ApproximateBuilder {
     options: ApproximateOptions,
     partitions: Partitions,
     records: u64,
+    bytes: u64,
     name: Box<dyn Fn(u64) -> String + Sync + Send>,
 }
-
-const MIN_MEMORY: usize = 16 << 20;
 
 /// The half of the hash by which records are split and sorted.
 fn split(key: &[u8]) -> u64 {
@@ -104,7 +106,7 @@ impl ApproximateBuilder {
     pub(crate) fn create_on(
         disk: DiskRef,
         path: &Path,
-        options: ApproximateOptions,
+        mut options: ApproximateOptions,
     ) -> Result<ApproximateBuilder> {
         let (width, bits) = (options.value_width, options.fingerprint_bits);
         if !(1..=MAX_WIDTH).contains(&width) || bits > MAX_FINGERPRINT {
@@ -113,12 +115,11 @@ impl ApproximateBuilder {
                  bytes and 0 to {MAX_FINGERPRINT} bits"
             )));
         }
-        let folder = options.temporary.clone().unwrap_or_else(|| disk::parent(path).to_path_buf());
-        remove_leftovers(&disk, &folder);
-        let place = Place { disk: disk.clone(), folder, memory: options.memory };
+        options.threads = options.threads.clamp(1, MAX_THREADS);
+        let place = Place::of_build(&disk, path, options.temporary.as_deref(), options.memory)?;
         let (partitions, path) = (Partitions::new(place, split), path.to_path_buf());
         let name = Box::new(|origin| format!("record {origin}"));
-        Ok(ApproximateBuilder { disk, path, options, partitions, records: 0, name })
+        Ok(ApproximateBuilder { disk, path, options, partitions, records: 0, bytes: 0, name })
     }
 
     /// Says how messages name where a record came from (by default: "record 7", counted from 1).
@@ -145,8 +146,10 @@ impl ApproximateBuilder {
                 self.options.value_width
             )));
         }
+        self.partitions.push(Added { hash: split(key), origin, key, value })?;
         self.records += 1;
-        self.partitions.push(Added { hash: split(key), origin, key, value })
+        self.bytes += (key.len() + value.len()) as u64;
+        Ok(())
     }
 
     /// Records added so far.
@@ -249,7 +252,10 @@ impl ApproximateBuilder {
         let units = self.units(meta);
         let each = self.partitions.len() / units as usize;
         let partitions = unit as usize * each..(unit as usize + 1) * each;
-        let limit = self.options.memory / (4 * self.options.threads.max(1));
+        let (memory, threads) = (self.options.memory, self.options.threads);
+        let limit = limit(memory, threads, self.records, self.bytes);
+        let (duplicates, stop) = (self.options.duplicates, &AtomicBool::new(false));
+        let wanted = Wanted { limit, duplicates, stop };
         let policy = Policy { hash: split, duplicates: self.options.duplicates, name: &self.name };
         let end = (unit + 1) * (meta.shards / units);
         let mut shard = Gathered::new(unit * (meta.shards / units));
@@ -259,9 +265,9 @@ impl ApproximateBuilder {
             send.send(Ok(ready)).map_err(nobody)
         };
         for number in partitions {
-            self.partitions.gather(number, limit, &mut |buffer| {
+            self.partitions.gather(number, wanted, &mut |buffer, left_out| {
                 let sorted = sort(buffer, policy)?;
-                shard.duplicates += sorted.duplicates;
+                shard.duplicates += sorted.duplicates + left_out;
                 for record in sorted.iter() {
                     while shard.number != shard_of(record.hash, meta.shards) {
                         let next = Gathered::new(shard.number + 1);

@@ -29,6 +29,7 @@ use super::kernels::{GROUP, equal, sum_of_first};
 use crate::bytes::int::{Encoder, u16_at, u32_at};
 use crate::bytes::prefetch::{LINE, prefetch};
 use crate::{Error, Result};
+use std::ops::ControlFlow;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes before the body.
@@ -326,18 +327,20 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Every record in order, then where the last one ends.
+    /// Every record in order, then where the last one ends; `None` if `visit` breaks before.
     pub(crate) fn each(
         &self,
-        mut visit: impl FnMut(&'a [u8], &'a [u8]) -> Result<()>,
-    ) -> Result<usize> {
+        mut visit: impl FnMut(&'a [u8], &'a [u8]) -> Result<ControlFlow<()>>,
+    ) -> Result<Option<usize>> {
         let mut at = self.first;
         for i in 0..self.records {
             let (key, value, end) = self.record_at(i, at)?;
-            visit(key, value)?;
+            if visit(key, value)?.is_break() {
+                return Ok(None);
+            }
             at = end;
         }
-        Ok(at)
+        Ok(Some(at))
     }
 
     /// The tag that is stored for record `i`.
@@ -393,7 +396,8 @@ mod tests {
                 assert_eq!(body.find(place, b"key").unwrap(), None);
                 assert_eq!(body.record(i).unwrap(), (key, value));
             }
-            assert_eq!(body.each(|_, _| Ok(())).unwrap(), bytes.len());
+            let end = body.each(|_, _| Ok(ControlFlow::Continue(()))).unwrap();
+            assert_eq!(end, Some(bytes.len()));
         }
     }
 }

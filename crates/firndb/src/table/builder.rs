@@ -1,12 +1,13 @@
 //! Builds a table: records come in any order, and the file is written when all are there.
 
-use super::compress::{Packer, train};
+use super::compress::{Packer, SAMPLE_VALUE, SAMPLE_VALUES, train};
 use super::directory::slots_for;
 use super::filter::FilterWriter;
 use super::format::{MAX_BLOCK_SIZE, MAX_KEY, MAX_VALUE, Meta, PAGE, section};
+use super::gather::{Wanted, limit};
 use super::options::{BuildOptions, Compression, Duplicates, Progress};
 use super::pack::{BlockWriter, Blocks, Form};
-use super::partitions::{Partitions, Place, Spool, remove_leftovers};
+use super::partitions::{Partitions, Place, Spool};
 use super::raw::{Added, HashOf};
 use super::sort::{Policy, Sorted, sort};
 use crate::bytes::frozen::{FrozenWriter, Kind};
@@ -15,8 +16,10 @@ use crate::disk::{self, Append, DiskRef, behind};
 use crate::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Collects records and writes them as one table.
@@ -72,7 +75,7 @@ impl TableBuilder {
     pub(crate) fn create_hashed(
         disk: DiskRef,
         path: &Path,
-        options: BuildOptions,
+        mut options: BuildOptions,
         hash: HashOf,
     ) -> Result<TableBuilder> {
         let size = options.block_size;
@@ -82,9 +85,8 @@ impl TableBuilder {
             )));
         }
         options.compression.check()?;
-        let folder = options.temporary.clone().unwrap_or_else(|| disk::parent(path).to_path_buf());
-        remove_leftovers(&disk, &folder);
-        let place = Place { disk: disk.clone(), folder, memory: options.memory };
+        options.threads = options.threads.clamp(1, MAX_THREADS);
+        let place = Place::of_build(&disk, path, options.temporary.as_deref(), options.memory)?;
         let partitions = Partitions::new(place, hash);
         let name = Box::new(|origin| format!("record {origin}"));
         let path = path.to_path_buf();
@@ -96,7 +98,8 @@ impl TableBuilder {
         self.name = Box::new(name);
     }
 
-    /// Adds a record. Keys have 0 to 65,536 bytes, values 0 to 4 GiB - 1.
+    /// Adds a record. Keys have 0 to 65,536 bytes, values 0 to 4 GiB - 1. After an error that is
+    /// not `InvalidArgument` the build is lost, and [`TableBuilder::finish`] fails.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add_from(self.records + 1, key, value)
     }
@@ -113,9 +116,10 @@ impl TableBuilder {
                 value.len()
             )));
         }
+        self.partitions.push(Added { hash: self.partitions.hash()(key), origin, key, value })?;
         self.records += 1;
         self.bytes += (key.len() + value.len()) as u64;
-        self.partitions.push(Added { hash: self.partitions.hash()(key), origin, key, value })
+        Ok(())
     }
 
     /// Records added so far.
@@ -180,11 +184,13 @@ impl TableBuilder {
         let mut writer = BlockWriter::new(form);
         let mut filter = FilterWriter::new(self.options.filter, self.records, self.spool());
         self.each_sorted(&dictionary, &mut |sorted| {
-            facts.duplicates += sorted.duplicates;
-            for record in sorted.iter() {
-                facts.count(record.key as usize, record.raw as usize);
-                filter.push(record.hash)?;
-                writer.push(out, record)?;
+            if let Some(sorted) = sorted {
+                facts.duplicates += sorted.duplicates;
+                for record in sorted.iter() {
+                    facts.count(record.key as usize, record.raw as usize);
+                    filter.push(record.hash)?;
+                    writer.push(out, record)?;
+                }
             }
             let done = facts.meta.records + facts.duplicates;
             match progress(Progress { done, total: self.records }) {
@@ -248,18 +254,25 @@ impl TableBuilder {
             duplicates: Duplicates::First,
             name: &self.name,
         };
+        let stop = AtomicBool::new(false);
+        let wanted = Wanted { duplicates: Duplicates::First, ..self.wanted(&stop) };
+        let mut full = false;
         for number in 0..self.partitions.len() {
-            self.partitions.gather(number, self.limit(), &mut |buffer| {
+            self.partitions.gather(number, wanted, &mut |buffer, _| {
                 for record in sort(buffer, policy)?.iter() {
-                    if sample.len() < compression.sample() {
-                        keys += record.key as usize;
-                        sample.extend_from_slice(record.value());
-                        lengths.push(record.value().len());
+                    full |= sample.len() >= compression.sample() || lengths.len() >= SAMPLE_VALUES;
+                    if full {
+                        break;
                     }
+                    keys += record.key as usize;
+                    let value = record.value();
+                    let value = &value[..value.len().min(SAMPLE_VALUE)];
+                    sample.extend_from_slice(value);
+                    lengths.push(value.len());
                 }
                 Ok(())
             })?;
-            if sample.len() >= compression.sample() {
+            if full {
                 break;
             }
         }
@@ -275,36 +288,47 @@ impl TableBuilder {
         Ok((dictionary, mean as u64))
     }
 
-    /// Most bytes of a partition that is sorted at once.
-    fn limit(&self) -> usize {
-        self.options.memory / (4 * self.options.threads.max(1))
+    /// How partitions are read back.
+    fn wanted<'a>(&self, stop: &'a AtomicBool) -> Wanted<'a> {
+        let (memory, threads) = (self.options.memory, self.options.threads);
+        let limit = limit(memory, threads, self.records, self.bytes);
+        Wanted { limit, duplicates: self.options.duplicates, stop }
     }
 
-    /// Hands over all records in order, sorted by the threads of the build.
+    /// Hands over all records in order, sorted by the threads of the build; nothing now and then,
+    /// while they take long.
     fn each_sorted(
         &self,
         dictionary: &[u8],
-        take: &mut dyn FnMut(Sorted) -> Result<()>,
+        take: &mut dyn FnMut(Option<Sorted>) -> Result<()>,
     ) -> Result<()> {
-        let threads = self.options.threads.clamp(1, self.partitions.len());
+        let threads = self.options.threads;
+        let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let start = |worker| {
                 let (send, receive) = sync_channel(1);
-                scope.spawn(move || self.sort_every(worker, threads, dictionary, &send));
+                let wanted = self.wanted(&stop);
+                scope.spawn(move || self.sort_every(worker, threads, dictionary, wanted, &send));
                 receive
             };
             let workers: Vec<Receiver<Message>> = (0..threads).map(start).collect();
-            for number in (0..self.partitions.len()).filter(|&n| !self.partitions.is_empty(n)) {
+            let mut numbers =
+                (0..self.partitions.len()).filter(|&number| !self.partitions.is_empty(number));
+            let taken = numbers.try_for_each(|number| {
                 loop {
-                    match workers[number % threads].recv() {
-                        Ok(Message::Sorted(sorted)) => take(sorted)?,
-                        Ok(Message::End) => break,
+                    match workers[number % threads].recv_timeout(PATIENCE) {
+                        Ok(Message::Sorted(sorted)) => take(Some(sorted))?,
+                        Ok(Message::End) => return Ok(()),
                         Ok(Message::Failed(e)) => return Err(e),
-                        Err(_) => return Err(Error::new(ErrorKind::Failed, "a sorter stopped")),
+                        Err(RecvTimeoutError::Timeout) => take(None)?,
+                        Err(RecvTimeoutError::Disconnected) => {
+                            return Err(Error::new(ErrorKind::Failed, "a sorter stopped"));
+                        }
                     }
                 }
-            }
-            Ok(())
+            });
+            stop.store(taken.is_err(), Ordering::Relaxed);
+            taken
         })
     }
 
@@ -314,6 +338,7 @@ impl TableBuilder {
         worker: usize,
         threads: usize,
         dictionary: &[u8],
+        wanted: Wanted,
         send: &SyncSender<Message>,
     ) {
         let sort_all = || -> Result<()> {
@@ -330,8 +355,9 @@ impl TableBuilder {
             };
             let own = (worker..self.partitions.len()).step_by(threads);
             for number in own.filter(|&n| !self.partitions.is_empty(n)) {
-                self.partitions.gather(number, self.limit(), &mut |buffer| {
+                self.partitions.gather(number, wanted, &mut |buffer, left_out| {
                     let mut sorted = sort(buffer, policy)?;
+                    sorted.duplicates += left_out;
                     if let Some(packer) = &mut packer {
                         sorted.pack(packer)?;
                     }
@@ -348,7 +374,12 @@ impl TableBuilder {
     }
 }
 
-const MIN_MEMORY: usize = 16 << 20;
+/// How long a build waits for a sorter before it says that it is still there.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Memory of a build at least.
+pub(crate) const MIN_MEMORY: usize = 16 << 20;
+/// Threads of a build at most: more have nothing to do.
+pub(crate) const MAX_THREADS: usize = 1024;
 
 enum Message {
     Sorted(Sorted),

@@ -13,6 +13,11 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const DICTIONARY_OF_RECORDS: usize = 16 << 10;
 const DICTIONARY_OF_BLOCKS: usize = 64 << 10;
 const SAMPLE_TIMES: usize = 100;
+/// Values that a dictionary is trained on, at most, and bytes of each that count.
+pub(crate) const SAMPLE_VALUES: usize = 1 << 20;
+pub(crate) const SAMPLE_VALUE: usize = 128 << 10;
+/// Bytes of a frame's copy that a thread keeps room for, at most.
+const KEPT: usize = 1 << 20;
 
 impl Compression {
     fn level(self) -> Option<i32> {
@@ -122,6 +127,9 @@ impl Unpacker {
                 Some(d) => zstd.decompress_using_ddict(&mut out, room, d),
                 None => zstd.decompress(&mut out, room),
             };
+            if room.capacity() > KEPT {
+                *room = Vec::new();
+            }
             match done {
                 Ok(written) if written == size => Ok(out),
                 Ok(_) => Err(Error::corrupt("a zstd frame has another size than it says")),

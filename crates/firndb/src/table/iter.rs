@@ -14,6 +14,9 @@ pub struct Iter<'a> {
     ready: VecDeque<(Vec<u8>, Vec<u8>)>,
 }
 
+/// Looks at key and value.
+type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
 impl Table {
     /// All records, in the order of the hashes of their keys.
     pub fn iter(&self) -> Iter<'_> {
@@ -35,13 +38,7 @@ impl Table {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<bool> {
         for number in self.blocks_of(part, parts) {
-            let mut go_on = ControlFlow::Continue(());
-            self.each_of(number, &mut |key, value| {
-                if go_on.is_continue() {
-                    go_on = visit(key, value);
-                }
-            })?;
-            if go_on.is_break() {
+            if !self.each_of(number, &mut visit)? {
                 return Ok(false);
             }
         }
@@ -57,21 +54,19 @@ impl Table {
         at(part)..at(part.saturating_add(1))
     }
 
-    /// Shows the records of a block.
-    fn each_of(&self, number: u64, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<()> {
+    /// Shows the records of a block, and says whether `visit` saw all of them.
+    fn each_of(&self, number: u64, visit: &mut Visit) -> Result<bool> {
         let block = self.block(number)?;
-        let each = || -> Result<()> {
+        let mut each = || -> Result<bool> {
             let body = self.body(&block)?;
-            Body::parse(&body)?.each(|key, stored| {
-                match self.meta.compression {
+            let end = Body::parse(&body)?.each(|key, stored| {
+                Ok(match self.meta.compression {
                     Compression::Records { .. } => visit(key, &self.unpack_value(stored)?),
                     _ => visit(key, stored),
-                }
-                Ok(())
+                })
             })?;
-            Ok(())
+            Ok(end.is_some())
         };
-        let mut each = each;
         each().map_err(|e| self.here(e, number))
     }
 }
@@ -82,7 +77,10 @@ impl Iterator for Iter<'_> {
     fn next(&mut self) -> Option<Self::Item> {
         while self.ready.is_empty() {
             let (number, ready) = (self.blocks.next()?, &mut self.ready);
-            let mut keep = |key: &[u8], value: &[u8]| ready.push_back((key.into(), value.into()));
+            let mut keep = |key: &[u8], value: &[u8]| {
+                ready.push_back((key.into(), value.into()));
+                ControlFlow::Continue(())
+            };
             if let Err(e) = self.table.each_of(number, &mut keep) {
                 self.blocks = 0..0;
                 self.ready.clear();

@@ -32,6 +32,7 @@ mod block;
 mod compress;
 mod raw;
 mod partitions;
+mod gather;
 mod sort;
 mod filter;
 mod pack;

@@ -5,9 +5,9 @@ use super::compress::Packer;
 use super::directory::{DirectoryWriter, place};
 use super::format::{GRAIN, PAGE};
 use super::sort::Ready;
-use crate::Result;
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, put_u32};
+use crate::{Error, Result};
 
 /// How blocks are made.
 pub(crate) struct Form {
@@ -96,8 +96,9 @@ impl BlockWriter {
             let mut frame = Vec::with_capacity(block.len() / 2);
             packer.pack(&block[CHECKSUM..], &mut frame)?;
             let mut framed = Encoder(vec![0; CHECKSUM]);
-            framed.u32(frame.len() as u32);
-            framed.u32((block.len() - CHECKSUM) as u32);
+            let [frame_len, body] = frame_lengths(frame.len(), block.len() - CHECKSUM)?;
+            framed.u32(frame_len);
+            framed.u32(body);
             framed.0.extend_from_slice(&frame);
             block = framed.0;
         }
@@ -141,5 +142,29 @@ impl BlockWriter {
             directory: self.directory.finish(),
             starts: (!self.starts.is_empty()).then_some(self.starts),
         })
+    }
+}
+
+/// The lengths of a frame and of the body in it, as a block states them; `InvalidArgument` if they
+/// are too large for that.
+fn frame_lengths(frame: usize, body: usize) -> Result<[u32; 2]> {
+    match (u32::try_from(frame), u32::try_from(body)) {
+        (Ok(frame), Ok(body)) => Ok([frame, body]),
+        _ => Err(Error::invalid(format!(
+            "a block of records has {body} bytes, more than the 4 GiB that blocks can be \
+             compressed to and from: compress records instead"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_four_gib_is_refused() {
+        let most = u32::MAX as usize;
+        assert_eq!(frame_lengths(most, most).unwrap(), [u32::MAX; 2]);
+        assert!(frame_lengths(most + 1, 5).is_err() && frame_lengths(5, most + 1).is_err());
     }
 }

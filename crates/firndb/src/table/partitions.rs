@@ -2,29 +2,27 @@
 //! budget and then in a temporary file that only grows.
 //!
 //! Records are appended to one of 1,024 partitions as they come. When the budget is full all
-//! partitions are appended to the file, one after the other, as one run. A partition is read back
-//! whole, from its piece of each run and from memory, and is small enough to be sorted in a cache;
-//! one that is larger than the caller's limit is split again by the next bits of its hashes.
+//! partitions are appended to the file, one after the other, as one run. `gather.rs` reads them
+//! back.
 
-use super::raw::{Added, HashOf, MAX_HEAD, Raw, read};
+use super::raw::{Added, HashOf, MAX_HEAD, Raw, zigzag};
 use crate::bytes::prefetch::prefetch;
-use crate::disk::{Append, DiskRef, ReadAt, Slab};
+use crate::disk::{self, Append, DiskRef, ReadAt, Slab};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-const BITS: u32 = 10;
+pub(super) const BITS: u32 = 10;
 const PARTITIONS: usize = 1 << BITS;
 /// The first chunk of memory of a partition, and the largest.
 const FIRST_CHUNK: usize = 512;
 const LARGEST_CHUNK: usize = 1 << 15;
 /// Memory is taken from the system in pieces of this size.
 const SLAB: usize = 1 << 26;
-/// Bytes that are appended to the file at once, and read back at once.
+/// Bytes that are appended to the file at once.
 const BUFFER: usize = 1 << 20;
-const WINDOW: usize = 1 << 20;
 
 /// Where temporary files are made, and how much memory may be used.
 #[derive(Clone, Debug)]
@@ -34,41 +32,63 @@ pub(crate) struct Place {
     pub(crate) memory: usize,
 }
 
+impl Place {
+    /// Of a build of `path`: beside it unless the caller has chosen another folder. What builds
+    /// left there when their processes died is removed. Fails if there is no such folder, now and
+    /// not once all records are there.
+    pub(crate) fn of_build(
+        disk: &DiskRef,
+        path: &Path,
+        temporary: Option<&Path>,
+        memory: usize,
+    ) -> Result<Place> {
+        let beside = disk::parent(path);
+        disk.list(beside)?;
+        let folder = temporary.unwrap_or(beside).to_path_buf();
+        remove_leftovers(disk, &folder)?;
+        Ok(Place { disk: disk.clone(), folder, memory })
+    }
+}
+
 /// Collects records.
 pub(crate) struct Partitions {
-    place: Place,
-    hash: HashOf,
+    pub(super) place: Place,
+    pub(super) hash: HashOf,
     /// Bits of the hash that are equal in all records.
-    depth: u32,
-    parts: Vec<Part>,
-    arena: Arena,
+    pub(super) depth: u32,
+    pub(super) parts: Vec<Part>,
+    pub(super) arena: Arena,
+    /// Lowest and highest hash of each partition, where records were split again.
+    pub(super) spans: Vec<(u64, u64)>,
     file: Option<SpillFile>,
     spilled: u64,
+    /// A record could not be taken, and perhaps others with it.
+    failed: bool,
 }
 
 #[derive(Default)]
-struct Part {
+pub(super) struct Part {
     /// Where records are appended.
     chunk: Chunk,
     /// The chunks before it.
     full: Vec<Chunk>,
     /// Offsets and lengths in the file.
-    pieces: Vec<(u64, u64)>,
-    bytes: u64,
+    pub(super) pieces: Vec<(u64, u64)>,
+    pub(super) bytes: u64,
     /// Origin of the last record.
     origin: u64,
 }
 
 impl Part {
     /// The chunks in memory.
-    fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+    pub(super) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
         self.full.iter().chain(Some(&self.chunk).filter(|chunk| chunk.len > 0))
     }
 }
 
 /// A part of a slab that holds whole records.
 #[derive(Clone, Copy, Default)]
-struct Chunk {
+pub(super) struct Chunk {
     slab: usize,
     start: usize,
     len: usize,
@@ -77,7 +97,7 @@ struct Chunk {
 
 /// Memory for chunks, given out from the front and taken back all at once.
 #[derive(Default)]
-struct Arena {
+pub(super) struct Arena {
     slabs: Vec<Slab>,
     /// The slab that is being given out, and how much of it was.
     slab: usize,
@@ -117,11 +137,14 @@ impl Arena {
         Ok(chunk)
     }
 
-    fn reset(&mut self) {
+    /// Takes back what was given. A slab that one long record needed is not kept: the next such
+    /// record may be longer still.
+    fn reset(&mut self, slab_size: usize) {
         (self.slab, self.given, self.before) = (0, 0, 0);
+        self.slabs.retain(|slab| slab.len() <= slab_size);
     }
 
-    fn bytes(&self, chunk: &Chunk) -> &[u8] {
+    pub(super) fn bytes(&self, chunk: &Chunk) -> &[u8] {
         &self.slabs[chunk.slab][chunk.start..chunk.start + chunk.len]
     }
 
@@ -153,15 +176,16 @@ const NAMES: usize = 100;
 
 /// Removes the temporary files that builds left in a folder when their processes died: those that
 /// nobody holds the lock of. What cannot be removed is in nobody's way.
-pub(crate) fn remove_leftovers(disk: &DiskRef, folder: &Path) {
+fn remove_leftovers(disk: &DiskRef, folder: &Path) -> Result<()> {
     let is_spill = |name: &String| name.starts_with(SPILL[0]) && name.ends_with(SPILL[1]);
-    for name in disk.list(folder).unwrap_or_default().into_iter().filter(is_spill) {
+    for name in disk.list(folder)?.into_iter().filter(is_spill) {
         let path = folder.join(name);
         if let Ok(lock) = disk.lock(&path) {
             let _ = disk.remove(&path);
             drop(lock);
         }
     }
+    Ok(())
 }
 
 impl SpillFile {
@@ -206,9 +230,10 @@ impl Partitions {
         Partitions::at(place, hash, 0)
     }
 
-    fn at(place: Place, hash: HashOf, depth: u32) -> Partitions {
+    pub(super) fn at(place: Place, hash: HashOf, depth: u32) -> Partitions {
         let parts = (0..PARTITIONS).map(|_| Part::default()).collect();
-        Partitions { place, hash, depth, parts, arena: Arena::default(), file: None, spilled: 0 }
+        let (arena, spans, file) = (Arena::default(), Vec::new(), None);
+        Partitions { place, hash, depth, parts, arena, spans, file, spilled: 0, failed: false }
     }
 
     /// Number of partitions; all hashes of one are below all hashes of the next.
@@ -236,9 +261,15 @@ impl Partitions {
         self.spilled
     }
 
+    /// The partition of a hash.
+    #[inline]
+    pub(super) fn number(&self, hash: u64) -> usize {
+        (hash << self.depth >> (64 - BITS)) as usize
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, record: Added) -> Result<()> {
-        let number = (record.hash << self.depth >> (64 - BITS)) as usize;
+        let number = self.number(record.hash);
         let most = MAX_HEAD + record.key.len() + record.value.len();
         let part = &self.parts[number];
         if part.chunk.capacity - part.chunk.len < most {
@@ -246,8 +277,7 @@ impl Partitions {
         }
         let part = &mut self.parts[number];
         let room = self.arena.room(&part.chunk);
-        let from_last = record.origin.wrapping_sub(part.origin) as i64;
-        let last = (from_last << 1 ^ from_last >> 63) as u64;
+        let last = zigzag(part.origin, record.origin);
         let len = Raw { key: record.key, value: record.value, last }.put(room);
         // The next record of this partition, some thousand records from now, goes here: without
         // this each would wait for the memory that it is about to overwrite.
@@ -258,16 +288,23 @@ impl Partitions {
         Ok(())
     }
 
-    /// Gives a partition a chunk with this much room, spilling first if there is no memory for it.
+    /// [`Partitions::try_grow`]; after a failure nothing can be made of the records.
     #[cold]
     fn grow(&mut self, number: usize, room: usize) -> Result<()> {
+        let grown = self.try_grow(number, room);
+        self.failed |= grown.is_err();
+        grown
+    }
+
+    /// Gives a partition a chunk with this much room, spilling first if there is no memory for it.
+    fn try_grow(&mut self, number: usize, room: usize) -> Result<()> {
         let budget = self.place.memory;
         let size = FIRST_CHUNK << self.parts[number].full.len().min(6);
         let size = size.min(LARGEST_CHUNK).min(budget / (4 * PARTITIONS)).max(room);
         if self.arena.used() + size > budget && self.arena.used() > 0 {
             self.spill()?;
         }
-        let chunk = self.arena.take(size, SLAB.min(budget / 4), budget)?;
+        let chunk = self.arena.take(size, self.slab_size(), budget)?;
         let part = &mut self.parts[number];
         let full = std::mem::replace(&mut part.chunk, chunk);
         part.full.extend((full.len > 0).then_some(full));
@@ -290,20 +327,34 @@ impl Partitions {
                 self.spilled += len;
             }
             for chunk in &chunks {
-                buffer.extend_from_slice(self.arena.bytes(chunk));
-                if buffer.len() >= BUFFER {
+                let bytes = self.arena.bytes(chunk);
+                if buffer.len() + bytes.len() > 2 * BUFFER {
                     file.append(&buffer)?;
                     buffer.clear();
+                }
+                match bytes.len() {
+                    0..=BUFFER => buffer.extend_from_slice(bytes),
+                    _ => file.append(bytes)?,
                 }
             }
         }
         file.append(&buffer)?;
-        self.arena.reset();
+        let slab_size = self.slab_size();
+        self.arena.reset(slab_size);
         Ok(())
     }
 
-    /// Ends collecting. If anything was spilled, all of it is, so that memory is free.
+    fn slab_size(&self) -> usize {
+        SLAB.min(self.place.memory / 4)
+    }
+
+    /// Ends collecting. If anything was spilled, all of it is, so that memory is free. `Failed` if
+    /// a record was not taken, whatever the caller made of that error.
     pub(crate) fn seal(&mut self) -> Result<()> {
+        if self.failed {
+            let message = "a record before could not be taken: begin the build anew";
+            return Err(Error::new(ErrorKind::Failed, message));
+        }
         if self.file.is_none() {
             return Ok(());
         }
@@ -312,72 +363,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Gives `use_it` the records of partition `number`, unsorted, as one buffer for [`read`];
-    /// several times if there are more than `limit` bytes, in ascending order of hashes.
-    pub(crate) fn gather(
-        &self,
-        number: usize,
-        limit: usize,
-        use_it: &mut dyn FnMut(Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
-        let part = &self.parts[number];
-        if part.bytes > limit as u64 && self.depth + BITS < 60 {
-            return self.split(part, limit, use_it);
-        }
-        let mut buffer = Vec::with_capacity(part.bytes as usize);
-        for &(offset, len) in &part.pieces {
-            let at = buffer.len();
-            buffer.resize(at + len as usize, 0);
-            self.read_at(offset, &mut buffer[at..])?;
-        }
-        part.chunks().for_each(|chunk| buffer.extend_from_slice(self.arena.bytes(chunk)));
-        use_it(buffer)
-    }
-
-    fn split(
-        &self,
-        part: &Part,
-        limit: usize,
-        use_it: &mut dyn FnMut(Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
-        let mut finer = Partitions::at(self.place.clone(), self.hash, self.depth + BITS);
-        finer.place.memory = limit;
-        let mut origin = 0;
-        for &(offset, len) in &part.pieces {
-            finer.push_piece(self, offset, len, &mut origin)?;
-        }
-        for chunk in part.chunks() {
-            read(self.arena.bytes(chunk), self.hash, &mut origin, |record, _| finer.push(record))?;
-        }
-        finer.seal()?;
-        let mut full = (0..finer.len()).filter(|&number| !finer.is_empty(number));
-        full.try_for_each(|number| finer.gather(number, limit, use_it))
-    }
-
-    /// Adds the records of a piece of another's file, a few at a time.
-    fn push_piece(
-        &mut self,
-        from: &Partitions,
-        mut offset: u64,
-        len: u64,
-        origin: &mut u64,
-    ) -> Result<()> {
-        let (end, mut window, mut size) = (offset + len, Vec::new(), WINDOW);
-        while offset < end {
-            window.resize(((end - offset) as usize).min(size), 0);
-            from.read_at(offset, &mut window)?;
-            let whole = read(&window, self.hash, origin, |record, _| self.push(record))?;
-            // A record that is longer than the window needs a longer one.
-            size = if whole == 0 { 2 * window.len() } else { WINDOW };
-            if whole == 0 && window.len() as u64 == end - offset {
-                return Err(Error::corrupt("the temporary file of a build is damaged"));
-            }
-            offset += whole as u64;
-        }
-        Ok(())
-    }
-
-    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+    pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         match &self.file {
             Some(file) => file.read.read_at(offset, bytes),
             None => Err(Error::corrupt("there is no temporary file to read from")),

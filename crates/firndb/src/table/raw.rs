@@ -95,6 +95,13 @@ pub(crate) fn read<'a>(
     Ok(at)
 }
 
+/// The way from one origin to the next, small numbers for small steps either way.
+#[inline(always)]
+pub(crate) fn zigzag(from: u64, to: u64) -> u64 {
+    let step = to.wrapping_sub(from) as i64;
+    (step << 1 ^ step >> 63) as u64
+}
+
 /// Writes a number, 7 bits a byte from the lowest on, and gives where it ends.
 #[inline(always)]
 fn put_varint(bytes: &mut [u8], mut at: usize, mut v: u64) -> usize {

@@ -7,6 +7,7 @@ use super::reader::Table;
 use crate::bytes::int::u32_at;
 use crate::{Error, Result};
 use std::cmp::Ordering::Less;
+use std::ops::ControlFlow;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// What was counted, to be compared with the meta section.
@@ -62,8 +63,10 @@ impl Table {
                 return Err(Error::corrupt(format!("record {i} of block {number}: wrong tag")));
             }
             i += 1;
-            self.count(counted, hash, key, stored)
+            self.count(counted, hash, key, stored)?;
+            Ok(ControlFlow::Continue(()))
         })?;
+        let end = end.unwrap_or(0); // nothing breaks
         let used = match self.meta.compression {
             Compression::Blocks { .. } => 12 + u32_at(&block, CHECKSUM) as usize,
             _ => CHECKSUM + end,

@@ -141,6 +141,39 @@ fn a_block_of_more_records_than_two_bytes_count() {
     check(BuildOptions::default(), &records);
 }
 
+/// One key that was added again and again, in more bytes than are sorted at once, among others.
+#[test]
+fn a_key_that_is_added_all_the_time_is_read_one_by_one() {
+    let mut records: Hashed =
+        (0..400).map(|i| record(i, (i as u64 * 0x9e37_79b9) << 20, 30)).collect();
+    let hot = |i: u64| (7, record(0, 7, 0).1, i.to_le_bytes().to_vec());
+    // Another key of the same hash stays.
+    records.push(record(1_000, 7, 50));
+    records.extend((0..3_000).map(hot));
+    Rng(3).shuffle(&mut records);
+    let values: Vec<u64> =
+        records.iter().filter(|r| r.1 == hot(0).1).map(|r| u64_at(&r.2, 0)).collect();
+    for memory in [1 << 14, 1 << 16, 1 << 26] {
+        let options =
+            |duplicates| BuildOptions { duplicates, memory, threads: 2, ..BuildOptions::default() };
+        for (duplicates, stays) in
+            [(Duplicates::First, values[0]), (Duplicates::Last, values[2_999])]
+        {
+            let disk = build_hashed(options(duplicates), &records).unwrap();
+            let table = open(&disk, Access::Map).unwrap();
+            table.directory.verify().unwrap();
+            assert_eq!(table.len(), 402);
+            assert_eq!(get(&table, 7, &hot(0).1), Some(stays.to_le_bytes().to_vec()));
+            assert_eq!(get(&table, 7, &record(1_000, 7, 0).1), Some(vec![1_000u64 as u8; 50]));
+        }
+        let error = build_hashed(options(Duplicates::Error), &records).err().unwrap();
+        let at = |nth: usize| records.iter().enumerate().filter(|r| r.1.1 == hot(0).1).nth(nth);
+        let (first, second) = (at(0).unwrap().0 + 1, at(1).unwrap().0 + 1);
+        let places = format!("by record {first} and by record {second}:");
+        assert!(error.to_string().contains(&places), "{error}; {places}");
+    }
+}
+
 #[test]
 fn duplicates_are_keys_and_not_hashes() {
     let twice: Hashed = [1, 2, 3, 2].map(|i| record(i, 9, i)).into();

@@ -2,6 +2,7 @@
 //! old table or the new one, whole; and temporary files go with the next build.
 
 use super::*;
+use crate::ErrorKind;
 use crate::disk::Disk;
 use crate::table::{Compression, Filter};
 use std::sync::Arc;
@@ -140,6 +141,58 @@ fn a_failed_call_is_reported_and_harms_nothing() {
         println!("{name}: {runs} runs, {failures} reported");
         assert!(failures > 5, "{name}: {failures} of {runs} faults were reported");
     }
+}
+
+/// A caller that goes on after a record was not taken gets no table without it.
+#[test]
+fn a_build_that_lost_a_record_does_not_finish() {
+    let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
+    let mut lost = 0;
+    let work = |disk: Arc<SimDisk>| {
+        let mut builder = TableBuilder::create_on(disk, Path::new(PATH), options.clone())?;
+        let added: Vec<Result<()>> =
+            records(2).iter().map(|(key, value)| builder.add(key, value)).collect();
+        let taken = added.iter().filter(|added| added.is_ok()).count();
+        assert_eq!(builder.records(), taken as u64);
+        builder.finish().map(|_| taken)
+    };
+    base(true).each_fault(work, |label, done, disk| {
+        lost += usize::from(done.is_err());
+        assert_eq!(judge(&disk, true, done.is_ok()), Ok(()), "{label}");
+        assert!(!matches!(done, Ok(taken) if *taken < 24), "{label}: {done:?}");
+    });
+    assert!(lost > 5, "{lost} builds failed");
+}
+
+#[test]
+fn a_panic_in_the_middle_leaves_no_temporary_file() {
+    let disk = base(true);
+    let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
+    let build = || {
+        let path = Path::new(PATH);
+        let mut builder =
+            TableBuilder::create_on(disk.clone() as DiskRef, path, options.clone()).unwrap();
+        records(2).iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+        builder.finish_with(|_| panic!("the caller's own"))
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(build)).is_err());
+    assert_eq!(disk.files().into_keys().collect::<Vec<_>>(), [Path::new(PATH)]);
+    assert_eq!(version(&disk), Ok(1));
+}
+
+#[test]
+fn a_build_without_its_folders_does_not_begin() {
+    let disk = base(false);
+    let begin = |path: &str, temporary: Option<&str>| {
+        let temporary = temporary.map(Into::into);
+        let options = BuildOptions { temporary, threads: usize::MAX, ..BuildOptions::default() };
+        TableBuilder::create_on(disk.clone() as DiskRef, Path::new(path), options)
+    };
+    for (path, temporary) in [("/absent/a.table", None), (PATH, Some("/absent"))] {
+        let error = begin(path, temporary).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    }
+    assert_eq!(begin(PATH, Some(DIR)).unwrap().finish().unwrap().records, 0);
 }
 
 /// The temporary file of a build that goes on is not a leftover.

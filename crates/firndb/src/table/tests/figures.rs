@@ -5,7 +5,7 @@
 
 use super::direct::Place;
 use super::*;
-use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Filter};
+use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Duplicates, Filter};
 use crate::testing::{Rng, memory, run_child};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -128,6 +128,24 @@ fn build_more_than_the_memory_holds() {
     }
     assert!(builder.finish().unwrap().spilled >= 9 * memory_limit as u64);
     peak("approximate");
+    // Records longer and longer, each in memory of its own.
+    let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create(place.0.join(FILE), options.clone()).unwrap();
+    for i in 0..12 {
+        builder.add(&[i], &vec![i; (20 + usize::from(i)) << 20]).unwrap();
+    }
+    peak("long records");
+    drop(builder);
+    // One key again and again, among others.
+    let duplicates = Duplicates::Last;
+    let options = BuildOptions { duplicates, threads: 2, ..options };
+    let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
+    for i in 0..records * 2 {
+        let key = if i % 10 == 0 { format!("k{i:09}") } else { String::new() };
+        builder.add(key.as_bytes(), &vec![i as u8; value]).unwrap();
+    }
+    assert_eq!(builder.finish().unwrap().records, (records * 2).div_ceil(10) + 1);
+    peak("one key");
     println!("no panic");
 }
 

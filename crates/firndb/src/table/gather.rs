@@ -1,0 +1,182 @@
+//! Reads partitions back for sorting.
+//!
+//! A partition comes whole, from its piece of each run and from memory, and is small enough to be
+//! sorted in a cache. One that is larger than the caller's limit is split again by the next bits of
+//! its hashes. Where one hash is all that is left, as of a key that was added again and again, no
+//! bits divide it: then records are read one by one, and of each key only those stay that matter.
+
+use super::options::Duplicates;
+use super::partitions::{BITS, Part, Partitions};
+use super::raw::{Added, Raw, read, zigzag};
+use crate::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes that are read back at once.
+const WINDOW: usize = 1 << 20;
+/// Bytes that sorting takes for a record beside its own, in all buffers on their way.
+const SORTING: u64 = 64;
+
+/// How partitions are to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Most bytes of records at once.
+    pub(crate) limit: usize,
+    pub(crate) duplicates: Duplicates,
+    /// Whether to give up.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// Most bytes of records that are sorted at once, so that all threads of a build together stay
+/// within its memory: each has a buffer that it fills, and one or two that wait.
+pub(crate) fn limit(memory: usize, threads: usize, records: u64, bytes: u64) -> usize {
+    let mean = bytes / records.max(1) + 4;
+    let share = (memory / (4 * threads.max(1))) as u64;
+    (u128::from(share) * u128::from(mean) / u128::from(mean + SORTING)) as usize
+}
+
+/// The records of a partition, unsorted, as one buffer for [`read`], and the number of records that
+/// were left out because others of the same key stay.
+pub(crate) type UseIt<'a> = dyn FnMut(Vec<u8>, u64) -> Result<()> + 'a;
+
+impl Partitions {
+    /// Gives `use_it` the records of partition `number`; several times if they are more than the
+    /// limit, in ascending order of hashes.
+    pub(crate) fn gather(&self, number: usize, wanted: Wanted, use_it: &mut UseIt) -> Result<()> {
+        let part = &self.parts[number];
+        if part.bytes <= wanted.limit as u64 {
+            return use_it(self.whole(part)?, 0);
+        }
+        if self.is_one_hash(number) || self.depth + BITS >= 60 {
+            let (buffer, left_out) = self.reduced(part, wanted)?;
+            return use_it(buffer, left_out);
+        }
+        let mut finer = Partitions::at(self.place.clone(), self.hash, self.depth + BITS);
+        finer.place.memory = wanted.limit;
+        finer.spans = vec![(u64::MAX, 0); finer.len()];
+        self.each(part, wanted.stop, &mut |record| {
+            let number = finer.number(record.hash);
+            let span = &mut finer.spans[number];
+            *span = (span.0.min(record.hash), span.1.max(record.hash));
+            finer.push(record)
+        })?;
+        finer.seal()?;
+        let mut full = (0..finer.len()).filter(|&number| !finer.is_empty(number));
+        full.try_for_each(|number| finer.gather(number, wanted, use_it))
+    }
+
+    fn is_one_hash(&self, number: usize) -> bool {
+        self.spans.get(number).is_some_and(|(low, high)| low == high)
+    }
+
+    fn whole(&self, part: &Part) -> Result<Vec<u8>> {
+        let mut buffer = Vec::with_capacity(part.bytes as usize);
+        for &(offset, len) in &part.pieces {
+            let at = buffer.len();
+            buffer.resize(at + len as usize, 0);
+            self.read_at(offset, &mut buffer[at..])?;
+        }
+        part.chunks().for_each(|chunk| buffer.extend_from_slice(self.arena.bytes(chunk)));
+        Ok(buffer)
+    }
+
+    /// The records of a partition that matter: of those with one key the first, the last, or two to
+    /// complain of.
+    fn reduced(&self, part: &Part, wanted: Wanted) -> Result<(Vec<u8>, u64)> {
+        let mut kept: BTreeMap<Vec<u8>, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
+        let (mut seen, mut stay) = (0, 0);
+        self.each(part, wanted.stop, &mut |record| {
+            seen += 1;
+            match kept.get_mut(record.key) {
+                Some(same) => stay += u64::from(keep(same, record, wanted.duplicates)),
+                None => {
+                    stay += 1;
+                    kept.insert(record.key.to_vec(), vec![(record.origin, record.value.to_vec())]);
+                }
+            }
+            Ok(())
+        })?;
+        let (mut buffer, mut before) = (Vec::new(), 0);
+        for (key, same) in &kept {
+            for (origin, value) in same {
+                Raw { key, value, last: zigzag(before, *origin) }.append(&mut buffer);
+                before = *origin;
+            }
+        }
+        Ok((buffer, seen - stay))
+    }
+
+    /// Shows all records of a partition, reading a few at a time.
+    fn each(
+        &self,
+        part: &Part,
+        stop: &AtomicBool,
+        visit: &mut dyn FnMut(Added) -> Result<()>,
+    ) -> Result<()> {
+        let mut origin = 0;
+        for &piece in &part.pieces {
+            self.each_of_piece(piece, stop, &mut origin, visit)?;
+        }
+        for chunk in part.chunks() {
+            check(stop)?;
+            read(self.arena.bytes(chunk), self.hash, &mut origin, |record, _| visit(record))?;
+        }
+        Ok(())
+    }
+
+    fn each_of_piece(
+        &self,
+        (mut offset, len): (u64, u64),
+        stop: &AtomicBool,
+        origin: &mut u64,
+        visit: &mut dyn FnMut(Added) -> Result<()>,
+    ) -> Result<()> {
+        let (end, mut window, mut size) = (offset + len, Vec::new(), WINDOW);
+        while offset < end {
+            check(stop)?;
+            window.resize(((end - offset) as usize).min(size), 0);
+            self.read_at(offset, &mut window)?;
+            let whole = read(&window, self.hash, origin, |record, _| visit(record))?;
+            // A record that is longer than the window needs a longer one.
+            size = if whole == 0 { 2 * window.len() } else { WINDOW };
+            if whole == 0 && window.len() as u64 == end - offset {
+                return Err(Error::corrupt("the temporary file of a build is damaged"));
+            }
+            offset += whole as u64;
+        }
+        Ok(())
+    }
+}
+
+fn check(stop: &AtomicBool) -> Result<()> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Error::new(ErrorKind::Cancelled, "the build ended")),
+        false => Ok(()),
+    }
+}
+
+/// Puts a record among those of its key, of which one stays, or two of the lowest origins where
+/// they are an error. Whether there is one more than before.
+fn keep(same: &mut Vec<(u64, Vec<u8>)>, record: Added, duplicates: Duplicates) -> bool {
+    let this = (record.origin, record.value);
+    let before = |other: &(u64, Vec<u8>)| this < (other.0, &*other.1);
+    match duplicates {
+        Duplicates::First if !before(&same[0]) => false,
+        Duplicates::Last if before(&same[0]) => false,
+        Duplicates::First | Duplicates::Last => {
+            same[0].0 = record.origin;
+            same[0].1.clear();
+            same[0].1.extend_from_slice(record.value);
+            false
+        }
+        Duplicates::Error => {
+            let at = same.iter().position(before).unwrap_or(same.len());
+            let more = same.len() < 2;
+            if at < 2 {
+                same.insert(at, (record.origin, record.value.to_vec()));
+                same.truncate(2);
+            }
+            more
+        }
+    }
+}
