@@ -5,6 +5,7 @@ use super::execute::Executor;
 use super::kernels;
 use super::partition::Partition;
 use super::plan::{Node, Test};
+use super::scratch::FEW;
 use super::sink::Fill;
 use super::value::Key;
 use crate::Result;
@@ -23,14 +24,34 @@ impl Executor<'_> {
             Node::And(parts) => parts.as_slice(),
             other => std::slice::from_ref(other),
         };
+        let base = self.clauses.len();
         for part in parts {
+            self.check_limits()?;
             match self.bind(p, part)? {
                 Bound::All => {}
                 Bound::Nothing => return Ok(None),
-                Bound::Clause(clause) => self.clauses.push(clause),
+                Bound::Clause(clause) => self.push_clause(clause, base),
             }
         }
         Ok(Some(()))
+    }
+
+    /// Adds a clause to those from `base` on; many bitsets become one.
+    fn push_clause(&mut self, clause: Clause, base: usize) {
+        if let Form::Bits(number) = clause.form
+            && self.scratch.is_last(number)
+            && self.clauses.len() >= base + FEW
+        {
+            for other in self.clauses[base..].iter_mut().rev() {
+                if let Form::Bits(into) = other.form {
+                    let last = (number, clause.negate);
+                    other.negate = self.scratch.fold((into, other.negate), last);
+                    other.count = kernels::count(self.scratch.bits(into));
+                    return;
+                }
+            }
+        }
+        self.clauses.push(clause);
     }
 
     /// The number of matches of partition `p` if no document must be looked at for it.
@@ -190,11 +211,15 @@ pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::clause::Scratch;
+    use crate::ErrorKind;
     use crate::search::plan::Plan;
-    use crate::search::query::{and, eq, gt, or};
-    use crate::search::testing::reader_of;
-    use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
+    use crate::search::query::{and, eq, gt, not, or};
+    use crate::search::scratch::Scratch;
+    use crate::search::set::Limits;
+    use crate::search::testing::{FORCED, Forced, reader_of};
+    use crate::search::{Document, Field, PartitionBuilder, Query, Roles, Schema, Type};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn the_parts_of_an_or_give_their_memory_back() {
@@ -213,5 +238,61 @@ mod tests {
         assert_eq!((executor.scratch.bits_used, executor.scratch.intervals.len()), (1, 0));
         let expected = (0..5000u64).filter(|n| n % 1000 < 200 && n % 1300 > n % 1000).count();
         assert_eq!(reader.count(&filter).unwrap(), expected as u64);
+    }
+
+    #[test]
+    fn many_conditions_of_an_and_share_a_few_bitsets() {
+        let field = |name, roles| Field::new(name, Type::U64, roles);
+        let fields = [
+            field("a", Roles::FILTERABLE).multi(),
+            field("b", Roles::FILTERABLE).multi(),
+            field("c", Roles::FULL),
+        ];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        let rows = || (0..20_000u64).map(|n| (n % 100, n % 130, n % 7_000));
+        for (a, b, c) in rows() {
+            builder.add(&Document::new().set("a", a).set("b", b).set("c", c)).unwrap();
+        }
+        let reader = reader_of([builder]);
+        let several = |n: u64| or([gt("b", n + 3), and([gt("a", n), gt("b", n)])]);
+        let parts = (0..40).flat_map(|n| [not(eq("a", n)), several(n), gt("b", n / 9)]);
+        let holds = |(a, b, c): (u64, u64, u64)| {
+            let several = |n: u64| b > n + 3 || a > n && b > n;
+            c != 5 && (0..40).all(|n| a != n && several(n) && b > n / 9)
+        };
+        let expected = rows().filter(|&row| holds(row)).count() as u64;
+        assert!(expected > 1000, "{expected}");
+        let filter = and(parts.chain([not(eq("c", 5))]));
+        let plan = Plan::new(&filter, reader.schema()).unwrap();
+        for list in [None, Some(true), Some(false)] {
+            FORCED.set(Forced { list, ..Forced::default() });
+            let scratch = Box::new(Scratch::default());
+            let mut executor = Executor::new(&reader.set, &plan, &reader.limits, scratch).unwrap();
+            let mut sink = Fill { bits: vec![0; reader.set.partitions[0].words()] };
+            let _ = executor.run(0, Vec::new(), &mut sink).unwrap();
+            assert_eq!(kernels::count(&sink.bits), expected, "{list:?}");
+            let made = executor.scratch.made();
+            assert!(made <= 3 * FEW, "{list:?}: {made} bitsets");
+            // Pages walk through an order, if that seems to pay.
+            let order = crate::search::parse_order("c", None).unwrap();
+            let query = Query { order, ..Query::new(filter.clone()) };
+            assert_eq!(reader.search(&query).unwrap().hits.len() as u64, expected, "{list:?}");
+        }
+        FORCED.set(Forced::default());
+    }
+
+    #[test]
+    fn a_query_stops_while_its_conditions_are_bound() {
+        let fields = [Field::new("a", Type::U64, Roles::FILTERABLE)];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        (0..5000u64).for_each(|n| builder.add(&Document::new().set("a", n)).unwrap());
+        let reader = reader_of([builder]);
+        let filter = and((0..10).map(|n| gt("a", n)));
+        let plan = Plan::new(&filter, reader.schema()).unwrap();
+        let stopped = Limits { cancel: Some(Arc::new(AtomicBool::new(true))), ..Limits::default() };
+        let scratch = Box::new(Scratch::default());
+        let mut executor = Executor::new(&reader.set, &plan, &stopped, scratch).unwrap();
+        let error = executor.prepare(0, Vec::new()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
     }
 }

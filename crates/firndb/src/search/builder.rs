@@ -214,7 +214,7 @@ impl PartitionBuilder {
         let fields = self
             .fields
             .iter()
-            .map(|v| v.interner.memory() + 4 * (v.single.len() + v.multi.len() + v.ends.len()));
+            .map(|v| v.interner.memory() + 4 * (v.multi.len() + self.documents as usize));
         fields.sum::<usize>() + self.payloads.memory()
     }
 

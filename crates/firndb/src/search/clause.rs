@@ -9,6 +9,7 @@ use super::column::Column;
 use super::kernels;
 use super::partition::Partition;
 use super::postings::{BLOCK, Cursor, Pieces};
+use super::scratch::{FEW, Scratch};
 use crate::Result;
 
 const DECODE: u64 = 10;
@@ -33,52 +34,6 @@ pub(crate) enum Form {
     Documents(u32, u32),
     /// Bitset number of the scratch.
     Bits(usize),
-}
-
-/// Memory of a query that is used again by the next one.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    /// Ranges of ordinals, `start..end`.
-    pub(crate) intervals: Vec<(u32, u32)>,
-    bits: Vec<Vec<u64>>,
-    pub(crate) bits_used: usize,
-    pub(crate) docs: Vec<u32>,
-    pub(crate) words: Vec<u64>,
-}
-
-impl Scratch {
-    /// A zero bitset of so many words; its number.
-    pub(crate) fn take_bits(&mut self, words: usize) -> usize {
-        let number = self.take_any_bits(words);
-        self.bits[number].fill(0);
-        number
-    }
-
-    /// A bitset of so many words of any content; its number.
-    fn take_any_bits(&mut self, words: usize) -> usize {
-        if self.bits_used == self.bits.len() {
-            self.bits.push(Vec::new());
-        }
-        self.bits[self.bits_used].resize(words, 0);
-        self.bits_used += 1;
-        self.bits_used - 1
-    }
-
-    pub(crate) fn bits(&self, number: usize) -> &[u64] {
-        &self.bits[number]
-    }
-
-    pub(crate) fn bits_mut(&mut self, number: usize) -> &mut Vec<u64> {
-        &mut self.bits[number]
-    }
-
-    /// Gives memory back that only an unusual query needed.
-    pub(crate) fn trim(&mut self) {
-        let kept: usize = self.bits.iter().map(Vec::capacity).sum();
-        if kept > 1 << 20 || self.docs.capacity() > 1 << 20 {
-            *self = Scratch::default();
-        }
-    }
 }
 
 impl Clause {
@@ -431,6 +386,23 @@ impl<'p> Check<'p> {
             How::Documents(first, last) => doc.wrapping_sub(*first) < last - first,
         };
         holds != self.negate
+    }
+
+    /// Adds a check to others. Many bitsets become one: a query of thousands of conditions would
+    /// hold one for each of them.
+    pub(crate) fn push(self, checks: &mut Vec<Check<'p>>, scratch: &mut Scratch) {
+        if let How::Bits(number) = self.how
+            && scratch.is_last(number)
+            && checks.len() >= FEW
+        {
+            for check in checks.iter_mut().rev() {
+                if let How::Bits(into) = check.how {
+                    check.negate = scratch.fold((into, check.negate), (number, self.negate));
+                    return;
+                }
+            }
+        }
+        checks.push(self);
     }
 
     /// Keeps the documents that pass.

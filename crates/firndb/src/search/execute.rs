@@ -9,10 +9,11 @@
 //!    `or` inside becomes a bitset first.
 
 use super::bind::fixed_range;
-use super::clause::{Check, Clause, Form, Lead, LeadCursor, Scratch, materialise};
+use super::clause::{Check, Clause, Form, Lead, LeadCursor, materialise};
 use super::kernels;
 use super::partition::Partition;
 use super::plan::{Node, Plan};
+use super::scratch::{FEW, Scratch};
 use super::set::{Limits, Set};
 use super::sink::Sink;
 use super::small;
@@ -258,7 +259,9 @@ impl<'r> Executor<'r> {
         let mut checks = Vec::with_capacity(self.clauses.len() - lead - 1);
         for clause in &self.clauses[lead + 1..] {
             if !(ascending && clause.narrowed(window, part.documents).is_some()) {
-                checks.push(Check::new(clause, part, &mut self.scratch, window)?);
+                self.limits.check()?;
+                let check = Check::new(clause, part, &mut self.scratch, window)?;
+                check.push(&mut checks, &mut self.scratch);
             }
         }
         let mut docs = std::mem::take(&mut self.scratch.docs);
@@ -313,6 +316,7 @@ impl<'r> Executor<'r> {
         let (mut masks, mut checks) = (Vec::new(), Vec::new());
         let mut estimate = part.documents as f64;
         for i in base..self.clauses.len() {
+            self.limits.check()?;
             let clause = &self.clauses[i];
             let at_most = clause.at_most(part.documents) as f64;
             if let Some(mapped) = clause.mapped(part, &self.scratch)? {
@@ -323,11 +327,12 @@ impl<'r> Executor<'r> {
                 // A document costs twice a check here: it must be found in the bitset first.
                 let checked = check.map_or(f64::MAX, |c| estimate * c as f64 * 2.0);
                 if i > base && checked < bits as f64 {
-                    checks.push(Check::new(clause, part, &mut self.scratch, window)?);
+                    let check = Check::new(clause, part, &mut self.scratch, window)?;
+                    check.push(&mut checks, &mut self.scratch);
                 } else {
                     self.stats.postings += clause.count;
                     let number = materialise(clause, part, &mut self.scratch, window)?;
-                    masks.push((Mask::Bits(number), clause.negate));
+                    push_mask(&mut masks, (number, clause.negate), &mut self.scratch);
                 }
             }
             estimate =
@@ -450,4 +455,17 @@ fn choose(cheaper: bool) -> bool {
 enum Mask<'p> {
     Mapped(&'p [u8]),
     Bits(usize),
+}
+
+/// Adds a bitset to the masks; many become one.
+fn push_mask(masks: &mut Vec<(Mask, bool)>, last: (usize, bool), scratch: &mut Scratch) {
+    if masks.len() >= FEW && scratch.is_last(last.0) {
+        for (mask, negate) in masks.iter_mut().rev() {
+            if let Mask::Bits(into) = mask {
+                *negate = scratch.fold((*into, *negate), last);
+                return;
+            }
+        }
+    }
+    masks.push((Mask::Bits(last.0), last.1));
 }

@@ -70,6 +70,7 @@ mod view;
 mod kernels;
 mod lists;
 mod plan;
+mod scratch;
 mod clause;
 mod sink;
 mod bind;

@@ -15,6 +15,9 @@ use crate::{Error, Result};
 use std::fmt;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
+/// Nodes from the root to a condition: a parenthesis in the text has an `or` and an `and`.
+const MAX_NESTING: usize = 2 * MAX_DEPTH + 1;
+
 /// A filter ready to be run on partitions.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -69,8 +72,8 @@ impl Plan {
         negate: bool,
         depth: usize,
     ) -> Result<Node> {
-        if depth > MAX_DEPTH {
-            return Err(Error::invalid(format!("a filter nests at most {MAX_DEPTH} deep")));
+        if depth > MAX_NESTING {
+            return Err(Error::invalid(format!("a filter nests at most {MAX_NESTING} deep")));
         }
         let test = match filter {
             Filter::All => return Ok(constant(!negate)),

@@ -244,7 +244,10 @@ impl fmt::Display for Filter {
             Filter::And(parts) | Filter::Or(parts) if parts.len() == 1 => write!(f, "{}", parts[0]),
             Filter::And(parts) => nested(f, parts, " and "),
             Filter::Or(parts) => nested(f, parts, " or "),
-            Filter::Not(part) => write!(f, "not ({part})"),
+            Filter::Not(part) => match &**part {
+                Filter::And(_) | Filter::Or(_) => write!(f, "not ({part})"),
+                _ => write!(f, "not {part}"),
+            },
         }
     }
 }

@@ -1,7 +1,6 @@
 //! A reader: an immutable set of partitions and everything that can be asked of it.
 
 use super::catalogue::MIN_PARTITIONS;
-use super::clause::Scratch;
 use super::collection::PartitionInfo;
 use super::condition::{key_bytes, key_of};
 use super::execute::{Executor, Stats};
@@ -11,6 +10,7 @@ use super::plan::{Node, Plan, filterable};
 use super::query::{Cursor, Filter, Op, Query};
 use super::rank::{self, Ranks};
 use super::schema::Schema;
+use super::scratch::Scratch;
 use super::set::{Limits, Set};
 use super::topk::{count_partition, in_document_order};
 use super::unordered;

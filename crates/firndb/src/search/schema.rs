@@ -236,7 +236,14 @@ impl Schema {
                         key.field
                     )));
                 }
-                None if self.dynamic.is_some() => {}
+                None if self.dynamic.is_some_and(|roles| roles.sortable) => {}
+                None if self.dynamic.is_some() => {
+                    return Err(Error::invalid(format!(
+                        "documents cannot be ordered by `{}`: fields that documents bring are not \
+                         sortable here",
+                        key.field
+                    )));
+                }
                 None => return Err(self.unknown(&key.field)),
             }
         }

@@ -5,6 +5,7 @@
 //! ones; if there are many of them, a few partitions without bundles fill the page sooner, so these
 //! are looked at first ([`TRIED`]).
 
+use super::clause::{Clause, Form};
 use super::execute::{Executor, Stats};
 use super::partition::Partition;
 use super::plan::Plan;
@@ -55,7 +56,13 @@ pub(crate) fn places(
             }
             looked += 1;
             let mut sink = Take::new(part, k - places.len(), first);
-            let _ = executor.run(p, Vec::new(), &mut sink)?;
+            // Of documents that stand in this order those before the cursor need no look.
+            let rest = (first > 0 && part.origins.is_none()).then(|| Clause {
+                form: Form::Documents(first.min(part.documents), part.documents),
+                negate: false,
+                count: u64::from(part.documents.saturating_sub(first)),
+            });
+            let _ = executor.run(p, Vec::from_iter(rest), &mut sink)?;
             let seen = sink.seen;
             places.extend(sink.finish().into_iter().map(|number| (p as u32, number)));
             if let (true, Some(seen)) = (wanted.count, seen) {
@@ -139,5 +146,30 @@ impl Sink for Take<'_> {
             self.numbers.truncate(self.k);
         }
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::query::Filter;
+    use crate::search::testing::reader_of;
+    use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
+
+    #[test]
+    fn what_comes_before_a_cursor_is_not_looked_at() {
+        let fields = [Field::new("a", Type::U64, Roles::FILTERABLE)];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        (0..50_000u64).for_each(|n| builder.add(&Document::new().set("a", n / 10)).unwrap());
+        let reader = reader_of([builder]);
+        let plan = Plan::new(&Filter::All, reader.schema()).unwrap();
+        for (doc, expected) in [(40_000, 3), (49_998, 1), (49_999, 0), (u32::MAX, 0)] {
+            let cursor = Cursor { keys: Vec::new(), partition: "0".into(), doc };
+            let wanted = Wanted { order: &[], k: 3, after: Some(&cursor), count: false };
+            let (places, stats) = reader.tried(&plan, &wanted).unwrap().unwrap();
+            let docs: Vec<u32> = places.iter().map(|place| place.1).collect();
+            assert_eq!(docs, (doc.saturating_add(1)..).take(expected).collect::<Vec<u32>>());
+            assert!(stats.docs <= 1000, "{} documents were looked at after {doc}", stats.docs);
+        }
     }
 }

@@ -16,6 +16,9 @@
 
 use super::schema::Type;
 use crate::{Error, Result};
+use jiff::SignedDuration;
+use jiff::civil::{DateTime, Time};
+use jiff::fmt::temporal::{Pieces, PiecesOffset};
 use std::fmt;
 
 /// A value of a field of a document, or a literal of a query.
@@ -93,24 +96,47 @@ impl fmt::Display for Value {
 /// Microseconds since the epoch as RFC 3339 in UTC, for example `2013-01-01T05:15:00Z`.
 /// Outside the years -9999..=9999 the number itself.
 pub fn timestamp_to_text(micros: i64) -> String {
-    match jiff::Timestamp::from_microsecond(micros) {
-        Ok(t) => t.to_string(),
+    // A civil time, since jiff's own instants end with 9999-12-30: there they have no zone east.
+    match EPOCH.checked_add(SignedDuration::from_micros(micros)) {
+        Ok(time) => format!("{time}Z"),
         Err(_) => micros.to_string(),
     }
 }
 
 /// Reads RFC 3339 (`2013-01-01T05:15:00Z`, any offset), a date and time without offset (taken as
 /// UTC) or a date alone (its midnight in UTC) as microseconds since the epoch. Outside the years
-/// -9999..=9999 it reads the number that [`timestamp_to_text`] writes.
+/// -9999..=9999 it reads the number that [`timestamp_to_text`] writes. What is finer than a
+/// microsecond is cut off: a time is never later than its text.
 pub fn timestamp_from_text(text: &str) -> Option<i64> {
     // An offset or a zone that is not understood must not be taken for UTC: the addition makes it
     // an error.
     let forms = [text.to_string(), format!("{text}Z"), format!("{text}T00:00Z")];
     if let Some(time) = forms.iter().find_map(|form| form.parse::<jiff::Timestamp>().ok()) {
-        return Some(time.as_microsecond());
+        return i64::try_from(time.as_nanosecond().div_euclid(1000)).ok();
+    }
+    if let Some(micros) = civil_from_text(text) {
+        return Some(micros);
     }
     let micros = text.parse().ok()?;
-    jiff::Timestamp::from_microsecond(micros).is_err().then_some(micros)
+    EPOCH.checked_add(SignedDuration::from_micros(micros)).is_err().then_some(micros)
+}
+
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
+/// A time of the first or last day that jiff's instants do not have.
+fn civil_from_text(text: &str) -> Option<i64> {
+    let pieces = Pieces::parse(text).ok()?;
+    if pieces.time_zone_annotation().is_some() || pieces.date().year().abs() < 9999 {
+        return None;
+    }
+    let offset = pieces.offset().map_or(Some(0), |offset| match offset {
+        PiecesOffset::Zulu => Some(0),
+        PiecesOffset::Numeric(offset) => Some(offset.offset().seconds()),
+        _ => None,
+    })?;
+    let time = pieces.date().to_datetime(pieces.time().unwrap_or(Time::midnight()));
+    let nanos = time.duration_since(EPOCH).as_nanos() - i128::from(offset) * 1_000_000_000;
+    i64::try_from(nanos.div_euclid(1000)).ok()
 }
 
 /// The order-preserving form of a value: see the table at the head of this file.

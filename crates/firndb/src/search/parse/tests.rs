@@ -1,6 +1,7 @@
 //! What the grammar promises, by example; what it refuses, with the place and the message.
 
 use super::*;
+use crate::search::plan::Plan;
 use crate::search::point_at;
 use crate::search::query::{Op, OrderBy, all, and, asc, between, desc, eq, exists, gt, gte};
 use crate::search::query::{is_in, lt, lte, not, or, prefix};
@@ -274,6 +275,15 @@ fn limits_are_errors() {
         let error = parse_filter(&text, None).unwrap_err();
         assert_eq!(error.message(), "the condition is nested more than 128 deep");
     }
+    // A level can have an `or` and an `and`.
+    let mut text = "a = 1".to_string();
+    (0..MAX_DEPTH - 2).for_each(|_| text = format!("(a = 2 or a = 3 and {text})"));
+    let filter = parse_filter(&text, None).unwrap();
+    let fields = [Field::new("a", Type::I64, Roles::FULL)];
+    Plan::new(&filter, &Schema::new(fields).unwrap()).unwrap();
+    // What a filter of many `not` writes is read again.
+    let filter = parse_filter(&("not ".repeat(MAX_DEPTH - 1) + "a = 1"), None).unwrap();
+    assert_eq!(parse_filter(&filter.to_string(), None).unwrap(), filter);
     let list = |n: usize| format!("a in (0{})", ",1".repeat(n - 1));
     assert!(parse_filter(&list(MAX_IN), None).is_ok());
     let error = parse_filter(&list(MAX_IN + 1), None).unwrap_err();

@@ -41,7 +41,7 @@ fn conditions_are_written_for_people() {
     ]);
     assert_eq!(
         filter.to_string(),
-        "(region = 1 or mark in ('BMW', 'O''Neil')) and not (price between 1.0 and inf) \
+        "(region = 1 or mark in ('BMW', 'O''Neil')) and not price between 1.0 and inf \
          and date >= timestamp '1970-01-01T00:00:00Z' and \"order by\" prefix x'00ff' \
          and exists \"limit\""
     );

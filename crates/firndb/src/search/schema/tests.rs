@@ -67,6 +67,8 @@ fn documents_are_ordered_by_sortable_fields_only() {
     assert_eq!(error.message(), "there is no field `prize`; fields are `price`, `region`");
     let dynamic = Schema::dynamic(Roles::FULL).order_by([asc("later")]).unwrap();
     assert!(dynamic.is_dynamic() && !ordered.is_dynamic());
+    let error = Schema::dynamic(Roles::STORED).order_by([asc("later")]).unwrap_err();
+    assert!(error.message().contains("are not sortable here"), "{error}");
 }
 
 #[test]

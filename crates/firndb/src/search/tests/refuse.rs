@@ -236,3 +236,16 @@ fn an_empty_collection_answers() {
     let by = GroupBy { fields: vec!["n".into()], aggregates: Vec::new() };
     assert!(reader.group_by(&all(), &by).unwrap().is_empty());
 }
+
+#[test]
+fn fields_that_documents_lack_take_their_part_of_the_memory() {
+    let field = |n: usize| Field::new(format!("f{n}"), Type::I64, Roles::FULL).nullable();
+    let limit = 4 << 20;
+    let schema = Schema::new((0..100).map(field)).unwrap();
+    let mut builder = PartitionBuilder::new(schema).memory_limit(limit);
+    let first = (0..100).fold(Document::new(), |document, n| document.set(format!("f{n}"), 7i64));
+    builder.add(&first).unwrap();
+    let more = (0..limit).take_while(|_| builder.add(&Document::new()).is_ok()).count();
+    // When it is written each field has 4 bytes for every document.
+    assert!((limit / 800..limit / 400).contains(&more), "{more} documents");
+}

@@ -324,7 +324,7 @@ fn pool(rng: &mut Rng, ty: Type, count: usize) -> Vec<Value> {
             (Type::I64, _) if dense => Value::I64(number),
             (Type::U64, _) if dense => Value::U64(number.unsigned_abs()),
             (Type::F64, _) if dense => Value::F64(number as f64 / 4.0),
-            (Type::Timestamp, _) if dense => Value::Timestamp(number * 3_600_000_000),
+            (Type::Timestamp, _) if dense => Value::Timestamp(number.wrapping_mul(3_600_000_000)),
             (_, Value::F64(0.0)) => Value::F64(0.0), // of either sign
             (_, Value::Str(text)) if count > 100 => Value::Str(format!("{text}{i}")),
             (_, Value::Bytes(bytes)) if count > 100 => {

@@ -163,6 +163,18 @@ fn times_are_written_and_read() {
     }
     assert_eq!(timestamp_from_text("1970-01-02"), Some(86_400_000_000));
     assert_eq!(timestamp_from_text("1969-12-31T23:59:59.999999Z"), Some(-1));
+    assert_eq!(timestamp_from_text("1969-12-31T23:59:59.9999999Z"), Some(-1));
+    // The last day, which stands for "no end" in much data.
+    let end = 253_402_214_400_000_000;
+    assert_eq!(timestamp_to_text(end), "9999-12-31T00:00:00Z");
+    assert_eq!(timestamp_to_text(end + 86_399_999_999), "9999-12-31T23:59:59.999999Z");
+    for text in ["9999-12-31", "9999-12-31 00:00", "9999-12-31T02:00:00+02:00"] {
+        assert_eq!(timestamp_from_text(text), Some(end), "{text}");
+    }
+    assert_eq!(timestamp_from_text("9999-12-31[Europe/Moscow]"), None);
+    assert_eq!(timestamp_to_text(end + 86_400_000_000), "253402300800000000");
+    assert_eq!(timestamp_from_text("-009999-01-01"), Some(-377_705_116_800_000_000));
+    assert_eq!(timestamp_to_text(-377_705_116_800_000_000), "-009999-01-01T00:00:00Z");
     for text in [
         "",
         "soon",
