@@ -317,8 +317,14 @@ impl<'a> Body<'a> {
         self.record_at(i, self.start(i)).map(|(key, value, _)| (key, value))
     }
 
+    /// Where record 0 begins.
+    pub(crate) fn first(&self) -> usize {
+        self.first
+    }
+
+    /// Key and stored value of record `i`, which begins at `at`, and where it ends.
     #[inline]
-    fn record_at(&self, i: usize, at: usize) -> Result<(&'a [u8], &'a [u8], usize)> {
+    pub(crate) fn record_at(&self, i: usize, at: usize) -> Result<(&'a [u8], &'a [u8], usize)> {
         let middle = at.saturating_add(self.keys.get(self.bytes, i));
         let end = middle.saturating_add(self.values.get(self.bytes, i));
         match (self.bytes.get(at..middle), self.bytes.get(middle..end)) {

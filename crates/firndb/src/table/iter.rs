@@ -4,14 +4,19 @@ use super::block::Body;
 use super::options::Compression;
 use super::reader::Table;
 use crate::Result;
-use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 
 /// Records of a part of a table, as copies of key and value. It ends after the first error.
 pub struct Iter<'a> {
     table: &'a Table,
+    /// Blocks to come.
     blocks: Range<u64>,
-    ready: VecDeque<(Vec<u8>, Vec<u8>)>,
+    /// The body of the block at hand, and its number.
+    body: Vec<u8>,
+    number: u64,
+    /// Its records to come, and where the first of these begins.
+    records: Range<usize>,
+    at: usize,
 }
 
 /// Looks at key and value.
@@ -26,7 +31,8 @@ impl Table {
     /// The records of part `part` of `parts` equal parts, for one thread each: all parts together
     /// are [`Table::iter`].
     pub fn part(&self, part: u64, parts: u64) -> Iter<'_> {
-        Iter { table: self, blocks: self.blocks_of(part, parts), ready: VecDeque::new() }
+        let blocks = self.blocks_of(part, parts);
+        Iter { table: self, blocks, body: Vec::new(), number: 0, records: 0..0, at: 0 }
     }
 
     /// As [`Table::part`], but shows each record where it is, without copying it. Says whether
@@ -71,22 +77,48 @@ impl Table {
     }
 }
 
+impl Iter<'_> {
+    /// The next record; `None` at the end of the block at hand.
+    fn in_block(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let Some(record) = self.records.next() else { return Ok(None) };
+        let (key, stored, end) = Body::parse(&self.body)?.record_at(record, self.at)?;
+        self.at = end;
+        let value = match self.table.meta.compression {
+            Compression::Records { .. } => self.table.unpack_value(stored)?,
+            _ => stored.to_vec(),
+        };
+        Ok(Some((key.to_vec(), value)))
+    }
+
+    fn load(&mut self, number: u64) -> Result<()> {
+        self.number = number;
+        self.body = self.table.body(&self.table.block(number)?)?.into_owned();
+        let body = Body::parse(&self.body)?;
+        (self.records, self.at) = (0..body.len(), body.first());
+        Ok(())
+    }
+}
+
 impl Iterator for Iter<'_> {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.ready.is_empty() {
-            let (number, ready) = (self.blocks.next()?, &mut self.ready);
-            let mut keep = |key: &[u8], value: &[u8]| {
-                ready.push_back((key.into(), value.into()));
-                ControlFlow::Continue(())
+        loop {
+            let found = match self.in_block() {
+                Ok(None) => {
+                    let number = self.blocks.next()?;
+                    self.load(number).map(|()| None)
+                }
+                found => found,
             };
-            if let Err(e) = self.table.each_of(number, &mut keep) {
-                self.blocks = 0..0;
-                self.ready.clear();
-                return Some(Err(e));
+            match found {
+                Ok(Some(record)) => return Some(Ok(record)),
+                Ok(None) => {}
+                Err(e) => {
+                    (self.blocks, self.records) = (0..0, 0..0);
+                    return Some(Err(self.table.here(e, self.number)));
+                }
             }
         }
-        self.ready.pop_front().map(Ok)
     }
 }

@@ -83,7 +83,8 @@ pub struct TableStats {
 }
 
 impl Table {
-    /// Opens a table. Reads its small sections only, unless `access` is [`Access::Resident`].
+    /// Opens a table. Reads its small sections and its filter only, unless `access` is
+    /// [`Access::Resident`].
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<Table> {
         Table::open_on(&disk::os(), path.as_ref(), access)
     }
