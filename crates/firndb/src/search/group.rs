@@ -13,6 +13,7 @@ use super::plan::Plan;
 use super::query::Filter;
 use super::reader::Reader;
 use super::schema::Type;
+use super::set::Limits;
 use super::sink::Sink;
 use super::value::{Key, Value, decode_bytes, decode_fixed, key_to_f64, key_to_i64};
 use crate::{Error, Result};
@@ -249,7 +250,7 @@ fn groups_in(
         };
         let mut sink = Grouping::new(sources(keys)?, sources(of)?);
         let _ = executor.run(p, Vec::new(), &mut sink)?;
-        sink.join(&mut groups, &running)?;
+        sink.join(&mut groups, &running, executor.limits)?;
     }
     Ok(groups)
 }
@@ -397,9 +398,17 @@ impl<'p> Grouping<'p> {
     }
 
     /// Adds the groups of this partition to those of all.
-    fn join(self, groups: &mut Groups, running: &dyn Fn() -> Vec<Running>) -> Result<()> {
+    fn join(
+        self,
+        groups: &mut Groups,
+        running: &dyn Fn() -> Vec<Running>,
+        limits: &Limits,
+    ) -> Result<()> {
         let width = self.keys.get(1).map_or(1, |two| u64::from(two.distinct) + 1);
-        for slot in self.slots {
+        for (n, slot) in self.slots.into_iter().enumerate() {
+            if n.is_multiple_of(1024) {
+                limits.check()?;
+            }
             let ords = [slot.code / width, slot.code % width];
             let ords = if self.keys.len() == 1 { [slot.code, 0] } else { ords };
             let mut key = Vec::with_capacity(self.keys.len());
