@@ -4,6 +4,7 @@ mod ask;
 mod build;
 mod columns;
 mod rows;
+mod streams;
 
 use super::Place;
 use serde_json::Value as Json;
