@@ -19,6 +19,7 @@ mod columnar;
 mod delimited;
 mod feed;
 pub mod format;
+mod ipc;
 mod lines;
 mod objects;
 mod shape;
@@ -90,8 +91,8 @@ impl Batch {
 
 /// The records of one input.
 trait Records {
-    /// Finds the shape of the records from the first of them; `None` if there are none. Called for
-    /// the first input only.
+    /// Finds the shape of the records from the first of them; `None` if there are none. Called
+    /// until an input has one.
     fn shape(&mut self, wanted: &Wanted) -> firndb::Result<Option<Shape>>;
 
     /// Takes the shape that all inputs have. An error if this one cannot.

@@ -3,6 +3,7 @@
 mod ask;
 mod build;
 mod columns;
+mod exact;
 mod rows;
 mod streams;
 
