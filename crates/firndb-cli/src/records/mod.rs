@@ -15,6 +15,7 @@
 //! so that reading and parsing go on while records are added.
 
 mod arrow;
+mod cells;
 mod columnar;
 mod delimited;
 mod feed;

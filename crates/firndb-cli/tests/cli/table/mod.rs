@@ -4,6 +4,7 @@ mod ask;
 mod build;
 mod columns;
 mod exact;
+mod found;
 mod rows;
 mod streams;
 
