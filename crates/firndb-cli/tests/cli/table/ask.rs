@@ -21,6 +21,7 @@ fn a_key_is_text_hexadecimal_digits_or_a_file() {
     let error: serde_json::Value = serde_json::from_str(&run.err).unwrap();
     assert_eq!(error["error"]["kind"], "not_found");
     place.firn("table get t 0g --hex").fails(2, "hexadecimal digits");
+    place.firn("table get t alice --raw --json").fails(2, "choose one of them");
     place.firn("table get t").fails(2, "<KEY>");
     place.firn("table get nowhere a").fails(3, "nowhere");
     place.firn("table get . a").fails(2, "directory");
@@ -44,6 +45,8 @@ fn many_keys_are_answered_in_their_order() {
     let out = place.firn_with("table mget t", keys.as_bytes()).ok().out;
     assert_eq!(out, "alice\t1 2\nbob\t\n".repeat(5000));
     place.firn("table mget t nowhere").fails(3, "nowhere");
+    place.write("bad", "616c696365\n0g\n");
+    place.firn("table mget t bad --hex").fails(2, "bad:2: ");
 }
 
 #[test]
