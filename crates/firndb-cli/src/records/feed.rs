@@ -62,6 +62,8 @@ enum Message {
     /// The Avro schema of the values, empty if they are bytes. Comes first.
     Schema(String),
     Batch(Batch),
+    /// Columns that no row had. Comes last.
+    Absent(Vec<String>),
     Failed(Error),
 }
 
@@ -71,6 +73,8 @@ pub struct Feed {
     stop: Arc<AtomicBool>,
     /// The schema of the values; empty if they are bytes.
     pub schema: String,
+    /// Columns of the value that were asked for, and that no row had. Known at the end.
+    pub absent: Vec<String>,
 }
 
 impl Feed {
@@ -101,7 +105,8 @@ impl Feed {
             }
         });
         thread.map_err(|e| Error::new(ErrorKind::Failed, format!("cannot start a thread: {e}")))?;
-        let mut feed = Feed { receiver, stop: stop.clone(), schema: String::new() };
+        let mut feed =
+            Feed { receiver, stop: stop.clone(), schema: String::new(), absent: Vec::new() };
         match feed.receive()? {
             Some(Message::Schema(schema)) => feed.schema = schema,
             _ => return Err(stopped()),
@@ -113,6 +118,10 @@ impl Feed {
     pub fn next(&mut self) -> Result<Option<Batch>> {
         match self.receive()? {
             Some(Message::Batch(batch)) => Ok(Some(batch)),
+            Some(Message::Absent(absent)) => {
+                self.absent = absent;
+                Ok(None)
+            }
             Some(_) => Err(stopped()),
             None => Ok(None),
         }
@@ -152,6 +161,7 @@ struct Reading {
 impl Reading {
     fn run(&mut self) -> Result<()> {
         let mut blind: Option<Shape> = None;
+        let mut absent: Option<Vec<String>> = None;
         for (number, input) in self.inputs.clone().iter().enumerate() {
             self.input = number;
             let mut records = self.open(number, input)?;
@@ -177,11 +187,17 @@ impl Reading {
                     return Ok(());
                 }
             }
+            let lacking = records.absent();
+            absent = Some(match absent {
+                Some(names) => names.into_iter().filter(|name| lacking.contains(name)).collect(),
+                None => lacking,
+            });
         }
         if self.shape.is_none() {
             let schema = blind.map(|shape| shape.schema()).unwrap_or_default();
             self.send(Message::Schema(schema));
         }
+        self.send(Message::Absent(absent.unwrap_or_default()));
         Ok(())
     }
 

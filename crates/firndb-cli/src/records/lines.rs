@@ -19,6 +19,8 @@ pub struct LineRecords {
     ahead: VecDeque<Numbered<Map<String, Json>>>,
     key: String,
     columns: Vec<String>,
+    /// Whether a row had the column.
+    seen: Vec<bool>,
     rules: Option<Vec<Rule>>,
     /// Columns were found in the first rows, so others are a mistake.
     closed: bool,
@@ -33,6 +35,7 @@ impl LineRecords {
             ahead: VecDeque::new(),
             key: String::new(),
             columns: Vec::new(),
+            seen: Vec::new(),
             rules: None,
             closed: false,
         }
@@ -40,7 +43,7 @@ impl LineRecords {
 
     /// Key and value of an object.
     fn record(
-        &self,
+        &mut self,
         object: &Map<String, Json>,
         key: &mut Vec<u8>,
         value: &mut Vec<u8>,
@@ -55,6 +58,7 @@ impl LineRecords {
         }
         cells::raw(key_cell, key).map_err(|reason| named(&self.key, reason))?;
         for (i, name) in self.columns.iter().enumerate() {
+            self.seen[i] |= object.contains_key(name);
             match &self.rules {
                 None => cells::raw(cell(name), value),
                 Some(rules) => cells::field(rules[i], cell(name), value),
@@ -112,6 +116,7 @@ impl Records for LineRecords {
     fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
         self.key = wanted.key.clone().unwrap_or_default();
         self.columns.clone_from(&shape.columns);
+        self.seen = vec![false; shape.columns.len()];
         self.rules = shape.rules(&self.name)?;
         self.closed = wanted.values.is_empty();
         Ok(())
@@ -131,5 +136,10 @@ impl Records for LineRecords {
             }
         }
         Ok(true)
+    }
+
+    fn absent(&self) -> Vec<String> {
+        let columns = self.columns.iter().zip(&self.seen);
+        columns.filter(|(_, seen)| !**seen).map(|(name, _)| name.clone()).collect()
     }
 }

@@ -102,6 +102,11 @@ trait Records {
     /// Adds records until the batch is full; false at the end of the input. `Err` means that the
     /// input cannot be read any further.
     fn fill(&mut self, batch: &mut Batch) -> firndb::Result<bool>;
+
+    /// Columns of the value that no row had, where rows may lack columns.
+    fn absent(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

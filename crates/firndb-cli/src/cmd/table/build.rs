@@ -226,6 +226,10 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     bar.finish_and_clear();
     added?;
     bad_rows.print(rows);
+    // A type that was asked for is no promise that the column is there, and no proof of its name.
+    for name in feed.absent.iter().filter(|_| rows > bad_rows.skipped) {
+        eprintln!("note: no row has the column `{name}`: it is null everywhere");
+    }
     let bar = record_bar("writing");
     // Somebody may have made a file of this name meanwhile. The last look is when all records are
     // written: one that comes while the end of the file is written and synced is still replaced.

@@ -87,6 +87,20 @@ fn types_are_found_in_the_first_input_with_rows() {
 }
 
 #[test]
+fn columns_that_no_row_has_are_told() {
+    let place = Place::new();
+    place.write("a.jsonl", "{\"k\":1,\"a\":2}\n");
+    let build = "table build -k k --value a:long,nosuch:long --force -o t -i";
+    let run = place.firn(&format!("{build} a.jsonl")).ok();
+    assert!(run.err.contains("no row has the column `nosuch`"), "{}", run.err);
+    assert_eq!(value(&place, "t", "1"), json!({ "a": 2, "nosuch": null }));
+    // One row of all inputs is enough.
+    place.write("b.jsonl", "{\"k\":2,\"nosuch\":3}\n");
+    assert_eq!(place.firn(&format!("{build} a.jsonl b.jsonl")).ok().err, "");
+    place.firn("table build -i a.jsonl -k k --value a,nosuch -o u").fails(2, "no column `nosuch`");
+}
+
+#[test]
 fn long_rows_are_not_all_kept_to_find_types() {
     let place = Place::new();
     let text = "x".repeat(1 << 20);
