@@ -7,7 +7,7 @@ use arrow_array::builder::{Int32Builder, MapBuilder, StringBuilder};
 use arrow_array::*;
 use arrow_ipc::{root_as_footer, root_as_message};
 use arrow_schema::{DataType, Field, Schema};
-use parquet::data_type::{ByteArrayType, Int96, Int96Type};
+use parquet::data_type::{ByteArrayType, Int64Type, Int96, Int96Type};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use serde_json::json;
@@ -22,7 +22,12 @@ fn of(keys: &[&str], column: ArrayRef) -> RecordBatch {
 #[test]
 fn the_oldest_timestamps_of_parquet_have_their_years() {
     let place = Place::new();
-    let text = "message m { required binary k (UTF8); optional group g { optional int96 t; } }";
+    let text = "message m {
+        required binary k (UTF8) = 1;
+        optional group g = 2 { optional int96 t = 3; }
+        optional int64 n (TIMESTAMP(NANOS, true));
+        optional group l (LIST) { repeated group list { optional int96 element; } }
+    }";
     let schema = Arc::new(parse_message_type(text).unwrap());
     let mut bytes = Vec::new();
     let mut writer = SerializedFileWriter::new(&mut bytes, schema, Default::default()).unwrap();
@@ -38,14 +43,22 @@ fn the_oldest_timestamps_of_parquet_have_their_years() {
     column.typed::<ByteArrayType>().write_batch(&keys, None, None).unwrap();
     column.close().unwrap();
     let mut column = group.next_column().unwrap().unwrap();
-    column.typed::<Int96Type>().write_batch(&times, Some(&[2, 2, 2]), None).unwrap();
+    column.typed::<Int96Type>().write_batch(&times, Some(&[2; 3]), None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int64Type>().write_batch(&[1; 3], Some(&[1; 3]), None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int96Type>().write_batch(&times, Some(&[3; 3]), Some(&[0; 3])).unwrap();
     column.close().unwrap();
     group.close().unwrap();
     writer.close().unwrap();
     place.write("a.parquet", bytes);
-    place.firn("table build -i a.parquet -o t --key k --record --verify-input").ok();
+    place.firn("table build -i a.parquet -o t --key k --verify-input").ok();
     for (key, day) in [("a", "0001-01-01"), ("b", "1970-01-01"), ("c", "9999-12-31")] {
-        assert_eq!(value(&place, "t", key), json!({ "g": { "t": format!("{day}T00:00:01.5") } }));
+        let (time, nano) = (format!("{day}T00:00:01.5"), "1970-01-01T00:00:00.000000001Z");
+        let row = json!({ "g": { "t": time }, "n": nano, "l": [time] });
+        assert_eq!(value(&place, "t", key), row);
     }
 }
 
