@@ -5,7 +5,8 @@ use super::{content, value};
 use crate::Place;
 use arrow_array::builder::{Int32Builder, MapBuilder, StringBuilder};
 use arrow_array::*;
-use arrow_ipc::{root_as_footer, root_as_message};
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_ipc::{CompressionType, root_as_footer, root_as_message};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::data_type::{ByteArrayType, Int64Type, Int96, Int96Type};
 use parquet::file::writer::SerializedFileWriter;
@@ -145,6 +146,26 @@ fn columns_that_are_nested_too_deeply_are_refused() {
     run.fails(2, "a.arrow: column `v`: it is nested more deeply than values can be shown");
 }
 
+#[test]
+fn streams_of_small_batches_and_of_none_are_read() {
+    let place = Place::new();
+    let empty = of(&[], Arc::new(NullArray::new(0)));
+    let small = of(&["a", "b"], Arc::new(Int32Array::from(vec![1, 2])));
+    for (batches, count) in [
+        (vec![small.clone()], 2),
+        (vec![small.clone(), of(&["c"], Arc::new(Int32Array::from(vec![3])))], 3),
+        (vec![small.slice(0, 0), small.clone(), small.slice(0, 0)], 2),
+        (vec![empty], 0),
+    ] {
+        let stream = ipc_stream(&batches);
+        // The end of a stream, which is 8 bytes, may be missing.
+        for bytes in [&stream[..], &stream[..stream.len() - 8], &ipc_file(&batches)] {
+            place.firn_with("table build -i - -o t --key k --force", bytes).ok();
+            assert_eq!(content(&place, "t").len(), count);
+        }
+    }
+}
+
 /// Makes a length of `bytes`, which is there once behind `from`, larger than any memory.
 fn inflate(bytes: &mut [u8], from: usize, length: i64) {
     let at = bytes[from..].windows(8).position(|b| b == length.to_le_bytes()).unwrap();
@@ -173,6 +194,19 @@ fn damaged_arrow_is_an_error_of_one_line() {
         place.write(name, bytes);
         place.firn(&format!("table build -i {name} -o t --key id")).fails(2, message);
     }
+    // So it is with the lengths that compressed columns state themselves.
+    let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::ZSTD));
+    let schema = batches[0].schema();
+    let mut writer =
+        StreamWriter::try_new_with_options(Vec::new(), &schema, options.unwrap()).unwrap();
+    writer.write(&batches[0]).unwrap();
+    let mut stream = writer.into_inner().unwrap();
+    place.write("c.arrows", &stream);
+    place.firn("table build -i c.arrows -o c --key id --verify-input").ok();
+    // The numbers of the first column.
+    inflate(&mut stream, at + 8, 2000 * 8);
+    place.write("c.arrows", &stream);
+    place.firn("table build -i c.arrows -o t --key id").fails(2, "an impossible length");
     // Wherever the damage is, the reader's own complaints are not printed.
     let whole = ipc_file(&[batch(0, 5)]);
     for at in (8..whole.len()).step_by(29) {
