@@ -88,7 +88,7 @@ impl Records for DelimitedRecords {
             let rows = self.ahead.iter().filter_map(|(_, row)| row.as_ref().ok());
             Kind::infer(rows.filter_map(|row| row.get(number?)).map(Cell::Text))
         };
-        let mut shape = Shape::of_rows(columns, wanted.record, infer)?;
+        let mut shape = Shape::of_rows(columns, wanted.record, infer);
         shape.blind = guess && self.ahead.is_empty();
         Ok(Some(shape))
     }

@@ -205,6 +205,7 @@ impl Reading {
         let name = self.inputs.get(self.input).map(Input::name).unwrap_or_default();
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let why = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason");
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
         Error::invalid(format!("{name}: the file is damaged; its reader gave up: {why}"))
     }
 

@@ -110,7 +110,7 @@ impl Records for LineRecords {
         let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
         let infer =
             |column: &str| Kind::infer(rows().filter_map(|row| row.get(column)).map(Cell::Json));
-        Shape::of_rows(columns, wanted.record, infer).map(Some)
+        Ok(Some(Shape::of_rows(columns, wanted.record, infer)))
     }
 
     fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {

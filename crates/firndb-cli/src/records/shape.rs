@@ -193,22 +193,16 @@ impl Shape {
     }
 
     /// The shape of rows of CSV or JSON lines; `infer` finds the type of a column.
-    pub fn of_rows(
-        columns: Vec<Asked>,
-        record: bool,
-        infer: impl Fn(&str) -> Kind,
-    ) -> Result<Shape> {
+    pub fn of_rows(columns: Vec<Asked>, record: bool, infer: impl Fn(&str) -> Kind) -> Shape {
         let rule = |asked: &Asked| match asked.kind {
             Some(kind) => Rule { kind, found: false },
             None => Rule { kind: infer(&asked.name), found: true },
         };
-        let mut rules = Vec::with_capacity(columns.len());
-        if record || columns.len() > 1 {
-            rules.extend(columns.iter().map(rule));
-        }
-        let shape = Shape::new(columns, record, |_| Ok(Type::Null))?;
-        let types = shape.types.map(|_| rules.iter().map(|rule| rule.kind.ty()).collect());
-        Ok(Shape { types, rules: Some(rules), ..shape })
+        let record = record || columns.len() > 1;
+        let rules = record.then(|| columns.iter().map(rule).collect::<Vec<Rule>>());
+        let types = rules.as_ref().map(|rules| rules.iter().map(|rule| rule.kind.ty()).collect());
+        let columns = columns.into_iter().map(|asked| asked.name).collect();
+        Shape { columns, types, rules, blind: false }
     }
 
     /// Whether types of rows must be looked for.

@@ -2,6 +2,7 @@
 
 use super::{bytes, content, small};
 use crate::Place;
+use firndb::table::{BuildOptions, TableBuilder};
 
 #[test]
 fn a_key_is_text_hexadecimal_digits_or_a_file() {
@@ -76,6 +77,20 @@ fn records_are_scanned_in_three_forms() {
     let out = place.firn("table scan t --format csv").ok().out;
     place.firn_with("table build -i - --format csv --key key -o u", out.as_bytes()).ok();
     assert_eq!(content(&place, "u"), content(&place, "t"));
+}
+
+#[test]
+fn values_under_a_foreign_schema_are_bytes() {
+    let place = Place::new();
+    for (schema, noted) in [("message Row { int64 n = 1; }", true), ("", false)] {
+        let options = BuildOptions { value_schema: schema.to_string(), ..Default::default() };
+        let mut builder = TableBuilder::create(place.path("t"), options).unwrap();
+        builder.add(b"a", b"text").unwrap();
+        builder.finish().unwrap();
+        let run = place.firn("table get t a").ok();
+        assert_eq!(run.out, "text\n");
+        assert_eq!(run.err.contains("t: values are shown as bytes"), noted, "{}", run.err);
+    }
 }
 
 #[test]
