@@ -1,8 +1,7 @@
 //! Reads data in Avro's binary encoding as JSON: what people and programs are shown.
 
-use super::{ANY, MAX_DEPTH, Record, Type, Unit};
+use super::{ANY, MAX_DATUM_DEPTH, MAX_WEIGHTLESS, Record, Type, Unit};
 use crate::output::hex;
-use firndb::search::timestamp_to_text;
 use serde_json::{Map, Number, Value as Json};
 use std::collections::HashMap;
 
@@ -38,9 +37,7 @@ impl Decoder {
     /// A datum as JSON: an object for a record, hexadecimal digits for bytes, text for dates, times
     /// and decimals. All the bytes must be used.
     pub fn json(&self, datum: &[u8]) -> Result<Json> {
-        // A list of nulls has no bytes for its items: what may be made of a datum is limited.
-        let budget = datum.len().saturating_add(1 << 16);
-        let mut reader = Reader { rest: datum, named: &self.named, budget };
+        let mut reader = Reader { rest: datum, named: &self.named, weightless: MAX_WEIGHTLESS };
         let json = reader.value(&self.ty, 0)?;
         match reader.rest.len() {
             0 => Ok(json),
@@ -67,16 +64,16 @@ fn collect(ty: &Type, named: &mut HashMap<String, Type>) {
 struct Reader<'a> {
     rest: &'a [u8],
     named: &'a HashMap<String, Type>,
-    /// Values that may still be made.
-    budget: usize,
+    /// Items and fields without bytes that may still be made: of the others, a datum has no more
+    /// than bytes.
+    weightless: usize,
 }
 
 impl<'a> Reader<'a> {
     fn value(&mut self, ty: &Type, depth: usize) -> Result<Json> {
-        if depth > MAX_DEPTH {
+        if depth > MAX_DATUM_DEPTH {
             return Err("it is nested too deeply".to_string());
         }
-        self.budget = self.budget.checked_sub(1).ok_or("it has too many items")?;
         Ok(match ty {
             Type::Null => Json::Null,
             Type::Boolean => match self.take(1)?[0] {
@@ -116,13 +113,24 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// An item of a list or a field of a record.
+    fn part(&mut self, ty: &Type, depth: usize) -> Result<Json> {
+        let before = self.rest.len();
+        let value = self.value(ty, depth)?;
+        if self.rest.len() == before {
+            let left = self.weightless.checked_sub(1);
+            self.weightless = left.ok_or("it has too many nulls or empty records in lists")?;
+        }
+        Ok(value)
+    }
+
     fn record(&mut self, record: &Record, depth: usize) -> Result<Json> {
         if let (ANY, [field]) = (record.name.as_str(), &record.fields[..]) {
             return self.value(&field.ty, depth + 1);
         }
         let mut object = Map::new();
         for field in &record.fields {
-            object.insert(field.column.clone(), self.value(&field.ty, depth + 1)?);
+            object.insert(field.column.clone(), self.part(&field.ty, depth + 1)?);
         }
         Ok(Json::Object(object))
     }
@@ -135,7 +143,7 @@ impl<'a> Reader<'a> {
                 return Ok(Json::Array(list));
             }
             for _ in 0..count {
-                list.push(self.value(items, depth + 1)?);
+                list.push(self.part(items, depth + 1)?);
             }
         }
     }
@@ -207,14 +215,25 @@ fn float(value: f64) -> Json {
     Number::from_f64(value).map_or_else(|| Json::from(value.to_string()), Json::Number)
 }
 
-const DAY: i64 = 86_400_000_000;
-
+/// A day as `2024-01-31`; the number for a year that is not of four digits.
 fn date(days: i32) -> String {
-    let text = timestamp_to_text(i64::from(days).saturating_mul(DAY));
-    match text.split_once('T') {
-        Some((date, _)) => date.to_string(),
-        None => format!("{days} days after 1970-01-01"),
-    }
+    calendar(days.into()).unwrap_or_else(|| format!("{days} days after 1970-01-01"))
+}
+
+/// Days since 1970-01-01 as a date of the years 1 to 9999.
+///
+/// The calendar repeats itself after 400 years, and a year that begins in March has its leap day at
+/// the end.
+fn calendar(days: i64) -> Option<String> {
+    let since_march_of_0 = days + 719_468;
+    let (era, day) = (since_march_of_0.div_euclid(146_097), since_march_of_0.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + i64::from(month <= 2);
+    (1..=9999).contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}"))
 }
 
 /// `12:34:56` with as many digits of a second as there are.
@@ -227,22 +246,25 @@ fn time(micros: i64) -> String {
     }
 }
 
-/// RFC 3339, without the `Z` if it is a time of an unnamed place.
+/// RFC 3339, without the `Z` if it is a time of an unnamed place; the number for a year that is not
+/// of four digits.
 fn timestamp(value: i64, unit: Unit, local: bool) -> String {
-    let (micros, nanos) = match unit {
-        Unit::Millis => (value.saturating_mul(1000), 0),
-        Unit::Micros => (value, 0),
-        Unit::Nanos => (value.div_euclid(1000), value.rem_euclid(1000)),
+    let (second, digits, name) = match unit {
+        Unit::Millis => (1_000, 3, "milliseconds"),
+        Unit::Micros => (1_000_000, 6, "microseconds"),
+        Unit::Nanos => (1_000_000_000, 9, "nanoseconds"),
     };
-    let text = timestamp_to_text(micros);
-    let Some(text) = text.strip_suffix('Z') else { return text };
-    let text = match (nanos, text.split_once('.')) {
-        (0, _) => text.to_string(),
-        (nanos, Some((seconds, fraction))) => format!("{seconds}.{fraction:0<6}{nanos:03}"),
-        (nanos, None) => format!("{text}.000000{nanos:03}"),
+    let (seconds, fraction) = (value.div_euclid(second), value.rem_euclid(second));
+    let Some(date) = calendar(seconds.div_euclid(86_400)) else {
+        return format!("{value} {name} after 1970-01-01");
     };
-    let text = if nanos == 0 { &text } else { text.trim_end_matches('0') };
-    if local { text.to_string() } else { format!("{text}Z") }
+    let time = time(seconds.rem_euclid(86_400) * 1_000_000);
+    let fraction = match fraction {
+        0 => String::new(),
+        fraction => format!(".{fraction:0digits$}"),
+    };
+    let zone = if local { "" } else { "Z" };
+    format!("{date}T{time}{}{zone}", fraction.trim_end_matches('0'))
 }
 
 /// An integer of any width in two's complement, the highest byte first, with a decimal point.
@@ -320,10 +342,17 @@ mod tests {
 
     #[test]
     fn any_json_value_comes_back() {
-        let value = json!({ "a": [1, -2.5, null, true, { "b": "c" }], "": {}, "d": i64::MIN });
-        let mut bytes = Vec::new();
-        encode::any(&value, &mut bytes).unwrap();
-        assert_eq!(json_of(&Type::any().to_json().to_string(), &bytes), Ok(value));
+        // The deepest that the parser reads, and many small items.
+        let deep = "[".repeat(127) + &"]".repeat(127);
+        for value in [
+            json!({ "a": [1, -2.5, null, true, { "b": "c" }], "": {}, "d": i64::MIN }),
+            serde_json::from_str(&deep).unwrap(),
+            (0..100_000).map(Json::from).collect(),
+        ] {
+            let mut bytes = Vec::new();
+            encode::any(&value, &mut bytes).unwrap();
+            assert!(json_of(&Type::any().to_json().to_string(), &bytes) == Ok(value));
+        }
     }
 
     #[test]
@@ -336,12 +365,27 @@ mod tests {
         assert!(json_of("\"long\"", &[0xff; 12]).unwrap_err().contains("too long"));
         let any = Type::any().to_json().to_string();
         assert!(json_of(&any, &[10, 2].repeat(1000)).unwrap_err().contains("deeply"));
+        // As many as a build writes are read.
+        let mut many = Vec::new();
+        encode::long(100_000, &mut many);
+        assert!(json_of(nulls, &[&many[..], &[0]].concat()).is_ok());
         let endless = r#"{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}"#;
         assert!(json_of(endless, &[]).unwrap_err().contains("deeply"));
     }
 
     #[test]
     fn dates_times_and_decimals_are_text() {
+        let day = |days| (date(days), date(days + 1));
+        assert_eq!(day(-719_163), ("-719163 days after 1970-01-01".into(), "0001-01-01".into()));
+        assert_eq!(day(2_932_896), ("9999-12-31".into(), "2932897 days after 1970-01-01".into()));
+        assert_eq!(day(11_015), ("2000-02-28".into(), "2000-02-29".into()));
+        assert_eq!(day(47_540), ("2100-02-28".into(), "2100-03-01".into()));
+        let last = 253_402_300_799_999;
+        assert_eq!(timestamp(last, Unit::Millis, false), "9999-12-31T23:59:59.999Z");
+        for value in [last + 1, i64::MAX, i64::MIN] {
+            let number = format!("{value} milliseconds after 1970-01-01");
+            assert_eq!(timestamp(value, Unit::Millis, true), number);
+        }
         assert_eq!((date(0), date(-1)), ("1970-01-01".into(), "1969-12-31".into()));
         assert_eq!(time(45_296_000_000), "12:34:56");
         assert_eq!(time(1_500), "00:00:00.0015");

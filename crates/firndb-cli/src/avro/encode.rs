@@ -68,7 +68,12 @@ pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
                 long(3, out);
                 double(float, out);
             }
-            _ => return Err(format!("{v} is neither a signed integer of 64 bits nor a double")),
+            _ => {
+                return Err(format!(
+                    "{v} is neither a signed integer of 64 bits nor a double; name the type, for \
+                     example --value NAME:string"
+                ));
+            }
         },
         Json::String(v) => {
             long(4, out);

@@ -10,8 +10,15 @@ mod parse;
 
 use serde_json::{Map, Value as Json, json};
 
-/// Levels of nesting of a schema, and of a datum.
+/// Levels of nesting of a schema.
 pub const MAX_DEPTH: usize = 128;
+
+/// Levels of nesting of a datum. Of these a level of [`Type::any`] has four: the name of the type,
+/// its record, the union, and the array or map. A JSON text has 127 levels at most.
+pub const MAX_DATUM_DEPTH: usize = 4 * 128 + 8;
+
+/// Items and fields of a datum that may have no bytes of their own: nulls, and records of them.
+pub const MAX_WEIGHTLESS: usize = 1 << 20;
 
 /// Name of the record that holds any JSON value; it has no bytes of its own.
 pub const ANY: &str = "firndb.Json";
@@ -112,6 +119,26 @@ impl Type {
         }
     }
 
+    /// Whether a datum may have any number of items without bytes.
+    pub fn has_weightless_items(&self) -> bool {
+        self.is_weightless(false)
+    }
+
+    fn is_weightless(&self, repeated: bool) -> bool {
+        match self {
+            Type::Null => repeated,
+            Type::Array(inner) | Type::Map(inner) => inner.is_weightless(true),
+            // The number of the type is a byte.
+            Type::Union(types) => {
+                types.iter().any(|ty| *ty != Type::Null && ty.is_weightless(repeated))
+            }
+            Type::Record(Record { fields, .. }) => {
+                repeated && fields.is_empty() || fields.iter().any(|f| f.ty.is_weightless(repeated))
+            }
+            _ => false,
+        }
+    }
+
     /// The schema as JSON.
     pub fn to_json(&self) -> Json {
         let logical = |base: &str, name: &str| json!({ "type": base, "logicalType": name });
@@ -193,6 +220,22 @@ pub fn free_name(column: &str, taken: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_without_bytes_are_found() {
+        let list = |ty: Type| Type::Array(Box::new(ty));
+        let record = |fields: &[Type]| {
+            let field = |ty: &Type| Field { column: "a".to_string(), ty: ty.clone() };
+            Type::Record(Record {
+                name: "R".to_string(),
+                fields: fields.iter().map(field).collect(),
+            })
+        };
+        let yes = [list(Type::Null), list(record(&[])), list(record(&[Type::Null]).nullable())];
+        assert!(yes.iter().all(Type::has_weightless_items));
+        let no = [Type::Null, record(&[Type::Null]), list(Type::Int.nullable()), Type::any()];
+        assert!(!no.iter().any(Type::has_weightless_items));
+    }
 
     #[test]
     fn a_schema_becomes_json_and_comes_back() {

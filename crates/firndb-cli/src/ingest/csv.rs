@@ -10,9 +10,39 @@ use std::rc::Rc;
 /// is not found as one, a quote that was never closed has swallowed it.
 const END: &[u8] = b"\n\xff\xfe\xfd\xfc\xfb\xff\n";
 
+const CARRIAGE_RETURN: &str = "holds a carriage return; if lines end in it alone, as on old Macs, \
+                               convert them first, for example with tr '\\r' '\\n'";
+
+/// An input that keeps the bytes of its last read, and two before. The parser tells neither which
+/// value was quoted nor how a line ended, and both say whether a carriage return is data.
+struct Watched {
+    input: Box<dyn BufRead>,
+    /// The place of `bytes` in the input.
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+impl Watched {
+    fn byte(&self, place: u64) -> Option<u8> {
+        let i = usize::try_from(place.checked_sub(self.at)?).ok()?;
+        self.bytes.get(i).copied()
+    }
+}
+
+impl Read for Watched {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        let passed = self.bytes.len().saturating_sub(2);
+        self.bytes.drain(..passed);
+        self.at += passed as u64;
+        self.bytes.extend_from_slice(&buffer[..read]);
+        Ok(read)
+    }
+}
+
 /// Reads the records of one input.
 pub struct CsvRows {
-    reader: csv::Reader<Box<dyn BufRead>>,
+    reader: csv::Reader<Watched>,
     file: Rc<str>,
     columns: Rc<[Rc<str>]>,
     record: ByteRecord,
@@ -33,7 +63,7 @@ impl CsvRows {
             // The default terminator leaves half of a CRLF unread and spoils the line numbers.
             .terminator(csv::Terminator::Any(b'\n'))
             .buffer_capacity(1 << 17)
-            .from_reader(Box::new(input.chain(END)) as Box<dyn BufRead>);
+            .from_reader(Watched { input: Box::new(input.chain(END)), at: 0, bytes: Vec::new() });
         let mut header = reader.byte_headers().map_err(|e| read_error(&file, e))?.clone();
         if is_end(&header) {
             header.clear();
@@ -45,6 +75,9 @@ impl CsvRows {
                 Error::invalid(format!("{file}:1: column {} of the header {what}", i + 1))
             };
             let name = std::str::from_utf8(name).map_err(|_| wrong("is not valid UTF-8"))?.trim();
+            if name.replace("\r\n", "").contains('\r') {
+                return Err(wrong(CARRIAGE_RETURN));
+            }
             if name.is_empty() {
                 return Err(wrong("has no name; name it"));
             }
@@ -87,6 +120,11 @@ impl CsvRows {
 }
 
 impl CsvRows {
+    /// The byte that stands `back` before the end of what was parsed: 1 gives the newline.
+    fn raw_end(&self, back: u64) -> Option<u8> {
+        self.reader.get_ref().byte(self.reader.position().byte().checked_sub(back)?)
+    }
+
     /// Names of the columns.
     pub fn columns(&self) -> &[Rc<str>] {
         &self.columns
@@ -103,7 +141,9 @@ impl CsvRows {
             if is_end(&self.record) {
                 return Ok(None);
             }
-            if self.record.len() > 1 || &self.record[0] != b"\r" {
+            // An empty line with a carriage return, unless it is an empty value in quotes.
+            let blank = self.record.as_slice() == b"\r" && self.raw_end(2) == Some(b'\r');
+            if self.record.len() > 1 || !blank || self.raw_end(3) == Some(b'"') {
                 break;
             }
         }
@@ -117,7 +157,7 @@ impl CsvRows {
             );
             return Ok(Some((line, Err(reason))));
         }
-        if self.record.as_slice().ends_with(b"\r") {
+        if self.record.as_slice().ends_with(b"\r") && self.raw_end(2) == Some(b'\r') {
             let last = self.record.len() - 1;
             let end = self.record[last].len().saturating_sub(1);
             let cell = self.record[last][..end].to_vec();
@@ -197,6 +237,39 @@ mod tests {
         );
         let bytes = rows[3].as_ref().unwrap_err().to_string();
         assert!(bytes.starts_with("a.csv:8: column `b`: the value is not valid UTF-8"), "{bytes}");
+    }
+
+    #[test]
+    fn a_carriage_return_in_quotes_is_data() {
+        let last = |input: &'static [u8]| -> Vec<String> {
+            let text = |row: RowResult| match row.unwrap().cells.pop() {
+                Some((_, Raw::Text(text))) => text,
+                other => panic!("{other:?}"),
+            };
+            rows(input).into_iter().map(text).collect()
+        };
+        assert_eq!(last(b"a,b\n1,\"x\r\"\n2,y\r\n3,\"z\"\r\n"), ["x\r", "y", "z"]);
+        assert_eq!(last(b"a,b\n1,\"x\r\"\r\n\"2\",\"y\r\""), ["x\r", "y\r"]);
+        assert_eq!(last(b"a\n\"\r\"\n\r\n\"\"\r\n\"\"\nx\r\n"), ["\r", "", "", "x"]);
+        // The newline comes with another read than the rest of its line.
+        let mut reader = Watched { input: Box::new(&b"ab"[..]), at: 0, bytes: Vec::new() };
+        for read in [1, 1, 0] {
+            assert_eq!(reader.read(&mut [0]).unwrap(), read);
+        }
+        assert_eq!(
+            (reader.byte(0), reader.byte(1), reader.byte(2)),
+            (Some(b'a'), Some(b'b'), None)
+        );
+    }
+
+    #[test]
+    fn lines_that_end_in_carriage_returns_alone_are_refused() {
+        for text in ["a,b\r1,2\r3,4\r", "a\r1\r", "a,b\r1,2\n"] {
+            let rows = CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',', None);
+            let error = rows.err().unwrap().to_string();
+            assert!(error.contains("holds a carriage return"), "{error}");
+        }
+        assert_eq!(rows(b"a,\"b\r\nc\"\r\n1,2\r\n").len(), 1);
     }
 
     #[test]

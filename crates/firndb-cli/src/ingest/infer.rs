@@ -116,15 +116,21 @@ pub fn holds(ty: Type, raw: &Raw) -> bool {
         (Type::F64, Raw::Int(v)) => v.unsigned_abs() <= 1 << 53,
         (Type::Timestamp, Raw::Text(text) | Raw::Str(text)) => parse_text(ty, text).is_some(),
         (Type::I64 | Type::U64 | Type::F64, Raw::Text(text)) => {
-            let digits = text.trim_start_matches('-').as_bytes();
-            let zeros = digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit();
-            let number = digits.first().is_some_and(u8::is_ascii_digit);
-            let rounded = ty == Type::F64 && is_rounded(text);
-            number && !zeros && !rounded && parse_text(ty, text).is_some()
+            is_as_written(ty, text) && parse_text(ty, text).is_some()
         }
         (Type::Bool, Raw::Text(text)) => parse_text(ty, text).is_some(),
         _ => false,
     }
+}
+
+/// Whether a number of type `ty` keeps all that `text` has: zeros before it, a plus or blanks are
+/// lost, and so are the sign of an integer zero and digits of a large integer in an f64.
+pub fn is_as_written(ty: Type, text: &str) -> bool {
+    let digits = text.trim_start_matches('-').as_bytes();
+    let zeros = digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit();
+    let number = digits.first().is_some_and(u8::is_ascii_digit) && !text.ends_with([' ', '\t']);
+    let lost = if ty == Type::F64 { is_rounded(text) } else { text == "-0" };
+    number && !zeros && !lost
 }
 
 #[cfg(test)]
@@ -162,6 +168,9 @@ mod tests {
         assert_eq!(of_text(&["9007199254740992", "0.5"]), (Type::F64, false));
         assert_eq!(of_text(&["18446744073709551616"]), (Type::String, false));
         assert_eq!(of_text(&["1e400", "0.5"]), (Type::String, false));
+        assert_eq!(of_text(&["1e-400", "0.5"]), (Type::String, false), "would be zero");
+        assert_eq!(of_text(&["1", "-0"]), (Type::F64, false), "would lose its sign");
+        assert_eq!(of_text(&["1", "9 "]), (Type::String, false));
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl JsonRows {
 }
 
 impl JsonRows {
+    /// Bytes of the line of the last object.
+    pub fn line_len(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// The next object with its line, or the reason why the line is none; `None` at the end.
     pub fn next_object(&mut self) -> Result<Option<Numbered<Map<String, Value>>>> {
         if !self.next_line()? {

@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use firndb::{Error, Result};
 use indicatif::ProgressBar;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Form of the rows.
@@ -57,26 +57,28 @@ impl Input {
         }
     }
 
-    /// Opens the input: its decompressed bytes, whatever the name says. `progress` advances by the
-    /// bytes read from the disk.
+    /// Opens the input: its decompressed bytes, whatever the name says. The first line stands in
+    /// the buffer, so that the form can be told. `progress` advances by the bytes read from the
+    /// disk.
     pub fn open(&self, progress: &ProgressBar) -> Result<Box<dyn BufRead>> {
         let path = PathBuf::from(self.name());
         let raw: Box<dyn Read> = match self {
             Input::Stdin => Box::new(std::io::stdin()),
             Input::File(path) => Box::new(open_file(path)?),
         };
-        let mut raw = BufReader::with_capacity(1 << 17, progress.wrap_read(raw));
-        let head = raw.fill_buf().map_err(|e| Error::io("read", &path, e))?;
-        Ok(if head.starts_with(&[0x1f, 0x8b]) {
-            let plain = flate2::bufread::MultiGzDecoder::new(raw);
-            Box::new(BufReader::with_capacity(1 << 17, plain))
-        } else if head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-            let plain = zstd::stream::read::Decoder::with_buffer(raw)
-                .map_err(|e| Error::io("decompress", &path, e))?;
-            Box::new(BufReader::with_capacity(1 << 17, plain))
+        let read_error = |e| Error::io("read", &path, e);
+        let mut raw = ahead(progress.wrap_read(raw), |head| head.len() >= 4).map_err(read_error)?;
+        let head = raw.fill_buf().map_err(read_error)?;
+        let plain: Box<dyn Read> = if head.starts_with(&[0x1f, 0x8b]) {
+            Box::new(flate2::bufread::MultiGzDecoder::new(raw))
+        } else if is_zstd(head) {
+            let plain = zstd::stream::read::Decoder::with_buffer(raw);
+            Box::new(plain.map_err(|e| Error::io("decompress", &path, e))?)
         } else {
             Box::new(raw)
-        })
+        };
+        let is_line = |head: &[u8]| head.len() >= 8 && head.trim_ascii_start().contains(&b'\n');
+        Ok(Box::new(ahead(plain, is_line).map_err(read_error)?))
     }
 
     /// The format that the file's name promises.
@@ -86,6 +88,30 @@ impl Input {
             Input::File(path) => format_by_name(path).unwrap_or_default(),
         }
     }
+}
+
+/// Most bytes that are read before the form of an input is told.
+const HEAD: usize = 1 << 16;
+
+/// A reader whose first buffer is `enough`, or all there is: a pipe may give a byte at a time.
+fn ahead<R: Read>(mut reader: R, enough: fn(&[u8]) -> bool) -> std::io::Result<impl BufRead> {
+    let (mut head, mut len) = (vec![0; HEAD], 0);
+    while len < HEAD && !enough(&head[..len]) {
+        match reader.read(&mut head[len..]) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    head.truncate(len);
+    Ok(BufReader::with_capacity(1 << 17, Cursor::new(head).chain(reader)))
+}
+
+/// A frame of data, or one to be skipped, which may stand before it.
+fn is_zstd(head: &[u8]) -> bool {
+    let skipped = matches!(head, [0x50..=0x5f, rest @ ..] if rest.starts_with(&[0x2a, 0x4d, 0x18]));
+    skipped || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }
 
 fn open_file(path: &Path) -> Result<File> {
@@ -178,6 +204,27 @@ fn walk(dir: &Path, files: &DataFiles, inputs: &mut Vec<Input>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_line_is_there_however_it_comes() {
+        struct Drip(&'static [u8]);
+        impl Read for Drip {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                let (first, rest) = self.0.split_at(self.0.len().min(1));
+                self.0 = rest;
+                buffer[..first.len()].copy_from_slice(first);
+                Ok(first.len())
+            }
+        }
+        let text = b"\nsome names\n1,2\n";
+        let mut reader = ahead(Drip(text), |head| head.ends_with(b"names\n")).unwrap();
+        assert_eq!(reader.fill_buf().unwrap(), b"\nsome names\n");
+        let mut all = Vec::new();
+        reader.read_to_end(&mut all).unwrap();
+        assert_eq!(all, text);
+        assert_eq!(ahead(Drip(b"ab"), |_| false).unwrap().fill_buf().unwrap(), b"ab");
+        assert!(is_zstd(&[0x5a, 0x2a, 0x4d, 0x18, 4]) && !is_zstd(&[0x4f, 0x2a, 0x4d, 0x18]));
+    }
 
     #[test]
     fn formats_are_found_by_name_and_by_content() {

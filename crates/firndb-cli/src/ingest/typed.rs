@@ -251,11 +251,14 @@ pub fn parse_text(ty: Type, text: &str) -> Option<Value> {
     })
 }
 
-/// A number, or one of the words for infinity; not a number that is too large for an f64.
+/// A number, or one of the words for infinity; not a number that is too large for an f64, or so
+/// small that it would become zero.
 pub fn parse_f64(text: &str) -> Option<f64> {
     let (text, v) = (text.trim(), text.trim().parse::<f64>().ok()?);
     let is_word = !text.contains(|c: char| c.is_ascii_digit());
-    (v.is_finite() || v.is_infinite() && is_word).then_some(v)
+    let digits = text.split(['e', 'E']).next().unwrap_or_default();
+    let vanishes = v == 0.0 && digits.contains(|c: char| ('1'..='9').contains(&c));
+    (v.is_finite() && !vanishes || v.is_infinite() && is_word).then_some(v)
 }
 
 /// The value of `raw` in a field of type `ty`, or the reason why there is none.
@@ -293,7 +296,8 @@ fn convert(ty: Type, raw: &Raw) -> Result<Value, String> {
     })
 }
 
-const ROUNDED: &str = ", which would round this whole number; with `.0` behind it, it is rounded";
+pub const ROUNDED: &str =
+    ", which would round this whole number; with `.0` behind it, it is rounded";
 
 /// Whether a text is a whole number beyond 2^53, which an f64 may not hold.
 pub fn is_rounded(text: &str) -> bool {

@@ -5,7 +5,8 @@ use crate::avro::{Field, Record, Type, Unit, encode, free_name};
 use arrow_array::cast::AsArray;
 use arrow_array::types as t;
 use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray};
-use arrow_schema::{DataType, Field as Column, TimeUnit};
+use arrow_schema::{DataType, Field as Column, Fields, TimeUnit};
+use std::collections::HashSet;
 
 /// The reason why something cannot be done.
 pub type Result<T> = std::result::Result<T, String>;
@@ -52,6 +53,7 @@ fn plain_type(ty: &DataType, path: &str, names: &mut Vec<String>) -> Result<Type
             Type::Array(Box::new(type_of(item, path, names)?))
         }
         DataType::Struct(columns) => {
+            check_names(columns)?;
             let name = free_name(path, names);
             names.push(name.clone());
             let mut fields = Vec::with_capacity(columns.len());
@@ -70,6 +72,17 @@ fn plain_type(ty: &DataType, path: &str, names: &mut Vec<String>) -> Result<Type
         DataType::Dictionary(_, values) => plain_type(values, path, names)?,
         other => return Err(unsupported(other)),
     })
+}
+
+/// Two columns of one name cannot be told apart.
+pub fn check_names(columns: &Fields) -> Result<()> {
+    let mut seen = HashSet::new();
+    match columns.iter().find(|column| !seen.insert(column.name())) {
+        Some(twice) => {
+            Err(format!("two columns have the name `{}`; rename one of them", twice.name()))
+        }
+        None => Ok(()),
+    }
 }
 
 fn is_text(ty: &DataType) -> bool {
@@ -322,11 +335,21 @@ fn nested_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
             };
             let write = writer(maps.values().as_ref(), nullable)?;
             let offsets = maps.value_offsets();
-            let pair: Writer = Box::new(move |item, out| {
-                encode::bytes(text(item), out);
-                write(item, out)
-            });
-            list(pair, move |row| offsets[row] as usize..offsets[row + 1] as usize)
+            let range = move |row| offsets[row] as usize..offsets[row + 1] as usize;
+            Box::new(move |row, out| {
+                let (items, mut seen) = (range(row), HashSet::new());
+                encode::block(items.len(), out);
+                for item in items {
+                    if !seen.insert(text(item)) {
+                        let key = String::from_utf8_lossy(text(item));
+                        return Err(format!("a map has the key `{key}` twice"));
+                    }
+                    encode::bytes(text(item), out);
+                    write(item, out)?;
+                }
+                encode::end(out);
+                Ok(())
+            })
         }
         other => return Err(unsupported(other)),
     })

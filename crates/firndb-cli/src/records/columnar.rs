@@ -3,25 +3,27 @@
 use super::arrow::{self, Writer, raw_writer, type_of, writer};
 use super::feed::Wanted;
 use super::shape::Shape;
-use super::{Batch, Records, origin};
+use super::{Batch, Records, ipc, origin};
+use crate::avro::{self, Type, decode::Decoder};
 use crate::ingest::source::Input;
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_ipc::reader::FileReader;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use firndb::{Error, Result};
 use indicatif::ProgressBar;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use parquet::basic::Type as Physical;
+use parquet::errors::ParquetError;
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor, Read, Seek};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read, Seek};
+use std::sync::Arc;
 
 /// Rows that are taken at a time.
 const ROWS: usize = 1024;
-
-/// Most units of 8 bytes that the mark at the beginning of an Arrow file has with its padding.
-const MARK_UNITS: usize = 8;
 
 /// Reads the rows of one input.
 pub struct ColumnarRecords {
@@ -34,6 +36,8 @@ pub struct ColumnarRecords {
     columns: Vec<usize>,
     /// Values are a column as it is.
     raw: bool,
+    /// Reads values of which not everything that can be written can be read.
+    shown: Option<Decoder>,
     /// The batch at hand, and its next row.
     batch: Option<(RecordBatch, usize)>,
     /// Rows taken before.
@@ -64,7 +68,7 @@ impl ColumnarRecords {
             return Err(Error::invalid(message));
         };
         let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| {
+        let builder = parquet_reader(file).map_err(|e| {
             Error::invalid(format!("{name}: this Parquet file cannot be read: {e}"))
         })?;
         let schema = builder.schema().clone();
@@ -75,35 +79,20 @@ impl ColumnarRecords {
     /// Opens an Arrow IPC file or stream; `reader` gives its bytes.
     pub fn ipc(
         input: &Input,
-        mut reader: Box<dyn BufRead>,
+        reader: Box<dyn BufRead>,
         place: (usize, String),
         progress: &ProgressBar,
     ) -> Result<ColumnarRecords> {
         let wrong = |e: ArrowError| ipc_error(&place.1, &e);
-        if let Some((file, bytes)) = arrow_file(input)? {
+        if let Some((mut file, bytes)) = arrow_file(input)? {
+            ipc::check_file(&mut file, bytes).map_err(wrong)?;
             let batches = FileReader::try_new(file, None).map_err(wrong)?;
             let schema = batches.schema();
             let bytes = bytes / batches.num_batches().max(1) as u64;
             let batches = Batches { batches: Box::new(batches), bytes };
             return Ok(ColumnarRecords::new(Opened::Batches(batches), schema, place, progress));
         }
-        let read_error = |e| Error::io("read", Path::new(&place.1), e);
-        // In a file that comes as a stream, the stream stands between two marks. Zeros may follow
-        // the first, which no message begins with.
-        let mut unit = [0; 8];
-        let mut known: &[u8] = &[];
-        if reader.fill_buf().map_err(read_error)?.starts_with(b"ARROW1") {
-            for _ in 0..=MARK_UNITS {
-                reader.read_exact(&mut unit).map_err(read_error)?;
-                if !unit.starts_with(b"ARROW1") && unit != [0; 8] {
-                    known = &unit;
-                    break;
-                }
-            }
-        }
-        let reader = Cursor::new(known.to_vec()).chain(reader);
-        let batches = StreamReader::try_new(reader, None).map_err(wrong)?;
-        let schema = batches.schema();
+        let (batches, schema) = ipc::Stream::open(reader).map_err(wrong)?;
         let batches = Batches { batches: Box::new(batches), bytes: 0 };
         Ok(ColumnarRecords::new(Opened::Batches(batches), schema, place, progress))
     }
@@ -114,9 +103,18 @@ impl ColumnarRecords {
         (input, name): (usize, String),
         progress: &ProgressBar,
     ) -> ColumnarRecords {
-        let progress = progress.clone();
-        let (columns, batch) = (Vec::new(), None);
-        ColumnarRecords { file, schema, input, name, progress, columns, raw: true, batch, rows: 0 }
+        ColumnarRecords {
+            file,
+            schema,
+            input,
+            name,
+            progress: progress.clone(),
+            columns: Vec::new(),
+            raw: true,
+            shown: None,
+            batch: None,
+            rows: 0,
+        }
     }
 
     fn fail(&self, reason: impl std::fmt::Display) -> Error {
@@ -166,6 +164,45 @@ impl ColumnarRecords {
     }
 }
 
+/// Opens a Parquet file. Its oldest kind of timestamp, INT96, is of microseconds then: nanoseconds,
+/// which the reader takes for it, overflow without a word outside the years 1677 to 2262.
+fn parquet_reader(
+    file: File,
+) -> std::result::Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
+    let mut metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
+    let columns = metadata.parquet_schema().columns().iter();
+    let mut old = columns.map(|column| column.physical_type() == Physical::INT96);
+    if old.clone().any(|old| old) {
+        let fields = metadata.schema().fields().iter().map(|field| micros(field, &mut old));
+        let fields: Fields = fields.collect();
+        let schema = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
+        metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)?;
+    }
+    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata))
+}
+
+/// A column whose INT96 are of microseconds. `old` says of each column without columns below, in
+/// their order, whether it is one.
+fn micros(column: &FieldRef, old: &mut impl Iterator<Item = bool>) -> FieldRef {
+    let ty = match column.data_type() {
+        DataType::List(item) => DataType::List(micros(item, old)),
+        DataType::LargeList(item) => DataType::LargeList(micros(item, old)),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(micros(item, old), *size),
+        DataType::Map(entries, sorted) => DataType::Map(micros(entries, old), *sorted),
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|field| micros(field, old)).collect())
+        }
+        ty => match (old.next(), ty) {
+            (Some(true), DataType::Timestamp(_, zone)) => {
+                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+            }
+            _ => ty.clone(),
+        },
+    };
+    Arc::new(Field::clone(column).with_data_type(ty))
+}
+
 /// An Arrow IPC file that can be read at any place, and its length; `None` for a stream or for what
 /// is compressed as a whole.
 fn arrow_file(input: &Input) -> Result<Option<(BufReader<File>, u64)>> {
@@ -180,12 +217,28 @@ fn arrow_file(input: &Input) -> Result<Option<(BufReader<File>, u64)>> {
     Ok(is_file.then_some((file, bytes)))
 }
 
+/// A type, unless its schema is one that cannot be read again.
+fn check_depth(column: &str, ty: Type) -> arrow::Result<Type> {
+    let field = avro::Field { column: column.to_string(), ty: ty.clone() };
+    let row = Type::Record(avro::Record { name: "Row".to_string(), fields: vec![field] });
+    match Type::parse(&row.to_json().to_string()) {
+        Ok(_) => Ok(ty),
+        Err(_) => Err(format!(
+            "column `{column}`: it is nested more deeply than values can be shown; name the other \
+             columns with --value"
+        )),
+    }
+}
+
 fn ipc_error(name: &str, error: &ArrowError) -> Error {
-    Error::invalid(format!("{name}: the columns cannot be read: {error}"))
+    // Some of them are of several lines.
+    let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    Error::invalid(format!("{name}: the columns cannot be read: {reason}"))
 }
 
 impl Records for ColumnarRecords {
     fn shape(&mut self, wanted: &Wanted) -> Result<Option<Shape>> {
+        arrow::check_names(self.schema.fields()).map_err(|reason| self.fail(reason))?;
         let names: Vec<&str> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
         let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
         let records = RefCell::new(vec!["Row".to_string()]);
@@ -194,14 +247,17 @@ impl Records for ColumnarRecords {
                 return Err(self.fail(format!("column `{}` has its own type", asked.name)));
             }
             let column = self.schema.field_with_name(&asked.name).map_err(|e| self.fail(e))?;
-            type_of(column, "Row", &mut records.borrow_mut()).map_err(|reason| self.fail(reason))
+            type_of(column, "Row", &mut records.borrow_mut())
+                .and_then(|ty| check_depth(&asked.name, ty))
+                .map_err(|reason| self.fail(reason))
         });
         shape.map(Some)
     }
 
     fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
         // What this file alone would become must be what all become.
-        if let Some(own) = self.shape(wanted)?.filter(|own| own != shape) {
+        let same = |own: &Shape| own.columns == shape.columns && own.types == shape.types;
+        if let Some(own) = self.shape(wanted)?.filter(|own| !same(own)) {
             let difference = own.columns.iter().find(|c| !shape.columns.contains(c));
             return Err(self.fail(match difference {
                 Some(column) => format!("the inputs before have no column `{column}`"),
@@ -212,6 +268,9 @@ impl Records for ColumnarRecords {
         let values = shape.columns.iter().flat_map(|name| self.schema.index_of(name));
         self.columns = key.chain(values).collect();
         self.raw = shape.types.is_none();
+        if shape.types.iter().flatten().any(Type::has_weightless_items) {
+            self.shown = Some(Decoder::new(&shape.schema()).map_err(Error::invalid)?);
+        }
         self.choose()
     }
 
@@ -234,21 +293,17 @@ impl Records for ColumnarRecords {
                 key.clear();
                 value.clear();
                 let line = self.rows + row as u64 + 1;
-                let mut written = Ok(());
-                for (number, write) in writers.iter().enumerate() {
+                let mut written = writers.iter().enumerate().try_for_each(|(number, write)| {
                     let out = if number == 0 { &mut key } else { &mut value };
-                    written = write(row, out).map_err(|reason| (number, reason));
-                    if written.is_err() {
-                        break;
-                    }
+                    let name = fields.field(number).name();
+                    write(row, out).map_err(|reason| format!("column `{name}`: {reason}"))
+                });
+                if let (Ok(()), Some(decoder)) = (&written, &self.shown) {
+                    written = decoder.json(&value).map(drop);
                 }
                 match written {
                     Ok(()) => batch.push(origin(self.input, line), &key, &value),
-                    Err((number, reason)) => batch.bad.push(format!(
-                        "{}:{line}: column `{}`: {reason}",
-                        self.name,
-                        fields.field(number).name()
-                    )),
+                    Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
                 }
             }
             self.rows += rows.num_rows() as u64;

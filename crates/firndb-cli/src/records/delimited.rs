@@ -1,7 +1,8 @@
 //! CSV and TSV: a header line, then a record a row.
 
+use super::cells::{self, Cell};
 use super::feed::Wanted;
-use super::shape::{self, Cell, Kind, SAMPLE, Shape};
+use super::shape::{Kind, Rule, SAMPLE, SAMPLE_BYTES, Shape};
 use super::text::decode;
 use super::{Batch, Records, origin};
 use crate::ingest::Numbered;
@@ -22,12 +23,13 @@ pub struct DelimitedRecords {
     plan: Plan,
 }
 
-/// Numbers of the columns.
+/// Numbers of the columns, and the names of those of the value.
 #[derive(Default)]
 struct Plan {
     key: usize,
     values: Vec<usize>,
-    kinds: Option<Vec<Kind>>,
+    names: Vec<String>,
+    rules: Option<Vec<Rule>>,
 }
 
 impl DelimitedRecords {
@@ -46,6 +48,10 @@ impl DelimitedRecords {
             )));
         }
         let rows = CsvRows::new(reader, name.as_str().into(), usual, wanted.delimiter)?;
+        if rows.columns().is_empty() {
+            let message = "the file is empty; a line with the names of its columns comes first";
+            return Err(Error::invalid(format!("{name}: {message}")));
+        }
         let (ahead, plan) = (VecDeque::new(), Plan::default());
         Ok(DelimitedRecords { rows, input, name, encoding, ahead, plan })
     }
@@ -70,19 +76,21 @@ impl Records for DelimitedRecords {
         let names: Vec<String> = self.rows.columns().iter().map(|name| name.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
-        let guess = columns.iter().any(|column| column.kind.is_none());
-        while guess && self.ahead.len() < SAMPLE {
-            match self.read()? {
-                Some(row) => self.ahead.push_back(row),
-                None => break,
-            }
+        let guess = Shape::is_looked_for(wanted);
+        let mut bytes = 0;
+        while guess && self.ahead.len() < SAMPLE && bytes < SAMPLE_BYTES {
+            let Some(row) = self.read()? else { break };
+            bytes += row.1.as_ref().map_or(0, |record| record.as_slice().len());
+            self.ahead.push_back(row);
         }
         let infer = |column: &str| {
             let number = names.iter().position(|name| *name == column);
             let rows = self.ahead.iter().filter_map(|(_, row)| row.as_ref().ok());
             Kind::infer(rows.filter_map(|row| row.get(number?)).map(Cell::Text))
         };
-        Shape::of_rows(columns, wanted.record, infer).map(Some)
+        let mut shape = Shape::of_rows(columns, wanted.record, infer);
+        shape.blind = guess && self.ahead.is_empty();
+        Ok(Some(shape))
     }
 
     fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
@@ -106,7 +114,8 @@ impl Records for DelimitedRecords {
         self.plan = Plan {
             key: place(key)?,
             values: shape.columns.iter().map(|c| place(c)).collect::<Result<_>>()?,
-            kinds: shape.kinds(&self.name)?,
+            names: shape.columns.clone(),
+            rules: shape.rules(&self.name)?,
         };
         Ok(())
     }
@@ -150,12 +159,12 @@ impl Plan {
         out: &mut Vec<u8>,
     ) -> std::result::Result<&'a [u8], String> {
         out.clear();
-        match &self.kinds {
+        match &self.rules {
             None => self.values.iter().for_each(|&number| out.extend_from_slice(&row[number])),
-            Some(kinds) => {
-                for (&number, &kind) in self.values.iter().zip(kinds) {
-                    shape::field(kind, Cell::Text(&row[number]), out)
-                        .map_err(|reason| format!("column {}: {reason}", number + 1))?;
+            Some(rules) => {
+                for ((&number, &rule), name) in self.values.iter().zip(rules).zip(&self.names) {
+                    cells::field(rule, Cell::Text(&row[number]), out)
+                        .map_err(|reason| format!("column `{name}`: {reason}"))?;
                 }
             }
         }

@@ -11,10 +11,11 @@ use crate::ingest::source::Input;
 use encoding_rs::Encoding;
 use firndb::{Error, ErrorKind, Result};
 use indicatif::ProgressBar;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 /// What is wanted of the inputs.
@@ -23,6 +24,8 @@ pub struct Wanted {
     pub format: Format,
     /// Stands between key and value in text.
     pub separator: Vec<u8>,
+    /// Somebody chose it, so that there must be text to divide.
+    pub separator_chosen: bool,
     /// Divides columns of CSV and TSV; `None` if nobody chose.
     pub delimiter: Option<u8>,
     /// Encoding of text, CSV and TSV; `None` takes bytes as they are.
@@ -40,10 +43,27 @@ pub struct Wanted {
 /// Batches that may wait to be taken.
 const WAITING: usize = 4;
 
+/// Name of the reading thread.
+const THREAD: &str = "firn-reading";
+
+static QUIET: Once = Once::new();
+
+/// Panics of the reading thread are errors about the file at hand, and are reported as such.
+fn be_quiet() {
+    let usual = take_hook();
+    set_hook(Box::new(move |panic| {
+        if std::thread::current().name() != Some(THREAD) {
+            usual(panic);
+        }
+    }));
+}
+
 enum Message {
     /// The Avro schema of the values, empty if they are bytes. Comes first.
     Schema(String),
     Batch(Batch),
+    /// Columns that no row had. Comes last.
+    Absent(Vec<String>),
     Failed(Error),
 }
 
@@ -53,6 +73,8 @@ pub struct Feed {
     stop: Arc<AtomicBool>,
     /// The schema of the values; empty if they are bytes.
     pub schema: String,
+    /// Columns of the value that were asked for, and that no row had. Known at the end.
+    pub absent: Vec<String>,
 }
 
 impl Feed {
@@ -73,15 +95,18 @@ impl Feed {
             shape: None,
             input: 0,
         };
-        std::thread::spawn(move || {
+        QUIET.call_once(be_quiet);
+        let thread = std::thread::Builder::new().name(THREAD.to_string()).spawn(move || {
             // Parsers of other crates may give up on damaged files in their own way.
             let result = catch_unwind(AssertUnwindSafe(|| reading.run()));
-            if let Err(e) = result.unwrap_or_else(|_| Err(reading.gave_up())) {
+            if let Err(e) = result.unwrap_or_else(|panic| Err(reading.gave_up(&*panic))) {
                 // If nobody listens, the command has failed already.
                 let _ = reading.sender.send(Message::Failed(e));
             }
         });
-        let mut feed = Feed { receiver, stop: stop.clone(), schema: String::new() };
+        thread.map_err(|e| Error::new(ErrorKind::Failed, format!("cannot start a thread: {e}")))?;
+        let mut feed =
+            Feed { receiver, stop: stop.clone(), schema: String::new(), absent: Vec::new() };
         match feed.receive()? {
             Some(Message::Schema(schema)) => feed.schema = schema,
             _ => return Err(stopped()),
@@ -93,6 +118,10 @@ impl Feed {
     pub fn next(&mut self) -> Result<Option<Batch>> {
         match self.receive()? {
             Some(Message::Batch(batch)) => Ok(Some(batch)),
+            Some(Message::Absent(absent)) => {
+                self.absent = absent;
+                Ok(None)
+            }
             Some(_) => Err(stopped()),
             None => Ok(None),
         }
@@ -131,12 +160,19 @@ struct Reading {
 
 impl Reading {
     fn run(&mut self) -> Result<()> {
+        let mut blind: Option<Shape> = None;
+        let mut absent: Option<Vec<String>> = None;
         for (number, input) in self.inputs.clone().iter().enumerate() {
             self.input = number;
             let mut records = self.open(number, input)?;
             if self.shape.is_none()
                 && let Some(shape) = records.shape(&self.wanted)?
             {
+                // A header alone does not say of what types the rows of the next input are.
+                if shape.blind {
+                    blind = blind.or(Some(shape));
+                    continue;
+                }
                 self.send(Message::Schema(shape.schema()));
                 self.shape = Some(shape);
             }
@@ -151,16 +187,26 @@ impl Reading {
                     return Ok(());
                 }
             }
+            let lacking = records.absent();
+            absent = Some(match absent {
+                Some(names) => names.into_iter().filter(|name| lacking.contains(name)).collect(),
+                None => lacking,
+            });
         }
         if self.shape.is_none() {
-            self.send(Message::Schema(String::new()));
+            let schema = blind.map(|shape| shape.schema()).unwrap_or_default();
+            self.send(Message::Schema(schema));
         }
+        self.send(Message::Absent(absent.unwrap_or_default()));
         Ok(())
     }
 
-    fn gave_up(&self) -> Error {
+    fn gave_up(&self, panic: &(dyn Any + Send)) -> Error {
         let name = self.inputs.get(self.input).map(Input::name).unwrap_or_default();
-        Error::invalid(format!("{name}: the file is damaged; its reader gave up"))
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let why = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason");
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        Error::invalid(format!("{name}: the file is damaged; its reader gave up: {why}"))
     }
 
     /// False if nobody listens any more.
@@ -175,6 +221,13 @@ impl Reading {
         let is_object = wanted.objects && head.trim_ascii_start().starts_with(b"{");
         let has_columns = wanted.key.is_some() || wanted.delimiter.is_some() || is_object;
         let format = wanted.format.of(input, head, has_columns);
+        if wanted.separator_chosen && format != Format::Text {
+            let form = format!("{format:?}").to_lowercase();
+            return Err(Error::invalid(format!(
+                "{name}: -s divides keys from values in text, and this is {form}; leave it out, or \
+                 say --format text (--delimiter divides columns of CSV)"
+            )));
+        }
         let (place, encoding) = ((number, name), wanted.encoding);
         Ok(match format {
             Format::Csv => Box::new(DelimitedRecords::new(reader, place, b',', wanted)?),

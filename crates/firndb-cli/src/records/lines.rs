@@ -1,7 +1,8 @@
 //! JSON lines: an object a line. What is nested stays as it is.
 
+use super::cells::{self, Cell};
 use super::feed::Wanted;
-use super::shape::{self, Cell, Kind, SAMPLE, Shape};
+use super::shape::{Kind, Rule, SAMPLE, SAMPLE_BYTES, Shape};
 use super::{Batch, Records, origin};
 use crate::ingest::Numbered;
 use crate::ingest::jsonl::JsonRows;
@@ -18,7 +19,9 @@ pub struct LineRecords {
     ahead: VecDeque<Numbered<Map<String, Json>>>,
     key: String,
     columns: Vec<String>,
-    kinds: Option<Vec<Kind>>,
+    /// Whether a row had the column.
+    seen: Vec<bool>,
+    rules: Option<Vec<Rule>>,
     /// Columns were found in the first rows, so others are a mistake.
     closed: bool,
 }
@@ -32,14 +35,15 @@ impl LineRecords {
             ahead: VecDeque::new(),
             key: String::new(),
             columns: Vec::new(),
-            kinds: None,
+            seen: Vec::new(),
+            rules: None,
             closed: false,
         }
     }
 
     /// Key and value of an object.
     fn record(
-        &self,
+        &mut self,
         object: &Map<String, Json>,
         key: &mut Vec<u8>,
         value: &mut Vec<u8>,
@@ -52,11 +56,12 @@ impl LineRecords {
         if matches!(key_cell, Cell::Json(Json::Array(_) | Json::Object(_))) {
             return Err(named(&self.key, "a key is a text, a number or a boolean".to_string()));
         }
-        shape::raw(key_cell, key).map_err(|reason| named(&self.key, reason))?;
+        cells::raw(key_cell, key).map_err(|reason| named(&self.key, reason))?;
         for (i, name) in self.columns.iter().enumerate() {
-            match &self.kinds {
-                None => shape::raw(cell(name), value),
-                Some(kinds) => shape::field(kinds[i], cell(name), value),
+            self.seen[i] |= object.contains_key(name);
+            match &self.rules {
+                None => cells::raw(cell(name), value),
+                Some(rules) => cells::field(rules[i], cell(name), value),
             }
             .map_err(|reason| named(name, reason))?;
         }
@@ -64,7 +69,7 @@ impl LineRecords {
         match object.keys().find(|name| self.closed && !known(name)) {
             Some(name) => Err(named(
                 name,
-                format!("the first {SAMPLE} rows have no such column; name all with --value"),
+                "the first rows have no such column; name all columns with --value".to_string(),
             )),
             None => Ok(()),
         }
@@ -73,10 +78,18 @@ impl LineRecords {
 
 impl Records for LineRecords {
     fn shape(&mut self, wanted: &Wanted) -> Result<Option<Shape>> {
-        while self.ahead.len() < SAMPLE {
-            match self.rows.next_object()? {
-                Some(row) => self.ahead.push_back(row),
-                None => break,
+        let guess = Shape::is_looked_for(wanted);
+        let untyped = wanted.values.iter().filter(|asked| asked.kind.is_none());
+        let needed: Vec<&String> = wanted.key.iter().chain(untyped.map(|a| &a.name)).collect();
+        let mut bytes = 0;
+        while self.ahead.len() < SAMPLE && bytes < SAMPLE_BYTES {
+            let Some(row) = self.rows.next_object()? else { break };
+            bytes += self.rows.line_len();
+            let has = |object: &Map<_, _>| needed.iter().all(|name| object.contains_key(*name));
+            let enough = !guess && row.1.as_ref().is_ok_and(has);
+            self.ahead.push_back(row);
+            if enough {
+                break;
             }
         }
         let rows = || self.ahead.iter().filter_map(|(_, row)| row.as_ref().ok());
@@ -97,13 +110,14 @@ impl Records for LineRecords {
         let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
         let infer =
             |column: &str| Kind::infer(rows().filter_map(|row| row.get(column)).map(Cell::Json));
-        Shape::of_rows(columns, wanted.record, infer).map(Some)
+        Ok(Some(Shape::of_rows(columns, wanted.record, infer)))
     }
 
     fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
         self.key = wanted.key.clone().unwrap_or_default();
         self.columns.clone_from(&shape.columns);
-        self.kinds = shape.kinds(&self.name)?;
+        self.seen = vec![false; shape.columns.len()];
+        self.rules = shape.rules(&self.name)?;
         self.closed = wanted.values.is_empty();
         Ok(())
     }
@@ -122,5 +136,10 @@ impl Records for LineRecords {
             }
         }
         Ok(true)
+    }
+
+    fn absent(&self) -> Vec<String> {
+        let columns = self.columns.iter().zip(&self.seen);
+        columns.filter(|(_, seen)| !**seen).map(|(name, _)| name.clone()).collect()
     }
 }

@@ -15,10 +15,12 @@
 //! so that reading and parsing go on while records are added.
 
 mod arrow;
+mod cells;
 mod columnar;
 mod delimited;
 mod feed;
 pub mod format;
+mod ipc;
 mod lines;
 mod objects;
 mod shape;
@@ -90,8 +92,8 @@ impl Batch {
 
 /// The records of one input.
 trait Records {
-    /// Finds the shape of the records from the first of them; `None` if there are none. Called for
-    /// the first input only.
+    /// Finds the shape of the records from the first of them; `None` if there are none. Called
+    /// until an input has one.
     fn shape(&mut self, wanted: &Wanted) -> firndb::Result<Option<Shape>>;
 
     /// Takes the shape that all inputs have. An error if this one cannot.
@@ -100,6 +102,11 @@ trait Records {
     /// Adds records until the batch is full; false at the end of the input. `Err` means that the
     /// input cannot be read any further.
     fn fill(&mut self, batch: &mut Batch) -> firndb::Result<bool>;
+
+    /// Columns of the value that no row had, where rows may lack columns.
+    fn absent(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@
 //! bytes that are not text. With one the value is an object of the other columns; or of the
 //! columns that are named; or, if only one is named, that column as it is.
 
+use super::cells::{self, Cell};
 use super::feed::Wanted;
-use super::shape::{self, Cell, Shape};
+use super::shape::Shape;
 use super::{Batch, Records, origin};
 use crate::ingest::jsonl::JsonRows;
 use crate::output::from_hex;
@@ -86,7 +87,7 @@ impl ObjectRecords {
 type Outcome = std::result::Result<(), String>;
 
 fn scalar(name: &str, json: &Json, out: &mut Vec<u8>) -> Outcome {
-    shape::raw(Cell::Json(json), out).map_err(|reason| format!("column `{name}`: {reason}"))
+    cells::raw(Cell::Json(json), out).map_err(|reason| format!("column `{name}`: {reason}"))
 }
 
 /// Takes the bytes of the column `name`, or of `name_hex`, and says which one it was.

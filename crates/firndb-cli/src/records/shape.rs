@@ -5,17 +5,20 @@
 //! values in the first rows (boolean, long, double, string, or any JSON), or of the one that was
 //! asked for (`--value price:double`). Values that do not fit make a bad row, never another type.
 
-use crate::avro::{ANY, Field, Record, Type, encode};
+use super::cells::Cell;
+use super::feed::Wanted;
+use crate::avro::{ANY, Field, Record, Type};
 use crate::ingest::Raw;
 use crate::ingest::infer::holds;
 use crate::ingest::jsonl::number;
-use crate::ingest::typed::{is_missing_word, parse_f64};
+use crate::ingest::typed::is_missing_word;
 use firndb::search;
 use firndb::{Error, Result};
 use serde_json::Value as Json;
 
-/// Rows in which columns and types are looked for.
+/// Rows in which columns and types are looked for, and bytes: rows may be long.
 pub const SAMPLE: usize = 10_000;
+pub const SAMPLE_BYTES: usize = 16 << 20;
 
 /// A column that makes a part of the value, as the command line names it: `NAME` or `NAME:TYPE`.
 #[derive(Clone, Debug)]
@@ -43,6 +46,16 @@ pub enum Kind {
     Double,
     String,
     Json,
+    /// Numbers of JSON that a long or a double does not hold, as text. Found, never asked for.
+    Digits,
+}
+
+/// What the values of a column become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub kind: Kind,
+    /// The first rows say so, and nobody asked for it: what they would have excluded is wrong.
+    pub found: bool,
 }
 
 impl Kind {
@@ -58,8 +71,8 @@ impl Kind {
         Kind::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
     }
 
-    fn name(self) -> &'static str {
-        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    pub fn name(self) -> &'static str {
+        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("number", |(name, _)| name)
     }
 
     fn ty(self) -> Type {
@@ -67,7 +80,7 @@ impl Kind {
             Kind::Boolean => Type::Boolean.nullable(),
             Kind::Long => Type::Long.nullable(),
             Kind::Double => Type::Double.nullable(),
-            Kind::String => Type::String.nullable(),
+            Kind::String | Kind::Digits => Type::String.nullable(),
             Kind::Json => Type::any(),
         }
     }
@@ -80,7 +93,7 @@ impl Kind {
     /// The narrowest type of the cells of a column.
     pub fn infer<'a>(cells: impl Iterator<Item = Cell<'a>>) -> Kind {
         let mut fits = [true; 3];
-        let mut scalar = [false; 2];
+        let (mut scalar, mut numbers, mut large) = ([false; 2], true, false);
         for cell in cells {
             let raw = match cell {
                 Cell::Missing | Cell::Json(Json::Null) => continue,
@@ -90,13 +103,12 @@ impl Kind {
                     Err(_) => return Kind::String,
                 },
                 Cell::Json(Json::Bool(v)) => Raw::Bool(*v),
-                Cell::Json(Json::Number(v)) => match number(v) {
-                    Raw::Uint(_) | Raw::Large(_) => return Kind::String,
-                    raw => raw,
-                },
+                Cell::Json(Json::Number(v)) => number(v),
                 Cell::Json(Json::String(v)) => Raw::Str(v.clone()),
                 Cell::Json(_) => return Kind::Json,
             };
+            large |= matches!(raw, Raw::Uint(_) | Raw::Large(_));
+            numbers &= !matches!(raw, Raw::Str(_) | Raw::Text(_) | Raw::Bool(_));
             // A JSON text is no number and no boolean, whatever stands in it.
             scalar[usize::from(!matches!(raw, Raw::Text(_) | Raw::Str(_)))] = true;
             let types = [search::Type::Bool, search::Type::I64, search::Type::F64];
@@ -109,20 +121,12 @@ impl Kind {
             ([true, _, _], _) => Kind::Boolean,
             ([_, true, _], _) => Kind::Long,
             ([_, _, true], _) => Kind::Double,
-            // Texts, or numbers mixed with texts or booleans.
             (_, [true, false]) => Kind::String,
+            _ if large && numbers => Kind::Digits,
+            // Numbers mixed with texts or booleans.
             _ => Kind::Json,
         }
     }
-}
-
-/// A cell of a row.
-#[derive(Clone, Copy, Debug)]
-pub enum Cell<'a> {
-    Missing,
-    /// A cell of CSV.
-    Text(&'a [u8]),
-    Json(&'a Json),
 }
 
 /// What becomes of rows: the same for all inputs.
@@ -132,6 +136,10 @@ pub struct Shape {
     pub columns: Vec<String>,
     /// Types of these columns; `None` if the value is one column as it is.
     pub types: Option<Vec<Type>>,
+    /// What makes values of these types of rows of CSV and JSON lines, if the types come from them.
+    rules: Option<Vec<Rule>>,
+    /// Types were looked for, and there was no row to look at.
+    pub blind: bool,
 }
 
 impl Shape {
@@ -181,18 +189,29 @@ impl Shape {
         let record = record || columns.len() > 1;
         let types = record.then(|| columns.iter().map(ty).collect::<Result<Vec<Type>>>());
         let columns = columns.into_iter().map(|asked| asked.name).collect();
-        Ok(Shape { columns, types: types.transpose()? })
+        Ok(Shape { columns, types: types.transpose()?, rules: None, blind: false })
     }
 
     /// The shape of rows of CSV or JSON lines; `infer` finds the type of a column.
-    pub fn of_rows(
-        columns: Vec<Asked>,
-        record: bool,
-        infer: impl Fn(&str) -> Kind,
-    ) -> Result<Shape> {
-        Shape::new(columns, record, |asked| {
-            Ok(asked.kind.unwrap_or_else(|| infer(&asked.name)).ty())
-        })
+    pub fn of_rows(columns: Vec<Asked>, record: bool, infer: impl Fn(&str) -> Kind) -> Shape {
+        let rule = |asked: &Asked| match asked.kind {
+            Some(kind) => Rule { kind, found: false },
+            None => Rule { kind: infer(&asked.name), found: true },
+        };
+        let record = record || columns.len() > 1;
+        let rules = record.then(|| columns.iter().map(rule).collect::<Vec<Rule>>());
+        let types = rules.as_ref().map(|rules| rules.iter().map(|rule| rule.kind.ty()).collect());
+        let columns = columns.into_iter().map(|asked| asked.name).collect();
+        Shape { columns, types, rules, blind: false }
+    }
+
+    /// Whether types of rows must be looked for.
+    pub fn is_looked_for(wanted: &Wanted) -> bool {
+        match &wanted.values[..] {
+            [] => true,
+            [_] if !wanted.record => false,
+            values => values.iter().any(|asked| asked.kind.is_none()),
+        }
     }
 
     /// The Avro schema as JSON text; empty if the value is a column as it is.
@@ -209,97 +228,18 @@ impl Shape {
         Type::Record(Record { name: "Row".to_string(), fields }).to_json().to_string()
     }
 
-    /// The types of the columns for rows of CSV and JSON lines.
-    pub fn kinds(&self, place: &str) -> Result<Option<Vec<Kind>>> {
+    /// What becomes of the columns of rows of CSV and JSON lines.
+    pub fn rules(&self, place: &str) -> Result<Option<Vec<Rule>>> {
         let Some(types) = &self.types else { return Ok(None) };
-        let kinds: Option<Vec<Kind>> = types.iter().map(Kind::of).collect();
-        kinds.map(Some).ok_or_else(|| {
+        let of_type = |ty: &Type| Some(Rule { kind: Kind::of(ty)?, found: true });
+        let rules = self.rules.clone().or_else(|| types.iter().map(of_type).collect());
+        rules.map(Some).ok_or_else(|| {
             Error::invalid(format!(
                 "{place}: the rows of the inputs before have types that this form has not; build \
                  tables from inputs of one form"
             ))
         })
     }
-}
-
-/// The bytes of a key, or of a value that is one column.
-pub fn raw(cell: Cell, out: &mut Vec<u8>) -> std::result::Result<(), String> {
-    match cell {
-        Cell::Missing | Cell::Json(Json::Null) => return Err("there is no value".to_string()),
-        Cell::Text(text) => out.extend_from_slice(text),
-        Cell::Json(Json::String(text)) => out.extend_from_slice(text.as_bytes()),
-        Cell::Json(json) => out.extend_from_slice(json.to_string().as_bytes()),
-    }
-    Ok(())
-}
-
-/// The bytes of a field.
-pub fn field(kind: Kind, cell: Cell, out: &mut Vec<u8>) -> std::result::Result<(), String> {
-    let wrong = |shown: &str| {
-        let shown: String = shown.chars().take(60).collect();
-        format!("`{shown}` is no {0}; name the type, for example --value NAME:string", kind.name())
-    };
-    let text = match cell {
-        Cell::Missing | Cell::Json(Json::Null) | Cell::Text(b"") => {
-            encode::long(0, out);
-            return Ok(());
-        }
-        Cell::Json(json) if kind == Kind::Json => return encode::any(json, out),
-        Cell::Json(json) => return typed(kind, json, out).ok_or_else(|| wrong(&json.to_string())),
-        Cell::Text(text) => std::str::from_utf8(text)
-            .map_err(|_| "the value is not valid UTF-8; name its encoding with -e".to_string())?,
-    };
-    let json = match kind {
-        Kind::String => {
-            encode::long(1, out);
-            encode::bytes(text.as_bytes(), out);
-            return Ok(());
-        }
-        _ if is_missing_word(text) => Some(Json::Null),
-        Kind::Boolean if text.eq_ignore_ascii_case("true") => Some(Json::Bool(true)),
-        Kind::Boolean if text.eq_ignore_ascii_case("false") => Some(Json::Bool(false)),
-        Kind::Boolean => None,
-        Kind::Long => text.trim().parse::<i64>().ok().map(Json::from),
-        Kind::Double => {
-            let parsed = parse_f64(text).ok_or_else(|| wrong(text))?;
-            encode::long(1, out);
-            encode::double(parsed, out);
-            return Ok(());
-        }
-        Kind::Json => serde_json::from_str(text).ok(),
-    };
-    field(kind, Cell::Json(&json.ok_or_else(|| wrong(text))?), out)
-}
-
-/// A JSON value as a field of a type that it has; `None` if it has not.
-fn typed(kind: Kind, json: &Json, out: &mut Vec<u8>) -> Option<()> {
-    match kind {
-        Kind::Boolean => {
-            let v = json.as_bool()?;
-            encode::long(1, out);
-            out.push(u8::from(v));
-        }
-        Kind::Long => {
-            let v = json.as_i64()?;
-            encode::long(1, out);
-            encode::long(v, out);
-        }
-        Kind::Double => {
-            let exact = |v: i64| v.unsigned_abs() <= 1 << 53;
-            let v = json.as_f64().filter(|_| json.is_f64() || json.as_i64().is_some_and(exact))?;
-            encode::long(1, out);
-            encode::double(v, out);
-        }
-        Kind::String => {
-            encode::long(1, out);
-            match json {
-                Json::String(text) => encode::bytes(text.as_bytes(), out),
-                other => encode::bytes(other.to_string().as_bytes(), out),
-            }
-        }
-        Kind::Json => return None,
-    }
-    Some(())
 }
 
 #[cfg(test)]
@@ -331,27 +271,13 @@ mod tests {
         assert_eq!(of_json(json!([1, true])), Kind::Json);
         assert_eq!(of_json(json!([[1]])), Kind::Json);
         assert_eq!(of_json(json!([null])), Kind::String);
-        assert_eq!(of_json(json!([u64::MAX])), Kind::String);
-    }
-
-    #[test]
-    fn fields_have_the_bytes_of_a_union_with_null() {
-        let bytes = |kind, cell: Cell| {
-            let mut out = Vec::new();
-            field(kind, cell, &mut out).map(|()| out)
-        };
-        assert_eq!(bytes(Kind::Long, Cell::Text(b"-3")), Ok(vec![2, 5]));
-        assert_eq!(bytes(Kind::Long, Cell::Text(b"NA")), Ok(vec![0]));
-        assert_eq!(bytes(Kind::String, Cell::Text(b"NA")), Ok(vec![2, 4, b'N', b'A']));
-        assert_eq!(bytes(Kind::String, Cell::Text(b"")), Ok(vec![0]));
-        assert_eq!(bytes(Kind::Boolean, Cell::Text(b"True")), Ok(vec![2, 1]));
-        assert_eq!(bytes(Kind::Json, Cell::Json(&json!(7))), Ok(vec![4, 14]));
-        assert_eq!(bytes(Kind::Json, Cell::Text(b"[7]")), Ok(vec![10, 2, 4, 14, 0]));
-        assert_eq!(bytes(Kind::String, Cell::Json(&json!(7))), Ok(vec![2, 2, b'7']));
-        assert!(bytes(Kind::Long, Cell::Text(b"1.5")).unwrap_err().contains("`1.5` is no long"));
-        assert!(bytes(Kind::Long, Cell::Json(&json!("1"))).is_err());
-        assert!(bytes(Kind::Double, Cell::Json(&json!(i64::MAX))).is_err());
-        assert!(bytes(Kind::String, Cell::Text(b"\xff")).unwrap_err().contains("UTF-8"));
+        assert_eq!(of_json(json!([u64::MAX, 1, 0.5, null])), Kind::Digits);
+        assert_eq!(of_json(json!([i64::MAX, 0.5])), Kind::Json);
+        // A text of digits must not stand for a number.
+        assert_eq!(of_json(json!([u64::MAX, "1"])), Kind::Json);
+        assert_eq!(of_json(json!([u64::MAX, [1]])), Kind::Json);
+        assert_eq!(of_text(&["1", "-0", "2"]), Kind::Double);
+        assert_eq!(of_text(&["0.5", "1e-400"]), Kind::String);
     }
 
     #[test]

@@ -78,8 +78,18 @@ impl Records for TextRecords {
                 bad(format!("the line is not valid {name}"));
                 continue;
             };
-            let text = text.strip_suffix(b"\n").unwrap_or(&text);
+            let (text, ended) = match text.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (&text[..], false),
+            };
             let text = text.strip_suffix(b"\r").unwrap_or(text);
+            if line == 1 && !ended && text.contains(&b'\r') {
+                return Err(Error::invalid(format!(
+                    "{}: the only line holds a carriage return; if lines end in it alone, as on \
+                     old Macs, convert them first, for example with tr '\\r' '\\n'",
+                    self.name
+                )));
+            }
             match find(text, &self.separator) {
                 Some(at) => {
                     let value = &text[at + self.separator.len()..];

@@ -14,6 +14,7 @@ use firndb::table::{BuildOptions, BuildReport, Duplicates, Progress, TableBuilde
 use firndb::{Error, ErrorKind};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,9 +43,9 @@ pub struct Args {
     /// Make a record of a single column too.
     #[arg(long)]
     record: bool,
-    /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
-    #[arg(short, long, default_value = " ", value_name = "TEXT", value_parser = separator)]
-    separator: std::vec::Vec<u8>,
+    /// Stands between key and value in text; \t, \0, \\ and \xHH are understood [default: " "].
+    #[arg(short, long, value_name = "TEXT", value_parser = separator)]
+    separator: Option<std::vec::Vec<u8>>,
     /// Divides columns of CSV and TSV, for example ';' or '\t' (default: by the form).
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
@@ -85,6 +86,9 @@ enum Twice {
 fn separator(text: &str) -> std::result::Result<Vec<u8>, String> {
     match unescape(text)? {
         bytes if bytes.is_empty() => Err("a separator has at least one byte".to_string()),
+        bytes if bytes.contains(&b'\n') => {
+            Err("a newline ends a record, so it cannot stand within one".to_string())
+        }
         bytes => Ok(bytes),
     }
 }
@@ -167,16 +171,25 @@ impl Work {
     }
 }
 
-/// A flag that Ctrl-C sets, so that a build can remove its temporary files. The second Ctrl-C ends
-/// the program at once.
+/// A flag that Ctrl-C sets, or a terminal that closes, so that a build can remove its temporary
+/// files. The second Ctrl-C ends the program at once.
 fn interrupts() -> firndb::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+    for signal in signals {
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
             .map_err(|e| Error::new(ErrorKind::Io, format!("cannot handle signals: {e}")))?;
     }
     Ok(stop)
+}
+
+/// Whether the program was started to ignore a signal, as `nohup` does: then it stays ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & 1 << (signal - 1) != 0
 }
 
 /// Rows that pass between two looks at the bar's message.
@@ -213,16 +226,26 @@ fn build(args: &Args, work: &Work) -> Result<(BuildReport, u64, u64)> {
     bar.finish_and_clear();
     added?;
     bad_rows.print(rows);
+    // A type that was asked for is no promise that the column is there, and no proof of its name.
+    for name in feed.absent.iter().filter(|_| rows > bad_rows.skipped) {
+        eprintln!("note: no row has the column `{name}`: it is null everywhere");
+    }
     let bar = record_bar("writing");
+    // Somebody may have made a file of this name meanwhile. The last look is when all records are
+    // written: one that comes while the end of the file is written and synced is still replaced.
+    args.check_free()?;
+    let mut taken = Ok(());
     let report = builder.finish_with(|Progress { done, total }| {
         bar.set_length(total);
         bar.set_position(done);
-        match work.stop.load(Ordering::Relaxed) {
+        taken = args.check_free();
+        match taken.is_err() || work.stop.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
     });
     bar.finish_and_clear();
+    taken?;
     Ok((report?, rows, bad_rows.skipped))
 }
 
@@ -245,9 +268,12 @@ impl Args {
             let message = "this is a directory; name a file for the table";
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(table));
         }
-        if exists && !self.force {
-            let message = "the file exists; use --force to replace it";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(table));
+        self.check_free()?;
+        if let ([Asked { name, kind: Some(_) }], false) = (&self.value[..], self.record) {
+            return Err(Error::invalid(format!(
+                "a single column is a value as it is, without a type; say --value {name}, or add \
+                 --record"
+            )));
         }
         let parent = table.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
@@ -257,10 +283,15 @@ impl Args {
                 return Err(Error::invalid("this is not a directory").in_file(dir));
             }
         }
-        if self.verify_input && inputs.contains(&Input::Stdin) {
-            let message =
-                "--verify-input reads the input again, and standard input is gone by then";
-            return Err(Error::invalid(message));
+        let once = |input: &&Input| match input {
+            Input::File(path) => !path.is_file(),
+            Input::Stdin => true,
+        };
+        if let Some(input) = inputs.iter().find(once).filter(|_| self.verify_input) {
+            let name = input.name();
+            return Err(Error::invalid(format!(
+                "--verify-input reads the inputs again, and {name} is gone by then; name a file"
+            )));
         }
         let itself = |input: &Input| match input {
             Input::File(path) => exists && path.canonicalize().ok() == table.canonicalize().ok(),
@@ -272,10 +303,20 @@ impl Args {
         Ok(())
     }
 
+    /// Fails if there is a file that must not be replaced.
+    fn check_free(&self) -> firndb::Result<()> {
+        if self.force || self.output.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        let message = "the file exists; use --force to replace it";
+        Err(Error::new(ErrorKind::AlreadyExists, message).in_file(&self.output))
+    }
+
     fn wanted(&self) -> Wanted {
         Wanted {
             format: self.format,
-            separator: self.separator.clone(),
+            separator: self.separator.clone().unwrap_or_else(|| b" ".to_vec()),
+            separator_chosen: self.separator.is_some(),
             delimiter: self.delimiter,
             encoding: self.encoding,
             key: self.key.clone(),

@@ -28,6 +28,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
+    if args.raw && json {
+        let message = "--raw prints bytes and --json an object; choose one of them";
+        return Err(Error::invalid(message).into());
+    }
     let key = args.key()?;
     let table = args.source.open()?;
     let Some(value) = table.get(&key)? else {

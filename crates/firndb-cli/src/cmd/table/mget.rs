@@ -38,7 +38,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     };
     let mut lines = input.open(&ProgressBar::hidden())?;
     let mut out = Out::new();
-    let (mut asked, mut missing) = (0, 0);
+    let (mut asked, mut missing, mut read_lines) = (0, 0, 0_u64);
     let mut keys: Vec<Vec<u8>> = Vec::new();
     loop {
         keys.clear();
@@ -48,10 +48,13 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             if read.map_err(|e| Error::io("read", input.name().as_ref(), e))? == 0 {
                 break;
             }
+            read_lines += 1;
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
             let text = text.strip_suffix(b"\r").unwrap_or(text);
             keys.push(match args.hex {
-                true => from_hex(&String::from_utf8_lossy(text))?,
+                true => from_hex(&String::from_utf8_lossy(text)).map_err(|e| {
+                    Error::invalid(format!("{}:{read_lines}: {}", input.name(), e.message()))
+                })?,
                 false => text.to_vec(),
             });
         }

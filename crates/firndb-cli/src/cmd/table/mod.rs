@@ -111,9 +111,20 @@ struct Shown {
 }
 
 impl Shown {
-    /// By the table's schema. Values under a schema that is none of Avro's are bytes.
+    /// By the table's schema. Values under a schema that is none of Avro's are bytes; a program may
+    /// have put anything there, so that is a note for the one who expects records.
     fn of(table: &table::Table) -> firndb::Result<Shown> {
-        Ok(Shown { decoder: Decoder::new(table.value_schema()?).ok() })
+        let schema = table.value_schema()?;
+        let decoder = match schema {
+            "" => None,
+            schema => Decoder::new(schema)
+                .inspect_err(|reason| {
+                    let path = table.path().display();
+                    eprintln!("note: {path}: values are shown as bytes: their schema: {reason}");
+                })
+                .ok(),
+        };
+        Ok(Shown { decoder })
     }
 
     /// A value that is a record, as JSON; `None` if values are bytes.

@@ -2,6 +2,7 @@
 
 use super::{bytes, content, small};
 use crate::Place;
+use firndb::table::{BuildOptions, TableBuilder};
 
 #[test]
 fn a_key_is_text_hexadecimal_digits_or_a_file() {
@@ -21,6 +22,7 @@ fn a_key_is_text_hexadecimal_digits_or_a_file() {
     let error: serde_json::Value = serde_json::from_str(&run.err).unwrap();
     assert_eq!(error["error"]["kind"], "not_found");
     place.firn("table get t 0g --hex").fails(2, "hexadecimal digits");
+    place.firn("table get t alice --raw --json").fails(2, "choose one of them");
     place.firn("table get t").fails(2, "<KEY>");
     place.firn("table get nowhere a").fails(3, "nowhere");
     place.firn("table get . a").fails(2, "directory");
@@ -44,6 +46,8 @@ fn many_keys_are_answered_in_their_order() {
     let out = place.firn_with("table mget t", keys.as_bytes()).ok().out;
     assert_eq!(out, "alice\t1 2\nbob\t\n".repeat(5000));
     place.firn("table mget t nowhere").fails(3, "nowhere");
+    place.write("bad", "616c696365\n0g\n");
+    place.firn("table mget t bad --hex").fails(2, "bad:2: ");
 }
 
 #[test]
@@ -73,6 +77,20 @@ fn records_are_scanned_in_three_forms() {
     let out = place.firn("table scan t --format csv").ok().out;
     place.firn_with("table build -i - --format csv --key key -o u", out.as_bytes()).ok();
     assert_eq!(content(&place, "u"), content(&place, "t"));
+}
+
+#[test]
+fn values_under_a_foreign_schema_are_bytes() {
+    let place = Place::new();
+    for (schema, noted) in [("message Row { int64 n = 1; }", true), ("", false)] {
+        let options = BuildOptions { value_schema: schema.to_string(), ..Default::default() };
+        let mut builder = TableBuilder::create(place.path("t"), options).unwrap();
+        builder.add(b"a", b"text").unwrap();
+        builder.finish().unwrap();
+        let run = place.firn("table get t a").ok();
+        assert_eq!(run.out, "text\n");
+        assert_eq!(run.err.contains("t: values are shown as bytes"), noted, "{}", run.err);
+    }
 }
 
 #[test]

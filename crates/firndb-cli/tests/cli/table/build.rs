@@ -1,12 +1,12 @@
 //! `firn table build` from text, and what holds for every kind of input: compression, directories,
 //! options, duplicates, existing files, interruption.
 
-use super::{bytes, content, small};
+use super::{bytes, content, small, value};
 use crate::Place;
+use serde_json::json;
 use std::io::Write;
-use std::process::{Command, Stdio};
 
-fn gzip(text: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(text).unwrap();
     encoder.finish().unwrap()
@@ -74,6 +74,15 @@ fn separators_and_encodings_are_chosen() {
     place.firn("table build -i b.txt -o d -s :: -e utf-8").fails(2, "b.txt:1: the line is not");
     place.firn("table build -i b.txt -o d -e klingon").fails(2, "not the name of an encoding");
     place.firn("table build -i b.txt -o d -s ''").fails(2, "at least one byte");
+    place.firn("table build -i b.txt -o d -s \\n").fails(2, "a newline ends a record");
+    place.write("mac.txt", "a 1\rb 2\r");
+    place.firn("table build -i mac.txt -o d").fails(2, "mac.txt: the only line holds a carriage");
+    place.write("cr.txt", "a 1\rx\nb 2\r\n");
+    place.firn("table build -i cr.txt -o cr").ok();
+    assert_eq!(
+        (bytes(&place, "cr", "a"), bytes(&place, "cr", "b")),
+        ("310d78".into(), "32".into())
+    );
 }
 
 #[test]
@@ -118,6 +127,13 @@ fn an_existing_file_is_replaced_only_if_asked() {
     place.firn("table build -i b.txt -o no/t").fails(3, "no");
     place.firn("table build -i b.txt -o .").fails(4, "this is a directory");
     place.firn("table build -i b.txt -o u --temp nowhere").fails(3, "nowhere");
+    // So it is with a file that appears while the input is read.
+    let run = place.firn_while("table build -i - -o v", b"a 1\n", || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        place.write("v", "precious");
+    });
+    run.fails(4, "use --force to replace it");
+    assert_eq!(std::fs::read(place.path("v")).unwrap(), b"precious");
 }
 
 #[test]
@@ -176,6 +192,9 @@ fn records_that_exceed_the_memory_go_through_a_temporary_file() {
 fn an_input_that_changed_is_found() {
     let place = Place::new();
     place.firn_with("table build -i - -o t --verify-input", b"a 1\n").fails(2, "standard input");
+    let fifo = std::process::Command::new("mkfifo").arg(place.path("fifo")).status().unwrap();
+    assert!(fifo.success());
+    place.firn("table build -i fifo -o t --verify-input").fails(2, "fifo is gone by then");
     place.write("none.txt", "");
     let out = place.firn("table build -i none.txt -o t --verify-input").ok().out;
     assert!(out.starts_with("t: 0 records"), "{out}");
@@ -192,27 +211,17 @@ fn damaged_archives_name_the_file_and_leave_nothing() {
 }
 
 #[test]
-fn an_interrupted_build_leaves_nothing() {
+fn options_that_say_nothing_are_refused() {
     let place = Place::new();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_firn"))
-        .args(["table", "build", "-i", "-", "-o", "t", "--memory", "16M"])
-        .current_dir(&place.0)
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let line = format!("{}\n", "v".repeat(1000));
-    for i in 0..40_000 {
-        stdin.write_all(format!("{i} {line}").as_bytes()).unwrap();
+    place.write("a.csv", "id,n\n1,2\n");
+    place.write("a.jsonl", "{\"id\":1,\"n\":2}\n");
+    for input in ["a.csv", "a.jsonl"] {
+        let run = place.firn(&format!("table build -i {input} -o t --key id -s ;"));
+        run.fails(2, &format!("{input}: -s divides keys from values in text"));
+        let run = place.firn(&format!("table build -i {input} -o t --key id --value n:double"));
+        run.fails(2, "a single column is a value as it is, without a type; say --value n, or add");
     }
-    // What was written is beyond the memory, so there is a temporary file to remove.
-    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(signal.success());
-    let output = child.wait_with_output().unwrap();
-    drop(stdin);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(10), "{err}");
-    assert!(err.contains("interrupted: nothing was written"), "{err}");
-    assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 0);
+    place.firn("table build -i a.csv -o t --key id --value n:double --record").ok();
+    assert_eq!(value(&place, "t", "1"), json!({ "n": 2.0 }));
+    assert_eq!(content(&place, "t").len(), 1);
 }

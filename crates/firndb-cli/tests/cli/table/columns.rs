@@ -17,7 +17,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Rows `from..to` with a key, a long, a text that may be missing, and a list.
-fn batch(from: i64, to: i64) -> RecordBatch {
+pub(super) fn batch(from: i64, to: i64) -> RecordBatch {
     let name = |i: i64| (i % 3 != 0).then(|| format!("name {i}"));
     let mut lists = ListBuilder::new(Int32Builder::new());
     for i in from..to {
@@ -45,13 +45,13 @@ fn parquet(batches: &[RecordBatch], compression: Compression) -> Vec<u8> {
     bytes
 }
 
-fn ipc_file(batches: &[RecordBatch]) -> Vec<u8> {
+pub(super) fn ipc_file(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
     writer.into_inner().unwrap()
 }
 
-fn ipc_stream(batches: &[RecordBatch]) -> Vec<u8> {
+pub(super) fn ipc_stream(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
     batches.iter().for_each(|batch| writer.write(batch).unwrap());
     writer.into_inner().unwrap()

@@ -3,7 +3,10 @@
 mod ask;
 mod build;
 mod columns;
+mod exact;
+mod found;
 mod rows;
+mod streams;
 
 use super::Place;
 use serde_json::Value as Json;

@@ -1,0 +1,191 @@
+//! Arrow IPC that may be damaged: what its lengths claim and is not there is found before memory is
+//! asked for it, because a program that asks for too much is ended at once.
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::{StreamDecoder, read_footer_length};
+use arrow_ipc::{Block, Message, root_as_footer, root_as_message};
+use arrow_schema::{ArrowError, SchemaRef};
+use std::io::{BufRead, Read, Seek, SeekFrom};
+
+type Result<T> = std::result::Result<T, ArrowError>;
+
+/// Most units of 8 bytes that the mark at the beginning of an Arrow file has with its padding.
+const MARK_UNITS: usize = 8;
+
+/// What stands before the length of a message, except in old files, and the end of a stream.
+const CONTINUED: [u8; 4] = [0xff; 4];
+const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+/// Bytes that one compressed byte becomes at most: zstd has blocks of 128 KiB in 4 bytes.
+const MAX_RATIO: i64 = 1 << 15;
+
+fn damaged(what: &str) -> ArrowError {
+    ArrowError::ParseError(what.to_string())
+}
+
+/// The batches of a stream.
+pub struct Stream {
+    reader: Box<dyn BufRead>,
+    decoder: StreamDecoder,
+    /// Bytes that the decoder has not taken.
+    rest: Vec<u8>,
+    /// The batch that came with the schema.
+    first: Option<RecordBatch>,
+    ended: bool,
+}
+
+impl Stream {
+    /// Reads the schema. In a file that comes as a stream, the stream stands between two marks.
+    pub fn open(mut reader: Box<dyn BufRead>) -> Result<(Stream, SchemaRef)> {
+        if reader.fill_buf()?.starts_with(b"ARROW1") {
+            // Zeros may follow the mark, which no message begins with.
+            let mut unit = [0; 8];
+            reader.read_exact(&mut unit)?;
+            for _ in 0..MARK_UNITS {
+                if reader.fill_buf()?.first() == Some(&0) {
+                    reader.read_exact(&mut unit)?;
+                }
+            }
+        }
+        let (decoder, rest, first) = (StreamDecoder::new(), Vec::new(), None);
+        let mut stream = Stream { reader, decoder, rest, first, ended: false };
+        loop {
+            stream.first = stream.step()?;
+            match stream.decoder.schema() {
+                Some(schema) => return Ok((stream, schema)),
+                None if stream.ended => return Err(damaged("there is no schema")),
+                None => {}
+            }
+        }
+    }
+
+    /// Hands on a message; the batch that ends in it, if one does.
+    fn step(&mut self) -> Result<Option<RecordBatch>> {
+        if self.rest.is_empty() {
+            // A message without a body is decoded only when more comes.
+            self.rest = self.message()?.unwrap_or_else(|| {
+                self.ended = true;
+                END.to_vec()
+            });
+        }
+        let mut buffer = std::mem::take(&mut self.rest).into();
+        let batch = self.decoder.decode(&mut buffer)?;
+        self.rest = buffer.to_vec();
+        Ok(batch)
+    }
+
+    /// The bytes of the next message; `None` at the end.
+    fn message(&mut self) -> Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        self.take(4, &mut bytes)?;
+        if bytes == CONTINUED {
+            self.take(4, &mut bytes)?;
+        }
+        let start = bytes.len();
+        let Some(len) = bytes.last_chunk().map(|len| u32::from_le_bytes(*len)) else {
+            return Ok(None);
+        };
+        if len == 0 {
+            return Ok(None);
+        }
+        self.take(len.into(), &mut bytes)?;
+        let cut = || damaged("it is cut off, or a length in it is wrong");
+        let meta = bytes.get(start..start + len as usize).ok_or_else(cut)?;
+        let body = read_message(meta)?.bodyLength();
+        let body = u64::try_from(body).map_err(|_| cut())?;
+        let at = bytes.len();
+        self.take(body, &mut bytes)?;
+        if (bytes.len() - at) as u64 != body {
+            return Err(cut());
+        }
+        check_claims(&read_message(&bytes[start..at])?, |place| {
+            let place = at.checked_add(usize::try_from(place).ok()?)?;
+            bytes.get(place..)?.first_chunk().copied()
+        })?;
+        Ok(Some(bytes))
+    }
+
+    /// Adds `len` bytes, or as many as there are: memory grows with what is read.
+    fn take(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
+        self.reader.by_ref().take(len).read_to_end(bytes)?;
+        Ok(())
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(first) = self.first.take() {
+            return Some(Ok(first));
+        }
+        while !self.ended || !self.rest.is_empty() {
+            let step = self.step().transpose();
+            if step.is_some() {
+                self.ended |= matches!(step, Some(Err(_)));
+                return step;
+            }
+        }
+        None
+    }
+}
+
+fn read_message(bytes: &[u8]) -> Result<Message<'_>> {
+    root_as_message(bytes).map_err(|e| ArrowError::ParseError(e.to_string()))
+}
+
+/// Checks the lengths that compressed buffers claim to have without compression. `at` gives the 8
+/// bytes at a place of the body.
+fn check_claims(message: &Message, mut at: impl FnMut(u64) -> Option<[u8; 8]>) -> Result<()> {
+    let batch = message
+        .header_as_record_batch()
+        .or_else(|| message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()));
+    let compressed = batch.filter(|batch| batch.compression().is_some());
+    for buffer in compressed.and_then(|batch| batch.buffers()).into_iter().flatten() {
+        let claim = u64::try_from(buffer.offset()).ok().and_then(&mut at).map(i64::from_le_bytes);
+        let possible = buffer.length().saturating_mul(MAX_RATIO);
+        if buffer.length() != 0 && claim.is_none_or(|claim| claim > possible) {
+            return Err(damaged("a compressed column has an impossible length"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that what the directory at the end of a file names is within its bytes.
+pub fn check_file(file: &mut (impl Read + Seek), bytes: u64) -> Result<()> {
+    let mut end = [0; 10];
+    file.seek(SeekFrom::End(-10))?;
+    file.read_exact(&mut end)?;
+    let len = read_footer_length(end)? as u64;
+    let lost = || damaged("its directory names what is not there");
+    let start = bytes.checked_sub(10 + len).ok_or_else(lost)?;
+    file.seek(SeekFrom::Start(start))?;
+    let mut directory = Vec::new();
+    file.by_ref().take(len).read_to_end(&mut directory)?;
+    let footer = root_as_footer(&directory).map_err(|e| ArrowError::ParseError(e.to_string()))?;
+    for block in footer.recordBatches().into_iter().chain(footer.dictionaries()).flatten() {
+        let (at, meta, body) = (block.offset(), block.metaDataLength(), block.bodyLength());
+        let end = at.checked_add(meta.into()).and_then(|end| end.checked_add(body));
+        if at < 0 || meta < 8 || body < 0 || end.is_none_or(|end| end as u64 > start) {
+            return Err(lost());
+        }
+        check_block(file, block)?;
+    }
+    file.rewind()?;
+    Ok(())
+}
+
+/// Checks a block that is within the file.
+fn check_block(file: &mut (impl Read + Seek), block: &Block) -> Result<()> {
+    let mut meta = vec![0; block.metaDataLength() as usize];
+    file.seek(SeekFrom::Start(block.offset() as u64))?;
+    file.read_exact(&mut meta)?;
+    let body = block.offset() as u64 + meta.len() as u64;
+    let meta = meta.strip_prefix(&CONTINUED).unwrap_or(&meta);
+    check_claims(&read_message(&meta[4..])?, |place| {
+        let mut claim = [0; 8];
+        file.seek(SeekFrom::Start(body.checked_add(place)?)).ok()?;
+        file.read_exact(&mut claim).ok()?;
+        Some(claim)
+    })
+}

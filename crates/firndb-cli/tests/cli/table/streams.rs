@@ -1,0 +1,85 @@
+//! What comes from pipes, and signals that come meanwhile.
+
+use super::build::gzip;
+use super::content;
+use crate::Place;
+use std::io::Write;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+#[test]
+fn inputs_are_told_by_more_than_their_first_byte() {
+    let place = Place::new();
+    let text = b"id\tn\n1\t2\n";
+    for (name, input) in [("plain", &text[..]), ("packed", &gzip(text))] {
+        let mut child = place.start(&[], &format!("table build -i - --key id -o {name}"));
+        let stdin = child.stdin.as_mut().unwrap();
+        for part in [&input[..1], &input[1..3], &input[3..]] {
+            stdin.write_all(part).unwrap();
+            stdin.flush().unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Place::ended(child, b"").ok();
+        assert_eq!(place.firn(&format!("table get {name} 1")).ok().out, "2\n");
+    }
+    // A frame that is to be skipped stands before the data.
+    let skipped = [0x5a, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, b'a', b' ', b'1'];
+    let packed = zstd::encode_all(&b"b 2\n"[..], 1).unwrap();
+    place.write("a.txt", [&skipped[..], &packed[..]].concat());
+    place.firn("table build -i a.txt -o skipped").ok();
+    assert_eq!(place.firn("table scan skipped").ok().out, "b\t2\n");
+}
+
+/// Starts a build from a pipe after `trap`, which says what becomes of a signal.
+fn start(place: &Place, trap: &str) -> Child {
+    Command::new("sh")
+        .args(["-c", &format!("{trap}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_firn")])
+        .args(["table", "build", "-i", "-", "-o", "t", "--memory", "16M"])
+        .current_dir(&place.0)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Sends so much that there is a temporary file, then a signal, and then ends the input if `end`.
+fn signalled(mut child: Child, signal: &str, end: bool) -> Output {
+    let mut stdin = child.stdin.take().unwrap();
+    let line = format!("{}\n", "v".repeat(1000));
+    for i in 0..40_000 {
+        stdin.write_all(format!("{i} {line}").as_bytes()).unwrap();
+    }
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    if end {
+        std::thread::sleep(Duration::from_millis(300));
+        drop(stdin);
+        return child.wait_with_output().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    drop(stdin);
+    output
+}
+
+#[test]
+fn an_interrupted_build_leaves_nothing() {
+    let place = Place::new();
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        // Whoever runs the tests may have the signal ignored.
+        let trap = format!("trap - {}", &signal[1..]);
+        let output = signalled(start(&place, &trap), signal, false);
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(10), "{signal}: {err}");
+        assert!(err.contains("interrupted: nothing was written"), "{signal}: {err}");
+        assert_eq!(std::fs::read_dir(&place.0).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_signal_that_is_ignored_stays_ignored() {
+    let place = Place::new();
+    let output = signalled(start(&place, "trap '' HUP"), "-HUP", true);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(content(&place, "t").len(), 40_000);
+}
