@@ -2,6 +2,7 @@
 
 use super::{ANY, MAX_DATUM_DEPTH, MAX_WEIGHTLESS, Record, Type, Unit};
 use crate::output::hex;
+use firndb::search::timestamp_to_text;
 use serde_json::{Map, Number, Value as Json};
 use std::collections::HashMap;
 
@@ -221,20 +222,13 @@ fn date(days: i32) -> String {
 }
 
 /// Days since 1970-01-01 as a date of the years 1 to 9999.
-///
-/// The calendar repeats itself after 400 years, and a year that begins in March has its leap day at
-/// the end.
 fn calendar(days: i64) -> Option<String> {
-    let since_march_of_0 = days + 719_468;
-    let (era, day) = (since_march_of_0.div_euclid(146_097), since_march_of_0.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = era * 400 + year + i64::from(month <= 2);
-    (1..=9999).contains(&year).then(|| format!("{year:04}-{month:02}-{day:02}"))
+    let text = timestamp_to_text(days.checked_mul(DAY)?);
+    let (date, _) = text.split_once('T')?;
+    (date.len() == "2024-01-31".len() && !date.starts_with("0000")).then(|| date.to_string())
 }
+
+const DAY: i64 = 86_400_000_000;
 
 /// `12:34:56` with as many digits of a second as there are.
 fn time(micros: i64) -> String {
