@@ -1,8 +1,7 @@
 //! One error for the whole library: a kind to branch on, a sentence for people, and where it
 //! happened.
 //!
-//! Every front end (command line, server, bindings) maps [`ErrorKind`] through one table; nobody
-//! parses messages.
+//! The command line maps [`ErrorKind`] through one table, as a program can; nobody parses messages.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,11 +25,12 @@ pub enum ErrorKind {
     Locked,
     /// A checksum or a structure read from disk is wrong.
     Corrupt,
-    /// The file was written by a newer release.
+    /// The file was written by a newer release: read it with that one. It is left as it is.
     UnsupportedVersion,
     /// The operating system refused a call.
     Io,
-    /// An earlier write or sync failed; reopen to continue.
+    /// The handle cannot go on, because an earlier write or sync failed, or because a bound that
+    /// was given to it is reached: open or begin anew.
     Failed,
     /// The query passed its deadline or was cancelled.
     Cancelled,
@@ -66,7 +66,7 @@ impl ErrorKind {
         }
     }
 
-    /// Stable name of the kind, as machines see it (`--json`, HTTP).
+    /// Stable name of the kind, as machines see it (`firn --json`).
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::InvalidArgument => "invalid_argument",

@@ -116,8 +116,9 @@
 //! - `commit` is all or nothing, also across a power cut. Published files never change.
 //! - A [`search::Reader`] is a cheap clone and is used by any number of threads. It keeps its files
 //!   mapped until the last clone is dropped.
-//! - Nothing runs in the background but what [`catalog::CatalogReader::watch`] starts, and no query
-//!   waits for a change.
+//! - Nothing runs in the background but what [`catalog::CatalogReader::watch`] and
+//!   [`search::Collection::compact_every`] start, and the three threads of a [`log::LogStore`] that
+//!   is open for writing ([`log::Options::background`]). No query waits for a change.
 //! - Published files are mapped: nobody may truncate or overwrite them in place.
 //!
 //! # Limits
@@ -128,8 +129,7 @@
 //! | fields of a schema | 4096 ([`search::MAX_FIELDS`]), names of 1 to 255 bytes |
 //! | values of a multi-valued field in a partition | 4,294,967,295 |
 //! | a payload | 4 GiB - 1 |
-//! | memory of a partition's build | 1 GiB unless [`search::PartitionBuilder::memory_limit`] says
-//! otherwise |
+//! | memory of a partition's build | 1 GiB, or [`search::PartitionBuilder::memory_limit`] |
 //! | name of a partition | 1 to 100 characters of `A-Z a-z 0-9 . _ -`, not a dot first |
 //! | fields of an order | 16 ([`search::MAX_ORDER`]) |
 //! | fields to group by | 2 |
@@ -137,6 +137,8 @@
 //! | values of an `in` in a text | 65,536 ([`search::MAX_IN`]) |
 //! | a key, a value of a table | 65,536 bytes ([`table::MAX_KEY`]), 4 GiB - 1 |
 //! | records of a table | 2^64 - 1; memory to build it as [`table::BuildOptions`] says |
+//! | a log store | 16,384 segments, about 230 million keys; keys and values as in a table |
+//! | partitions of an index | 65,536 ([`indexer::MAX_PARTITIONS`]) |
 //! | numbers | integers of 64 bits, `f64` without NaN; timestamps in microseconds |
 //! | systems | Unix, addresses of 64 bits |
 

@@ -49,7 +49,7 @@ fn a_build_that_fails_leaves_what_others_made() {
         place.firn("search build data.csv -o c").ok();
         place.write("c/notes.txt", "mine");
     });
-    slow.fails(4, "the directory is not empty");
+    slow.fails(4, "there is a collection already");
     assert_eq!(place.firn("search count c").ok().out, format!("{ROWS}\n"));
     assert!(place.path("c/notes.txt").exists());
 
@@ -295,6 +295,8 @@ fn an_existing_collection_is_changed_only_if_asked() {
     std::fs::create_dir_all(place.path("other")).unwrap();
     place.write("other/file", "x");
     place.firn("search build more.csv -o other").fails(4, "not empty");
+    std::fs::create_dir_all(place.path("index/log")).unwrap();
+    place.firn("search build more.csv -o index").fails(4, "not empty: it has `log`");
 }
 
 #[test]

@@ -30,7 +30,7 @@
 //! looks again from there (`Shared::catch_up`).
 //!
 //! # Upkeep
-//! `Shared::maintain` does one step at a time, called by a short thread (`Upkeep`) or by tests:
+//! `Shared::maintain` does one step at a time, called by the threads of `Upkeep` or by tests:
 //! 1. `Shared::prepare_segment` makes the next segment's file.
 //! 2. `Shared::seal` makes a full segment durable and writes its hint.
 //! 3. `Shared::checkpoint_step` writes which records are live.

@@ -42,7 +42,7 @@ pub struct Options {
     /// Bytes of log between two checkpoints: what may have to be read again when the store is
     /// opened after a crash. Default: 256 MiB.
     pub checkpoint_bytes: u64,
-    /// Do the upkeep (preparing and sealing segments, checkpoints, compaction) in a thread of the
+    /// Do the upkeep (preparing and sealing segments, checkpoints, compaction) in threads of the
     /// store. Without it the program calls [`LogStore::maintain`](super::LogStore::maintain).
     /// Default: yes.
     pub background: bool,

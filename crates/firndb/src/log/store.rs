@@ -32,13 +32,14 @@ const SEGMENT_SHARE: u64 = 192;
 const HEAD_SHARE: u64 = 8;
 
 /// A key-value store in a directory: see the module's head. Used by any number of threads at once,
-/// for reading and writing; no call needs a lock of the caller's.
+/// for reading and writing; no call needs a lock of the caller's but [`LogStore::refresh`], which
+/// changes what a handle that is open for reading only shows.
 pub struct LogStore {
     pub(super) shared: Arc<Shared>,
     pub(super) upkeep: Option<Upkeep>,
 }
 
-/// What the store's handles and its thread share.
+/// What the store's handles and its threads share.
 pub(super) struct Shared {
     pub(super) disk: DiskRef,
     pub(super) dir: PathBuf,

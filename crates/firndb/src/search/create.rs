@@ -48,16 +48,17 @@ impl Collection {
 }
 
 fn check_free_on(disk: &DiskRef, dir: &Path) -> Result<()> {
-    let names = match disk.list(dir) {
+    let mut names = match disk.list(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         names => names?,
     };
-    match names.iter().find(|name| *name != LOCK && !name.starts_with('.')) {
-        None => Ok(()),
-        Some(name) => {
-            let message =
-                format!("the directory is not empty: it has `{name}`; choose another one");
-            Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir))
-        }
-    }
+    names.extend(disk.list_dirs(dir)?);
+    let Some(name) = names.iter().find(|name| *name != LOCK && !name.starts_with('.')) else {
+        return Ok(());
+    };
+    let message = match names.iter().any(|name| manifest::number(name).is_some()) {
+        true => "there is a collection already; open it instead".to_string(),
+        false => format!("the directory is not empty: it has `{name}`; choose another one"),
+    };
+    Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir))
 }

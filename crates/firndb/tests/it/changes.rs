@@ -41,7 +41,8 @@ fn a_collection_is_created_once_and_opened_where_there_is_one() {
     refused(Collection::open(&dir), ErrorKind::NotFound, &[]);
     refused(Collection::open(&place.0), ErrorKind::NotFound, &["no collection"]);
     Collection::create(&dir).unwrap();
-    let again = refused(Collection::create(&dir), ErrorKind::AlreadyExists, &["not empty"]);
+    let again =
+        refused(Collection::create(&dir), ErrorKind::AlreadyExists, &["a collection already"]);
     assert_eq!(again.file(), Some(&*dir));
     let collection = Collection::open(&dir).unwrap();
     assert!(collection.reader().is_empty());

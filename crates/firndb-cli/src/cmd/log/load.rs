@@ -60,7 +60,7 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum OnError {
-    /// Stop. The rows before it are in the store.
+    /// Stop. Batches of rows before it are in the store.
     #[default]
     Stop,
     /// Leave the row out, and report how many were left out.
@@ -105,7 +105,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let loaded = inputs.iter().try_for_each(|input| loading.input(input));
     loading.bar.finish_and_clear();
     let Loading { bad_rows, rows, records, bytes, .. } = loading;
-    if loaded.is_err() && records > 0 {
+    if loaded.is_err() {
         eprintln!("note: {} before the error are in the store", plural(records, "record"));
     }
     let closed = store.close();

@@ -134,7 +134,7 @@ fn wrong_documents_and_changes_are_refused() {
     assert_eq!(builder.len(), 1, "refused documents leave nothing behind");
 
     let Store { disk, collection } = filled();
-    refused(create(&disk).map(|_| ()), ErrorKind::AlreadyExists, "not empty");
+    refused(create(&disk).map(|_| ()), ErrorKind::AlreadyExists, "a collection already");
     let other = open(&disk).unwrap();
     let mut change = collection.change().unwrap();
     refused(other.change().map(|_| ()), ErrorKind::Locked, "writing");
