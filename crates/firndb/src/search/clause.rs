@@ -389,14 +389,17 @@ impl<'p> Check<'p> {
     }
 
     /// Adds a check to others. Many bitsets become one: a query of thousands of conditions would
-    /// hold one for each of them.
-    pub(crate) fn push(self, checks: &mut Vec<Check<'p>>, scratch: &mut Scratch) {
+    /// hold one for each of them. Those below `own` belong to the clauses and stay as they are.
+    pub(crate) fn push(self, checks: &mut Vec<Check<'p>>, scratch: &mut Scratch, own: usize) {
         if let How::Bits(number) = self.how
+            && number >= own
             && scratch.is_last(number)
             && checks.len() >= FEW
         {
             for check in checks.iter_mut().rev() {
-                if let How::Bits(into) = check.how {
+                if let How::Bits(into) = check.how
+                    && into >= own
+                {
                     check.negate = scratch.fold((into, check.negate), (number, self.negate));
                     return;
                 }

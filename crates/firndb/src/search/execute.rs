@@ -256,12 +256,13 @@ impl<'r> Executor<'r> {
         self.stats.by_list += 1;
         let (ascending, all) = (how == Lead::Ascending, (0, part.documents));
         let window = if ascending { window } else { all };
+        let own = self.scratch.bits_used;
         let mut checks = Vec::with_capacity(self.clauses.len() - lead - 1);
         for clause in &self.clauses[lead + 1..] {
             if !(ascending && clause.narrowed(window, part.documents).is_some()) {
                 self.limits.check()?;
                 let check = Check::new(clause, part, &mut self.scratch, window)?;
-                check.push(&mut checks, &mut self.scratch);
+                check.push(&mut checks, &mut self.scratch, own);
             }
         }
         let mut docs = std::mem::take(&mut self.scratch.docs);
@@ -313,7 +314,7 @@ impl<'r> Executor<'r> {
             *total += count;
             return Ok(ControlFlow::Continue(()));
         }
-        let (mut masks, mut checks) = (Vec::new(), Vec::new());
+        let (mut masks, mut checks, own) = (Vec::new(), Vec::new(), self.scratch.bits_used);
         let mut estimate = part.documents as f64;
         for i in base..self.clauses.len() {
             self.limits.check()?;
@@ -328,11 +329,12 @@ impl<'r> Executor<'r> {
                 let checked = check.map_or(f64::MAX, |c| estimate * c as f64 * 2.0);
                 if i > base && checked < bits as f64 {
                     let check = Check::new(clause, part, &mut self.scratch, window)?;
-                    check.push(&mut checks, &mut self.scratch);
+                    check.push(&mut checks, &mut self.scratch, own);
                 } else {
                     self.stats.postings += clause.count;
                     let number = materialise(clause, part, &mut self.scratch, window)?;
-                    push_mask(&mut masks, (number, clause.negate), &mut self.scratch);
+                    let last = (number, clause.negate);
+                    push_mask(&mut masks, last, &mut self.scratch, own);
                 }
             }
             estimate =
@@ -457,11 +459,18 @@ enum Mask<'p> {
     Bits(usize),
 }
 
-/// Adds a bitset to the masks; many become one.
-fn push_mask(masks: &mut Vec<(Mask, bool)>, last: (usize, bool), scratch: &mut Scratch) {
-    if masks.len() >= FEW && scratch.is_last(last.0) {
+/// Adds a bitset to the masks, as [`Check::push`] adds a check.
+fn push_mask(
+    masks: &mut Vec<(Mask, bool)>,
+    last: (usize, bool),
+    scratch: &mut Scratch,
+    own: usize,
+) {
+    if masks.len() >= FEW && last.0 >= own && scratch.is_last(last.0) {
         for (mask, negate) in masks.iter_mut().rev() {
-            if let Mask::Bits(into) = mask {
+            if let Mask::Bits(into) = mask
+                && *into >= own
+            {
                 *negate = scratch.fold((*into, *negate), last);
                 return;
             }

@@ -202,12 +202,13 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let set = executor.set;
         let part_r = &*set.partitions[self.p];
         let (postings, distinct) = (part_r.postings(field)?, part.meta(field).distinct);
+        let own = executor.scratch.bits_used;
         let mut checks = Vec::with_capacity(executor.clauses.len());
         for clause in &executor.clauses {
             executor.check_limits()?;
             let all = (0, part.documents);
             let check = Check::new(clause, part_r, &mut executor.scratch, all)?;
-            check.push(&mut checks, &mut executor.scratch);
+            check.push(&mut checks, &mut executor.scratch, own);
         }
         // Whether documents of one key stand in the order of the other fields.
         let rest_in_order = begins_order(set, part, &self.wanted.order[1..]);

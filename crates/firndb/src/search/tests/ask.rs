@@ -38,8 +38,22 @@ impl<'a> Asker<'a> {
         if !self.filterable.is_empty() && rng.below(6) == 0 {
             return Filter::And(vec![self.needle(rng), self.condition(rng), self.condition(rng)]);
         }
+        if !self.filterable.is_empty() && rng.below(12) == 0 {
+            return self.many(rng);
+        }
         let depth = *rng.pick(&[0, 0, 1, 1, 2, 2, 3, 4]);
         self.filter_of(rng, depth)
+    }
+
+    /// Many conditions at once, each of which most documents satisfy, so that some satisfy all.
+    fn many(&self, rng: &mut Rng) -> Filter {
+        let part = |rng: &mut Rng| match rng.below(3) {
+            0 => not(self.needle(rng)),
+            1 => Filter::Or(vec![not(self.needle(rng)), self.condition(rng)]),
+            _ => Filter::Or(vec![self.condition(rng), not(self.condition(rng)), self.needle(rng)]),
+        };
+        let parts = 6 + rng.below(20);
+        Filter::And((0..parts).map(|_| part(rng)).collect())
     }
 
     /// A few values that stand near each other: a condition that a plan may start with.
