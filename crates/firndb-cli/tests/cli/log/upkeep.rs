@@ -88,8 +88,8 @@ fn damage_is_found_and_what_is_left_is_saved() {
 #[test]
 fn damage_beside_the_segments_is_found_and_mended() {
     let place = worn();
-    for end in ["end.firn", "checkpoint.firn", ".hint"] {
-        // A put may compact a segment, and then its hint goes: one that is there now.
+    // The hint first: a put may compact its segment, and then it goes.
+    for end in [".hint", "end.firn", "checkpoint.firn"] {
         let names = fs::read_dir(place.path("s")).unwrap().flatten();
         let mut names = names.map(|entry| entry.file_name().into_string().unwrap());
         let name = &*names.find(|name| name.ends_with(end)).unwrap();
