@@ -82,14 +82,14 @@ impl Stream {
             self.take(4, &mut bytes)?;
         }
         let start = bytes.len();
-        let Some(len) = bytes.last_chunk().map(|len| u32::from_le_bytes(*len)) else {
-            return Ok(None);
-        };
-        if len == 0 {
-            return Ok(None);
-        }
-        self.take(len.into(), &mut bytes)?;
         let cut = || damaged("it is cut off, or a length in it is wrong");
+        let len = match bytes.last_chunk() {
+            None if bytes.is_empty() => return Ok(None),
+            Some([0, 0, 0, 0]) => return Ok(None),
+            Some(len) if start.is_multiple_of(4) => u32::from_le_bytes(*len),
+            _ => return Err(cut()),
+        };
+        self.take(len.into(), &mut bytes)?;
         let meta = bytes.get(start..start + len as usize).ok_or_else(cut)?;
         let body = read_message(meta)?.bodyLength();
         let body = u64::try_from(body).map_err(|_| cut())?;

@@ -217,7 +217,9 @@ mod tests {
     use crate::search::scratch::Scratch;
     use crate::search::set::Limits;
     use crate::search::testing::{FORCED, Forced, reader_of};
-    use crate::search::{Document, Field, PartitionBuilder, Query, Roles, Schema, Type};
+    use crate::search::{
+        Cursor, Document, Field, PartitionBuilder, Query, Roles, Schema, Type, Value,
+    };
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
@@ -302,36 +304,41 @@ mod tests {
     fn a_walk_that_is_given_up_leaves_the_conditions_as_they_were() {
         let single = |name: String| Field::new(name, Type::U64, Roles::FULL);
         let multi = |name| Field::new(name, Type::U64, Roles::FILTERABLE).multi();
-        let fields = (0..7).map(|f| single(format!("d{f}"))).chain([single("s".to_string())]);
+        let fields = (0..6).map(|f| single(format!("d{f}"))).chain([single("s".to_string())]);
         let fields = fields.chain(["a", "b", "e"].map(multi));
         let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
         let n = 20_000u64;
         // The first three fifths of the order have no match, which the counts do not tell.
         let place = |i: u64| i * 6983 % n;
         for i in 0..n {
-            let d = (0..7).fold(Document::new(), |doc, f| doc.set(format!("d{f}"), (i + f) % 500));
+            let d = (0..6).fold(Document::new(), |doc, f| doc.set(format!("d{f}"), (i + f) % 500));
             let d = d.set("s", place(i)).set("b", u64::from(place(i) >= 12_000));
             builder.add(&d.set("a", i % 50).set("e", i % 100)).unwrap();
         }
         let reader = reader_of([builder]);
-        let ranges = (0..7u64).map(|f| gt(format!("d{f}"), 0u64));
+        let ranges = (0..6u64).map(|f| gt(format!("d{f}"), 0u64));
         let first = or([eq("b", 1u64), eq("a", 77u64)]);
         let none_of = |few: [u64; 2]| not(is_in("a", few));
         let last = [or([gt("e", 0u64), eq("b", 5u64)]), none_of([3, 5]), none_of([7, 9])];
         let filter = and([first].into_iter().chain(ranges).chain(last));
         let order = crate::search::parse_order("s", None).unwrap();
-        let query = Query { order, limit: Some(10), ..Query::new(filter) };
+        // The cursor adds a condition before all others.
+        let cursor = Cursor { keys: vec![Some(Value::U64(500))], partition: "0".into(), doc: 0 };
+        let mut query = Query { order, limit: Some(10), ..Query::new(filter) };
         let holds = |&i: &u64| {
-            let ranges = (0..7).all(|f| (i + f) % 500 > 0);
+            let ranges = (0..6).all(|f| (i + f) % 500 > 0);
             ranges && place(i) >= 12_000 && i % 100 > 0 && ![3, 5, 7, 9].contains(&(i % 50))
         };
         let mut expected: Vec<u64> = (0..n).filter(holds).collect();
         expected.sort_by_key(|&i| place(i));
-        let found: Vec<u64> =
-            reader.search(&query).unwrap().hits.iter().map(|hit| u64::from(hit.doc)).collect();
-        assert_eq!(found, expected[..10]);
-        let told = reader.explain(&query).unwrap().to_string();
-        assert!(told.contains("walked the first key"), "{told}");
-        assert!(told.contains("combined bitsets in 3"), "not given up: {told}");
+        for after in [None, Some(cursor)] {
+            query.after = after;
+            let hits = reader.search(&query).unwrap().hits;
+            let found: Vec<u64> = hits.iter().map(|hit| u64::from(hit.doc)).collect();
+            assert_eq!(found, expected[..10], "{query}");
+            let told = reader.explain(&query).unwrap().to_string();
+            assert!(told.contains("walked the first key"), "{told}");
+            assert!(told.contains("combined bitsets in 3"), "not given up: {told}");
+        }
     }
 }
