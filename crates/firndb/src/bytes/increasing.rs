@@ -1,19 +1,21 @@
 //! Strictly increasing sequences of u64 with O(1) access and binary search: dictionaries, offsets,
 //! prefix sums.
 //!
-//! Blocks of 64 numbers keep their first number and, for each, the difference to it minus its index
-//! in the block, packed to the width the block needs ("frame of reference"). Since the numbers
-//! increase by at least 1, a run of consecutive numbers takes no bits at all.
+//! Blocks of 64 numbers keep their first number and how far each is from a straight line through
+//! it, packed to the width the block needs ("frame of reference", with a slope). A run of
+//! consecutive numbers takes no bits at all.
 //!
 //! ```text
 //! OFFSET       SIZE  FIELD
 //! 0            8     n, how many numbers
 //! 8 + 16 b     8     block b: first number
-//! 16 + 16 b    8     block b: offset of its residuals in the area below << 8 | bits of each
+//! 16 + 16 b    8     block b: bits of a residual | offset of the residuals in the area below << 8
+//!                    | slope << 48
 //! 8 + 16 B     ..    residuals of all blocks, each block at a byte border (B = ceil(n / 64))
 //! end - 8      8     zeros
 //! ```
-//! A residual has 0 to 56 bits, or 64.
+//! Number i of a block is `first + i s + residual[i] - residual[0]`, modulo 2^64, where `s = 1 +
+//! (slope >> 5 << (slope & 31))`. A residual has 0 to 56 bits, or 64.
 
 use super::int::u64_at;
 use super::packed::width;
@@ -23,7 +25,12 @@ use crate::{Error, Result};
 const BLOCK: usize = 64;
 
 /// Encodes a strictly increasing sequence.
-pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<u8> {
+pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
+    let slopes = values.len() >= LONG;
+    encode_with(values, slopes)
+}
+
+fn encode_with(values: impl ExactSizeIterator<Item = u64>, slopes: bool) -> Vec<u8> {
     let n = values.len();
     let blocks = n.div_ceil(BLOCK);
     let mut heads = Vec::with_capacity(8 + 16 * blocks);
@@ -35,18 +42,16 @@ pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<
         block.clear();
         block.extend(values.by_ref().take(BLOCK));
         debug_assert!(block.is_sorted_by(|a, b| a < b));
-        let last = block.len() - 1;
-        let bits = match width(block[last] - block[0] - last as u64) {
-            bits @ 0..=56 => bits,
-            _ => 64,
-        };
-        heads.extend_from_slice(&block[0].to_le_bytes());
-        heads.extend_from_slice(&((area.len() as u64) << 8 | u64::from(bits)).to_le_bytes());
+        let (bits, slope, least) = fit(&block, slopes);
         let start = area.len();
+        debug_assert!(start < 1 << 40);
+        let place = u64::from(bits) | (start as u64) << 8 | slope << 48;
+        heads.extend_from_slice(&block[0].to_le_bytes());
+        heads.extend_from_slice(&place.to_le_bytes());
         let end = start + (block.len() * usize::from(bits)).div_ceil(8);
         area.resize(end + 8, 0); // eight bytes more, so that any residual is inside one of u64
         for (i, v) in block.iter().enumerate() {
-            let residual = v - block[0] - i as u64;
+            let residual = above(&block, slope, i, *v).wrapping_sub(least);
             // 56 bits and less fit beside up to 7 others; 64 bits begin at a byte.
             let bit = i * usize::from(bits);
             let at = start + (bit >> 3);
@@ -58,6 +63,50 @@ pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<
     heads.extend_from_slice(&area);
     heads.extend_from_slice(&[0; 8]);
     heads
+}
+
+/// Bits of a number that a slope must save, and numbers of a sequence that has slopes: with one two
+/// residuals are read for a number, and short sequences are read often and take few bytes.
+const WORTH: u8 = 2;
+const LONG: usize = 1 << 12;
+
+/// The line to pack along, of the one that rises by 1 and the one to the last number:
+/// bits, slope, and how far below it the lowest number is (as a number above it, modulo 2^64).
+fn fit(block: &[u64], slopes: bool) -> (u8, u64, u64) {
+    let last = block.len() - 1;
+    let rise = (block[last] - block[0]).checked_div(last as u64).map_or(0, |rise| rise - 1);
+    // Eleven bits of it, and where they stand.
+    let shift = u64::from(width(rise).saturating_sub(11)).min(31);
+    let slope = (rise >> shift).min(0x7FF) << 5 | shift;
+    let line = |slope| {
+        let far = block.iter().enumerate().map(|(i, v)| above(block, slope, i, *v) as i64);
+        let (least, most) = far.fold((0, 0), |(a, b), v| (v.min(a), v.max(b)));
+        (bits_of(most.wrapping_sub(least) as u64), slope, least as u64)
+    };
+    let flat = bits_of(block[last] - block[0] - last as u64);
+    match slopes.then(|| line(slope)) {
+        Some(steep) if steep.0 + WORTH <= flat => steep,
+        _ => (flat, 0, 0),
+    }
+}
+
+/// Bits of residuals up to `most`.
+fn bits_of(most: u64) -> u8 {
+    match width(most) {
+        bits @ 0..=56 => bits,
+        _ => 64,
+    }
+}
+
+/// How far a number is above the line, modulo 2^64.
+fn above(block: &[u64], slope: u64, i: usize, v: u64) -> u64 {
+    v.wrapping_sub(block[0]).wrapping_sub(step(slope).wrapping_mul(i as u64))
+}
+
+/// How much a line rises with each number.
+#[inline(always)]
+fn step(slope: u64) -> u64 {
+    1 + (slope >> 5 << (slope & 31))
 }
 
 /// Bytes that a sequence of `len` numbers has at least.
@@ -108,9 +157,9 @@ impl<'a> Increasing<'a> {
     /// Asks for the memory of number `i`.
     #[inline(always)]
     pub(crate) fn fetch(&self, i: usize) {
-        let block = self.block(i / BLOCK);
-        let at = i % BLOCK * block.bits as usize / 8;
-        prefetch(block.area.get(at..).unwrap_or(&[]), 1);
+        let place = self.place(i / BLOCK);
+        let at = (place >> 8 & OFFSET) as usize + i % BLOCK * (place & 0xFF) as usize / 8;
+        prefetch(self.area.get(at..).unwrap_or(&[]), 1);
     }
 
     /// Numbers `i` and `i + 1`, mostly for the price of one.
@@ -133,10 +182,22 @@ impl<'a> Increasing<'a> {
 
     #[inline(always)]
     fn block(&self, block: usize) -> Block<'a> {
-        let (first, place) = (self.first(block), u64_at(self.heads, block * 16 + 8));
+        let (first, place) = (self.first(block), self.place(block));
         let bits = (place & 0xFF) as u32;
-        let area = self.area.get((place >> 8) as usize..).unwrap_or(&[]);
-        Block { first, bits, mask: u64::MAX >> (64u32.saturating_sub(bits) & 63), area }
+        let area = self.area.get((place >> 8 & OFFSET) as usize..).unwrap_or(&[]);
+        let mask = u64::MAX >> (64u32.saturating_sub(bits) & 63);
+        let mut block = Block { first, bits, mask, area, rise: 0, below: 0 };
+        if place >> 48 != 0 {
+            block.rise = step(place >> 48) - 1;
+            // Of no bits there are no residuals.
+            block.below = if bits == 0 { 0 } else { u64_at(area, 0) & mask };
+        }
+        block
+    }
+
+    #[inline(always)]
+    fn place(&self, block: usize) -> u64 {
+        u64_at(self.heads, block * 16 + 8)
     }
 
     /// How many numbers are below `v`: the index of the first that is at least `v`.
@@ -206,10 +267,10 @@ impl<'a> Increasing<'a> {
     pub(crate) fn verify(&self) -> Result<()> {
         let mut last = None;
         for i in 0..self.len {
-            let (value, head) = (self.get(i), i / BLOCK * 16);
+            let value = self.get(i);
             if i % BLOCK == 0 {
-                let bits = u64_at(self.heads, head + 8) & 0xFF;
-                if value != u64_at(self.heads, head) || (bits > 56 && bits != 64) {
+                let bits = self.place(i / BLOCK) & 0xFF;
+                if value != self.first(i / BLOCK) || (bits > 56 && bits != 64) {
                     let message = format!("block {} of a sequence contradicts itself", i / BLOCK);
                     return Err(Error::corrupt(message));
                 }
@@ -223,23 +284,33 @@ impl<'a> Increasing<'a> {
     }
 }
 
-/// One block: its first number and its residuals.
+/// The bits of an offset, once those of the residuals are shifted away.
+const OFFSET: u64 = (1 << 40) - 1;
+
+/// One block: its first number, its residuals, and its line.
 struct Block<'a> {
     first: u64,
     bits: u32,
     mask: u64,
     area: &'a [u8],
+    /// How much more than 1 the line rises with each number, and the residual of the first: most
+    /// blocks have neither.
+    rise: u64,
+    below: u64,
 }
 
 impl Block<'_> {
     #[inline(always)]
     fn get(&self, i: usize) -> u64 {
-        let next = self.first.wrapping_add(i as u64);
+        let mut number = self.first.wrapping_add(i as u64);
+        if self.rise != 0 {
+            number = number.wrapping_add(self.rise.wrapping_mul(i as u64)).wrapping_sub(self.below);
+        }
         if self.bits == 0 {
-            return next;
+            return number;
         }
         let bit = i * self.bits as usize;
-        next.wrapping_add((u64_at(self.area, bit >> 3) >> (bit & 7)) & self.mask)
+        number.wrapping_add((u64_at(self.area, bit >> 3) >> (bit & 7)) & self.mask)
     }
 }
 
@@ -248,8 +319,13 @@ mod tests {
     use super::*;
 
     fn check(values: &[u64]) {
-        let bytes = encode(values.iter().copied());
-        let s = Increasing::new(&bytes, values.len()).unwrap();
+        for slopes in [false, true] {
+            let bytes = encode_with(values.iter().copied(), slopes);
+            check_sequence(Increasing::new(&bytes, values.len()).unwrap(), values);
+        }
+    }
+
+    fn check_sequence(s: Increasing, values: &[u64]) {
         assert_eq!(s.decode(), values);
         for (i, &v) in values.iter().enumerate() {
             assert_eq!(s.get(i), v, "number {i} of {}", values.len());
@@ -274,12 +350,13 @@ mod tests {
 
     #[test]
     fn a_sequence_that_does_not_increase_is_found() {
-        let good = encode((0..200u32).map(|i| u64::from(i) * 7));
-        // Block 1: its first number, a residual in the middle, the first residual, the bits.
+        let good = encode_with((0..200u32).map(|i| u64::from(i * i) * 1000), true);
+        // Block 1: its first number, a residual in the middle, the bits, the slope.
         let area = 8 + 16 * 4;
         let place = u64_at(&good, 8 + 16 + 8);
-        let block = area + (place >> 8) as usize;
-        for (at, xor) in [(8 + 16, 0xFF), (block + 20, 0xFF), (block, 1), (8 + 16 + 8, 0x3F)] {
+        let block = area + (place >> 8 & OFFSET) as usize;
+        let places = [(10, 0xFF), (block + 20 - 8 - 16, 0xFF), (8 + 8, 0x3F), (8 + 14, 0x10)];
+        for (at, xor) in places.map(|(at, xor)| (at + 16, xor)) {
             let mut bad = good.clone();
             bad[at] ^= xor;
             let s = Increasing::new(&bad, 200).unwrap();
@@ -297,6 +374,15 @@ mod tests {
             0, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(encode([5u64, 6, 10].into_iter()), expected);
+        #[rustfmt::skip]
+        let sloping = [
+            4, 0, 0, 0, 0, 0, 0, 0, // n
+            100, 0, 0, 0, 0, 0, 0, 0, // first number
+            3, 0, 0, 0, 0, 0, 0x20, 0x01, // 3 bits each, offset 0, 1 + (9 << 0) a number
+            0b0100_0101, 0b1101, // residuals of 100, 105, 120, 131: 5, 0, 5, 6
+            0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(encode_with([100u64, 105, 120, 131].into_iter(), true), sloping);
     }
 
     #[test]
@@ -307,6 +393,8 @@ mod tests {
         check(&[0, u64::MAX]);
         check(&(0..1000).collect::<Vec<_>>());
         check(&(0..63).map(|i| i * (1 << 58)).collect::<Vec<_>>());
+        check(&[u64::MAX - 3, u64::MAX - 2, u64::MAX]);
+        check(&(0..300).map(|i| (i << 44) + (i * i) % 97).collect::<Vec<_>>());
         let mut state = 1u64;
         for shift in 0..60 {
             let mut v = 0u64;
@@ -321,5 +409,15 @@ mod tests {
             }
             check(&values);
         }
+    }
+
+    #[test]
+    fn numbers_along_a_line_take_few_bits() {
+        // Offsets of documents of 440 to 560 bytes: within some hundreds of a line.
+        let offsets = (0..6400u32).map(|i| u64::from(i * 500 + i * i % 61));
+        let bytes = encode(offsets).len();
+        assert!(bytes < 7000, "{bytes} bytes");
+        let few = encode((0..640u32).map(|i| u64::from(i * 500 + i * i % 61))).len();
+        assert!(few > 1100, "short sequences keep to what is read fastest: {few} bytes");
     }
 }

@@ -126,3 +126,12 @@ impl<'a> Decoder<'a> {
         Err(Error::corrupt(format!("{left} bytes are left over after a structure")))
     }
 }
+/// The bit behind the first `count` zeros of a word that has so many.
+#[inline(always)]
+pub(crate) fn behind_zeros(word: u64, count: usize) -> u32 {
+    let mut zeros = !word;
+    for _ in 1..count {
+        zeros &= zeros.wrapping_sub(1);
+    }
+    if count == 0 { 0 } else { zeros.trailing_zeros() + 1 }
+}

@@ -17,7 +17,7 @@
 
 use super::hint::HASH_BITS;
 use super::index::OFFSETS;
-use crate::bytes::int::{Encoder, u64_at};
+use crate::bytes::int::{Encoder, behind_zeros, u64_at};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 use crate::{Error, Result};
 
@@ -140,15 +140,6 @@ impl<'a> Entries<'a> {
         let found = self.from(word * 64 + start as usize, next);
         found.take_while(|entry| entry.0 <= hash).any(|entry| entry.0 == hash)
     }
-}
-
-/// The bit behind the first `count` zeros of a word that has so many.
-fn behind_zeros(word: u64, count: usize) -> u32 {
-    let mut zeros = !word;
-    for _ in 1..count {
-        zeros &= zeros.wrapping_sub(1);
-    }
-    if count == 0 { 0 } else { zeros.trailing_zeros() + 1 }
 }
 
 /// A word of the unary part; behind its end there are zeros.

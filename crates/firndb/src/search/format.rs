@@ -9,13 +9,14 @@
 //! | 1 | keys | the distinct keys, ascending, as below | dictionary |
 //! | 2 | key bytes | the keys of strings and bytes, one after the other | dictionary |
 //! | 3 | sums | `distinct + 1` increasing: entry i = postings before key i | postings_build |
-//! | 4 | slices | packed document numbers, key after key, of keys not in part 5 | postings_build |
+//! | 4 | slices | packed document numbers, key after key, of keys not in part 5 | slices |
 //! | 5 | exceptions | 24 bytes for each key kept as a bitset or as runs | postings_build |
 //! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | postings_build |
 //! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
 //! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
 //! | 10 | checkpoints | bitsets of the documents below chosen keys, for ranges | postings_build |
+//! | 11 | highs | the high bits of part 4, if that has not all bits of a document | slices |
 //!
 //! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
 //! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value.
@@ -64,8 +65,9 @@ pub(crate) mod part {
     pub(crate) const COLUMN: u32 = 8;
     pub(crate) const STARTS: u32 = 9;
     pub(crate) const CHECKPOINTS: u32 = 10;
+    pub(crate) const HIGHS: u32 = 11;
     /// Names for people, by part number.
-    pub(crate) const NAMES: [&str; 11] = [
+    pub(crate) const NAMES: [&str; 12] = [
         "",
         "keys",
         "key bytes",
@@ -77,6 +79,7 @@ pub(crate) mod part {
         "column",
         "starts",
         "checkpoints",
+        "highs",
     ];
 }
 

@@ -77,7 +77,8 @@ fn describe_field(field: &Field, meta: &FieldMeta, parts: &[(u32, u64)]) -> Vec<
         Ordered::Ascending => chosen.push("document order, ascending".to_string()),
         Ordered::Descending => chosen.push("document order, descending".to_string()),
         Ordered::No if has(part::SLICES) => {
-            chosen.push(format!("slices of {} bits", meta.slice_bits));
+            let highs = if has(part::HIGHS) { " and high bits" } else { "" };
+            chosen.push(format!("slices of {} bits{highs}", meta.slice_bits));
         }
         Ordered::No => {}
     }

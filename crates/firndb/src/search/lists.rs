@@ -9,6 +9,8 @@
     reason = "loads and gathers take addresses; features are detected at run time"
 )]
 
+use super::kernels;
+use crate::bytes::int::u64_at;
 use crate::bytes::packed::Packed;
 
 /// Numbers that are unpacked at a time.
@@ -62,6 +64,75 @@ fn change(list: Packed, first: usize, last: usize, bits: &mut [u64], bit: Bit) {
     list.for_each(first, last, |doc| change_one(bits, doc, bit));
 }
 
+/// Sets the bits of documents.
+pub(crate) fn set_each(docs: &[u32], bits: &mut [u64]) {
+    docs.iter().for_each(|&doc| change_one(bits, doc, Bit::Set));
+}
+
+/// Clears the bits of documents.
+pub(crate) fn clear_each(docs: &[u32], bits: &mut [u64]) {
+    docs.iter().for_each(|&doc| change_one(bits, doc, Bit::Clear));
+}
+
+/// How many documents are in a bitset.
+pub(crate) fn count_each(docs: &[u32], bits: &[u64]) -> u64 {
+    let bit = |&doc: &u32| bits.get(doc as usize / 64).map_or(0, |word| word >> (doc % 64) & 1);
+    docs.iter().map(bit).sum()
+}
+
+/// Appends the numbers of the set bits of words, plus `base`; `mask` says which bits of the first
+/// word count.
+pub(crate) fn push_ones(words: &[u8], mask: u64, base: u32, out: &mut Vec<u32>) {
+    #[cfg(target_arch = "x86_64")]
+    if kernels::can_move_bytes() {
+        // SAFETY: the processor has the features.
+        return unsafe { wide::push_ones(words, mask, base, out) };
+    }
+    let mut mask = mask;
+    for (i, word) in words.as_chunks::<8>().0.iter().enumerate() {
+        kernels::push_word(u64_at(word, 0) & mask, base + i as u32 * 64, out);
+        mask = u64::MAX;
+    }
+}
+
+/// Makes documents of the bits that tell the buckets of the entries from `first` on: the bit of
+/// entry j plus `before - j` is its bucket, and each key has `buckets` (modulo 2^32).
+pub(crate) fn join(list: Packed, first: usize, (before, buckets): (u32, u32), docs: &mut [u32]) {
+    let (mut before, mut start) = (before, 0);
+    #[cfg(target_arch = "x86_64")]
+    if let Some((from, end)) = wide::groups(list, first, first + docs.len()) {
+        before = join_each(list, first, (before, buckets), (0, from - first), docs);
+        // SAFETY: `groups` gives nothing on processors without the features.
+        before = unsafe {
+            wide::join(list, first, (before, buckets), (from - first, end - first), docs)
+        };
+        start = end - first;
+    }
+    join_each(list, first, (before, buckets), (start, docs.len()), docs);
+}
+
+/// [`join`] of the entries `from..to`; gives `before` for those behind them.
+#[inline(always)]
+fn join_each(
+    list: Packed,
+    first: usize,
+    (mut before, buckets): (u32, u32),
+    (from, to): (usize, usize),
+    docs: &mut [u32],
+) -> u32 {
+    let bits = list.raw().1;
+    for (j, doc) in docs[..to].iter_mut().enumerate().skip(from) {
+        let mut bucket = doc.wrapping_add(before).wrapping_sub(j as u32);
+        if bucket >= buckets {
+            // The next key, or one behind it.
+            let skipped = bucket / buckets * buckets;
+            (before, bucket) = (before.wrapping_sub(skipped), bucket - skipped);
+        }
+        *doc = bucket << bits | list.get(first + j);
+    }
+    before
+}
+
 #[inline(always)]
 fn change_one(bits: &mut [u64], doc: u32, bit: Bit) {
     if let Some(word) = bits.get_mut(doc as usize / 64) {
@@ -76,6 +147,7 @@ fn change_one(bits: &mut [u64], doc: u32, bit: Bit) {
 mod wide {
     use super::super::kernels;
     use super::{Bit, LANES, change_one};
+    use crate::bytes::int::u64_at;
     use crate::bytes::packed::Packed;
     use std::arch::x86_64::*;
 
@@ -168,6 +240,78 @@ mod wide {
         }
         // A sum of fewer than 2^32 documents.
         u64::from(_mm512_reduce_add_epi32(sums) as u32)
+    }
+
+    /// The numbers 0 to 15.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn lanes() -> __m512i {
+        _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,popcnt")]
+    pub(super) fn push_ones(words: &[u8], mask: u64, base: u32, out: &mut Vec<u32>) {
+        let words = words.as_chunks::<8>().0;
+        // Each store writes 16 lanes, of which few may count.
+        out.reserve(64 * words.len() + LANES);
+        let (mut at, mut mask) = (out.len(), mask);
+        for (i, word) in words.iter().enumerate() {
+            let word = u64_at(word, 0) & mask;
+            mask = u64::MAX;
+            for quarter in 0..4 {
+                let ones = (word >> (16 * quarter)) as u16;
+                let first = _mm512_set1_epi32((base + i as u32 * 64 + 16 * quarter) as i32);
+                let found = _mm512_maskz_compress_epi32(ones, _mm512_add_epi32(first, lanes()));
+                // SAFETY: `at` is below the room that was reserved for all bits, 16 lanes before
+                // its end.
+                unsafe { _mm512_storeu_si512(out.as_mut_ptr().add(at).cast(), found) };
+                at += ones.count_ones() as usize;
+            }
+        }
+        // SAFETY: so many were written, and there is room for them.
+        unsafe { out.set_len(at) };
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+    pub(super) fn join(
+        list: Packed,
+        first: usize,
+        (before, buckets): (u32, u32),
+        (from, to): (usize, usize),
+        docs: &mut [u32],
+    ) -> u32 {
+        let (bytes, bits) = list.raw();
+        let (cut, high) = (Cut::new(bits), _mm_cvtsi32_si128(bits as i32));
+        let (most, mut before) = (_mm512_set1_epi32(buckets as i32), before);
+        for j in (from..to).step_by(LANES) {
+            let group = docs.get_mut(j..j + LANES);
+            let (Some(window), Some(docs)) = (window(bytes, first + j, bits), group) else { break };
+            let shift = _mm512_sub_epi32(
+                _mm512_set1_epi32((before.wrapping_sub(j as u32)) as i32),
+                lanes(),
+            );
+            // SAFETY: 16 numbers are there; neither load nor store needs an alignment.
+            let ones = unsafe { _mm512_loadu_si512(docs.as_ptr().cast()) };
+            let mut of = _mm512_add_epi32(ones, shift);
+            if _mm512_cmpge_epu32_mask(of, most) != 0 {
+                let mut each = [0u32; LANES];
+                // SAFETY: as above.
+                unsafe { _mm512_storeu_si512(each.as_mut_ptr().cast(), of) };
+                let mut skipped = 0u32;
+                for bucket in &mut each {
+                    *bucket = bucket.wrapping_sub(skipped);
+                    let more = *bucket / buckets * buckets;
+                    (*bucket, skipped) = (*bucket - more, skipped.wrapping_add(more));
+                }
+                before = before.wrapping_sub(skipped);
+                // SAFETY: as above.
+                of = unsafe { _mm512_loadu_si512(each.as_ptr().cast()) };
+            }
+            let numbers = _mm512_or_si512(_mm512_sll_epi32(of, high), cut.unpack(window));
+            // SAFETY: as above.
+            unsafe { _mm512_storeu_si512(docs.as_mut_ptr().cast(), numbers) };
+        }
+        before
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]

@@ -73,6 +73,7 @@ mod plan;
 mod scratch;
 mod clause;
 mod sink;
+mod slices;
 mod bind;
 mod execute;
 mod small;

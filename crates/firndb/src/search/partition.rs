@@ -5,11 +5,12 @@
 
 use super::column::Column;
 use super::dictionary::Dictionary;
+use super::fields::FieldView;
 use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use super::payload::Payloads;
 use super::postings::{Cursor, Parts, Postings};
 use super::schema::{Schema, Type};
-use super::value::{Value, decode_fixed};
+use super::value::Value;
 use super::verify;
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
@@ -49,51 +50,12 @@ struct FieldPart {
     parts: u16,
 }
 
-/// A field of a partition, prepared for reading the values of documents.
-pub(crate) struct FieldView<'p> {
-    part: &'p Partition,
-    column: Option<Column<'p>>,
-    dictionary: Dictionary<'p>,
-    ty: Type,
-    distinct: u32,
-}
-
-impl FieldView<'_> {
-    /// The ordinal of a document's value (of the smallest of several); `None` if it has none.
-    #[inline(always)]
-    fn ordinal(&self, doc: u32) -> Result<Option<u32>> {
-        self.part.check(doc)?;
-        let Some(column) = &self.column else { return Ok(None) };
-        let mut first = None;
-        match column {
-            Column::Single(ords) => {
-                let ord = ords.get(doc as usize);
-                first = (ord < self.distinct).then_some(ord);
-            }
-            _ => column.each(doc, self.distinct, |ord| first = first.or(Some(ord))),
-        }
-        Ok(first)
-    }
-
-    /// The key of a document in a field of fixed width; `None` if it has no value.
-    #[inline(always)]
-    pub(crate) fn fixed_key(&self, doc: u32) -> Result<Option<u64>> {
-        Ok(self.ordinal(doc)?.map(|ord| self.dictionary.fixed_key(ord)))
-    }
-
-    #[inline]
-    pub(crate) fn value(&self, doc: u32) -> Result<Option<Value>> {
-        let Some(ord) = self.ordinal(doc)? else { return Ok(None) };
-        if let Dictionary::Fixed(keys) = &self.dictionary {
-            return Ok(Some(decode_fixed(self.ty, keys.get(ord as usize))));
-        }
-        self.part.at_file(self.dictionary.value(self.ty, ord)).map(Some)
-    }
-}
-
 /// The parts of postings that most fields do without.
-const RARE_PARTS: u16 =
-    1 << part::EXCEPTIONS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::CHECKPOINTS;
+const RARE_PARTS: u16 = 1 << part::EXCEPTIONS
+    | 1 << part::BITSETS
+    | 1 << part::RUNS
+    | 1 << part::CHECKPOINTS
+    | 1 << part::HIGHS;
 
 impl Partition {
     /// Opens a partition file. `like` is a partition whose schema is shared if it is the same.
@@ -187,7 +149,7 @@ impl Partition {
         Ok(())
     }
 
-    fn at_file<T>(&self, result: Result<T>) -> Result<T> {
+    pub(super) fn at_file<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|e| e.in_file(self.file.path()))
     }
 
@@ -302,6 +264,7 @@ impl Partition {
             ..Parts::default()
         };
         if f.parts & RARE_PARTS != 0 {
+            parts.highs = self.part(f, part::HIGHS)?;
             parts.exceptions = self.part(f, part::EXCEPTIONS)?;
             parts.bitsets = self.part(f, part::BITSETS)?;
             parts.runs = self.part(f, part::RUNS)?;
@@ -389,11 +352,10 @@ impl Partition {
         };
         if !f.multi {
             let mut ords = vec![distinct; n];
-            if f.meta.exceptions > 0 {
-                each(&mut |ord, doc| ords[doc as usize] = ord)?;
-            } else {
+            let whole = postings.slices.whole().filter(|_| f.meta.exceptions == 0);
+            if let Some(slices) = whole {
                 let mut docs = Vec::new();
-                postings.slices.decode(0, postings.slices.len(), &mut docs);
+                slices.decode(0, slices.len(), &mut docs);
                 let mut start = 0;
                 for ord in 0..distinct {
                     let end = postings.sums.get(ord as usize + 1) as usize;
@@ -404,6 +366,8 @@ impl Partition {
                     }
                     start = end;
                 }
+            } else {
+                each(&mut |ord, doc| ords[doc as usize] = ord)?;
             }
             return Ok(Column::Made(ords));
         }
@@ -447,18 +411,7 @@ impl Partition {
 
     /// The value of a single-valued field that is stored or sortable, or the smallest of several.
     pub(crate) fn value(&self, field: usize, doc: u32) -> Result<Option<Value>> {
-        self.view(field)?.value(doc)
-    }
-
-    /// What reading the values of a field needs.
-    pub(crate) fn view(&self, field: usize) -> Result<FieldView<'_>> {
-        Ok(FieldView {
-            part: self,
-            column: self.column(field)?,
-            dictionary: self.dictionary(field)?,
-            ty: self.fields[field].ty,
-            distinct: self.meta(field).distinct,
-        })
+        FieldView::new(self, field)?.value(doc)
     }
 
     /// The ordinals of the documents and the keys of a single-valued field of fixed width; `None`

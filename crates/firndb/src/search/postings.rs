@@ -3,21 +3,19 @@
 
 use super::format::{FieldMeta, Ordered};
 use super::kernels;
-use super::lists;
 use super::postings_build::EXCEPTION;
+pub(crate) use super::slices::BLOCK;
+use super::slices::{Slices, Span};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
-use crate::bytes::packed::Packed;
 use crate::{Error, Result};
-
-/// Documents decoded at a time.
-pub(crate) const BLOCK: usize = 1024;
 
 /// The sections of a field's postings, as they are in the file.
 #[derive(Default)]
 pub(crate) struct Parts<'a> {
     pub(crate) sums: &'a [u8],
     pub(crate) slices: &'a [u8],
+    pub(crate) highs: &'a [u8],
     pub(crate) exceptions: &'a [u8],
     pub(crate) bitsets: &'a [u8],
     pub(crate) runs: &'a [u8],
@@ -31,7 +29,7 @@ pub(crate) struct Postings<'a> {
     present: u32,
     ordered: Ordered,
     pub(crate) sums: Increasing<'a>,
-    pub(crate) slices: Packed<'a>,
+    pub(crate) slices: Slices<'a>,
     exceptions: &'a [u8],
     exception_count: usize,
     bitsets: &'a [u8],
@@ -44,7 +42,7 @@ pub(crate) struct Postings<'a> {
 /// an ordered field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pieces {
-    slice: (usize, usize),
+    slice: Span,
     exceptions: (usize, usize),
     documents: (u32, u32),
     /// Only one key: the documents come in ascending order, each once.
@@ -69,9 +67,11 @@ impl<'a> Postings<'a> {
             let len = meta.postings.checked_sub(removed);
             let len =
                 len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
-            Packed::new(parts.slices, meta.slice_bits, len as usize)?
+            let keys = (meta.distinct as usize).saturating_sub(exception_count);
+            let bytes = (parts.slices, parts.highs);
+            Slices::new(bytes, (documents, meta.slice_bits), keys, len as usize)?
         } else {
-            Packed::new(&[0; 8], 0, 0)?
+            Slices::none()
         };
         Ok(Postings {
             documents,
@@ -109,7 +109,8 @@ impl<'a> Postings<'a> {
     pub(crate) fn pieces(&self, start: u32, end: u32) -> Pieces {
         let (low, high) = (self.sums.get(start as usize), self.sums.get(end as usize));
         let sorted = end - start <= 1;
-        let nothing = Pieces { slice: (0, 0), exceptions: (0, 0), documents: (0, 0), sorted };
+        let slice = Span::default();
+        let nothing = Pieces { slice, exceptions: (0, 0), documents: (0, 0), sorted };
         let all = u64::from(self.present);
         match self.ordered {
             Ordered::Ascending => {
@@ -120,14 +121,17 @@ impl<'a> Postings<'a> {
                 Pieces { documents: (first, last), sorted: true, ..nothing }
             }
             Ordered::No if self.exception_count == 0 => {
-                Pieces { slice: (low as usize, high as usize), ..nothing }
+                let slice = self.slices.span(start as usize, low as usize, high as usize);
+                Pieces { slice, ..nothing }
             }
             Ordered::No => {
                 let (x0, x1) = (self.exception(start), self.exception(end));
                 let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
                 let slice0 = low.wrapping_sub(removed(x0)) as usize;
                 let slice1 = high.wrapping_sub(removed(x1)) as usize;
-                Pieces { slice: (slice0, slice1), exceptions: (x0, x1), ..nothing }
+                let key = (start as usize).saturating_sub(x0);
+                let slice = self.slices.span(key, slice0, slice1);
+                Pieces { slice, exceptions: (x0, x1), ..nothing }
             }
         }
     }
@@ -135,27 +139,17 @@ impl<'a> Postings<'a> {
     /// The pieces whose documents are in a range; they may have others if they are not one list
     /// that ascends.
     pub(crate) fn within(&self, pieces: Pieces, docs: (u32, u32)) -> Pieces {
-        let (start, end) = (pieces.slice.0, pieces.slice.1.min(self.slices.len()));
-        if !pieces.sorted || pieces.documents.0 < pieces.documents.1 || start >= end {
+        let cut = pieces.sorted && !pieces.slice.is_empty();
+        if !cut || pieces.documents.0 < pieces.documents.1 {
             return pieces;
         }
-        let first_at = |from: usize, doc: u32| {
-            let (mut low, mut high) = (from, end);
-            while low < high {
-                let mid = (low + high) / 2;
-                if self.slices.get(mid) < doc { low = mid + 1 } else { high = mid }
-            }
-            low
-        };
-        let first = if docs.0 == 0 { start } else { first_at(start, docs.0) };
-        let last = if docs.1 >= self.documents { end } else { first_at(first, docs.1) };
-        Pieces { slice: (first, last), ..pieces }
+        Pieces { slice: self.slices.narrow(pieces.slice, docs, self.documents), ..pieces }
     }
 
     /// The bitset of the pieces, if they are one bitset.
     pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<&'a [u8]> {
         let (x0, x1) = pieces.exceptions;
-        let alone = x1 == x0 + 1 && pieces.slice.0 >= pieces.slice.1;
+        let alone = x1 == x0 + 1 && pieces.slice.is_empty();
         if !alone || u32_at(self.exceptions, x0 * EXCEPTION + 4) != 0 {
             return None;
         }
@@ -185,8 +179,7 @@ impl<'a> Postings<'a> {
     pub(crate) fn add(&self, pieces: Pieces, bits: &mut [u64]) {
         let (first, last) = pieces.documents;
         kernels::set_range(bits, first, last.min(self.documents));
-        let (s, e) = pieces.slice;
-        lists::set(self.slices, s, e.min(self.slices.len()), bits);
+        self.slices.set(pieces.slice, bits);
         for x in pieces.exceptions.0..pieces.exceptions.1 {
             let runs = self.runs_at(x);
             for at in (0..runs.len()).step_by(8) {
@@ -201,35 +194,35 @@ impl<'a> Postings<'a> {
 
     /// Takes the documents of the ordinals `start..end` out of a bitset of the partition.
     fn take_from(&self, start: u32, end: u32, bits: &mut [u64]) {
-        let (first, last) = self.each_exception(start, end, |doc| {
+        let slice = self.each_exception(start, end, |doc| {
             if let Some(word) = bits.get_mut(doc as usize / 64) {
                 *word &= !(1 << (doc % 64));
             }
         });
-        lists::clear(self.slices, first, last, bits);
+        self.slices.clear(slice, bits);
     }
 
     /// The number of documents of the ordinals `start..end` that are in a bitset, one by one.
     fn probe(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
         let mut count = 0;
-        let (first, last) = self.each_exception(start, end, |doc| {
+        let slice = self.each_exception(start, end, |doc| {
             count += bits.get(doc as usize / 64).map_or(0, |word| word >> (doc % 64) & 1);
         });
-        count + lists::count(self.slices, first, last, bits)
+        count + self.slices.count(slice, bits)
     }
 
     /// Calls `each` with the documents of the ordinals `start..end` that are not in the slices.
-    /// Gives the entries of the slices.
-    fn each_exception(&self, start: u32, end: u32, mut each: impl FnMut(u32)) -> (usize, usize) {
+    /// Gives those that are.
+    fn each_exception(&self, start: u32, end: u32, mut each: impl FnMut(u32)) -> Span {
         let mut pieces = self.pieces(start, end);
-        let (first, last) = std::mem::take(&mut pieces.slice);
+        let slice = std::mem::take(&mut pieces.slice);
         if self.exception_count > 0 || self.ordered != Ordered::No {
             let (mut cursor, mut block) = (Cursor::new(pieces), Vec::with_capacity(BLOCK));
             while cursor.next(self, &mut block) {
                 block.iter().for_each(|&doc| each(doc));
             }
         }
-        (first, last.min(self.slices.len()))
+        slice
     }
 
     /// The number of documents of the ordinals `start..end` of a single-valued field that are in a
@@ -346,11 +339,7 @@ impl Cursor {
             self.pieces.documents.0 = end;
             return true;
         }
-        let (s, e) = self.pieces.slice;
-        if s < e.min(postings.slices.len()) {
-            let end = e.min(postings.slices.len()).min(s + size);
-            postings.slices.decode(s, end, out);
-            self.pieces.slice.0 = end;
+        if postings.slices.next(&mut self.pieces.slice, size, out) {
             return true;
         }
         while self.pieces.exceptions.0 < self.pieces.exceptions.1 {

@@ -3,7 +3,7 @@
 //!
 //! | form | bytes | chosen for a key if |
 //! |---|---|---|
-//! | slice of packed document numbers | documents x bits / 8 | nothing below is smaller |
+//! | slice | documents x bits / 8, or less if divided: `slices.rs` | nothing below is smaller |
 //! | bitset | ceil(documents of the partition / 64) x 8 | more than about 1/20 have the key |
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | none | 0 | the field is ordered: the sums say it all |
@@ -16,9 +16,10 @@
 
 use super::column::{MISSING, Ordinals};
 use super::format::{FieldMeta, Ordered};
+use super::slices::{self, SlicesWriter};
 use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
-use crate::bytes::packed::{PackedWriter, width};
+use crate::bytes::packed::width;
 
 /// Checkpoints divide the postings into this many shares.
 const SHARES: u64 = 16;
@@ -28,11 +29,13 @@ const CHECKPOINT_KEYS: usize = 64;
 /// Bytes of an entry of the exceptions.
 pub(crate) const EXCEPTION: usize = 24;
 
-/// The parts SUMS, SLICES, EXCEPTIONS, BITSETS, RUNS and CHECKPOINTS; empty ones are not written.
+/// The parts SUMS, SLICES, HIGHS, EXCEPTIONS, BITSETS, RUNS and CHECKPOINTS; empty ones are not
+/// written.
 #[derive(Default)]
 pub(crate) struct Encoded {
     pub(crate) sums: Vec<u8>,
     pub(crate) slices: Vec<u8>,
+    pub(crate) highs: Vec<u8>,
     pub(crate) exceptions: Vec<u8>,
     pub(crate) bitsets: Vec<u8>,
     pub(crate) runs: Vec<u8>,
@@ -76,6 +79,13 @@ pub(crate) fn invert(ordinals: &Ordinals, distinct: usize) -> Inverted {
     Inverted { sums, docs }
 }
 
+/// The form of a key that has no slice.
+#[derive(Clone, Copy)]
+enum Form {
+    Bitset,
+    Runs,
+}
+
 impl Inverted {
     fn of(&self, ord: usize) -> &[u32] {
         &self.docs[self.sums[ord] as usize..self.sums[ord + 1] as usize]
@@ -93,54 +103,93 @@ impl Inverted {
         if meta.ordered != Ordered::No {
             return out;
         }
-        let bits = usize::from(meta.slice_bits);
+        let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits);
+        meta.exceptions = forms.len() as u32;
+        let removed = self.write_exceptions(&forms, documents, &mut out);
+        if ranges && documents >= CHECKPOINT_DOCUMENTS && self.distinct() > CHECKPOINT_KEYS {
+            self.checkpoints(documents, meta, &mut out.checkpoints);
+        } else {
+            // Where ranges are asked for, whole numbers are read faster across keys.
+            let keys = self.distinct() - forms.len();
+            meta.slice_bits = slices::low_bits(documents, keys, self.docs.len() - removed);
+        }
+        self.write_slices(&forms, documents, meta.slice_bits, &mut out);
+        out
+    }
+
+    /// The keys for which something takes less than whole numbers.
+    fn exceptions(&self, documents: usize, bits: u8) -> Vec<(u32, Form)> {
         let bitset = documents.div_ceil(64) * 8;
-        let mut slices = PackedWriter::new(meta.slice_bits);
-        let (mut exceptions, mut runs) = (Encoder::default(), Encoder::default());
-        let mut removed = 0u64;
+        let mut forms = Vec::new();
         for ord in 0..self.distinct() {
             let docs = self.of(ord);
-            let slice = docs.len() * bits / 8;
+            let slice = docs.len() * usize::from(bits) / 8;
             if slice <= EXCEPTION + 8 {
-                // Nothing else is smaller: an exception alone takes as much.
-                docs.iter().for_each(|&doc| slices.push(doc));
-                continue;
+                continue; // Nothing else is smaller: an exception alone takes as much.
             }
-            let run_count = count_runs(docs);
+            let runs = count_runs(docs);
             // Bitsets are the fastest to combine: runs must save half of them.
-            let as_runs = 2 * run_count * 8 + EXCEPTION;
-            if slice <= as_runs.min(bitset + EXCEPTION) {
-                docs.iter().for_each(|&doc| slices.push(doc));
-                continue;
+            let as_runs = 2 * runs * 8 + EXCEPTION;
+            if slice > as_runs.min(bitset + EXCEPTION) {
+                let runs = as_runs < bitset + EXCEPTION;
+                forms.push((ord as u32, if runs { Form::Runs } else { Form::Bitset }));
             }
-            exceptions.u32(ord as u32);
-            if as_runs < bitset + EXCEPTION {
-                exceptions.u32(run_count as u32);
-                exceptions.u64(runs.0.len() as u64);
-                for_runs(docs, |first, len| {
-                    runs.u32(first);
-                    runs.u32(len);
-                });
-            } else {
-                exceptions.u32(0);
-                exceptions.u64(out.bitsets.len() as u64);
-                push_bitset(&mut out.bitsets, docs.iter().copied(), documents);
-            }
-            exceptions.u64(removed);
-            removed += docs.len() as u64;
-            meta.exceptions += 1;
         }
-        if meta.exceptions > 0 {
+        forms
+    }
+
+    /// Writes exceptions, bitsets and runs. Gives the number of their documents.
+    fn write_exceptions(
+        &self,
+        forms: &[(u32, Form)],
+        documents: usize,
+        out: &mut Encoded,
+    ) -> usize {
+        let (mut exceptions, mut runs) = (Encoder::default(), Encoder::default());
+        let mut removed = 0;
+        for (ord, form) in forms {
+            let docs = self.of(*ord as usize);
+            exceptions.u32(*ord);
+            match form {
+                Form::Runs => {
+                    exceptions.u32(count_runs(docs) as u32);
+                    exceptions.u64(runs.0.len() as u64);
+                    for_runs(docs, |first, len| {
+                        runs.u32(first);
+                        runs.u32(len);
+                    });
+                }
+                Form::Bitset => {
+                    exceptions.u32(0);
+                    exceptions.u64(out.bitsets.len() as u64);
+                    push_bitset(&mut out.bitsets, docs.iter().copied(), documents);
+                }
+            }
+            exceptions.u64(removed as u64);
+            removed += docs.len();
+        }
+        if !forms.is_empty() {
             exceptions.u32(u32::MAX);
             exceptions.u32(0);
             exceptions.u64(0);
-            exceptions.u64(removed);
+            exceptions.u64(removed as u64);
         }
-        (out.slices, out.exceptions, out.runs) = (slices.finish(), exceptions.0, runs.0);
-        if ranges && documents >= CHECKPOINT_DOCUMENTS && self.distinct() > CHECKPOINT_KEYS {
-            self.checkpoints(documents, meta, &mut out.checkpoints);
+        (out.exceptions, out.runs) = (exceptions.0, runs.0);
+        removed
+    }
+
+    /// Writes the documents of all keys but the exceptions.
+    fn write_slices(&self, forms: &[(u32, Form)], documents: usize, bits: u8, out: &mut Encoded) {
+        let removed: usize = forms.iter().map(|(ord, _)| self.of(*ord as usize).len()).sum();
+        let (keys, entries) = (self.distinct() - forms.len(), self.docs.len() - removed);
+        let mut slices = SlicesWriter::new(documents, bits, keys, entries);
+        let mut forms = forms.iter().map(|(ord, _)| *ord as usize).peekable();
+        for ord in 0..self.distinct() {
+            if forms.next_if_eq(&ord).is_none() {
+                slices.push(self.of(ord));
+            }
         }
-        out
+        (out.slices, out.highs) = slices.finish();
     }
 
     /// Boundaries as u64 ordinals, then for each the bitset of the documents with a smaller

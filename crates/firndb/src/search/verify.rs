@@ -18,6 +18,7 @@ use super::payload::RAW_BLOCK;
 use super::schema::Payload;
 use super::set::Set;
 use crate::bytes::increasing::Increasing;
+use crate::bytes::packed::width;
 use crate::disk::Disk;
 use crate::{Error, Result};
 use field::FieldCheck;
@@ -81,19 +82,22 @@ fn sections(part: &Partition) -> Result<()> {
         let meta = part.meta(i);
         let indexed = field.roles.filterable || field.roles.sortable;
         let (column, exceptions) = (meta.column_bits.is_some(), meta.exceptions > 0);
+        let slices = indexed && meta.ordered == Ordered::No;
+        let whole = meta.slice_bits >= width(u64::from(part.documents).saturating_sub(1));
         // Of bitsets and runs a field may have either.
         let maybe = |p| exceptions && part.file.find(section(i, p)).is_some();
         let wanted = [
             (part::KEYS, true),
             (part::KEY_BYTES, !field.ty.is_fixed()),
             (part::SUMS, indexed),
-            (part::SLICES, indexed && meta.ordered == Ordered::No),
+            (part::SLICES, slices),
             (part::EXCEPTIONS, exceptions),
             (part::BITSETS, maybe(part::BITSETS)),
             (part::RUNS, maybe(part::RUNS)),
             (part::COLUMN, column),
             (part::STARTS, column && field.multi),
             (part::CHECKPOINTS, meta.checkpoints > 0),
+            (part::HIGHS, slices && !whole && meta.postings > 0),
         ];
         expected.extend(wanted.iter().filter(|(_, on)| *on).map(|(p, _)| section(i, *p)));
     }

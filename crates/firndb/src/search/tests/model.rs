@@ -217,7 +217,7 @@ fn wide_ranges_are_those_of_the_model() {
 
 /// Fields that are only filterable have checkpoints if they have few documents a key.
 #[test]
-fn fields_of_many_keys_get_checkpoints() {
+fn fields_of_many_keys_get_checkpoints_and_long_lists_are_divided() {
     const DOCUMENTS: i64 = 70_000;
     let place = |doc: i64| doc * 7919 % DOCUMENTS;
     let fields = [
@@ -239,6 +239,8 @@ fn fields_of_many_keys_get_checkpoints() {
     let part = &reader.set.partitions[0];
     let checkpoints = [0, 1, 2].map(|field| part.meta(field).checkpoints);
     assert_eq!(checkpoints, [15, 0, 0]);
+    let bits = [0, 1, 2].map(|field| part.meta(field).slice_bits);
+    assert_eq!(bits, [17, 9, 17], "long lists without checkpoints are divided");
     for (low, high) in [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS)] {
         let range = between("place", low, high);
         let inside = |doc: &i64| (low..=high).contains(&place(*doc));
@@ -247,6 +249,10 @@ fn fields_of_many_keys_get_checkpoints() {
         let kind = |doc: &i64| (100..=600).contains(&(doc % 900));
         let expected = (0..DOCUMENTS).filter(inside).filter(kind).count() as u64;
         assert_eq!(reader.count(&both).unwrap(), expected);
+        let page = Query::new(and([both, not(eq("kind", 300i64))])).limit(5);
+        let wanted = (0..DOCUMENTS).filter(inside).filter(kind).filter(|doc| doc % 900 != 300);
+        let hits = reader.search(&page).unwrap().hits;
+        assert!(hits.iter().map(|hit| i64::from(hit.doc)).eq(wanted.take(5)));
     }
 }
 

@@ -234,6 +234,26 @@ fn wrong_postings_are_caught() {
 }
 
 #[test]
+fn wrong_high_bits_are_caught() {
+    let large = Victim::of("large");
+    let highs = section(KEY, part::HIGHS);
+    assert!(large.fields()[KEY].slice_bits < 16, "the documents of a key are divided");
+    let first = |bytes: &[u8]| bytes.iter().position(|byte| *byte != 0).unwrap();
+    let moved = large.section(highs, |b| {
+        let first = first(b);
+        b[first..first + 9].rotate_left(1);
+    });
+    caught(moved, &["`key`", "key 0"]);
+    caught(large.section(highs, |b| b.fill(0)), &["`key`", "the slice of key 0 is cut"]);
+    caught(large.section(highs, |b| b.fill(0xFF)), &["`key`", "key 0", "column"]);
+    caught(large.section(highs, |b| *b.last_mut().unwrap() |= 0x80), &["`key`", "high bits end"]);
+    caught(large.section(highs, |b| b.extend([0; 8])), &["`key`", "high bits"]);
+    caught(large.forge(|id, bytes| (id != highs).then_some(bytes)), &["is missing"]);
+    let whole = |m: &mut Vec<FieldMeta>| m[KEY].slice_bits = 17;
+    caught(large.meta(|_, m| whole(m)), &["not called for"]);
+}
+
+#[test]
 fn wrong_exceptions_are_caught() {
     let built = Victim::built();
     let list = section(1, part::EXCEPTIONS);

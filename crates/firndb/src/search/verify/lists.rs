@@ -18,6 +18,7 @@ pub(super) struct Lists<'p> {
     present: u64,
     words: usize,
     slices: Packed<'p>,
+    highs: Highs<'p>,
     /// Entries of the slices that were read.
     at: usize,
     exceptions: &'p [u8],
@@ -49,6 +50,7 @@ impl<'p> Lists<'p> {
             present: meta.present.into(),
             words: check.part.words(),
             slices: slices.map_err(|e| within("slices", e))?,
+            highs: Highs::new(check)?,
             at: 0,
             exceptions,
             count,
@@ -79,7 +81,10 @@ impl<'p> Lists<'p> {
             let start = self.at;
             self.at += (high - low) as usize;
             ensure(self.at <= self.slices.len(), || format!("the slice of key {ord} is cut"))?;
-            return (start..self.at).try_for_each(|i| visit(self.slices.get(i)));
+            for i in start..self.at {
+                visit(self.highs.next(ord)? | self.slices.get(i))?;
+            }
+            return self.highs.end_key(ord);
         }
         let (removed, says) = (self.removed, u64_at(self.exceptions, entry + 16));
         ensure(removed == says, || {
@@ -115,8 +120,69 @@ impl<'p> Lists<'p> {
         ensure(next == self.count && sentinel, || {
             format!("of {} exceptions {next} are in the order of the keys", self.count)
         })?;
+        self.highs.finish()?;
         let (at, len) = (self.at, self.slices.len());
         ensure(at == len, || format!("{at} of the {len} documents in its slices belong to a key"))
+    }
+}
+
+/// The high bits of the slices, read bit by bit.
+struct Highs<'p> {
+    bytes: &'p [u8],
+    /// Bits of the low numbers.
+    low: u8,
+    /// Buckets of a key; 0 if there are no high bits.
+    buckets: usize,
+    at: usize,
+    bucket: usize,
+}
+
+impl<'p> Highs<'p> {
+    fn new(check: &'p FieldCheck) -> Result<Highs<'p>> {
+        let (bytes, low) = (check.bytes(part::HIGHS)?, check.meta.slice_bits);
+        let step = 1u64.checked_shl(low.into()).unwrap_or(u64::MAX);
+        let buckets = match bytes {
+            [] => 0,
+            _ => u64::from(check.part.documents).div_ceil(step) as usize,
+        };
+        Ok(Highs { bytes, low, buckets, at: 0, bucket: 0 })
+    }
+
+    fn bit(&self) -> bool {
+        self.bytes.get(self.at / 8).is_some_and(|byte| byte >> (self.at % 8) & 1 == 1)
+    }
+
+    /// Those of the next entry, where they belong in a number.
+    fn next(&mut self, ord: u32) -> Result<u32> {
+        if self.buckets == 0 {
+            return Ok(0);
+        }
+        while !self.bit() {
+            (self.at, self.bucket) = (self.at + 1, self.bucket + 1);
+            ensure(self.bucket < self.buckets, || format!("the slice of key {ord} is cut"))?;
+        }
+        self.at += 1;
+        Ok((self.bucket << self.low) as u32)
+    }
+
+    /// Behind the entries of a key its buckets end.
+    fn end_key(&mut self, ord: u32) -> Result<()> {
+        for _ in self.bucket..self.buckets {
+            ensure(!self.bit(), || format!("the slice of key {ord} has more documents"))?;
+            self.at += 1;
+        }
+        self.bucket = 0;
+        Ok(())
+    }
+
+    /// Nothing but zeros follows, up to the end of the word.
+    fn finish(&self) -> Result<()> {
+        let rest =
+            (self.at..self.bytes.len() * 8).find(|at| self.bytes[at / 8] >> (at % 8) & 1 == 1);
+        let end = self.at.div_ceil(64) * 8;
+        ensure(rest.is_none() && end == self.bytes.len(), || {
+            format!("its high bits end at {}, not at {}", self.bytes.len() * 8, self.at)
+        })
     }
 }
 
