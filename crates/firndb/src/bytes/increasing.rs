@@ -166,8 +166,15 @@ impl<'a> Increasing<'a> {
     #[inline]
     pub(crate) fn pair(&self, i: usize) -> (u64, u64) {
         let (block, at) = (self.block(i / BLOCK), i % BLOCK);
-        let next = if at + 1 < BLOCK { block.get(at + 1) } else { self.get(i + 1) };
-        (block.get(at), next)
+        if block.slope != 0 || at + 1 == BLOCK {
+            return self.distant_pair(i);
+        }
+        (block.flat(at), block.flat(at + 1))
+    }
+
+    #[inline(never)]
+    fn distant_pair(&self, i: usize) -> (u64, u64) {
+        (self.get(i), self.get(i + 1))
     }
 
     /// All numbers.
@@ -186,13 +193,7 @@ impl<'a> Increasing<'a> {
         let bits = (place & 0xFF) as u32;
         let area = self.area.get((place >> 8 & OFFSET) as usize..).unwrap_or(&[]);
         let mask = u64::MAX >> (64u32.saturating_sub(bits) & 63);
-        let mut block = Block { first, bits, mask, area, rise: 0, below: 0 };
-        if place >> 48 != 0 {
-            block.rise = step(place >> 48) - 1;
-            // Of no bits there are no residuals.
-            block.below = if bits == 0 { 0 } else { u64_at(area, 0) & mask };
-        }
-        block
+        Block { first, bits, mask, area, slope: place >> 48 }
     }
 
     #[inline(always)]
@@ -247,14 +248,14 @@ impl<'a> Increasing<'a> {
         if v <= numbers.first || start >= self.len {
             return start.min(self.len);
         }
-        let (mut at, mut size) = (0, BLOCK.min(self.len - start));
-        while size > 1 {
-            let half = size / 2;
-            at = if numbers.get(at + half) < v { at + half } else { at };
-            size -= half;
-        }
-        // `at` is the last number below v: number 0 is, since v > first.
-        start + at + 1
+        let size = BLOCK.min(self.len - start);
+        // `v` is above number 0, so behind the last number below it there is one, or the end.
+        start
+            + 1
+            + match numbers.slope {
+                0 => last_below(v, size, |i| numbers.flat(i)),
+                _ => last_below(v, size, |i| numbers.get_on_line(i)),
+            }
     }
 
     /// The index of `v` if it is in the sequence.
@@ -284,33 +285,59 @@ impl<'a> Increasing<'a> {
     }
 }
 
+/// The last of `size` numbers that is below `v`, as number 0 is.
+#[inline(always)]
+fn last_below(v: u64, mut size: usize, number: impl Fn(usize) -> u64) -> usize {
+    let mut at = 0;
+    while size > 1 {
+        let half = size / 2;
+        at = if number(at + half) < v { at + half } else { at };
+        size -= half;
+    }
+    at
+}
+
 /// The bits of an offset, once those of the residuals are shifted away.
 const OFFSET: u64 = (1 << 40) - 1;
 
-/// One block: its first number, its residuals, and its line.
+/// One block: its first number, its residuals, and the slope of its line.
 struct Block<'a> {
     first: u64,
     bits: u32,
     mask: u64,
     area: &'a [u8],
-    /// How much more than 1 the line rises with each number, and the residual of the first: most
-    /// blocks have neither.
-    rise: u64,
-    below: u64,
+    slope: u64,
 }
 
 impl Block<'_> {
     #[inline(always)]
     fn get(&self, i: usize) -> u64 {
-        let mut number = self.first.wrapping_add(i as u64);
-        if self.rise != 0 {
-            number = number.wrapping_add(self.rise.wrapping_mul(i as u64)).wrapping_sub(self.below);
+        match self.slope {
+            0 => self.flat(i),
+            _ => self.get_on_line(i),
         }
+    }
+
+    /// [`Block::get`] of a block without a slope.
+    #[inline(always)]
+    fn flat(&self, i: usize) -> u64 {
+        self.first.wrapping_add(i as u64).wrapping_add(self.residual(i))
+    }
+
+    /// [`Block::get`] of a block with a slope: apart, for most have none, and are read in less.
+    #[inline(never)]
+    fn get_on_line(&self, i: usize) -> u64 {
+        let on_line = self.first.wrapping_add(step(self.slope).wrapping_mul(i as u64));
+        on_line.wrapping_add(self.residual(i)).wrapping_sub(self.residual(0))
+    }
+
+    #[inline(always)]
+    fn residual(&self, i: usize) -> u64 {
         if self.bits == 0 {
-            return number;
+            return 0; // What stands there is another block's.
         }
         let bit = i * self.bits as usize;
-        number.wrapping_add((u64_at(self.area, bit >> 3) >> (bit & 7)) & self.mask)
+        (u64_at(self.area, bit >> 3) >> (bit & 7)) & self.mask
     }
 }
 

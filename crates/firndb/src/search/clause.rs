@@ -110,10 +110,12 @@ impl Clause {
                     cost = cost.min(words * WORD * 8 + cost / 2);
                 }
                 if let (Some((field, (start, end))), false) = (self.interval(scratch), multi)
-                    && part.meta(field).checkpoints > 0
+                    && part.meta(field).bounds > 0
                 {
-                    let edges = part.postings(field)?.checkpoint_edges(start, end);
-                    cost = cost.min(edges.map_or(u64::MAX, |e| e * DECODE + 4 * words * WORD));
+                    let postings = part.postings(field)?;
+                    let pass = (postings.planes() + 3) * words * WORD;
+                    let edges = postings.edges(start, end);
+                    cost = cost.min(edges.map_or(u64::MAX, |e| e * DECODE + pass));
                 }
                 cost + words * WORD
             }
@@ -158,9 +160,9 @@ impl Clause {
         }
         if let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) {
             let postings = part.postings(field)?;
-            let edges = postings.checkpoint_edges(start, end);
+            let edges = postings.edges(start, end);
             let direct = postings.count(start, end).saturating_mul(DECODE);
-            let pass = 3 * part.words() as u64 * WORD;
+            let pass = (postings.planes() + 2) * part.words() as u64 * WORD;
             if edges.is_some_and(|edges| edges * DECODE + pass < direct) {
                 postings.fill(start, end, bits);
                 return Ok(());
@@ -200,8 +202,9 @@ impl Clause {
         let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) else {
             return Ok(None);
         };
-        let (bits, pass) = (scratch.bits(bits), part.words() as u64 * 2 * WORD / DECODE);
-        let count = part.postings(field)?.count_in(start, end, bits, pass);
+        let (bits, postings) = (scratch.bits(bits), part.postings(field)?);
+        let pass = (postings.planes() + 1) * part.words() as u64 * WORD / DECODE;
+        let count = postings.count_in(start, end, bits, pass);
         Ok(Some(if self.negate { kernels::count(bits).saturating_sub(count) } else { count }))
     }
 

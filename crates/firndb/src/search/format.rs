@@ -15,7 +15,7 @@
 //! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
 //! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
-//! | 10 | checkpoints | bitsets of the documents below chosen keys, for ranges | postings_build |
+//! | 10 | bins | which share of the keys each document is in, for ranges | bins |
 //! | 11 | highs | the high bits of part 4, if that has not all bits of a document | slices |
 //!
 //! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
@@ -40,7 +40,7 @@
 //!          u32 order keys; each: name, u8 descending
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
 //!          u8 column bits (255 = no column), u8 slice bits,
-//!          u8 ordered (1 ascending, 2 descending), u8 checkpoints, u32 exceptions
+//!          u8 ordered (1 ascending, 2 descending), u8 bounds of bins, u32 exceptions
 //! ```
 //! An *ordered* field has its documents in the order of its keys (those without a value last): the
 //! documents of a key are a range given by the sums, and parts 4 to 7 are absent.
@@ -64,7 +64,7 @@ pub(crate) mod part {
     pub(crate) const RUNS: u32 = 7;
     pub(crate) const COLUMN: u32 = 8;
     pub(crate) const STARTS: u32 = 9;
-    pub(crate) const CHECKPOINTS: u32 = 10;
+    pub(crate) const BINS: u32 = 10;
     pub(crate) const HIGHS: u32 = 11;
     /// Names for people, by part number.
     pub(crate) const NAMES: [&str; 12] = [
@@ -78,7 +78,7 @@ pub(crate) mod part {
         "runs",
         "column",
         "starts",
-        "checkpoints",
+        "bins",
         "highs",
     ];
 }
@@ -129,7 +129,7 @@ pub(crate) struct FieldMeta {
     pub(crate) column_bits: Option<u8>,
     pub(crate) slice_bits: u8,
     pub(crate) ordered: Ordered,
-    pub(crate) checkpoints: u8,
+    pub(crate) bounds: u8,
 }
 
 const NO_COLUMN: u8 = 255;
@@ -199,7 +199,7 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
         out.u8(f.column_bits.unwrap_or(NO_COLUMN));
         out.u8(f.slice_bits);
         out.u8(f.ordered as u8);
-        out.u8(f.checkpoints);
+        out.u8(f.bounds);
         out.u32(f.exceptions);
     }
     out.0
@@ -239,7 +239,7 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         2 => Ordered::Descending,
         other => return Err(Error::corrupt(format!("{other} is no order of a field"))),
     };
-    let (checkpoints, exceptions) = (from.u8()?, from.u32()?);
+    let (bounds, exceptions) = (from.u8()?, from.u32()?);
     Ok(FieldMeta {
         distinct,
         present,
@@ -248,6 +248,6 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         column_bits,
         slice_bits,
         ordered,
-        checkpoints,
+        bounds,
     })
 }

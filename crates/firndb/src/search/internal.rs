@@ -90,8 +90,8 @@ fn describe_field(field: &Field, meta: &FieldMeta, parts: &[(u32, u64)]) -> Vec<
     if let Some(bits) = meta.column_bits {
         chosen.push(format!("column of {bits} bits"));
     }
-    if meta.checkpoints > 0 {
-        chosen.push(format!("{} checkpoints", meta.checkpoints));
+    if meta.bounds > 0 {
+        chosen.push(format!("{} bins", u32::from(meta.bounds) + 1));
     }
     let mut ty = field.ty.name().to_string();
     ty.push_str(if field.multi { ", several values" } else { "" });

@@ -9,7 +9,7 @@
 /// A version of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "the others are for x86-64"))]
-enum Version {
+pub(crate) enum Version {
     Portable,
     Avx2,
     Avx512,
@@ -17,7 +17,7 @@ enum Version {
 
 /// The best version that the processor can run.
 #[inline(always)]
-fn best() -> Version {
+pub(crate) fn best() -> Version {
     #[cfg(test)]
     if let Some(version) = tests::CHOSEN.get() {
         return version;
@@ -38,6 +38,13 @@ fn best() -> Version {
         }
     }
     Version::Portable
+}
+
+/// Whether the processor has the widest version.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn is_wide() -> bool {
+    best() == Version::Avx512
 }
 
 /// Whether the processor has the byte permutation that `lists.rs` unpacks with.
@@ -62,18 +69,20 @@ macro_rules! dispatch {
                 fn narrow($($arg: $ty),*) -> $out {
                     $body($($arg),*)
                 }
-                match best() {
+                match $crate::search::kernels::best() {
                     // SAFETY: a processor with what `best` asked for has all that `wide` names.
-                    Version::Avx512 => return unsafe { wide($($arg),*) },
+                    $crate::search::kernels::Version::Avx512 => return unsafe { wide($($arg),*) },
                     // SAFETY: a processor with what `best` asked for has all that `narrow` names.
-                    Version::Avx2 => return unsafe { narrow($($arg),*) },
-                    Version::Portable => {}
+                    $crate::search::kernels::Version::Avx2 => return unsafe { narrow($($arg),*) },
+                    $crate::search::kernels::Version::Portable => {}
                 }
             }
             $body($($arg),*)
         }
     };
 }
+
+pub(crate) use dispatch;
 
 /// The words of a mapped bitset; a rest of less than 8 bytes is left out.
 #[inline(always)]
@@ -88,14 +97,6 @@ dispatch! {
 dispatch! {
     /// Number of bits set in both.
     count_and(bits: &[u64], with: &[u8]) -> u64 = count_and_body
-}
-dispatch! {
-    /// Number of bits set in `bits` and `high` but not in `low`: as long as `high`, or empty.
-    count_between(bits: &[u64], high: &[u8], low: &[u8]) -> u64 = count_between_body
-}
-dispatch! {
-    /// `bits = high & !low`; `low` is as long as `high` or empty. Words that `high` lacks become 0.
-    set_between(bits: &mut [u64], high: &[u8], low: &[u8]) -> () = set_between_body
 }
 dispatch! {
     /// `bits |= with`
@@ -141,33 +142,6 @@ fn count_and_body(bits: &[u64], with: &[u8]) -> u64 {
         sum += u64::from((a & u64::from_le_bytes(*b)).count_ones());
     }
     sum
-}
-
-#[inline(always)]
-fn count_between_body(bits: &[u64], high: &[u8], low: &[u8]) -> u64 {
-    if low.is_empty() {
-        return count_and_body(bits, high);
-    }
-    let mut sum = 0;
-    for ((a, h), l) in bits.iter().zip(words(high)).zip(words(low)) {
-        sum += u64::from((a & u64::from_le_bytes(*h) & !u64::from_le_bytes(*l)).count_ones());
-    }
-    sum
-}
-
-#[inline(always)]
-fn set_between_body(bits: &mut [u64], high: &[u8], low: &[u8]) {
-    let n = (high.len() / 8).min(bits.len());
-    if low.is_empty() {
-        for (a, h) in bits.iter_mut().zip(words(high)) {
-            *a = u64::from_le_bytes(*h);
-        }
-    } else {
-        for ((a, h), l) in bits.iter_mut().zip(words(high)).zip(words(low)) {
-            *a = u64::from_le_bytes(*h) & !u64::from_le_bytes(*l);
-        }
-    }
-    bits[n..].fill(0);
 }
 
 #[inline(always)]
@@ -267,7 +241,7 @@ pub(crate) mod tests {
     }
 
     /// What all kernels give for some bits, words and mapped bytes.
-    fn answers(bits: &[u64], with: &[u64], bytes: &[u8]) -> ([u64; 4], Vec<Vec<u64>>) {
+    fn answers(bits: &[u64], with: &[u64], bytes: &[u8]) -> ([u64; 2], Vec<Vec<u64>>) {
         let change = |kernel: &dyn Fn(&mut [u64])| {
             let mut bits = bits.to_vec();
             kernel(&mut bits);
@@ -280,25 +254,15 @@ pub(crate) mod tests {
             change(&|bits| or(bits, with)),
             change(&|bits| and(bits, with)),
             change(&|bits| and_not(bits, with)),
-            change(&|bits| set_between(bits, bytes, &[])),
-            change(&|bits| set_between(bits, bytes, &turned(bytes))),
         ];
-        let between = [&[][..], &turned(bytes)].map(|low| count_between(bits, bytes, low));
-        ([count(bits), count_and(bits, bytes), between[0], between[1]], changed)
-    }
-
-    /// Other bytes, as many.
-    fn turned(bytes: &[u8]) -> Vec<u8> {
-        bytes.iter().map(|byte| byte.rotate_left(3)).collect()
+        ([count(bits), count_and(bits, bytes)], changed)
     }
 
     /// The same, bit by bit.
-    fn naive(bits: &[u64], with: &[u64], bytes: &[u8]) -> ([u64; 4], Vec<Vec<u64>>) {
+    fn naive(bits: &[u64], with: &[u64], bytes: &[u8]) -> ([u64; 2], Vec<Vec<u64>>) {
         let has =
             |words: &[u64], i: usize| words.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1);
         let mapped = |i: usize| i < bytes.len() / 8 * 64 && bytes[i / 8] >> (i % 8) & 1 == 1;
-        let low = turned(bytes);
-        let between = |i: usize| mapped(i) && low[i / 8] >> (i % 8) & 1 == 0;
         let all = 0..bits.len() * 64;
         let choose = |keep: &dyn Fn(usize) -> bool| {
             let mut chosen = vec![0; bits.len()];
@@ -314,13 +278,11 @@ pub(crate) mod tests {
             choose(&|i| has(bits, i) || has(with, i)),
             choose(&|i| has(bits, i) && (has(with, i) || beyond(i))),
             choose(&|i| has(bits, i) && !has(with, i)),
-            choose(&mapped),
-            choose(&between),
         ];
         let count = |keep: &dyn Fn(usize) -> bool| {
             all.clone().filter(|&i| has(bits, i) && keep(i)).count() as u64
         };
-        ([count(&|_| true), count(&mapped), count(&mapped), count(&between)], changed)
+        ([count(&|_| true), count(&mapped)], changed)
     }
 
     /// The versions that the machine can run.

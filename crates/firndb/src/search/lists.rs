@@ -1,7 +1,8 @@
-//! Packed lists of documents against bitsets: counting and setting, many documents at a time.
+//! Packed lists of documents against bitsets: counting and setting, many documents at a time; and
+//! joining low and high bits to documents.
 //!
-//! Most of the time of a range query goes into the documents between a checkpoint and the end of
-//! the range: tens of thousands that stand in no order. Unpacking them one by one is half of that.
+//! Most of the time of a range query goes into the documents between the bound of a bin and the
+//! end of the range: thousands that stand in no order. Unpacking them one by one is half of that.
 //! With AVX-512 VBMI one instruction moves the bytes of 16 numbers to their places; a gather looks
 //! 16 documents up. Everywhere else `Packed::for_each` does it; the answers are the same.
 #![expect(

@@ -75,6 +75,7 @@ mod clause;
 mod sink;
 mod slices;
 mod bind;
+mod bins;
 mod execute;
 mod small;
 mod rank;

@@ -54,7 +54,7 @@ struct FieldPart {
 const RARE_PARTS: u16 = 1 << part::EXCEPTIONS
     | 1 << part::BITSETS
     | 1 << part::RUNS
-    | 1 << part::CHECKPOINTS
+    | 1 << part::BINS
     | 1 << part::HIGHS;
 
 impl Partition {
@@ -268,7 +268,7 @@ impl Partition {
             parts.exceptions = self.part(f, part::EXCEPTIONS)?;
             parts.bitsets = self.part(f, part::BITSETS)?;
             parts.runs = self.part(f, part::RUNS)?;
-            parts.checkpoints = self.part(f, part::CHECKPOINTS)?;
+            parts.bins = self.part(f, part::BINS)?;
         }
         self.at_file(Postings::new(&f.meta, self.documents, parts))
     }

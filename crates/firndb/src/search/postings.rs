@@ -1,6 +1,7 @@
 //! Reads the postings of a field: the documents of a key or of a range of keys. See
 //! `postings_build.rs` for forms.
 
+use super::bins::Bins;
 use super::format::{FieldMeta, Ordered};
 use super::kernels;
 use super::postings_build::EXCEPTION;
@@ -19,7 +20,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) exceptions: &'a [u8],
     pub(crate) bitsets: &'a [u8],
     pub(crate) runs: &'a [u8],
-    pub(crate) checkpoints: &'a [u8],
+    pub(crate) bins: &'a [u8],
 }
 
 /// The postings of a field of a partition.
@@ -34,8 +35,7 @@ pub(crate) struct Postings<'a> {
     exception_count: usize,
     bitsets: &'a [u8],
     runs: &'a [u8],
-    checkpoints: &'a [u8],
-    checkpoint_count: usize,
+    bins: Bins<'a>,
 }
 
 /// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of
@@ -54,10 +54,8 @@ impl<'a> Postings<'a> {
         let sums = Increasing::new(parts.sums, meta.distinct as usize + 1)?;
         let exception_count = meta.exceptions as usize;
         let entries = if exception_count > 0 { exception_count + 1 } else { 0 };
-        let bitset = (documents as usize).div_ceil(64) * 8;
-        let checkpoints = usize::from(meta.checkpoints) * (8 + bitset);
-        if parts.exceptions.len() != entries * EXCEPTION || parts.checkpoints.len() != checkpoints {
-            return Err(Error::corrupt("exceptions or checkpoints of a field have a wrong size"));
+        if parts.exceptions.len() != entries * EXCEPTION {
+            return Err(Error::corrupt("the exceptions of a field have a wrong size"));
         }
         let removed = match exception_count {
             0 => 0,
@@ -83,8 +81,7 @@ impl<'a> Postings<'a> {
             exception_count,
             bitsets: parts.bitsets,
             runs: parts.runs,
-            checkpoints: parts.checkpoints,
-            checkpoint_count: usize::from(meta.checkpoints),
+            bins: Bins::new(parts.bins, meta.bounds, documents)?,
         })
     }
 
@@ -227,17 +224,17 @@ impl<'a> Postings<'a> {
 
     /// The number of documents of the ordinals `start..end` of a single-valued field that are in a
     /// bitset of the partition. `pass` says how many documents cost as much as a pass over
-    /// bitsets.
+    /// the bins.
     pub(crate) fn count_in(&self, start: u32, end: u32, bits: &[u64], pass: u64) -> u64 {
-        match self.checkpoint_edges(start, end) {
+        match self.edges(start, end) {
             Some(edges) if edges.saturating_add(pass) < self.count(start, end) => {}
             _ => return self.probe(start, end, bits),
         }
         let ((low, a), (high, b)) = (self.nearest(start), self.nearest(end));
-        if a >= b {
+        if low >= high {
             return self.probe(start, end, bits);
         }
-        let between = kernels::count_between(bits, high.unwrap_or(&[]), low.unwrap_or(&[]));
+        let between = self.bins.count((low, high), bits);
         // Each document has one ordinal: what is added is not there, what is taken is.
         let before = self.probe(start.min(a), start.max(a), bits);
         let after = self.probe(end.min(b), end.max(b), bits);
@@ -245,10 +242,15 @@ impl<'a> Postings<'a> {
         if end > b { count + after } else { count.saturating_sub(after) }
     }
 
-    /// The number of documents that [`Postings::fill`] would touch one by one between its
-    /// checkpoints; `None` if there are no checkpoints.
-    pub(crate) fn checkpoint_edges(&self, start: u32, end: u32) -> Option<u64> {
-        if self.checkpoint_count == 0 {
+    /// Words of the bins for every 64 documents.
+    pub(crate) fn planes(&self) -> u64 {
+        u64::from(usize::BITS - self.bins.len().leading_zeros())
+    }
+
+    /// The number of documents that [`Postings::fill`] would touch one by one beside its bins;
+    /// `None` if there are no bins.
+    pub(crate) fn edges(&self, start: u32, end: u32) -> Option<u64> {
+        if self.bins.is_empty() {
             return None;
         }
         let edge = |ord: u32| {
@@ -258,42 +260,36 @@ impl<'a> Postings<'a> {
         Some(edge(start) + edge(end))
     }
 
-    /// Checkpoint nearest to an ordinal: its bitset (`None` at ordinal 0, where it is empty) and
-    /// its ordinal.
-    fn nearest(&self, ord: u32) -> (Option<&'a [u8]>, u32) {
+    /// The bin that begins nearest to an ordinal, and the ordinal where it does.
+    fn nearest(&self, ord: u32) -> (u32, u32) {
         let at = self.sums.get(ord as usize);
-        let heads = self.checkpoint_count * 8;
-        let size = (self.documents as usize).div_ceil(64) * 8;
-        let boundary =
-            |i: usize| (u64_at(self.checkpoints, i * 8) as u32).min(self.sums.len() as u32 - 1);
+        let bound = |i: usize| (self.bins.bound(i) as u32).min(self.sums.len() as u32 - 1);
         // The first that is not below, or the one before.
-        let (mut low, mut high) = (0, self.checkpoint_count);
+        let (mut low, mut high) = (0, self.bins.len());
         while low < high {
             let mid = (low + high) / 2;
-            if boundary(mid) < ord { low = mid + 1 } else { high = mid }
+            if bound(mid) < ord { low = mid + 1 } else { high = mid }
         }
-        let mut best = (None, 0, at);
-        for i in low.saturating_sub(1)..self.checkpoint_count.min(low + 1) {
-            let boundary = boundary(i);
-            let distance = self.sums.get(boundary as usize).abs_diff(at);
+        let mut best = (0, 0, at);
+        for i in low.saturating_sub(1)..self.bins.len().min(low + 1) {
+            let distance = self.sums.get(bound(i) as usize).abs_diff(at);
             if distance < best.2 {
-                let start = heads + i * size;
-                best = (self.checkpoints.get(start..start + size), boundary, distance);
+                best = (i as u32 + 1, bound(i), distance);
             }
         }
         (best.0, best.1)
     }
 
     /// Sets `bits`, whatever they are, to the documents of the ordinals `start..end` of a
-    /// single-valued field, using the checkpoints.
+    /// single-valued field, using the bins.
     pub(crate) fn fill(&self, start: u32, end: u32, bits: &mut [u64]) {
         let (low, a) = self.nearest(start);
         let (high, b) = self.nearest(end);
-        if a >= b {
+        if low >= high {
             bits.fill(0);
             return self.add_to(start, end, bits);
         }
-        kernels::set_between(bits, high.unwrap_or(&[]), low.unwrap_or(&[]));
+        self.bins.set((low, high), bits);
         if start < a {
             self.add_to(start, a, bits);
         } else {

@@ -8,12 +8,10 @@
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | none | 0 | the field is ordered: the sums say it all |
 //!
-//! Wide ranges over many keys of fixed width get checkpoints, where the field is sortable or has
-//! few documents a key (`write_field`): bitsets of all documents below some key, 15 of them
-//! at equal shares of the postings, so that a range is two bitsets and at most 1/32 of the
-//! documents one by one at each end (a binned range-encoded index: O'Neil & Quass 1997, Chan &
-//! Ioannidis 1998).
+//! A field of many keys of fixed width gets `bins` for wide ranges, where it is sortable or has few
+//! documents a key (`write_field`).
 
+use super::bins;
 use super::column::{MISSING, Ordinals};
 use super::format::{FieldMeta, Ordered};
 use super::slices::{self, SlicesWriter};
@@ -21,15 +19,13 @@ use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::width;
 
-/// Checkpoints divide the postings into this many shares.
-const SHARES: u64 = 16;
-/// Checkpoints pay only where a range is long and a bitset short beside it.
-const CHECKPOINT_DOCUMENTS: usize = 1 << 16;
-const CHECKPOINT_KEYS: usize = 64;
+/// Bins pay only where a range is long and a bitset short beside it.
+const BINNED_DOCUMENTS: usize = 1 << 16;
+const BINNED_KEYS: usize = 64;
 /// Bytes of an entry of the exceptions.
 pub(crate) const EXCEPTION: usize = 24;
 
-/// The parts SUMS, SLICES, HIGHS, EXCEPTIONS, BITSETS, RUNS and CHECKPOINTS; empty ones are not
+/// The parts SUMS, SLICES, HIGHS, EXCEPTIONS, BITSETS, RUNS and BINS; empty ones are not
 /// written.
 #[derive(Default)]
 pub(crate) struct Encoded {
@@ -39,7 +35,7 @@ pub(crate) struct Encoded {
     pub(crate) exceptions: Vec<u8>,
     pub(crate) bitsets: Vec<u8>,
     pub(crate) runs: Vec<u8>,
-    pub(crate) checkpoints: Vec<u8>,
+    pub(crate) bins: Vec<u8>,
 }
 
 /// Documents by key: those of key o are `docs[sums[o]..sums[o + 1]]`, ascending.
@@ -95,7 +91,7 @@ impl Inverted {
         self.sums.len() - 1
     }
 
-    /// Chooses and writes the form of every key. `ranges` asks for checkpoints where they pay.
+    /// Chooses and writes the form of every key. `ranges` asks for bins where they pay.
     pub(crate) fn encode(&self, documents: usize, ranges: bool, meta: &mut FieldMeta) -> Encoded {
         let sums = self.sums.iter().map(|&sum| u64::from(sum));
         let mut out = Encoded { sums: increasing::encode(sums), ..Encoded::default() };
@@ -106,8 +102,8 @@ impl Inverted {
         let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits);
         meta.exceptions = forms.len() as u32;
         let removed = self.write_exceptions(&forms, documents, &mut out);
-        if ranges && documents >= CHECKPOINT_DOCUMENTS && self.distinct() > CHECKPOINT_KEYS {
-            self.checkpoints(documents, meta, &mut out.checkpoints);
+        if ranges && documents >= BINNED_DOCUMENTS && self.distinct() > BINNED_KEYS {
+            (meta.bounds, out.bins) = bins::encode(&self.sums, &self.docs, documents);
         } else {
             // Where ranges are asked for, whole numbers are read faster across keys.
             let keys = self.distinct() - forms.len();
@@ -190,26 +186,6 @@ impl Inverted {
             }
         }
         (out.slices, out.highs) = slices.finish();
-    }
-
-    /// Boundaries as u64 ordinals, then for each the bitset of the documents with a smaller
-    /// ordinal.
-    fn checkpoints(&self, documents: usize, meta: &mut FieldMeta, out: &mut Vec<u8>) {
-        let total = self.docs.len() as u64;
-        let share = |i: u64| self.sums.partition_point(|&sum| u64::from(sum) < total * i / SHARES);
-        let mut ords: Vec<usize> = (1..SHARES).map(share).collect();
-        if (meta.present as usize) < documents {
-            ords.push(self.distinct());
-        }
-        ords.dedup();
-        meta.checkpoints = ords.len() as u8;
-        let mut head = Encoder::default();
-        ords.iter().for_each(|&ord| head.u64(ord as u64));
-        *out = head.0;
-        for ord in ords {
-            let below = &self.docs[..self.sums[ord] as usize];
-            push_bitset(out, below.iter().copied(), documents);
-        }
     }
 }
 

@@ -96,7 +96,7 @@ fn sections(part: &Partition) -> Result<()> {
             (part::RUNS, maybe(part::RUNS)),
             (part::COLUMN, column),
             (part::STARTS, column && field.multi),
-            (part::CHECKPOINTS, meta.checkpoints > 0),
+            (part::BINS, meta.bounds > 0),
             (part::HIGHS, slices && !whole && meta.postings > 0),
         ];
         expected.extend(wanted.iter().filter(|(_, on)| *on).map(|(p, _)| section(i, *p)));

@@ -185,7 +185,7 @@ fn write_postings(w: &mut FrozenWriter, field: usize, encoded: &Encoded) -> Resu
         (part::EXCEPTIONS, &encoded.exceptions),
         (part::BITSETS, &encoded.bitsets),
         (part::RUNS, &encoded.runs),
-        (part::CHECKPOINTS, &encoded.checkpoints),
+        (part::BINS, &encoded.bins),
     ];
     for (part, bytes) in parts {
         if !bytes.is_empty() {

@@ -65,7 +65,7 @@ fn room(n: u64) -> Document {
 }
 
 /// The partitions: small ones with raw and with compressed payloads, and one just large enough for
-/// checkpoints, with two values that nearly all of its documents have.
+/// bins, with two values that nearly all of its documents have, and long lists.
 fn partitions() -> [(&'static str, PartitionBuilder); 3] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
@@ -74,12 +74,12 @@ fn partitions() -> [(&'static str, PartitionBuilder); 3] {
     let compressed = ordered.payload(Payload::Zstd { level: 3, dictionary: true });
     let mut stays = PartitionBuilder::new(compressed);
     (1_000..1_700).for_each(|n| stays.add(&room(n)).unwrap());
-    let level = Schema::from_toml("[fields]\nlevel = 'i64 full nullable'").unwrap();
-    let mut wide = PartitionBuilder::new(level);
+    let fields = "[fields]\nlevel = 'i64 full nullable'\nhall = 'u64 filterable'";
+    let mut wide = PartitionBuilder::new(Schema::from_toml(fields).unwrap());
     for n in 0..65_600i64 {
         let rare = n % 1_000 == 7;
         let level = if rare { n / 1_000 - 20 } else { [-100, 100][usize::from(n % 5_000 < 900)] };
-        let document = Document::new();
+        let document = Document::new().set("hall", n as u64 * n as u64 % 499);
         wide.add(&if n % 977 == 5 { document } else { document.set("level", level) }).unwrap();
     }
     [("rooms", rooms), ("stays", stays), ("wide", wide)]
@@ -223,7 +223,8 @@ fn golden_files_have_every_structure() {
         "runs",
         "column",
         "starts",
-        "3 checkpoints",
+        "highs",
+        "bins",
         "document order, ascending",
         "document order, descending",
         "payloads",

@@ -181,7 +181,7 @@ fn several_threads_answer_as_the_model() {
     println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
 }
 
-/// Ranges of a field that has checkpoints, alone and with another condition.
+/// Ranges of a field that has bins, alone and with another condition.
 #[test]
 fn wide_ranges_are_those_of_the_model() {
     for seed in WIDE_SEED..WIDE_SEED + 3 {
@@ -215,9 +215,9 @@ fn wide_ranges_are_those_of_the_model() {
     }
 }
 
-/// Fields that are only filterable have checkpoints if they have few documents a key.
+/// Fields that are only filterable have bins if they have few documents a key.
 #[test]
-fn fields_of_many_keys_get_checkpoints_and_long_lists_are_divided() {
+fn fields_of_many_keys_get_bins_and_long_lists_are_divided() {
     const DOCUMENTS: i64 = 70_000;
     let place = |doc: i64| doc * 7919 % DOCUMENTS;
     let fields = [
@@ -237,10 +237,10 @@ fn fields_of_many_keys_get_checkpoints_and_long_lists_are_divided() {
     let reader = change.commit().unwrap();
     reader.verify().unwrap();
     let part = &reader.set.partitions[0];
-    let checkpoints = [0, 1, 2].map(|field| part.meta(field).checkpoints);
-    assert_eq!(checkpoints, [15, 0, 0]);
+    let bounds = [0, 1, 2].map(|field| part.meta(field).bounds);
+    assert_eq!(bounds, [31, 0, 0]);
     let bits = [0, 1, 2].map(|field| part.meta(field).slice_bits);
-    assert_eq!(bits, [17, 9, 17], "long lists without checkpoints are divided");
+    assert_eq!(bits, [17, 9, 17], "long lists without bins are divided");
     for (low, high) in [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS)] {
         let range = between("place", low, high);
         let inside = |doc: &i64| (low..=high).contains(&place(*doc));

@@ -290,16 +290,19 @@ fn wrong_columns_are_caught() {
 }
 
 #[test]
-fn wrong_checkpoints_are_caught() {
+fn wrong_bins_are_caught() {
     let large = Victim::of("large");
-    let count = usize::from(large.fields()[N].checkpoints);
-    let list = section(N, part::CHECKPOINTS);
+    let count = usize::from(large.fields()[N].bounds);
+    let list = section(N, part::BINS);
     assert!(count > 2);
-    caught(large.section(list, |b| b[count * 8 + 9] ^= 4), &["`n`", "checkpoint at key"]);
-    caught(large.section(list, |b| b[8] += 1), &["`n`", "checkpoint at key"]);
-    caught(large.section(list, |b| b[8..16].fill(0xFF)), &["`n`", "1 are in key order"]);
-    let shorter = |m: &mut Vec<FieldMeta>| m[N].checkpoints -= 1;
-    caught(large.meta(|_, m| shorter(m)), &["`n`", "checkpoints"]);
+    // Bit 0 of document 9; document 8 has no value.
+    caught(large.section(list, |b| b[count * 8 + 1] ^= 2), &["`n`", "document 9", "bin"]);
+    caught(large.section(list, |b| b[0] += 1), &["`n`", "is in bin"]);
+    caught(large.section(list, |b| b[8..16].fill(0xFF)), &["`n`", "bounds"]);
+    caught(large.section(list, |b| b.swap(0, 8)), &["`n`", "bounds"]);
+    caught(large.section(list, |b| b.truncate(b.len() - 1)), &["`n`", "bins", "size"]);
+    let shorter = |m: &mut Vec<FieldMeta>| m[N].bounds -= 1;
+    caught(large.meta(|_, m| shorter(m)), &["`n`", "bins"]);
 }
 
 #[test]

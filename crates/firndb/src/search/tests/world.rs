@@ -20,7 +20,7 @@ pub(crate) enum Scale {
     Small,
     /// Around 5,000 documents, where plans are chosen by their costs.
     Medium,
-    /// One partition of more than 65,536 documents: several chunks, checkpoints.
+    /// One partition of more than 65,536 documents: several chunks, bins.
     Large,
 }
 
@@ -270,7 +270,7 @@ impl Source {
     }
 
     /// A field of which every document has one of many fixed-width values: with more than 65,536
-    /// documents it gets checkpoints for wide ranges.
+    /// documents it gets bins for wide ranges.
     fn wide(rng: &mut Rng, dynamic: Option<Roles>) -> Source {
         let ty = *rng.pick(&[Type::I64, Type::U64, Type::F64, Type::Timestamp]);
         let mut field = Field::new("wide", ty, dynamic.unwrap_or(Roles::FULL));

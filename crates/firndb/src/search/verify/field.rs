@@ -1,6 +1,6 @@
-//! The checks of one field: keys, sums, postings, column, checkpoints, and that they agree.
+//! The checks of one field: keys, sums, postings, column, bins, and that they agree.
 
-use super::lists::{Back, Checkpoints, Lists, check_starts};
+use super::lists::{Back, BinsCheck, Lists, check_starts};
 use super::{ensure, within};
 use crate::bytes::increasing::Increasing;
 use crate::search::column::Column;
@@ -34,13 +34,13 @@ impl FieldCheck<'_> {
         if !roles.filterable && !roles.sortable {
             return self.column_alone();
         }
-        let (single, listed) = (!self.field.multi, meta.exceptions > 0 || meta.checkpoints > 0);
+        let (single, listed) = (!self.field.multi, meta.exceptions > 0 || meta.bounds > 0);
         if meta.ordered != Ordered::No {
             let present = u64::from(meta.present) == meta.postings;
             let alone = single && present && !listed;
             ensure(alone, || "what is in document order has its sums and nothing else".into())?;
         }
-        ensure(single || meta.checkpoints == 0, || "checkpoints of several values".into())?;
+        ensure(single || meta.bounds == 0, || "bins of several values".into())?;
         let sums = self.part.sums(self.i)?;
         sums.verify().map_err(|e| within("sums", e))?;
         let (first, last) = (sums.get(0), sums.get(meta.distinct as usize));
@@ -114,28 +114,29 @@ impl FieldCheck<'_> {
         lists.finish()
     }
 
-    /// Postings, column, checkpoints and counts agree.
+    /// Postings, column, bins and counts agree.
     fn postings(&self) -> Result<()> {
         let mut seen = vec![0u64; self.part.words()];
         let mut back = Back::new(self)?;
-        let mut checkpoints = Checkpoints::new(self)?;
+        let bins = BinsCheck::new(self)?;
         let multi = self.field.multi;
         self.walk(|ord, doc| {
-            checkpoints.reach(ord, &seen)?;
             let (word, bit) = (doc as usize / 64, 1 << (doc % 64));
             let again = seen[word] & bit != 0;
             ensure(multi || !again, || format!("document {doc} has two values"))?;
             seen[word] |= bit;
+            bins.take(ord, doc)?;
             back.take(ord, doc)
         })?;
-        checkpoints.reach(self.meta.distinct, &seen)?;
-        checkpoints.finish()?;
         let present: u32 = seen.iter().map(|word| word.count_ones()).sum();
         ensure(present == self.meta.present, || {
             format!("{present} documents have a value, its meta data say {}", self.meta.present)
         })?;
         let missing = |doc: &u32| seen[*doc as usize / 64] >> (doc % 64) & 1 == 0;
-        (0..self.part.documents).filter(missing).try_for_each(|doc| back.nothing(doc))
+        (0..self.part.documents).filter(missing).try_for_each(|doc| {
+            bins.nothing(doc)?;
+            back.nothing(doc)
+        })
     }
 
     /// The column of a field that has no postings.

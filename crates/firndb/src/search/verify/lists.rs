@@ -1,5 +1,5 @@
 //! The lists of a field as its sections have them: documents by key, values by document, documents
-//! below a key. Read here by other code than queries use, so that neither hides a mistake of the
+//! by bin. Read here by other code than queries use, so that neither hides a mistake of the
 //! other.
 
 use super::field::FieldCheck;
@@ -7,6 +7,7 @@ use super::{ensure, within};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::packed::Packed;
+use crate::search::bins::Bins;
 use crate::search::column::Column;
 use crate::search::format::{Ordered, part};
 use crate::search::postings_build::EXCEPTION;
@@ -266,39 +267,41 @@ pub(super) fn check_starts(starts: &Increasing, postings: u64) -> Result<()> {
     })
 }
 
-/// The checkpoints of a field.
-pub(super) struct Checkpoints<'p> {
-    heads: &'p [u8],
-    bits: &'p [u8],
-    /// Bytes of a bitset.
-    size: usize,
-    next: usize,
+/// The bins of a field.
+pub(super) struct BinsCheck<'p> {
+    bins: Bins<'p>,
+    distinct: u32,
 }
 
-impl<'p> Checkpoints<'p> {
-    pub(super) fn new(check: &'p FieldCheck) -> Result<Checkpoints<'p>> {
-        let bytes = check.bytes(part::CHECKPOINTS)?;
-        let (count, size) = (usize::from(check.meta.checkpoints), check.part.words() * 8);
-        ensure(bytes.len() == count * (8 + size), || "its checkpoints have a wrong size".into())?;
-        Ok(Checkpoints { heads: &bytes[..count * 8], bits: &bytes[count * 8..], size, next: 0 })
+impl<'p> BinsCheck<'p> {
+    pub(super) fn new(check: &'p FieldCheck) -> Result<BinsCheck<'p>> {
+        let meta = check.meta;
+        let bins = Bins::new(check.bytes(part::BINS)?, meta.bounds, check.part.documents)?;
+        let bounds: Vec<u64> = (0..bins.len()).map(|i| bins.bound(i)).collect();
+        let ascending = bounds.is_sorted_by(|a, b| a < b);
+        ensure(ascending && bounds.iter().all(|&bound| bound <= meta.distinct.into()), || {
+            format!("the bounds of its bins are not ascending ordinals: {bounds:?}")
+        })?;
+        Ok(BinsCheck { bins, distinct: meta.distinct })
     }
 
-    /// The postings before key `ord` have been seen: a checkpoint here must hold just them.
-    pub(super) fn reach(&mut self, ord: u32, seen: &[u64]) -> Result<()> {
-        while let Some(head) = self.heads.get(self.next * 8..self.next * 8 + 8)
-            && u64_at(head, 0) == u64::from(ord)
-        {
-            let bits = &self.bits[self.next * self.size..][..self.size];
-            let same = bits.chunks(8).zip(seen).all(|(bits, seen)| u64_at(bits, 0) == *seen);
-            ensure(same, || format!("the checkpoint at key {ord} has other documents"))?;
-            self.next += 1;
+    /// A document with a key.
+    pub(super) fn take(&self, ord: u32, doc: u32) -> Result<()> {
+        let (bin, mut bounds) = (self.bins.of(doc) as usize, 0..self.bins.len());
+        let expected = bounds.find(|&i| self.bins.bound(i) > ord.into());
+        let expected = expected.unwrap_or(self.bins.len());
+        ensure(bin == expected, || {
+            format!("document {doc} of key {ord} is in bin {bin}, not in bin {expected}")
+        })
+    }
+
+    /// A document without one.
+    pub(super) fn nothing(&self, doc: u32) -> Result<()> {
+        if self.bins.is_empty() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// All checkpoints were reached, so they ascend.
-    pub(super) fn finish(self) -> Result<()> {
-        let (next, count) = (self.next, self.heads.len() / 8);
-        ensure(next == count, || format!("of its {count} checkpoints {next} are in key order"))
+        let (bin, last) = (self.bins.of(doc) as usize, self.bins.len());
+        let bound = self.bins.bound(last - 1) == u64::from(self.distinct);
+        ensure(bin == last && bound, || format!("document {doc} has no key, but is in bin {bin}"))
     }
 }
