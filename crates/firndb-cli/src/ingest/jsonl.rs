@@ -4,6 +4,7 @@
 use super::{BadRow, Numbered, Place, Raw, ReadRows, Row, RowResult};
 use firndb::{Error, Result};
 use serde_json::{Map, Number, Value};
+use std::collections::HashSet;
 use std::io::{BufRead, Read};
 use std::rc::Rc;
 
@@ -65,6 +66,10 @@ impl JsonRows {
                 format!("the line is not a JSON object: {} (column {})", reason(&e), e.column())
             }
         });
+        let object = object.and_then(|object| {
+            let kept = object.len() + object.values().map(members).sum::<usize>();
+            repeated(text, kept).map_or(Ok(object), |name| Err(twice(&name)))
+        });
         Ok(Some((self.line, object)))
     }
 }
@@ -91,6 +96,71 @@ impl ReadRows for JsonRows {
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_string()
+}
+
+/// Why an object with two members of one name cannot be used.
+pub fn twice(name: &str) -> String {
+    format!("an object has the member `{name}` twice")
+}
+
+/// Members of all objects in a value.
+pub fn members(value: &Value) -> usize {
+    match value {
+        Value::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
+        Value::Array(items) => items.iter().map(members).sum(),
+        _ => 0,
+    }
+}
+
+/// A name that an object of a valid text has twice, if the parser kept so many members: of two it
+/// keeps the last without a word.
+pub fn repeated(text: &[u8], kept: usize) -> Option<String> {
+    // Each member has a colon: counting them is much cheaper than looking at names, and cheaper
+    // still with those that stand in strings.
+    let colons = || (Marks { text, at: 0 }).filter(|(mark, _)| *mark == b':').count();
+    if memchr::memchr_iter(b':', text).count() == kept || colons() == kept {
+        return None;
+    }
+    let (mut open, mut last) = (Vec::new(), &text[..0]);
+    for (mark, at) in (Marks { text, at: 0 }) {
+        match mark {
+            b'{' => open.push(HashSet::new()),
+            b'}' => drop(open.pop()),
+            b'"' => last = at,
+            _ => {
+                let name: String = serde_json::from_slice(last).unwrap_or_default();
+                if !open.last_mut().is_none_or(|names| names.insert(name.clone())) {
+                    return Some(name);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// The braces, colons and strings of a valid JSON text: the byte that each begins with, and it.
+struct Marks<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Marks<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let is_mark = |byte: &u8| matches!(byte, b'{' | b'}' | b':' | b'"');
+        let start = self.at + self.text.get(self.at..)?.iter().position(is_mark)?;
+        self.at = start + 1;
+        while self.text[start] == b'"' {
+            let end = memchr::memchr2(b'"', b'\\', self.text.get(self.at..)?)? + self.at;
+            if self.text[end] == b'"' {
+                self.at = end + 1;
+                break;
+            }
+            self.at = end + 2; // The byte behind a backslash ends nothing.
+        }
+        Some((self.text[start], &self.text[start..self.at]))
+    }
 }
 
 fn flatten(
@@ -169,6 +239,21 @@ mod tests {
             Raw::Int(-2),
         ]);
         assert_eq!(rows[1].as_ref().unwrap().cells[0].1, expected);
+    }
+
+    #[test]
+    fn a_member_that_comes_twice_is_refused_at_every_depth() {
+        let rows = rows(concat!(
+            "{\"a\":1,\"b\":2,\"a\":3}\n",
+            "{\"x\":[{\"a\":{\"b\\\":\":1,\"b\\\":\": 2}}]}\n",
+            "{\"a\":1,\"\\u0061\" : 2}\n",
+            "{\"a\":{\"a\":\"a\\\\\",\"b\":\"{\\\"a\\\":1,\\\"a\\\":\"},\"b\":{\"a\":1}}\n",
+        ));
+        let text = |i: usize| rows[i].as_ref().unwrap_err().to_string();
+        assert_eq!(text(0), "a.jsonl:1: an object has the member `a` twice");
+        assert_eq!(text(1), "a.jsonl:2: an object has the member `b\":` twice");
+        assert_eq!(text(2), "a.jsonl:3: an object has the member `a` twice");
+        assert_eq!(rows[3].as_ref().unwrap().cells.len(), 3);
     }
 
     #[test]

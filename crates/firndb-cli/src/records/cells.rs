@@ -3,6 +3,7 @@
 use super::shape::{Kind, Rule};
 use crate::avro::encode;
 use crate::ingest::infer::is_as_written;
+use crate::ingest::jsonl::{members, repeated, twice};
 use crate::ingest::typed::{ROUNDED, is_missing_word, is_rounded, parse_f64};
 use firndb::search::Type;
 use serde_json::Value as Json;
@@ -77,7 +78,10 @@ fn of_text(rule: Rule, text: &str, out: &mut Vec<u8>) -> Outcome {
             None => None,
         },
         Kind::Json => match serde_json::from_str(text) {
-            Ok(json) => Some(json),
+            Ok(json) => match repeated(text.as_bytes(), members(&json)) {
+                Some(name) => return Err(twice(&name)),
+                None => Some(json),
+            },
             Err(e) => return Err(format!("the value is no JSON: {e}")),
         },
     };
@@ -157,6 +161,8 @@ mod tests {
             assert!(bytes(Kind::Digits, Cell::Json(&json!("7"))).is_err());
             assert!(bytes(Kind::String, Cell::Text(b"\xff")).unwrap_err().contains("UTF-8"));
             assert!(bytes(Kind::Json, Cell::Text(b"[7")).unwrap_err().contains("no JSON: EOF"));
+            let twice = bytes(Kind::Json, Cell::Text(b"[{\"a\":1,\"a\":2}]")).unwrap_err();
+            assert_eq!(twice, "an object has the member `a` twice");
         }
     }
 

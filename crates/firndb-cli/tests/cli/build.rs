@@ -199,6 +199,26 @@ fn json_lines_that_are_wrong_name_their_line() {
 }
 
 #[test]
+fn a_member_that_comes_twice_is_a_bad_row() {
+    // The parser keeps the last of two values without a word; CSV refuses two columns of one name.
+    let place = Place::new();
+    place.write("a.jsonl", "{\"id\":1,\"v\":1}\n{\"id\":2,\"v\":1,\"v\":2}\n{\"id\":3,\"v\":1}\n");
+    let message = "a.jsonl:2: an object has the member `v` twice";
+    for command in [
+        "search build a.jsonl -o c",
+        "table build -i a.jsonl -o t --key id",
+        "log load l a.jsonl --key id",
+    ] {
+        place.firn(command).fails(2, message);
+        let run = place.firn(&format!("{command} --on-error skip")).ok();
+        assert!(run.err.contains(message), "{command}: {}", run.err);
+    }
+    assert_eq!(place.firn("search count c").ok().out, "2\n");
+    place.firn("table get t 2").fails(3, "");
+    place.firn("log get l 2").fails(3, "");
+}
+
+#[test]
 fn lists_become_multi_valued_fields() {
     let place = Place::new();
     place.write("data.jsonl", "{\"id\":1,\"t\":[\"a\",\"b\"]}\n{\"id\":2,\"t\":[]}\n{\"id\":3}\n");
