@@ -1,5 +1,7 @@
 //! Writes data in Avro's binary encoding.
 
+use crate::ingest::Raw;
+use crate::ingest::jsonl::number;
 use serde_json::Value as Json;
 
 /// A number of the types int and long: zigzag, then seven bits a byte, the lowest first.
@@ -50,8 +52,8 @@ pub fn end(out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Any JSON value, in the order of the types of [`super::Type::any`]. Fails for an integer that a
-/// long does not hold.
+/// Any JSON value, in the order of the types of [`super::Type::any`]. Fails for a number that
+/// neither a long nor a double holds.
 pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
     match value {
         Json::Null => long(0, out),
@@ -59,14 +61,18 @@ pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
             long(1, out);
             out.push(u8::from(*v));
         }
-        Json::Number(v) => match (v.as_i64(), v.as_f64()) {
-            (Some(v), _) => {
+        Json::Number(v) => match number(v) {
+            Raw::Int(v) => {
                 long(2, out);
                 long(v, out);
             }
-            (None, Some(float)) if v.is_f64() => {
+            Raw::Float(v) => {
                 long(3, out);
-                double(float, out);
+                double(v, out);
+            }
+            Raw::MinusZero => {
+                long(3, out);
+                double(-0.0, out);
             }
             _ => {
                 return Err(format!(
@@ -134,5 +140,7 @@ mod tests {
         let list: Json = serde_json::from_str(r#"[1, null]"#).unwrap();
         assert_eq!(of(|out| any(&list, out).unwrap()), [10, 4, 4, 2, 0, 0]);
         assert!(any(&Json::from(u64::MAX), &mut Vec::new()).is_err());
+        let zero = of(|out| any(&"-0".parse().unwrap(), out).unwrap());
+        assert_eq!(zero, [6, 0, 0, 0, 0, 0, 0, 0, 0x80]);
     }
 }

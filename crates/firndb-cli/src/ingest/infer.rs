@@ -112,7 +112,7 @@ pub fn holds(ty: Type, raw: &Raw) -> bool {
         (Type::I64, Raw::Int(_)) => true,
         (Type::U64, Raw::Int(v)) => *v >= 0,
         (Type::U64, Raw::Uint(_)) => true,
-        (Type::F64, Raw::Float(_)) => true,
+        (Type::F64, Raw::Float(_) | Raw::MinusZero) => true,
         (Type::F64, Raw::Int(v)) => v.unsigned_abs() <= 1 << 53,
         (Type::Timestamp, Raw::Text(text) | Raw::Str(text)) => parse_text(ty, text).is_some(),
         (Type::I64 | Type::U64 | Type::F64, Raw::Text(text)) => {
@@ -188,6 +188,7 @@ mod tests {
         assert_eq!(field_of(vec![Raw::Int(1), Raw::Float(0.5)], true).ty, Type::F64);
         assert_eq!(field_of(vec![Raw::Int(i64::MAX), Raw::Float(0.5)], true).ty, Type::String);
         assert_eq!(field_of(vec![Raw::Large("1e400".into())], true).ty, Type::String);
+        assert_eq!(field_of(vec![Raw::Int(1), Raw::MinusZero], true).ty, Type::F64);
         let list = field_of(vec![Raw::List(vec![Raw::Int(1)]), Raw::Missing], true);
         assert!(list.multi && list.nullable && !list.roles.sortable && list.ty == Type::I64);
         assert_eq!(field_of(vec![Raw::List(vec![])], true).ty, Type::String);

@@ -1,6 +1,7 @@
 //! JSON lines: an object a line. Nested objects become fields named `outer.inner`, arrays of
 //! scalars become lists.
 
+use super::typed::parse_f64;
 use super::{BadRow, Numbered, Place, Raw, ReadRows, Row, RowResult};
 use firndb::{Error, Result};
 use serde_json::{Map, Number, Value};
@@ -190,11 +191,15 @@ fn flatten(
 
 /// A number in the narrowest form that has all of its digits.
 pub fn number(number: &Number) -> Raw {
-    match (number.as_i64(), number.as_u64(), number.as_f64()) {
-        (Some(v), _, _) => Raw::Int(v),
-        (_, Some(v), _) => Raw::Uint(v),
-        (_, _, Some(v)) if number.is_f64() => Raw::Float(v),
-        _ => Raw::Large(number.to_string()),
+    let text = number.as_str();
+    match (number.as_i64(), number.as_u64()) {
+        (Some(0), _) if text == "-0" => Raw::MinusZero,
+        (Some(v), _) => Raw::Int(v),
+        (_, Some(v)) => Raw::Uint(v),
+        _ => match parse_f64(text).filter(|_| number.is_f64()) {
+            Some(v) => Raw::Float(v),
+            None => Raw::Large(text.to_string()),
+        },
     }
 }
 
@@ -230,13 +235,18 @@ mod tests {
 
     #[test]
     fn numbers_keep_all_their_digits() {
-        let rows = rows("[\n{\"a\":[400159382.06231236,18446744073709551616,1e400,-2]}\n");
+        let rows = rows(
+            "[\n{\"a\":[400159382.06231236,18446744073709551616,1e400,-2,-0,1e-400,0e-400]}\n",
+        );
         let large = |text: &str| Raw::Large(text.to_string());
         let expected = Raw::List(vec![
             Raw::Float("400159382.06231236".parse().unwrap()),
             large("18446744073709551616"),
             large("1e+400"),
             Raw::Int(-2),
+            Raw::MinusZero,
+            large("1e-400"),
+            Raw::Float(0.0),
         ]);
         assert_eq!(rows[1].as_ref().unwrap().cells[0].1, expected);
     }

@@ -41,7 +41,10 @@ pub enum Raw {
     Uint(u64),
     /// A JSON number with a fraction or an exponent.
     Float(f64),
-    /// Any other JSON number, as it is written: an integer beyond 64 bits, or too large for f64.
+    /// The JSON number `-0`: as an integer it would lose its sign.
+    MinusZero,
+    /// Any other JSON number, as it is written: an integer beyond 64 bits, or one that is too large
+    /// for f64, or so small that it would become zero.
     Large(String),
     /// A JSON array of scalars.
     List(Vec<Raw>),

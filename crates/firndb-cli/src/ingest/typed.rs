@@ -271,11 +271,15 @@ fn convert(ty: Type, raw: &Raw) -> Result<Value, String> {
         (Type::U64, Raw::Int(v)) => u64::try_from(*v).ok().map(Value::U64),
         (Type::U64, Raw::Uint(v)) => Some(Value::U64(*v)),
         (Type::F64, Raw::Float(v)) => Some(Value::F64(*v)),
+        (Type::F64, Raw::MinusZero) => Some(Value::F64(-0.0)),
+        // Whoever declares integers has but one zero, in CSV too.
+        (Type::I64, Raw::MinusZero) => Some(Value::I64(0)),
         (Type::F64, Raw::Int(v)) if v.unsigned_abs() <= 1 << 53 => Some(Value::F64(*v as f64)),
         (Type::String, Raw::Large(text)) => Some(Value::Str(text.clone())),
-        (Type::String, Raw::Bool(_) | Raw::Int(_) | Raw::Uint(_) | Raw::Float(_)) => {
-            Some(Value::Str(raw_to_json(raw).to_string()))
-        }
+        (
+            Type::String,
+            Raw::Bool(_) | Raw::Int(_) | Raw::Uint(_) | Raw::Float(_) | Raw::MinusZero,
+        ) => Some(Value::Str(raw_to_json(raw).to_string())),
         _ => None,
     };
     value.ok_or_else(|| {
@@ -316,6 +320,7 @@ fn native(raw: &Raw) -> Option<Value> {
         Raw::Int(v) => Value::I64(*v),
         Raw::Uint(v) => Value::U64(*v),
         Raw::Float(v) => Value::F64(*v),
+        Raw::MinusZero => Value::F64(-0.0),
         Raw::Missing | Raw::List(_) => return None,
     })
 }
@@ -328,6 +333,7 @@ fn raw_to_json(raw: &Raw) -> Json {
         Raw::Int(v) => Json::from(*v),
         Raw::Uint(v) => Json::from(*v),
         Raw::Float(v) => Json::from(*v),
+        Raw::MinusZero => "-0".parse().unwrap_or(Json::Null),
         Raw::Large(text) => serde_json::from_str(text).unwrap_or(Json::Null),
         Raw::List(items) => items.iter().map(raw_to_json).collect(),
     }

@@ -2,8 +2,9 @@
 
 use super::shape::{Kind, Rule};
 use crate::avro::encode;
+use crate::ingest::Raw;
 use crate::ingest::infer::is_as_written;
-use crate::ingest::jsonl::{members, repeated, twice};
+use crate::ingest::jsonl::{members, number, repeated, twice};
 use crate::ingest::typed::{ROUNDED, is_missing_word, is_rounded, parse_f64};
 use firndb::search::Type;
 use serde_json::Value as Json;
@@ -98,13 +99,21 @@ fn typed(rule: Rule, json: &Json, out: &mut Vec<u8>) -> Option<()> {
             out.push(u8::from(v));
         }
         (Kind::Long, json) => {
-            let v = json.as_i64()?;
+            let v = match number(json.as_number()?) {
+                Raw::Int(v) => v,
+                Raw::MinusZero if !rule.found => 0,
+                _ => return None,
+            };
             encode::long(1, out);
             encode::long(v, out);
         }
         (Kind::Double, json) => {
-            let exact = |v: i64| v.unsigned_abs() <= 1 << 53;
-            let v = json.as_f64().filter(|_| json.is_f64() || json.as_i64().is_some_and(exact))?;
+            let v = match number(json.as_number()?) {
+                Raw::Int(v) if v.unsigned_abs() <= 1 << 53 => v as f64,
+                Raw::Float(v) => v,
+                Raw::MinusZero => -0.0,
+                _ => return None,
+            };
             encode::long(1, out);
             encode::double(v, out);
         }
@@ -183,6 +192,15 @@ mod tests {
             assert!(bytes(Kind::Double, Cell::Text(b"1e-400")).is_err());
             assert!(bytes(Kind::Double, Cell::Text(b"0e-400")).is_ok());
         }
+        let (zero, tiny) = ("-0".parse().unwrap(), "1e-400".parse().unwrap());
+        let minus_zero = asked(Kind::Double, Cell::Text(b"-0"));
+        for bytes in [asked, found] {
+            assert_eq!(bytes(Kind::Double, Cell::Json(&zero)), minus_zero);
+            assert!(bytes(Kind::Double, Cell::Json(&tiny)).is_err());
+            assert!(bytes(Kind::Json, Cell::Json(&tiny)).is_err());
+        }
+        assert_eq!(asked(Kind::Long, Cell::Json(&zero)), asked(Kind::Long, Cell::Text(b"-0")));
+        assert!(found(Kind::Long, Cell::Json(&zero)).is_err());
         for value in [json!(7), json!(true), json!([1]), json!({ "a": 1 })] {
             assert!(asked(Kind::String, Cell::Json(&value)).is_ok(), "{value}");
             assert!(found(Kind::String, Cell::Json(&value)).is_err(), "{value}");

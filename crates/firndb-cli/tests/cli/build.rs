@@ -219,6 +219,36 @@ fn a_member_that_comes_twice_is_a_bad_row() {
 }
 
 #[test]
+fn numbers_of_json_are_taken_as_those_of_csv() {
+    let place = Place::new();
+    // `-0` makes the column a double, and `1e-400` a text, which an f64 would take for 0.
+    place.write("a.jsonl", "{\"id\":1,\"x\":-0,\"y\":0.5}\n{\"id\":2,\"x\":7,\"y\":1e-400}\n");
+    place.write("a.csv", "id,x,y\n1,-0,0.5\n2,7,1e-400\n");
+    for form in ["jsonl", "csv"] {
+        place.firn(&format!("table build -i a.{form} -o {form}.t --key id")).ok();
+        let get = |key| place.firn(&format!("table get {form}.t {key} --json")).ok().json();
+        assert_eq!(get(1)[0]["value"]["x"].as_f64().map(f64::to_bits), Some((-0.0f64).to_bits()));
+        assert_eq!(
+            (&get(1)[0]["value"]["y"], &get(2)[0]["value"]["y"]),
+            (&"0.5".into(), &"1e-400".into())
+        );
+        place.firn(&format!("search build a.{form} -o {form}.c")).ok();
+        let fields = place.firn(&format!("search export {form}.c 'order by id'")).ok().out;
+        // A collection has but one zero.
+        assert_eq!(fields, "id,x,y\n1,0.0,0.5\n2,7.0,1e-400\n", "{form}");
+    }
+    // So it is with a schema: integers have but one zero, and what is refused is refused in both.
+    place.write("s.toml", "[fields]\nid = \"i64 full\"\nx = \"i64 full\"\ny = \"f64 full\"\n");
+    for form in ["jsonl", "csv"] {
+        let command = format!("search build a.{form} -o {form}.d --schema s.toml");
+        let run = place.firn(&command);
+        run.fails(2, &format!("a.{form}:{}: column `y`: `1e", if form == "csv" { 3 } else { 2 }));
+        place.firn(&format!("{command} --on-error skip")).ok();
+        assert_eq!(place.firn(&format!("search count {form}.d 'x = 0'")).ok().out, "1\n");
+    }
+}
+
+#[test]
 fn lists_become_multi_valued_fields() {
     let place = Place::new();
     place.write("data.jsonl", "{\"id\":1,\"t\":[\"a\",\"b\"]}\n{\"id\":2,\"t\":[]}\n{\"id\":3}\n");

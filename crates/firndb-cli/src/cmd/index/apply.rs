@@ -123,6 +123,7 @@ fn key_of(row: &Row, columns: &[String]) -> firndb::Result<String> {
             Some(Raw::Text(text) | Raw::Str(text) | Raw::Large(text)) => text.clone(),
             Some(Raw::Int(v)) => v.to_string(),
             Some(Raw::Uint(v)) => v.to_string(),
+            Some(Raw::MinusZero) => "-0".to_string(),
             Some(Raw::Bool(v)) => v.to_string(),
             Some(Raw::Float(_) | Raw::List(_)) => {
                 let message = format!("column `{column}` is no key: it is a fraction or a list");
