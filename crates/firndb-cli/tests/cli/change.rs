@@ -63,3 +63,16 @@ fn partitions_are_removed() {
     assert_eq!(run.out, "Removed 2 partitions; 200 documents in 1 partition remain.\n");
     assert_eq!(names(&place), ["north"]);
 }
+
+#[test]
+fn what_is_added_after_the_last_partition_was_removed_has_the_types_it_had() {
+    let place = Place::new();
+    place.write("a.csv", "id,price\n1,2.5\n");
+    place.write("b.csv", "id,price\n2,3\n");
+    place.firn("search build a.csv -o c").ok();
+    place.firn("search remove c main").ok();
+    assert_eq!(place.firn("search count c 'price > 2'").ok().out, "0\n");
+    place.firn("search build b.csv -o c --add --partition more").ok();
+    // From these rows alone the prices would be integers.
+    assert_eq!(place.firn("search export c 'price > 2.5'").ok().out, "id,price\n2,3.0\n");
+}

@@ -257,7 +257,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Removes a partition.
+    /// Removes a partition. After the last one the collection keeps its schema until others come.
     pub fn remove(&mut self, name: &str) -> Result<()> {
         let place = place(&self.members, name).map_err(|_| self.no_partition(name))?;
         self.members.remove(place);
@@ -330,10 +330,13 @@ impl Change<'_> {
         let (number, locate) = (self.current.number + 1, |file: &str| dir.join(file));
         let opened = &self.opened;
         // Contradicting schemas are found here, before anything is published.
-        let next = Current::of(disk, Members { number, members, opened }, &locate, before)?;
+        // It lasts when the last partition goes.
+        let schema = self.current.reader.set.schema.clone();
+        let next = Members { number, members, schema, opened };
+        let next = Current::of(disk, next, &locate, before)?;
         // The names of the new partitions must be durable before the set that names them.
         disk.sync_dir(dir)?;
-        manifest::publish(&**disk, dir, number, &next.members)?;
+        manifest::publish(&**disk, dir, number, &next.members, next.reader.schema())?;
         let reader = next.reader.clone();
         // The new set is published either way; what cannot be removed now goes with a later change.
         *self.turn = self.clean(&next).ok().map(|()| number);

@@ -2,6 +2,7 @@
 
 use super::collection::{Collection, LOCK};
 use super::manifest;
+use super::schema::Schema;
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
 use std::path::Path;
@@ -24,7 +25,7 @@ impl Collection {
         disk.create_dir_all(dir)?;
         let lock = disk.lock(&dir.join(LOCK))?;
         check_free_on(&disk, dir)?;
-        manifest::publish(&*disk, dir, FIRST, &[])?;
+        manifest::publish(&*disk, dir, FIRST, &[], &Schema::default())?;
         drop(lock);
         Self::open_on(disk, dir)
     }

@@ -8,6 +8,7 @@
 use super::manifest::{self, Member};
 use super::partition::Partition;
 use super::reader::Reader;
+use super::schema::Schema;
 use super::set::Set;
 use crate::disk::DiskRef;
 use crate::{Error, ErrorKind, Result};
@@ -27,6 +28,8 @@ pub(crate) struct Current {
 pub(crate) struct Members<'a> {
     pub(crate) number: u64,
     pub(crate) members: Vec<Arc<Member>>,
+    /// Of the set if it has no members.
+    pub(crate) schema: Arc<Schema>,
     pub(crate) opened: &'a BTreeMap<String, Arc<Partition>>,
 }
 
@@ -43,9 +46,9 @@ impl Current {
         before: Option<&Current>,
     ) -> Result<Current> {
         let known = before.map_or(&[][..], |before| &before.members);
-        let members = manifest::read(&**disk, set, known)?;
-        let opened = &BTreeMap::new();
-        Current::of(disk, Members { number, members, opened }, locate, before)
+        let (members, schema) = manifest::read_whole(&**disk, set, known)?;
+        let (schema, opened) = (Arc::new(schema), &BTreeMap::new());
+        Current::of(disk, Members { number, members, schema, opened }, locate, before)
     }
 
     /// Puts a set together.
@@ -55,9 +58,16 @@ impl Current {
         locate: Locate,
         before: Option<&Current>,
     ) -> Result<Current> {
-        let Members { number, members, opened } = set;
+        let Members { number, members, schema, opened } = set;
         let partitions = open_all(disk, locate, &members, before, opened)?;
-        let set = set_of(&members, partitions, before)?;
+        let set = match members.is_empty() {
+            true => {
+                let set = Set::empty(schema);
+                before.inspect(|old| set.bundles.set_limit(old.reader.set.bundles.limit()));
+                set
+            }
+            false => set_of(&members, partitions, before)?,
+        };
         Ok(Current { number, members, reader: Reader::new(set) })
     }
 

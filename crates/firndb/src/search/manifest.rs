@@ -7,7 +7,11 @@
 //! u32 partitions; each: name, file name (u32 length and bytes each), u32 documents, u64 bytes,
 //!                       u64 + u64 content id of the partition file, low half first
 //! ```
+//! Where no partition is left section 2 holds the schema that they had, encoded as in `format.rs`;
+//! otherwise they say it themselves. Who does not know of the section sees a set without fields.
 
+use super::format::{decode_schema, encode_schema};
+use super::schema::Schema;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::{self, Disk};
@@ -26,6 +30,7 @@ pub(crate) struct Member {
 }
 
 const SECTION: u32 = 1;
+const SCHEMA: u32 = 2;
 const PREFIX: &str = "set-";
 const SUFFIX: &str = ".firn";
 
@@ -40,8 +45,14 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     (digits.len() == 20).then(|| digits.parse().ok()).flatten()
 }
 
-/// Publishes set number `n`.
-pub(crate) fn publish(disk: &dyn Disk, dir: &Path, n: u64, members: &[Arc<Member>]) -> Result<()> {
+/// Publishes set number `n`, of partitions that have this schema or had it.
+pub(crate) fn publish(
+    disk: &dyn Disk,
+    dir: &Path,
+    n: u64,
+    members: &[Arc<Member>],
+    schema: &Schema,
+) -> Result<()> {
     let mut out = Encoder::default();
     out.u32(members.len() as u32);
     for m in members {
@@ -55,6 +66,11 @@ pub(crate) fn publish(disk: &dyn Disk, dir: &Path, n: u64, members: &[Arc<Member
     disk::publish(disk, &dir.join(file_name(n)), |append| {
         let mut w = FrozenWriter::new(append, Kind::PartitionSet)?;
         w.section(SECTION, &out.0)?;
+        if members.is_empty() && !schema.fields.is_empty() {
+            let mut out = Encoder::default();
+            encode_schema(schema, &mut out);
+            w.section(SCHEMA, &out.0)?;
+        }
         w.finish().map(|_| ())
     })
 }
@@ -66,9 +82,29 @@ pub(crate) fn read(
     path: &Path,
     before: &[Arc<Member>],
 ) -> Result<Vec<Arc<Member>>> {
+    read_whole(disk, path, before).map(|(members, _)| members)
+}
+
+/// [`read`], and the schema that the set file states.
+pub(crate) fn read_whole(
+    disk: &dyn Disk,
+    path: &Path,
+    before: &[Arc<Member>],
+) -> Result<(Vec<Arc<Member>>, Schema)> {
     let file = Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?;
     file.verify()?;
-    decode(&file, before).map_err(|e| e.in_file(path))
+    let members = decode(&file, before).map_err(|e| e.in_file(path))?;
+    let schema = decode_stated(&file).map_err(|e| e.in_file(path))?;
+    Ok((members, schema))
+}
+
+fn decode_stated(file: &Frozen) -> Result<Schema> {
+    let Some(section) = file.find(SCHEMA) else { return Ok(Schema::default()) };
+    let mut from = Decoder::new(file.section(section)?);
+    let mut schema = decode_schema(&mut from)?;
+    from.finish()?;
+    let order = std::mem::take(&mut schema.order);
+    schema.order_by(order).map_err(|e| Error::corrupt(e.message()))
 }
 
 pub(crate) fn decode(file: &Frozen, mut before: &[Arc<Member>]) -> Result<Vec<Arc<Member>>> {

@@ -45,6 +45,20 @@ impl Set {
         Ok(Set { partitions, names, schema, maps, catalogues, bundles, firsts, documents })
     }
 
+    /// A set without partitions that has these fields all the same.
+    pub(crate) fn empty(schema: Arc<Schema>) -> Set {
+        Set {
+            partitions: Vec::new(),
+            names: Arc::new([]),
+            catalogues: Catalogues::new(schema.fields.len()),
+            schema,
+            maps: Vec::new(),
+            bundles: Bundles::new(&[]),
+            firsts: Firsts::default(),
+            documents: 0,
+        }
+    }
+
     /// A set of some partitions of this one, by number, or of others in their places that have
     /// all fields of this one.
     pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> Set {

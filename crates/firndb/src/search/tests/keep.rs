@@ -3,8 +3,10 @@
 
 use super::{DIR, Store, create, open, store};
 use crate::ErrorKind;
+use crate::bytes::testing::Forged;
 use crate::disk::{Disk, SimDisk};
 use crate::search::catalogue::Catalogues;
+use crate::search::query::{all, eq};
 use crate::search::testing::Rng;
 use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type, manifest};
 use std::path::PathBuf;
@@ -249,4 +251,72 @@ fn a_collection_in_which_something_was_published_is_not_taken_back() {
     let empty = SimDisk::new();
     assert!(create(&empty).unwrap().withdraw().unwrap());
     assert!(names(&empty).is_empty());
+}
+
+#[test]
+fn a_collection_whose_last_partition_goes_keeps_its_fields() {
+    let Store { disk, collection } = store();
+    let other = open(&disk).unwrap();
+    let mut change = collection.change().unwrap();
+    change.put("a", builder(false, &mut Rng(SEED), 9)).unwrap();
+    change.put("b", builder(true, &mut Rng(SEED), 9)).unwrap();
+    let schema = change.commit().unwrap().schema().clone();
+    collection.reader().limit_bundles(1234);
+    assert_eq!(schema.fields().len(), 3);
+    let mut change = collection.change().unwrap();
+    change.remove("a").unwrap();
+    change.remove("b").unwrap();
+    let reader = change.commit().unwrap();
+    assert!(reader.is_empty());
+    other.refresh().unwrap();
+    for reader in [reader, collection.reader(), other.reader(), open(&disk).unwrap().reader()] {
+        assert_eq!(*reader.schema(), schema);
+        assert_eq!(reader.count(&eq("word", "w1")).unwrap(), 0);
+        assert!(reader.count(&eq("words", "w1")).is_err());
+        reader.verify().unwrap();
+    }
+    assert_eq!(collection.reader().set.bundles.limit(), 1234);
+    // What is put then has the fields that it likes.
+    let mut change = collection.change().unwrap();
+    let field = Field::new("number", Type::String, Roles::STORED);
+    change.put("a", PartitionBuilder::new(Schema::new([field]).unwrap())).unwrap();
+    assert_eq!(change.commit().unwrap().schema().fields().len(), 1);
+    assert_eq!(open(&disk).unwrap().reader().schema().fields().len(), 1);
+}
+
+#[test]
+fn a_forged_schema_of_an_empty_set_is_an_error_or_a_schema() {
+    let Store { disk, collection } = store();
+    for remove in [false, true] {
+        let mut change = collection.change().unwrap();
+        match remove {
+            false => change.put("a", builder(true, &mut Rng(SEED), 9)).unwrap(),
+            true => change.remove("a").unwrap(),
+        }
+        change.commit().unwrap();
+    }
+    let path = PathBuf::from(DIR).join(manifest::file_name(3));
+    let whole = disk.files()[&path].clone();
+    let (mut opened, mut refused) = (0, 0);
+    for at in Forged(whole.clone()).section(1) {
+        for bits in [1, 0x80, 0xff] {
+            let mut file = Forged(whole.clone());
+            file.0[at] ^= bits;
+            file.seal();
+            disk.write_raw(&path, &file.0);
+            match open(&disk) {
+                Ok(collection) => {
+                    let reader = collection.reader();
+                    assert_eq!(reader.count(&all()).unwrap(), 0);
+                    reader.schema().to_toml();
+                    opened += 1;
+                }
+                Err(error) => {
+                    assert_eq!((error.kind(), error.file()), (ErrorKind::Corrupt, Some(&*path)));
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
 }
