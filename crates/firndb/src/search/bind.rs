@@ -47,6 +47,7 @@ impl Executor<'_> {
                     let last = (number, clause.negate);
                     other.negate = self.scratch.fold((into, other.negate), last);
                     other.count = kernels::count(self.scratch.bits(into));
+                    other.least = other.count;
                     return;
                 }
             }
@@ -90,7 +91,7 @@ impl Executor<'_> {
                 Ok(match count {
                     0 => Bound::Nothing,
                     _ if count == u64::from(part.documents) => Bound::All,
-                    _ => Bound::Clause(Clause { form: Form::Bits(bits), negate: false, count }),
+                    _ => Bound::Clause(Clause::new(Form::Bits(bits), false, count)),
                 })
             }
         }
@@ -129,7 +130,11 @@ impl Executor<'_> {
                 form = Form::Documents(from, to);
             }
         }
-        Ok(Bound::Clause(Clause { form, negate, count }))
+        let clause = Clause::new(form, negate, count);
+        // No more entries stand for a document that has one already than the whole field has.
+        let again = meta.postings.saturating_sub(meta.present.into());
+        let least = if self.is_exact(&clause) { count } else { count.saturating_sub(again).max(1) };
+        Ok(Bound::Clause(Clause { least, ..clause }))
     }
 
     /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document
@@ -281,6 +286,29 @@ mod tests {
             assert_eq!(reader.search(&query).unwrap().hits.len() as u64, expected, "{list:?}");
         }
         FORCED.set(Forced::default());
+    }
+
+    #[test]
+    fn a_document_with_several_values_counts_once_among_those_that_a_not_leaves_out() {
+        let fields = [Field::new("a", Type::U64, Roles::FILTERABLE).multi()];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for n in 0..6000u64 {
+            let values = if n % 3 == 0 { vec![1, 2, 3] } else { vec![n % 3 + 3] };
+            let document = values.into_iter().fold(Document::new(), |d, value| d.set("a", value));
+            builder.add(&document).unwrap();
+        }
+        let reader = reader_of([builder]);
+        for (filter, at_most) in [
+            // The three lists have 6,000 entries, which are not all of the documents.
+            (not(is_in("a", [1u64, 2, 3])), 4000),
+            (not(is_in("a", [1u64, 2])), 5999),
+            (not(eq("a", 1u64)), 4000),
+            (is_in("a", [1u64, 2]), 4000),
+        ] {
+            let told = reader.explain(&Query::new(filter.clone())).unwrap().to_string();
+            assert!(told.contains(&format!(": at most {at_most} documents")), "{told}");
+            assert!(reader.count(&filter).unwrap() <= at_most, "{filter}");
+        }
     }
 
     #[test]

@@ -21,8 +21,10 @@ const WORD: u64 = 2;
 pub(crate) struct Clause {
     pub(crate) form: Form,
     pub(crate) negate: bool,
-    /// Documents that satisfy `form`, at most.
+    /// Documents that satisfy `form`, at most and at least: lists have more entries than documents
+    /// where a document has several values.
     pub(crate) count: u64,
+    pub(crate) least: u64,
 }
 
 /// What the condition is over.
@@ -37,10 +39,15 @@ pub(crate) enum Form {
 }
 
 impl Clause {
+    /// A clause that so many documents satisfy.
+    pub(crate) fn new(form: Form, negate: bool, count: u64) -> Clause {
+        Clause { form, negate, count, least: count }
+    }
+
     /// Documents that satisfy the clause, negation included, at most.
     pub(crate) fn at_most(&self, documents: u32) -> u64 {
         let n = u64::from(documents);
-        if self.negate { n.saturating_sub(self.count) } else { self.count.min(n) }
+        if self.negate { n.saturating_sub(self.least) } else { self.count.min(n) }
     }
 
     /// The part of `docs` that can satisfy the clause, if that is all that the clause says.

@@ -190,7 +190,7 @@ impl<'r> Executor<'r> {
         let documents = part.documents;
         if self.clauses.len() == base {
             let form = Form::Documents(0, documents);
-            self.clauses.push(Clause { form, negate: false, count: u64::from(documents) });
+            self.clauses.push(Clause::new(form, false, documents.into()));
         }
         self.clauses[base..].sort_by_key(|clause| clause.at_most(documents));
         let window = self.window(part, base)?;

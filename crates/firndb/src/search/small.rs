@@ -170,7 +170,7 @@ impl<'r> Executor<'r> {
         self.push_intervals(p, leaf, field)?;
         let last = self.scratch.intervals.len();
         let form = Form::Ordinals { field, first, last, multi };
-        self.apply_clause(part, &Clause { form, negate, count: 0 }, acc)?;
+        self.apply_clause(part, &Clause::new(form, negate, 0), acc)?;
         self.scratch.intervals.truncate(first);
         Ok(())
     }

@@ -124,7 +124,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             let sums = part.sums(field)?;
             let count = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
             let count = count.min(part.meta(field).postings);
-            extra.push(Clause { form, negate, count });
+            extra.push(Clause::new(form, negate, count));
             Ok(())
         };
         if let Some(key) = best.threshold() {
@@ -286,7 +286,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let first = executor.scratch.intervals.len();
         executor.scratch.intervals.push((0, meta.distinct));
         let form = Form::Ordinals { field, first, last: first + 1, multi: false };
-        executor.clauses.push(Clause { form, negate: true, count: u64::from(meta.present) });
+        executor.clauses.push(Clause::new(form, true, meta.present.into()));
         let part = &*executor.set.partitions[self.p];
         let _ = executor.conjunction(part, 0, self)?;
         Ok(())

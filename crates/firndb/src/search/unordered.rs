@@ -57,10 +57,9 @@ pub(crate) fn places(
             looked += 1;
             let mut sink = Take::new(part, k - places.len(), first);
             // Of documents that stand in this order those before the cursor need no look.
-            let rest = (first > 0 && part.origins.is_none()).then(|| Clause {
-                form: Form::Documents(first.min(part.documents), part.documents),
-                negate: false,
-                count: u64::from(part.documents.saturating_sub(first)),
+            let rest = (first > 0 && part.origins.is_none()).then(|| {
+                let form = Form::Documents(first.min(part.documents), part.documents);
+                Clause::new(form, false, part.documents.saturating_sub(first).into())
             });
             let _ = executor.run(p, Vec::from_iter(rest), &mut sink)?;
             let seen = sink.seen;
