@@ -1,6 +1,6 @@
 //! `firn log compact`: gives back the space of what was replaced or deleted.
 
-use super::open_to_write;
+use super::{existing, open_with};
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
 use serde_json::json;
@@ -26,7 +26,10 @@ fn share(text: &str) -> std::result::Result<f64, String> {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let store = open_to_write(&args.dir)?;
+    // Upkeep beside it would empty segments that nobody counts.
+    let mut options = existing();
+    options.background = false;
+    let store = open_with(&args.dir, options)?;
     let before = store.stats();
     let segments = store.compact(args.threshold)? as u64;
     let copied = store.stats().moved_bytes;
