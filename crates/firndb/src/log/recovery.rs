@@ -21,7 +21,7 @@
 
 use super::bug::Bug;
 use super::chain::{Chain, survey};
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{self, Checkpoint};
 use super::commit::{Commit, Position};
 use super::end::{self, End};
 use super::hint;
@@ -32,7 +32,7 @@ use super::pace::Pace;
 use super::read::UsualLines;
 use super::refresh::Seen;
 use super::reserve::Reserve;
-use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name};
+use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name, number_of};
 use super::stats::{Counters, Recovery};
 use super::store::Shared;
 use super::upkeep::Wake;
@@ -157,24 +157,24 @@ pub(super) fn look(disk: &DiskRef, dir: &Path, options: &Options) -> Result<Foun
     Ok(Found { id, names, chain, known_end })
 }
 
-/// Takes the right to write, in a directory that is made if need be.
+/// Takes the right to write, in a directory that is made if need be. In one that is somebody else's
+/// nothing is made, not even the lock.
 fn lock(disk: &DiskRef, dir: &Path, create: bool) -> Result<Box<dyn Send + Sync>> {
-    if !exists(disk, dir)? {
-        if !create {
-            return Err(absent(dir));
+    let is_of_store = |name: &String| {
+        let numbered = number_of(name).or(hint::number_of(name)).is_some();
+        numbered || [end::FILE, checkpoint::FILE].contains(&name.as_str())
+    };
+    match disk.list(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound && create => disk.create_dir_all(dir)?,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Err(absent(dir)),
+        names => {
+            let is_store = names?.iter().any(is_of_store);
+            if !create && !is_store {
+                return Err(absent(dir));
+            }
         }
-        disk.create_dir_all(dir)?;
     }
     disk.lock(&dir.join(LOCK))
-}
-
-/// Whether the directory is there.
-fn exists(disk: &DiskRef, dir: &Path) -> Result<bool> {
-    match disk.list(dir) {
-        Ok(_) => Ok(true),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(e),
-    }
 }
 
 fn absent(dir: &Path) -> Error {

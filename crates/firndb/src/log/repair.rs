@@ -38,12 +38,17 @@ impl LogStore {
         to: &Path,
         options: Options,
     ) -> Result<Repaired> {
-        let _lock = disk.lock(&from.join(super::recovery::LOCK))?;
-        let numbers: Vec<u64> = disk.list(from)?.iter().filter_map(|n| number_of(n)).collect();
-        if numbers.is_empty() {
+        let segments = || -> Result<Vec<u64>> {
+            let numbers =
+                disk.list(from)?.iter().filter_map(|n| number_of(n)).collect::<Vec<u64>>();
             let message = "there are no segments of a log store in this directory";
-            return Err(Error::new(ErrorKind::NotFound, message).in_file(from));
-        }
+            let none = || Error::new(ErrorKind::NotFound, message).in_file(from);
+            numbers.first().ok_or_else(none)?;
+            Ok(numbers)
+        };
+        segments()?; // Elsewhere no lock is left behind.
+        let _lock = disk.lock(&from.join(super::recovery::LOCK))?;
+        let numbers = segments()?;
         let store = LogStore::open_on(disk.clone(), to, options)?;
         if !store.is_empty() {
             let message = "the repaired store needs a new directory";

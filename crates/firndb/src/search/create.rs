@@ -22,6 +22,7 @@ impl Collection {
     }
 
     pub(crate) fn create_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
+        check_free_on(&disk, dir)?; // Before there is a lock in somebody else's directory.
         disk.create_dir_all(dir)?;
         let lock = disk.lock(&dir.join(LOCK))?;
         check_free_on(&disk, dir)?;

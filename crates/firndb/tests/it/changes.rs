@@ -51,6 +51,7 @@ fn a_collection_is_created_once_and_opened_where_there_is_one() {
     fs::write(other.join("letter.txt"), "dear").unwrap();
     refused(Collection::create(&other), ErrorKind::AlreadyExists, &["letter.txt"]);
     assert_eq!(fs::read(other.join("letter.txt")).unwrap(), b"dear");
+    assert_eq!(fs::read_dir(&other).unwrap().count(), 1, "a lock was left behind");
 }
 
 #[test]

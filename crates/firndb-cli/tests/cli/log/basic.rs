@@ -1,6 +1,7 @@
 //! put, get, delete, scan, stats: single keys, and how a store that is busy or missing is told of.
 
 use super::{Place, filled, texts};
+use std::fs;
 
 #[test]
 fn values_are_put_got_and_deleted() {
@@ -129,4 +130,25 @@ fn statistics_are_shown() {
         text.contains("keys") && text.contains("100") && text.contains("bytes a key"),
         "{text}"
     );
+}
+
+#[test]
+fn a_directory_of_somebody_else_stays_as_it_is() {
+    // Who asked for the wrong place must not find a file there that nothing removes again.
+    let place = Place::new();
+    fs::create_dir(place.path("d")).unwrap();
+    place.write("d/letter.txt", "dear");
+    place.firn("log put d k v").fails(4, "holds no log store");
+    for (command, code) in [
+        ("log delete d k", 3),
+        ("log compact d", 3),
+        ("log repair d --to r", 3),
+        ("log get d k", 3),
+        ("search build d/letter.txt -o d", 4),
+        ("search remove d p", 3),
+    ] {
+        place.firn(command).fails(code, "");
+        let names: Vec<_> = fs::read_dir(place.path("d")).unwrap().flatten().collect();
+        assert_eq!(names.len(), 1, "{command}: {names:?}");
+    }
 }
