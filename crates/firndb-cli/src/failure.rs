@@ -12,18 +12,24 @@ pub type Result<T> = std::result::Result<T, Failure>;
 pub struct Failure {
     error: Error,
     text: Option<String>,
+    note: Option<String>,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure { error, text: None }
+        Failure { error, text: None, note: None }
     }
 }
 
 impl Failure {
     /// An error in a query's or a schema's text.
     pub fn in_text(error: Error, text: &str) -> Failure {
-        Failure { error, text: Some(text.to_string()) }
+        Failure { error, text: Some(text.to_string()), note: None }
+    }
+
+    /// The failure with what else there is to know about it.
+    pub fn noting(self, note: String) -> Failure {
+        Failure { note: Some(note), ..self }
     }
 
     /// Prints the failure and gives the process its exit code.
@@ -34,6 +40,9 @@ impl Failure {
         if json {
             eprintln!("{}", self.to_json());
         } else {
+            if let Some(note) = &self.note {
+                eprintln!("note: {note}");
+            }
             eprintln!("error: {}", self.error);
             if let (Some(text), Some(_)) = (&self.text, self.error.span()) {
                 // The message, which is the last line, is above already.
@@ -55,6 +64,9 @@ impl Failure {
         }
         if let Some((start, end)) = error.span() {
             object["span"] = json!([start, end]);
+        }
+        if let Some(note) = &self.note {
+            object["note"] = Json::from(note.as_str());
         }
         json!({ "error": object })
     }

@@ -3,7 +3,7 @@
 use super::{Writing, open_or_create, unescape};
 use crate::avro::decode::Decoder;
 use crate::cmd::load::{self as rows, BadRows, progress_bar};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ingest::csv::parse_delimiter;
 use crate::ingest::source::{Input, expand};
 use crate::output::{Out, from_hex, plural, size, thousands, time};
@@ -105,11 +105,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let loaded = inputs.iter().try_for_each(|input| loading.input(input));
     loading.bar.finish_and_clear();
     let Loading { bad_rows, rows, records, bytes, .. } = loading;
-    if loaded.is_err() {
-        eprintln!("note: {} before the error are in the store", plural(records, "record"));
-    }
     let closed = store.close();
-    loaded?;
+    loaded.map_err(|error| {
+        let records = plural(records, "record");
+        Failure::from(error).noting(format!("{records} before the error are in the store"))
+    })?;
     closed?;
     bad_rows.print(rows);
     let mut out = Out::new();

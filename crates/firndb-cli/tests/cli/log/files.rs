@@ -95,6 +95,11 @@ fn a_bad_row_stops_or_is_skipped() {
     let run = place.firn("log load u 1.txt 2.txt").fails(2, "2.txt:1");
     assert!(run.err.contains("2 records before the error are in the store"), "{}", run.err);
     assert_eq!(texts(&place, "u").len(), 2);
+    // Programs that read JSON get nothing else.
+    let run = place.firn("log load u 1.txt 2.txt --json");
+    let error: serde_json::Value = serde_json::from_str(&run.err).unwrap();
+    let note = "2 records before the error are in the store";
+    assert_eq!((run.out.as_str(), &error["error"]["note"]), ("", &note.into()));
 }
 
 #[test]
