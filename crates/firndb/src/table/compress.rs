@@ -16,6 +16,8 @@ const SAMPLE_TIMES: usize = 100;
 /// Values that a dictionary is trained on, at most, and bytes of each that count.
 pub(crate) const SAMPLE_VALUES: usize = 1 << 20;
 pub(crate) const SAMPLE_VALUE: usize = 128 << 10;
+/// Bytes that a block of a frame holds at most.
+const BLOCK: u32 = 128 << 10;
 /// Bytes of a frame's copy that a thread keeps room for, at most.
 const KEPT: usize = 1 << 20;
 
@@ -94,10 +96,30 @@ thread_local! {
     static ROOM: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
 }
 
-/// The most bytes that a frame of this length can hold: a block of a frame takes four bytes or more
-/// and gives 128 KiB or less. So a forged size asks for no more memory than the file pays for.
-fn most(frame: usize) -> u64 {
-    (frame as u64 / 4 + 1) << 17
+/// The most bytes that the blocks of a frame can hold by what each begins with: so a forged size
+/// asks for no memory that nothing would fill. `None` if a block is cut. (RFC 8878, 3.1.1)
+fn most(frame: &[u8]) -> Option<u64> {
+    let descriptor = frame.first()?;
+    let is_single = descriptor >> 5 & 1 == 1; // There is no size of a window then.
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let size = [usize::from(is_single), 2, 4, 8][usize::from(descriptor >> 6)];
+    let (mut at, mut most) = (1 + usize::from(!is_single) + dictionary + size, 0);
+    loop {
+        let head = frame.get(at..at + 3)?;
+        let head = (0..3).fold(0, |all, i| all | u32::from(head[i]) << (8 * i));
+        let (kind, len) = (head >> 1 & 3, head >> 3);
+        // As they are, one byte again and again, or compressed.
+        let (held, taken) = match kind {
+            0 => (len, len),
+            1 => (len, 1),
+            _ => (BLOCK, len),
+        };
+        most += u64::from(held.min(BLOCK));
+        at += 3 + taken as usize;
+        if head & 1 == 1 {
+            return (at <= frame.len()).then_some(most);
+        }
+    }
 }
 
 impl Unpacker {
@@ -119,7 +141,9 @@ impl Unpacker {
             room.extend_from_slice(&MAGIC);
             room.extend_from_slice(frame);
             let size = match get_frame_content_size(room) {
-                Ok(Some(size)) if size <= (longest as u64).min(most(frame.len())) => size as usize,
+                Ok(Some(size)) if size <= longest as u64 && most(frame) >= Some(size) => {
+                    size as usize
+                }
                 _ => return Err(Error::corrupt("a zstd frame has no size, or too large a one")),
             };
             let mut out = Vec::with_capacity(size);
@@ -139,5 +163,51 @@ impl Unpacker {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rng;
+
+    #[test]
+    fn a_size_that_the_blocks_of_a_frame_do_not_fill_is_refused_before_there_is_memory_for_it() {
+        // No window, a size of 8 bytes, and one last block of bytes as they are. By its length
+        // alone the frame could hold 2 GiB.
+        let forged = |size: u64, block: &[u8]| {
+            let head = (block.len() as u32) << 3 | 1;
+            [&[0xe0], &size.to_le_bytes()[..], &head.to_le_bytes()[..3], block].concat()
+        };
+        let (unpacker, block) = (Unpacker::new(&[]).unwrap(), vec![7; 65_536]);
+        let unpack = |frame: &[u8]| unpacker.unpack(frame, u32::MAX as usize);
+        assert_eq!(unpack(&forged(65_536, &block)).unwrap(), block);
+        let whole = forged(65_536, &block);
+        for frame in [&forged(2 << 30, &block), &forged(65_537, &block), &whole[..65_000]] {
+            let error = unpack(frame).unwrap_err().to_string();
+            assert!(error.contains("has no size, or too large a one"), "{error}");
+        }
+        for cut in 0..20 {
+            assert!(unpack(&whole[..cut]).is_err());
+        }
+    }
+
+    #[test]
+    fn frames_of_every_kind_of_block_are_unpacked() {
+        let mut rng = Rng(7);
+        for len in [0, 1, 255, 256, 70_000, 131_072, 131_073, 300_000] {
+            let noise = rng.fill(len);
+            let few: Vec<u8> = noise.iter().map(|byte| byte % 7).collect();
+            for bytes in [noise, few, vec![9; len]] {
+                for level in [1, 19] {
+                    let mut packer = Packer::new(Compression::Records { level }, &[]).unwrap();
+                    let mut frame = Vec::new();
+                    packer.pack(&bytes, &mut frame).unwrap();
+                    let unpacker = Unpacker::new(&[]).unwrap();
+                    assert_eq!(unpacker.unpack(&frame, len).unwrap(), bytes, "{len} at {level}");
+                    assert!(len == 0 || unpacker.unpack(&frame, len - 1).is_err());
+                }
+            }
+        }
     }
 }
