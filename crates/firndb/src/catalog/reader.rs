@@ -87,7 +87,7 @@ impl Generation {
     fn is_no(&self, wanted: &str) -> Error {
         let Version { name, number, kind, .. } = &self.version;
         let kind = kind.name();
-        Error::invalid(format!("version {number} of `{name}` is a {kind}, not a {wanted}"))
+        Error::invalid(format!("version {number} of `{name}` is no {wanted}: its kind is {kind}"))
     }
 }
 

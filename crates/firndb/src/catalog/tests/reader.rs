@@ -6,6 +6,7 @@ use super::faulty::Faulty;
 use super::*;
 use crate::ErrorKind;
 use crate::search::query::{all, eq};
+use crate::table::{ApproximateBuilder, ApproximateOptions};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -69,6 +70,27 @@ fn tables_swap_and_pinned_readers_do_not() {
     };
     assert_eq!((value(&reader), value(&pinned)), (b"2".to_vec(), b"1".to_vec()));
     assert_eq!(reader.current().version().number, 3);
+}
+
+#[test]
+fn an_approximate_table_is_read_through_the_catalog() {
+    let disk = SimDisk::new();
+    let options =
+        ApproximateOptions { value_width: 1, threads: 1, ..ApproximateOptions::default() };
+    let path = Path::new("/words.approx");
+    let mut builder = ApproximateBuilder::create_on(disk.clone(), path, options).unwrap();
+    (0..20u8).for_each(|n| builder.add(&[n], &[n + 1]).unwrap());
+    builder.finish().unwrap();
+    publish(&disk, "words", "/words.approx").unwrap();
+    let current = reader(&disk, "words").unwrap().current();
+    let value = current.approximate_table().unwrap().get(&[7]).unwrap();
+    assert_eq!(value.as_deref(), Some(&[8][..]));
+    assert_eq!(current.table().err().unwrap().kind(), ErrorKind::InvalidArgument);
+    make_table(&disk, 1);
+    publish(&disk, "exact", TABLE).unwrap();
+    let exact = catalog(&disk).reader("exact", Path::new("/exact"), ReaderOptions::default());
+    let error = exact.unwrap().current().approximate_table().err().unwrap().to_string();
+    assert!(error.contains("`exact` is no approximate table: its kind is table"), "{error}");
 }
 
 #[test]

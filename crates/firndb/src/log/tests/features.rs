@@ -304,3 +304,21 @@ fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
         }
     }
 }
+
+#[test]
+fn compaction_that_is_paused_waits_until_it_is_resumed() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let removed = || {
+        for n in 0..2000u32 {
+            store.put(format!("key {}", n % 20).as_bytes(), &[n as u8; 40]).unwrap();
+            store.maintain().unwrap();
+        }
+        store.stats().segments_removed
+    };
+    store.pause_compaction();
+    assert_eq!(removed(), 0);
+    store.resume_compaction();
+    assert!(removed() > 0);
+    assert_eq!(store.len(), 20);
+}

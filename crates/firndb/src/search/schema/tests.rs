@@ -103,3 +103,11 @@ fn edit_distance_counts_single_changes() {
         assert_eq!(edit_distance(b, a), distance, "{b} {a}");
     }
 }
+
+#[test]
+fn a_schema_tells_how_payloads_are_kept() {
+    let schema = Schema::new([Field::new("a", Type::I64, Roles::FULL)]).unwrap();
+    assert_eq!(schema.payload_form(), Payload::Raw);
+    let packed = Payload::Zstd { level: 3, dictionary: true };
+    assert_eq!(schema.payload(packed).payload_form(), packed);
+}
