@@ -22,9 +22,16 @@ pub(crate) fn describe_set(file: &Frozen, seen: &mut Inspection) -> Result<()> {
     }
     let partitions = seen.items.len().to_string();
     seen.facts.push(("partitions".to_string(), partitions));
-    let entry = file.entry(0);
-    let name = "members".to_string();
-    seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+    let schema = manifest::decode_stated(file)?;
+    if !schema.fields.is_empty() {
+        let fields: Vec<&str> = schema.fields.iter().map(|field| &*field.name).collect();
+        seen.facts.push(("fields of the partitions that were here".into(), fields.join(", ")));
+    }
+    for i in 0..file.entries() {
+        let entry = file.entry(i);
+        let name = ["?", "members", "schema"].get(entry.id as usize).unwrap_or(&"?").to_string();
+        seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+    }
     Ok(())
 }
 
@@ -123,7 +130,8 @@ pub(crate) fn verify_partition(path: &Path) -> Result<()> {
 /// Checks a partition set: every byte, and what checksums cannot say.
 pub(crate) fn verify_members(file: &Frozen, path: &Path) -> Result<()> {
     file.verify()?;
-    manifest::decode(file, &[]).map(|_| ()).map_err(|e| e.in_file(path))
+    let parts = manifest::decode(file, &[]).and_then(|_| manifest::decode_stated(file));
+    parts.map(|_| ()).map_err(|e| e.in_file(path))
 }
 
 /// Checks that the files of the collection's current set are those the set names.

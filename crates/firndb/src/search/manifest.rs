@@ -98,7 +98,8 @@ pub(crate) fn read_whole(
     Ok((members, schema))
 }
 
-fn decode_stated(file: &Frozen) -> Result<Schema> {
+/// The schema that a set file states: that of no fields if it does not.
+pub(crate) fn decode_stated(file: &Frozen) -> Result<Schema> {
     let Some(section) = file.find(SCHEMA) else { return Ok(Schema::default()) };
     let mut from = Decoder::new(file.section(section)?);
     let mut schema = decode_schema(&mut from)?;

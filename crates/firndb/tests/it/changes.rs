@@ -55,6 +55,23 @@ fn a_collection_is_created_once_and_opened_where_there_is_one() {
 }
 
 #[test]
+fn an_emptied_collection_tells_what_it_held() {
+    let place = Place::new();
+    let (collection, _) = place.collection([("a", version(1, 10))]);
+    let mut change = collection.change().unwrap();
+    change.remove("a").unwrap();
+    change.commit().unwrap();
+    let dir = place.path("collection");
+    let set = names(&dir).into_iter().find(|name| name.starts_with("set-")).unwrap();
+    let seen = firndb::inspect(dir.join(set)).unwrap();
+    assert_eq!(seen.sections.iter().map(|s| &*s.name).collect::<Vec<_>>(), ["members", "schema"]);
+    let fact = ("fields of the partitions that were here", "version, n");
+    let facts: Vec<(&str, &str)> = seen.facts.iter().map(|(k, v)| (&**k, &**v)).collect();
+    assert!(facts.contains(&fact) && facts.contains(&("partitions", "0")), "{facts:?}");
+    assert_eq!(firndb::verify(&dir, |_, _| {}).unwrap().files, 1);
+}
+
+#[test]
 fn a_handle_sees_the_commits_of_another_when_it_refreshes() {
     let place = Place::new();
     let (one, _) = place.collection([("a", version(1, 10))]);
