@@ -301,8 +301,10 @@ mod wide {
                 let mut skipped = 0u32;
                 for bucket in &mut each {
                     *bucket = bucket.wrapping_sub(skipped);
-                    let more = *bucket / buckets * buckets;
-                    (*bucket, skipped) = (*bucket - more, skipped.wrapping_add(more));
+                    if *bucket >= buckets {
+                        let more = *bucket / buckets * buckets;
+                        (*bucket, skipped) = (*bucket - more, skipped.wrapping_add(more));
+                    }
                 }
                 before = before.wrapping_sub(skipped);
                 // SAFETY: as above.

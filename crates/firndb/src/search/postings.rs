@@ -118,7 +118,8 @@ impl<'a> Postings<'a> {
                 Pieces { documents: (first, last), sorted: true, ..nothing }
             }
             Ordered::No if self.exception_count == 0 => {
-                let slice = self.slices.span(start as usize, low as usize, high as usize);
+                let keys = (start as usize, end as usize);
+                let slice = self.slices.span(keys, low as usize, high as usize);
                 Pieces { slice, ..nothing }
             }
             Ordered::No => {
@@ -126,8 +127,8 @@ impl<'a> Postings<'a> {
                 let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
                 let slice0 = low.wrapping_sub(removed(x0)) as usize;
                 let slice1 = high.wrapping_sub(removed(x1)) as usize;
-                let key = (start as usize).saturating_sub(x0);
-                let slice = self.slices.span(key, slice0, slice1);
+                let keys = ((start as usize).saturating_sub(x0), (end as usize).saturating_sub(x1));
+                let slice = self.slices.span(keys, slice0, slice1);
                 Pieces { slice, exceptions: (x0, x1), ..nothing }
             }
         }
@@ -257,7 +258,8 @@ impl<'a> Postings<'a> {
             let near = self.nearest(ord).1;
             self.sums.get(near.max(ord) as usize).abs_diff(self.sums.get(near.min(ord) as usize))
         };
-        Some(edge(start) + edge(end))
+        // Sums of a damaged file may say anything.
+        Some(edge(start).saturating_add(edge(end)).min(self.present.into()))
     }
 
     /// The bin that begins nearest to an ordinal, and the ordinal where it does.

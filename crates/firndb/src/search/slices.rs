@@ -111,6 +111,8 @@ pub(crate) struct Span {
     last: usize,
     /// The high bit to go on at: that of the first entry, or one between it and the entry before.
     bit: usize,
+    /// Behind the last bucket of its keys: a damaged file may have no entry before.
+    end: usize,
 }
 
 impl Span {
@@ -151,12 +153,13 @@ impl<'a> Slices<'a> {
         (self.buckets == 0).then_some(self.lows)
     }
 
-    /// The entries `first..last`, which begin with those of key `key`.
-    pub(crate) fn span(&self, key: usize, first: usize, last: usize) -> Span {
+    /// The entries `first..last`, which are those of the keys `keys.0..keys.1`.
+    pub(crate) fn span(&self, keys: (usize, usize), first: usize, last: usize) -> Span {
         // Sums of a damaged file may say anything.
         let last = last.min(self.lows.len());
         let first = first.min(last);
-        Span { first, last, bit: key.saturating_mul(self.buckets).saturating_add(first) }
+        let bit = |key: usize, entry| key.saturating_mul(self.buckets).saturating_add(entry);
+        Span { first, last, bit: bit(keys.0, first), end: bit(keys.1, last) }
     }
 
     /// The part of a span of one key whose documents are in a range, and perhaps some beside them.
@@ -187,7 +190,7 @@ impl<'a> Slices<'a> {
     /// The first entry behind so many buckets, and the bit where its bucket begins.
     fn skip(&self, span: Span, buckets: usize) -> (usize, usize) {
         let (mut bit, mut left) = (span.bit, buckets);
-        while left > 0 && bit / 64 * 8 < self.highs.len() {
+        while left > 0 && bit < span.end && bit / 64 * 8 < self.highs.len() {
             let rest = 64 - bit % 64;
             let zeros = !u64_at(self.highs, bit / 64 * 8) >> (bit % 64);
             let count = zeros.count_ones() as usize;
@@ -223,11 +226,13 @@ impl<'a> Slices<'a> {
     fn next_high(&self, span: &mut Span, size: usize, out: &mut Vec<u32>) {
         const MOST: usize = 1 << 30;
         let (first, origin) = (span.first, span.bit / 64 * 64);
+        let size = size.min(span.last - first);
+        let last_word = self.highs.len().min(span.end.div_ceil(64).saturating_mul(8));
         let bucket = span.bit.saturating_sub(first);
         let mut mask = u64::MAX << (span.bit % 64);
         while out.len() < size && first + out.len() < span.last && span.bit - origin < MOST {
             let (word, words) = (span.bit / 64, (size - out.len()).div_ceil(64));
-            let end = self.highs.len().min((word + words) * 8);
+            let end = last_word.min((word + words) * 8);
             let Some(bytes) = self.highs.get(word * 8..end).filter(|bytes| !bytes.is_empty())
             else {
                 // Not as many as the sums say: the file is damaged.
@@ -339,7 +344,7 @@ mod tests {
             let has = |doc: u32, words: &[u64]| words[doc as usize / 64] >> (doc % 64) & 1;
             with_each_version(|version| {
                 let at = format!("{version}, round {round}, {bits} of {width} bits");
-                let span = slices.span(first, before, before + wanted.len());
+                let span = slices.span((first, last), before, before + wanted.len());
                 for size in [1, 64, 100, BLOCK] {
                     assert!(read(&slices, span, size) == wanted, "{at}, {size} at a time");
                 }
@@ -401,7 +406,8 @@ mod tests {
             }
             let slices = Slices::new((&lows, &highs), (5000, 4), 3, entries).unwrap();
             let any = |rng: &mut Rng| [rng.below(2000), usize::MAX - rng.below(3)][rng.below(2)];
-            let span = slices.span(any(&mut rng), any(&mut rng), any(&mut rng));
+            let keys = (any(&mut rng), any(&mut rng));
+            let span = slices.span(keys, any(&mut rng), any(&mut rng));
             let mut bits = vec![0; 5000 / 64 + 1];
             with_each_version(|_| {
                 assert!(read(&slices, span, 64).len() <= entries);
