@@ -1,5 +1,5 @@
 //! Numbers of documents at which structures or ways of execution change: a word of a bitset (64),
-//! small and large partitions (4,096), chunks and checkpoints (65,536). On both sides of each the
+//! small and large partitions (4,096), chunks and bins (65,536). On both sides of each the
 //! answers are those of plain arithmetic.
 
 use super::Place;
@@ -128,12 +128,12 @@ fn small_and_large_partitions() {
 }
 
 #[test]
-fn chunks_and_checkpoints() {
+fn chunks_and_bins() {
     [65_535, 65_536, 65_537].into_iter().for_each(check);
 }
 
 #[test]
-fn checkpoints_begin_at_65_536_documents_and_65_values() {
+fn bins_begin_at_65_536_documents_and_65_values() {
     let place = Place::new();
     let has = |size: u64, values: u64| {
         let field = Field::new("v", Type::U64, Roles::FULL);
@@ -142,7 +142,7 @@ fn checkpoints_begin_at_65_536_documents_and_65_values() {
         let file = place.path("p");
         builder.write(&file).unwrap();
         let sections = firndb::inspect(&file).unwrap().sections;
-        sections.iter().any(|section| section.name == "v: checkpoints")
+        sections.iter().any(|section| section.name == "v: bins")
     };
     assert!(has(65_536, 65));
     assert!(!has(65_535, 65) && !has(65_536, 64));
