@@ -266,7 +266,7 @@ impl ApproximateBuilder {
         };
         for number in partitions {
             self.partitions.gather(number, wanted, &mut |buffer, left_out| {
-                let sorted = sort(buffer, policy)?;
+                let sorted = sort(buffer, &self.partitions.orders, policy)?;
                 shard.duplicates += sorted.duplicates + left_out;
                 for record in sorted.iter() {
                     while shard.number != shard_of(record.hash, meta.shards) {

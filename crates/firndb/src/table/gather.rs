@@ -6,7 +6,7 @@
 //! bits divide it: then records are read one by one, and of each key only those stay that matter.
 
 use super::options::Duplicates;
-use super::partitions::{BITS, Part, Partitions};
+use super::partitions::{BITS, Partitions};
 use super::raw::{Added, Raw, read, zigzag};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -45,16 +45,16 @@ impl Partitions {
     pub(crate) fn gather(&self, number: usize, wanted: Wanted, use_it: &mut UseIt) -> Result<()> {
         let part = &self.parts[number];
         if part.bytes <= wanted.limit as u64 {
-            return use_it(self.whole(part)?, 0);
+            return use_it(self.whole(number)?, 0);
         }
         if self.is_one_hash(number) || self.depth + BITS >= 60 {
-            let (buffer, left_out) = self.reduced(part, wanted)?;
+            let (buffer, left_out) = self.reduced(number, wanted)?;
             return use_it(buffer, left_out);
         }
         let mut finer = Partitions::at(self.place.clone(), self.hash, self.depth + BITS);
         finer.place.memory = wanted.limit;
         finer.spans = vec![(u64::MAX, 0); finer.len()];
-        self.each(part, wanted.stop, &mut |record| {
+        self.each(number, wanted.stop, &mut |record| {
             let number = finer.number(record.hash);
             let span = &mut finer.spans[number];
             *span = (span.0.min(record.hash), span.1.max(record.hash));
@@ -69,23 +69,26 @@ impl Partitions {
         self.spans.get(number).is_some_and(|(low, high)| low == high)
     }
 
-    fn whole(&self, part: &Part) -> Result<Vec<u8>> {
-        let mut buffer = Vec::with_capacity(part.bytes as usize);
+    fn whole(&self, number: usize) -> Result<Vec<u8>> {
+        let part = &self.parts[number];
+        let mut buffer = self.buffers.take();
+        buffer.reserve_exact(part.bytes as usize);
         for &(offset, len) in &part.pieces {
             let at = buffer.len();
             buffer.resize(at + len as usize, 0);
             self.read_at(offset, &mut buffer[at..])?;
         }
-        part.chunks().for_each(|chunk| buffer.extend_from_slice(self.arena.bytes(chunk)));
+        let slabs = self.arena.of(number);
+        part.chunks().for_each(|chunk| buffer.extend_from_slice(slabs.bytes(chunk)));
         Ok(buffer)
     }
 
     /// The records of a partition that matter: of those with one key the first, the last, or two to
     /// complain of.
-    fn reduced(&self, part: &Part, wanted: Wanted) -> Result<(Vec<u8>, u64)> {
+    fn reduced(&self, number: usize, wanted: Wanted) -> Result<(Vec<u8>, u64)> {
         let mut kept: BTreeMap<Vec<u8>, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
         let (mut seen, mut stay) = (0, 0);
-        self.each(part, wanted.stop, &mut |record| {
+        self.each(number, wanted.stop, &mut |record| {
             seen += 1;
             match kept.get_mut(record.key) {
                 Some(same) => stay += u64::from(keep(same, record, wanted.duplicates)),
@@ -109,17 +112,18 @@ impl Partitions {
     /// Shows all records of a partition, reading a few at a time.
     fn each(
         &self,
-        part: &Part,
+        number: usize,
         stop: &AtomicBool,
         visit: &mut dyn FnMut(Added) -> Result<()>,
     ) -> Result<()> {
-        let mut origin = 0;
+        let (part, mut origin) = (&self.parts[number], 0);
         for &piece in &part.pieces {
             self.each_of_piece(piece, stop, &mut origin, visit)?;
         }
+        let slabs = self.arena.of(number);
         for chunk in part.chunks() {
             check(stop)?;
-            read(self.arena.bytes(chunk), self.hash, &mut origin, |record, _| visit(record))?;
+            read(slabs.bytes(chunk), self.hash, &mut origin, |record, _| visit(record))?;
         }
         Ok(())
     }

@@ -5,22 +5,20 @@
 //! partitions are appended to the file, one after the other, as one run. `gather.rs` reads them
 //! back.
 
+use super::arena::{Arena, Chunk, Pool};
 use super::raw::{Added, HashOf, MAX_HEAD, Raw, zigzag};
 use crate::bytes::prefetch::prefetch;
-use crate::disk::{self, Append, DiskRef, ReadAt, Slab};
+use crate::disk::{self, Append, DiskRef, ReadAt};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 pub(super) const BITS: u32 = 10;
 const PARTITIONS: usize = 1 << BITS;
 /// The first chunk of memory of a partition, and the largest.
 const FIRST_CHUNK: usize = 512;
 const LARGEST_CHUNK: usize = 1 << 15;
-/// Memory is taken from the system in pieces of this size.
-const SLAB: usize = 1 << 26;
 /// Bytes that are appended to the file at once.
 const BUFFER: usize = 1 << 20;
 
@@ -58,6 +56,9 @@ pub(crate) struct Partitions {
     pub(super) depth: u32,
     pub(super) parts: Vec<Part>,
     pub(super) arena: Arena,
+    /// For partitions that are read back, and for their order.
+    pub(super) buffers: Pool<u8>,
+    pub(super) orders: Pool<(u64, u64)>,
     /// Lowest and highest hash of each partition, where records were split again.
     pub(super) spans: Vec<(u64, u64)>,
     file: Option<SpillFile>,
@@ -83,73 +84,6 @@ impl Part {
     /// The chunks in memory.
     pub(super) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
         self.full.iter().chain(Some(&self.chunk).filter(|chunk| chunk.len > 0))
-    }
-}
-
-/// A part of a slab that holds whole records.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Chunk {
-    slab: usize,
-    start: usize,
-    len: usize,
-    capacity: usize,
-}
-
-/// Memory for chunks, given out from the front and taken back all at once.
-#[derive(Default)]
-pub(super) struct Arena {
-    slabs: Vec<Slab>,
-    /// The slab that is being given out, and how much of it was.
-    slab: usize,
-    given: usize,
-    /// Bytes of all slabs before it.
-    before: usize,
-    /// The next slab, whose memory a thread takes from the system: that is half of the work of
-    /// filling it.
-    next: Option<JoinHandle<Result<Slab>>>,
-}
-
-impl Arena {
-    fn used(&self) -> usize {
-        self.before + self.given
-    }
-
-    /// Memory for a chunk. There are to be no more than `budget` bytes of slabs, but for this one.
-    fn take(&mut self, capacity: usize, slab_size: usize, budget: usize) -> Result<Chunk> {
-        while let Some(slab) = self.slabs.get(self.slab)
-            && slab.len() - self.given < capacity
-        {
-            self.before += slab.len();
-            (self.slab, self.given) = (self.slab + 1, 0);
-        }
-        if self.slab == self.slabs.len() {
-            let made = self.next.take().and_then(|next| next.join().ok()).transpose()?;
-            let slab = made.filter(|slab| slab.len() >= capacity);
-            self.slabs.push(slab.map_or_else(|| Slab::new(slab_size.max(capacity)), Ok)?);
-            // Not beside the first: most tables are small.
-            if self.slab > 0 && self.before + 2 * slab_size <= budget {
-                let make = move || Slab::taken(slab_size);
-                self.next = std::thread::Builder::new().spawn(make).ok();
-            }
-        }
-        let chunk = Chunk { slab: self.slab, start: self.given, len: 0, capacity };
-        self.given += capacity;
-        Ok(chunk)
-    }
-
-    /// Takes back what was given. A slab that one long record needed is not kept: the next such
-    /// record may be longer still.
-    fn reset(&mut self, slab_size: usize) {
-        (self.slab, self.given, self.before) = (0, 0, 0);
-        self.slabs.retain(|slab| slab.len() <= slab_size);
-    }
-
-    pub(super) fn bytes(&self, chunk: &Chunk) -> &[u8] {
-        &self.slabs[chunk.slab][chunk.start..chunk.start + chunk.len]
-    }
-
-    fn room(&mut self, chunk: &Chunk) -> &mut [u8] {
-        &mut self.slabs[chunk.slab][chunk.start + chunk.len..chunk.start + chunk.capacity]
     }
 }
 
@@ -232,8 +166,20 @@ impl Partitions {
 
     pub(super) fn at(place: Place, hash: HashOf, depth: u32) -> Partitions {
         let parts = (0..PARTITIONS).map(|_| Part::default()).collect();
-        let (arena, spans, file) = (Arena::default(), Vec::new(), None);
-        Partitions { place, hash, depth, parts, arena, spans, file, spilled: 0, failed: false }
+        let (arena, spans, file) = (Arena::new(PARTITIONS, place.memory), Vec::new(), None);
+        Partitions {
+            place,
+            hash,
+            depth,
+            parts,
+            arena,
+            buffers: Pool::new(),
+            orders: Pool::new(),
+            spans,
+            file,
+            spilled: 0,
+            failed: false,
+        }
     }
 
     /// Number of partitions; all hashes of one are below all hashes of the next.
@@ -276,7 +222,7 @@ impl Partitions {
             self.grow(number, most)?;
         }
         let part = &mut self.parts[number];
-        let room = self.arena.room(&part.chunk);
+        let room = self.arena.room(number, &part.chunk);
         let last = zigzag(part.origin, record.origin);
         let len = Raw { key: record.key, value: record.value, last }.put(room);
         // The next record of this partition, some thousand records from now, goes here: without
@@ -301,10 +247,13 @@ impl Partitions {
         let budget = self.place.memory;
         let size = FIRST_CHUNK << self.parts[number].full.len().min(6);
         let size = size.min(LARGEST_CHUNK).min(budget / (4 * PARTITIONS)).max(room);
-        if self.arena.used() + size > budget && self.arena.used() > 0 {
-            self.spill()?;
-        }
-        let chunk = self.arena.take(size, self.slab_size(), budget)?;
+        let chunk = match self.arena.take(number, size)? {
+            Some(chunk) => chunk,
+            None => {
+                self.spill()?;
+                self.arena.take(number, size)?.ok_or_else(lost)?
+            }
+        };
         let part = &mut self.parts[number];
         let full = std::mem::replace(&mut part.chunk, chunk);
         part.full.extend((full.len > 0).then_some(full));
@@ -318,7 +267,8 @@ impl Partitions {
             None => self.file.insert(SpillFile::create(&self.place)?),
         };
         let mut buffer = Vec::with_capacity(2 * BUFFER);
-        for part in &mut self.parts {
+        for (number, part) in self.parts.iter_mut().enumerate() {
+            let slabs = self.arena.of(number);
             let chunks: Vec<Chunk> = part.chunks().copied().collect();
             (part.full, part.chunk) = Default::default();
             let len = chunks.iter().map(|chunk| chunk.len as u64).sum();
@@ -327,7 +277,7 @@ impl Partitions {
                 self.spilled += len;
             }
             for chunk in &chunks {
-                let bytes = self.arena.bytes(chunk);
+                let bytes = slabs.bytes(chunk);
                 if buffer.len() + bytes.len() > 2 * BUFFER {
                     file.append(&buffer)?;
                     buffer.clear();
@@ -339,28 +289,27 @@ impl Partitions {
             }
         }
         file.append(&buffer)?;
-        let slab_size = self.slab_size();
-        self.arena.reset(slab_size);
+        self.arena.reset();
         Ok(())
-    }
-
-    fn slab_size(&self) -> usize {
-        SLAB.min(self.place.memory / 4)
     }
 
     /// Ends collecting. If anything was spilled, all of it is, so that memory is free. `Failed` if
     /// a record was not taken, whatever the caller made of that error.
     pub(crate) fn seal(&mut self) -> Result<()> {
         if self.failed {
-            let message = "a record before could not be taken: begin the build anew";
-            return Err(Error::new(ErrorKind::Failed, message));
+            return Err(lost());
         }
-        if self.file.is_none() {
-            return Ok(());
+        if self.file.is_some() {
+            self.spill()?;
         }
-        self.spill()?;
-        self.arena = Arena::default();
+        self.arena.seal(self.parts.iter().map(|part| part.bytes > 0));
         Ok(())
+    }
+
+    /// Gives back the memory of a partition that will not be read again; to be called once for each
+    /// that has records.
+    pub(crate) fn release(&self, number: usize) {
+        self.arena.release(number);
     }
 
     pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
@@ -369,6 +318,11 @@ impl Partitions {
             None => Err(Error::corrupt("there is no temporary file to read from")),
         }
     }
+}
+
+/// What a build says that goes on after a record got lost.
+pub(super) fn lost() -> Error {
+    Error::new(ErrorKind::Failed, "a record before could not be taken: begin the build anew")
 }
 
 /// Bytes that are appended now and read once later: in memory, and what is more than the place has

@@ -1,7 +1,9 @@
 //! A partition's records in the order of the table, without duplicates, compressed.
 
+use super::arena::Pool;
 use super::compress::Packer;
 use super::options::Duplicates;
+use super::partitions::Partitions;
 use super::raw::{HashOf, Raw, read};
 use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
@@ -51,20 +53,20 @@ pub(crate) struct Policy<'a> {
 }
 
 /// Sorts the records of a partition's buffer.
-pub(crate) fn sort(buffer: Vec<u8>, policy: Policy) -> Result<Sorted> {
-    let (mut order, mut origin) = (Vec::new(), 0);
+pub(crate) fn sort(buffer: Vec<u8>, orders: &Pool<(u64, u64)>, policy: Policy) -> Result<Sorted> {
+    let (mut order, mut origin) = (orders.take(), 0);
     read(&buffer, policy.hash, &mut origin, |record, at| {
         order.push((record.hash, at as u64));
         Ok(())
     })?;
-    sort_by_hash(&mut order);
+    sort_by_hash(&mut order, orders);
     let mut sorted = Sorted { bytes: buffer, order, packed: false, duplicates: 0 };
     sorted.order_equal(policy)?;
     Ok(sorted)
 }
 
 /// Sorts by hash. Hashes are spread evenly, so their first bits say nearly where each belongs.
-fn sort_by_hash(order: &mut Vec<(u64, u64)>) {
+fn sort_by_hash(order: &mut Vec<(u64, u64)>, orders: &Pool<(u64, u64)>) {
     let all = |f: fn(u64, u64) -> u64| order.iter().map(|o| o.0).reduce(f).unwrap_or(0);
     let equal_bits = (all(u64::min) ^ all(u64::max)).leading_zeros();
     if order.len() < 64 || equal_bits > 40 {
@@ -77,7 +79,8 @@ fn sort_by_hash(order: &mut Vec<(u64, u64)>) {
     for i in 1..ends.len() {
         ends[i] += ends[i - 1];
     }
-    let mut sorted = vec![(0, 0); order.len()];
+    let mut sorted = orders.take();
+    sorted.resize(order.len(), (0, 0));
     for &o in order.iter() {
         // Where the bucket begins; in the end, where the next one does.
         let at = &mut ends[bucket(o.0)];
@@ -89,10 +92,16 @@ fn sort_by_hash(order: &mut Vec<(u64, u64)>) {
         sorted[start..end as usize].sort_unstable();
         start = end as usize;
     }
-    *order = sorted;
+    orders.give(std::mem::replace(order, sorted));
 }
 
 impl Sorted {
+    /// Gives its memory to partitions that are still to be sorted.
+    pub(crate) fn recycle(self, partitions: &Partitions) {
+        partitions.buffers.give(self.bytes);
+        partitions.orders.give(self.order);
+    }
+
     /// The record that begins here.
     #[inline(always)]
     fn at(&self, at: u64) -> Raw<'_> {

@@ -164,6 +164,38 @@ fn a_build_that_lost_a_record_does_not_finish() {
     assert!(lost > 5, "{lost} builds failed");
 }
 
+/// The same where a thread takes the records, which hears of it later.
+#[test]
+fn a_build_whose_thread_lost_a_record_does_not_finish() {
+    // Batches of 1 KiB, two records, and two runs in the temporary file.
+    let options = BuildOptions { memory: 1 << 16, threads: 2, ..BuildOptions::default() };
+    let work = |disk: Arc<SimDisk>| {
+        let mut builder = TableBuilder::create_on(disk, Path::new(PATH), options.clone())?;
+        let taken =
+            (0..180u32).filter(|i| builder.add(&i.to_le_bytes(), &[2; 400]).is_ok()).count();
+        builder.finish().map(|report| (report, taken))
+    };
+    let (mut lost, mut whole) = (0, 0);
+    base(true).each_fault(work, |label, done, disk| {
+        match done {
+            Ok((report, taken)) => {
+                whole += 1;
+                assert_eq!((report.records, *taken), (180, 180), "{label}");
+                assert!(report.spilled > 1 << 16, "{report:?}");
+            }
+            Err(_) => {
+                lost += 1;
+                // A table that was published before the call failed is whole.
+                let path = Path::new(PATH);
+                let table = Table::open_on(&(disk as DiskRef), path, Access::Map).unwrap();
+                table.verify().unwrap();
+                assert!([24, 180].contains(&table.len()), "{label}: {} records", table.len());
+            }
+        }
+    });
+    assert!(lost > 20 && whole > 5, "{lost} builds failed, {whole} did not");
+}
+
 #[test]
 fn a_panic_in_the_middle_leaves_no_temporary_file() {
     let disk = base(true);
