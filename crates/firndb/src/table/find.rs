@@ -4,7 +4,7 @@
 
 use super::block::{Body, HEAD, VALUE_LINES, tag};
 use super::directory::Place;
-use super::kernels::{GROUP, equal_in_whole, sum_of_whole};
+use super::kernels::{GROUP, equal_in_whole, sum_within};
 use crate::Result;
 use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::prefetch::{LINE, prefetch};
@@ -56,8 +56,10 @@ pub(crate) struct Equal<'a> {
     body: &'a [u8],
     records: usize,
     key_len: usize,
-    /// Lengths of values.
-    lengths: &'a [u8; GROUP],
+    /// Bytes up to the last length of a value, and where in them the first one is. Those that come
+    /// after the lengths would be in one cache line more.
+    window: &'a [u8; GROUP],
+    lengths: usize,
     /// A bit a record.
     left: u128,
     /// Those that come first.
@@ -85,13 +87,15 @@ impl<'a> Equal<'a> {
             return None;
         }
         let tags = body.get(HEAD..)?.first_chunk()?;
-        let lengths = body.get(HEAD + records..)?.first_chunk()?;
+        let start = (HEAD + 2 * records).saturating_sub(GROUP);
+        let window = body.get(start..)?.first_chunk()?;
+        let lengths = HEAD + records - start;
         let left = equal_in_whole(tags, records, tag);
         let near = share.map_or(u128::MAX, |share| {
             let expected = share * records / WHOLE;
             u128::from(u64::MAX) << expected.saturating_sub(NEAR)
         });
-        Some(Equal { body, records, key_len, lengths, left, near })
+        Some(Equal { body, records, key_len, window, lengths, left, near })
     }
 
     #[inline(always)]
@@ -104,11 +108,11 @@ impl<'a> Equal<'a> {
     pub(crate) fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
         let near = self.left & self.near;
         let i = (if near != 0 { near } else { self.left }).trailing_zeros() as usize;
-        let before = i * self.key_len + sum_of_whole(self.lengths, i);
+        let before = i * self.key_len + sum_within(self.window, self.lengths, self.lengths + i);
         let record = self.body.get(HEAD + 2 * self.records + before..)?;
         let (key, rest) = record.split_at_checked(self.key_len)?;
         self.left &= !(1 << i);
-        Some((key, rest.get(..usize::from(*self.lengths.get(i)?))?))
+        Some((key, rest.get(..usize::from(*self.window.get(self.lengths + i)?))?))
     }
 }
 

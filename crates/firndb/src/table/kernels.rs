@@ -47,7 +47,7 @@ pub(crate) fn sum_of_first(bytes: &[u8], of: usize, n: usize) -> usize {
     if of <= GROUP
         && let Some(group) = bytes.first_chunk()
     {
-        return sum_of_whole(group, n.min(GROUP));
+        return sum_within(group, 0, n);
     }
     let Some(whole) = bytes.get(..of.next_multiple_of(STEP)) else {
         return sum_at_the_end(bytes, n);
@@ -100,17 +100,23 @@ mod fast {
         keep
     };
 
-    /// Sum of the first `n` bytes of a whole group, at most 128: without a loop.
+    /// 1s for the first `n` bytes, at most 128, then zeros.
     #[inline(always)]
-    pub(crate) fn sum_of_whole(group: &[u8; GROUP], n: usize) -> usize {
-        let Some(keep) = KEEP[GROUP - n.min(GROUP)..].first_chunk::<GROUP>() else { return 0 };
-        let steps = group.as_chunks::<STEP>().0.iter().zip(keep.as_chunks::<STEP>().0);
+    fn keep(n: usize) -> &'static [[u8; STEP]] {
+        KEEP[GROUP - n.min(GROUP)..].first_chunk::<GROUP>().map_or(&[], |k| k.as_chunks().0)
+    }
+
+    /// Sum of the bytes `from..end` of a whole group: without a loop.
+    #[inline(always)]
+    pub(crate) fn sum_within(group: &[u8; GROUP], from: usize, end: usize) -> usize {
+        let masks = keep(from).iter().zip(keep(end));
         // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
         unsafe {
             let (zero, mut sums) = (_mm_setzero_si128(), _mm_setzero_si128());
-            for (bytes, keep) in steps {
+            for (bytes, (before, keep)) in group.as_chunks::<STEP>().0.iter().zip(masks) {
                 let bytes = _mm_loadu_si128(bytes.as_ptr().cast());
                 let kept = _mm_and_si128(bytes, _mm_loadu_si128(keep.as_ptr().cast()));
+                let kept = _mm_andnot_si128(_mm_loadu_si128(before.as_ptr().cast()), kept);
                 sums = _mm_add_epi64(sums, _mm_sad_epu8(kept, zero));
             }
             let upper = _mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
@@ -163,9 +169,10 @@ mod portable {
         (0..FEW).fold(0, bit)
     }
 
-    /// Sum of the first `n` bytes of a whole group, at most 128.
-    pub(crate) fn sum_of_whole(group: &[u8; GROUP], n: usize) -> usize {
-        sum_of_group(group, n)
+    /// Sum of the bytes `from..end` of a whole group.
+    pub(crate) fn sum_within(group: &[u8; GROUP], from: usize, end: usize) -> usize {
+        let within = group.get(from..end.min(GROUP)).unwrap_or(&[]);
+        within.iter().map(|&byte| usize::from(byte)).sum()
     }
 
     /// Sum of the first `n` bytes of a group, at most 128.
@@ -178,11 +185,11 @@ mod portable {
 #[cfg(target_arch = "x86_64")]
 use fast::{equal_16, sum_of_group};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use fast::{not_above, sum_of_whole};
+pub(crate) use fast::{not_above, sum_within};
 #[cfg(not(target_arch = "x86_64"))]
 use portable::{equal_16, sum_of_group};
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use portable::{not_above, sum_of_whole};
+pub(crate) use portable::{not_above, sum_within};
 
 #[cfg(test)]
 mod tests {
@@ -227,7 +234,10 @@ mod tests {
             let n = seed as usize % (GROUP + 1);
             assert_eq!(portable::sum_of_group(&group, n), sum_of_group(&group, n));
             let whole = group.first_chunk().unwrap();
-            assert_eq!(portable::sum_of_whole(whole, n), sum_of_whole(whole, n));
+            for from in [0, n / 3, n, GROUP.min(n + 9), GROUP] {
+                assert_eq!(portable::sum_within(whole, from, n), sum_within(whole, from, n));
+            }
+            assert_eq!(sum_within(whole, n / 2, GROUP + 5), sum_within(whole, n / 2, GROUP));
         }
     }
 }

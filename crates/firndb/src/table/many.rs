@@ -10,12 +10,15 @@ use crate::bytes::prefetch::{prefetch, prefetch_lines};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Gets that are under way at the same time in memory: more would push each other out of the
-/// nearest cache. They go through each step together, in a loop that does nothing else: so the
-/// processor asks for the memory of many of them before it has to wait for the first.
-const GROUP: usize = 64;
-/// The same of larger records, each of which is many lines.
-const FAR_GROUP: usize = 32;
+/// Keys between asking for the head of a block, for the record in it, and taking that: as many as
+/// let the memory that was asked for come meanwhile, and no more, for the nearest cache is small.
+const AHEAD: usize = 12;
+/// The same of larger records.
+const FAR_AHEAD: usize = 16;
+/// Keys that are under way at the same time.
+const RING: usize = 2 * FAR_AHEAD;
+/// Keys whose compressed values are asked for at the same time.
+const GROUP: usize = 32;
 /// A value of more bytes is asked for twice: of so many lines the processor leaves some out where
 /// many values are asked for at once.
 const LONG: usize = 4096;
@@ -47,34 +50,43 @@ impl Table {
             self.get_packed_many(keys, &mut values)?;
             return Ok(values);
         }
-        for group in keys.chunks(if self.spread > 0 { GROUP } else { FAR_GROUP }) {
-            self.get_plain_many(group, &mut values)?;
-        }
+        self.get_plain_many(keys, &mut values)?;
         Ok(values)
     }
 
-    /// Records in memory as they are. Each step asks for the memory that the next one reads.
+    /// Records in memory as they are. Each turn does one step for each of three keys, and asks for
+    /// the memory that the next step reads: so some is always on its way.
     fn get_plain_many<'a, K: AsRef<[u8]>>(
         &'a self,
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
-        let wanted = |key: &K| Wanted { located: self.locate(xxh3_64(key.as_ref())), ..EMPTY };
-        let mut group: Vec<Wanted> = keys.iter().map(wanted).collect();
-        for wanted in &mut group {
-            if let Some((_, number)) = wanted.located {
-                wanted.block = self.memory(number)?;
-                prefetch_lines::<HEAD_LINES>(wanted.block);
+        let ahead = if self.spread > 0 { AHEAD } else { FAR_AHEAD };
+        let mut ring = [EMPTY; RING];
+        for turn in 0..keys.len() + 2 * ahead {
+            if let Some(i) = turn.checked_sub(2 * ahead) {
+                let value = self.take(keys[i].as_ref(), &ring[i % RING])?;
+                values.push(value.map(Cow::Borrowed));
+            }
+            if let Some(i) = turn.checked_sub(ahead)
+                && let Some(key) = keys.get(i)
+            {
+                self.fetch_record(key.as_ref(), &mut ring[i % RING]);
+            }
+            if let Some(key) = keys.get(turn) {
+                ring[turn % RING] = self.fetch_head(key.as_ref())?;
             }
         }
-        for (key, wanted) in keys.iter().zip(&mut group) {
-            self.fetch_record(key.as_ref(), wanted);
-        }
-        for (key, wanted) in keys.iter().zip(&group) {
-            let value = self.take(key.as_ref(), wanted)?;
-            values.push(value.map(Cow::Borrowed));
-        }
         Ok(())
+    }
+
+    /// Finds the block that can hold a key, and asks for its head.
+    #[inline(always)]
+    fn fetch_head(&self, key: &[u8]) -> Result<Wanted<'_>> {
+        let Some((place, number)) = self.locate(xxh3_64(key)) else { return Ok(EMPTY) };
+        let block = self.memory(number)?;
+        prefetch_lines::<HEAD_LINES>(block);
+        Ok(Wanted { located: Some((place, number)), block, first: None })
     }
 
     /// Looks for the record of a key among the tags of its block, and asks for it.
@@ -120,7 +132,7 @@ impl Table {
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
-        for group in keys.chunks(FAR_GROUP) {
+        for group in keys.chunks(GROUP) {
             let located = group.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
             let located: Vec<Option<(Place, u64)>> = located.collect();
             if self.in_memory() {
