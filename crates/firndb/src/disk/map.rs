@@ -98,7 +98,7 @@ impl Slab {
         Ok(Slab(MmapMut::map_anon(len.max(1)).map_err(failed)?))
     }
 
-    /// [`Slab::new`], all of whose memory is there already, in huge pages where the system has them.
+    /// [`Slab::new`], all of whose memory is there already, in huge pages where there are some.
     pub(crate) fn taken(len: usize) -> Result<Slab> {
         let slab = Slab::new(len)?;
         #[cfg(target_os = "linux")]
