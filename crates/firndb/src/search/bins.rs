@@ -114,6 +114,12 @@ impl<'a> Bins<'a> {
         (0..self.planes).map(bit).sum()
     }
 
+    /// Whether what stands behind the last document is in bin 0.
+    pub(crate) fn ends_in_zeros(&self) -> bool {
+        let end = self.documents.next_multiple_of(GROUP as u32);
+        (self.documents..end).all(|doc| self.of(doc) == 0)
+    }
+
     /// Sets `bits`, whatever they are, to the documents of the bins `start..end`.
     pub(crate) fn set(&self, bins: (u32, u32), bits: &mut [u64]) {
         self.set_rows(bins, bits);

@@ -262,10 +262,16 @@ impl<'a> Postings<'a> {
         Some(edge(start).saturating_add(edge(end)).min(self.present.into()))
     }
 
-    /// The bin that begins nearest to an ordinal, and the ordinal where it does.
+    /// The bin that begins nearest to an ordinal, and the ordinal where it does. After the last bin
+    /// another one would begin; where documents lack a value, the last bin is theirs and begins
+    /// there, and comes first.
     fn nearest(&self, ord: u32) -> (u32, u32) {
         let at = self.sums.get(ord as usize);
-        let bound = |i: usize| (self.bins.bound(i) as u32).min(self.sums.len() as u32 - 1);
+        let distinct = self.sums.len() as u32 - 1;
+        let bound = |i: usize| match i < self.bins.len() {
+            true => (self.bins.bound(i) as u32).min(distinct),
+            false => distinct,
+        };
         // The first that is not below, or the one before.
         let (mut low, mut high) = (0, self.bins.len());
         while low < high {
@@ -273,7 +279,7 @@ impl<'a> Postings<'a> {
             if bound(mid) < ord { low = mid + 1 } else { high = mid }
         }
         let mut best = (0, 0, at);
-        for i in low.saturating_sub(1)..self.bins.len().min(low + 1) {
+        for i in low.saturating_sub(1)..=self.bins.len().min(low) {
             let distance = self.sums.get(bound(i) as usize).abs_diff(at);
             if distance < best.2 {
                 best = (i as u32 + 1, bound(i), distance);

@@ -4,9 +4,9 @@ use super::verify::{Victim, open};
 use crate::bytes::int::u64_at;
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{decode_meta, encode_meta, global, part, section};
-use crate::search::query::lt;
+use crate::search::query::{and, eq, lt};
 use crate::search::{
-    Document, Facet, Field, PartitionBuilder, Payload, Reader, Roles, Schema, Type,
+    Document, Facet, Field, PartitionBuilder, Payload, Query, Reader, Roles, Schema, Type,
 };
 use crate::{ErrorKind, Result};
 use std::path::Path;
@@ -68,6 +68,27 @@ fn more_postings_than_the_counts_say_are_an_error() {
     assert!(open(&built.0).unwrap().column_or_made(1).is_ok());
     let forged = built.section(section(1, part::RUNS), |bytes| bytes[4] = 255);
     corrupt(open(&forged).unwrap().column_or_made(1), "`run` has more postings");
+}
+
+#[test]
+fn lists_without_high_bits_or_with_all_of_them_are_read_to_their_end() {
+    for filling in [0, 0xFF] {
+        let forged =
+            victim(Payload::Raw).section(section(1, part::HIGHS), |bytes| bytes.fill(filling));
+        let (disk, path) = (SimDisk::new(), Path::new("/forged"));
+        disk.write_raw(path, &forged);
+        let reader = Reader::open_files_on(&*disk, &[path]).unwrap();
+        for word in ["w0", "w7", "w49"] {
+            // The sums are right, and so is what needs nothing else.
+            assert_eq!(reader.count(&eq("word", word)).unwrap(), 120);
+            let few = and([eq("word", word), lt("n", 3000u64)]);
+            assert!(reader.count(&few).map_or(0, |count| count) <= 6000);
+            if let Ok(page) = reader.search(&Query::new(eq("word", word))) {
+                assert!(page.hits.len() <= 120 && page.hits.iter().all(|hit| hit.doc < 6000));
+            }
+        }
+        corrupt(reader.verify(), "key 0");
+    }
 }
 
 #[test]

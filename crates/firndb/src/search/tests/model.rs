@@ -241,7 +241,17 @@ fn fields_of_many_keys_get_bins_and_long_lists_are_divided() {
     assert_eq!(bounds, [31, 0, 0]);
     let bits = [0, 1, 2].map(|field| part.meta(field).slice_bits);
     assert_eq!(bits, [17, 9, 17], "long lists without bins are divided");
-    for (low, high) in [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS)] {
+    // Half a share of a 32nd is the most that is taken one by one; at the ends it is nothing.
+    let (postings, end) = (part.postings(0).unwrap(), DOCUMENTS as u32);
+    assert_eq!(postings.edges(0, end), Some(0));
+    for start in (0..end).step_by(777) {
+        let most = 1 + u64::from(end) / 64;
+        assert!(postings.edges(start, end).unwrap() <= most, "{start} and more");
+        assert!(postings.edges(0, start).unwrap() <= most, "less than {start}");
+    }
+    for (low, high) in
+        [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS), (68_900, DOCUMENTS)]
+    {
         let range = between("place", low, high);
         let inside = |doc: &i64| (low..=high).contains(&place(*doc));
         assert_eq!(reader.count(&range).unwrap(), (0..DOCUMENTS).filter(inside).count() as u64);

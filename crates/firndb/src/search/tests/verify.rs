@@ -298,6 +298,7 @@ fn wrong_bins_are_caught() {
     // Bit 0 of document 9; document 8 has no value.
     caught(large.section(list, |b| b[count * 8 + 1] ^= 2), &["`n`", "document 9", "bin"]);
     caught(large.section(list, |b| b[0] += 1), &["`n`", "is in bin"]);
+    caught(large.section(list, |b| *b.last_mut().unwrap() |= 0x80), &["`n`", "behind the last"]);
     caught(large.section(list, |b| b[8..16].fill(0xFF)), &["`n`", "bounds"]);
     caught(large.section(list, |b| b.swap(0, 8)), &["`n`", "bounds"]);
     caught(large.section(list, |b| b.truncate(b.len() - 1)), &["`n`", "bins", "size"]);

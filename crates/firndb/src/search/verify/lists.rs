@@ -282,6 +282,7 @@ impl<'p> BinsCheck<'p> {
         ensure(ascending && bounds.iter().all(|&bound| bound <= meta.distinct.into()), || {
             format!("the bounds of its bins are not ascending ordinals: {bounds:?}")
         })?;
+        ensure(bins.ends_in_zeros(), || "its bins go on behind the last document".into())?;
         Ok(BinsCheck { bins, distinct: meta.distinct })
     }
 
