@@ -266,7 +266,7 @@ impl ApproximateBuilder {
         };
         for number in partitions {
             self.partitions.gather(number, wanted, &mut |buffer, left_out| {
-                let sorted = sort(buffer, &self.partitions.orders, policy)?;
+                let sorted = sort(buffer, &self.partitions.pools, policy)?;
                 shard.duplicates += sorted.duplicates + left_out;
                 for record in sorted.iter() {
                     while shard.number != shard_of(record.hash, meta.shards) {
@@ -276,8 +276,10 @@ impl ApproximateBuilder {
                     shard.hashes.push(hash_of(record.key()));
                     shard.values.extend_from_slice(record.value());
                 }
+                sorted.recycle(&self.partitions.pools);
                 Ok(())
             })?;
+            self.partitions.release(number);
         }
         while shard.number + 1 < end {
             let next = Gathered::new(shard.number + 1);

@@ -13,8 +13,10 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// Groups of partitions.
 const GROUPS: usize = 16;
-/// Memory is taken from the system in pieces of this size, or smaller ones for a small budget.
+/// Memory is taken from the system in pieces of this size, or smaller ones for a small budget, or
+/// larger ones for a large one: how many maps a process has is limited.
 const SLAB: usize = 1 << 21;
+const SLABS: usize = 1 << 12;
 /// Slabs that a thread takes from the system beforehand.
 const AHEAD: usize = 8;
 
@@ -66,7 +68,8 @@ impl Arena {
     }
 
     fn slab_size(&self) -> usize {
-        SLAB.min(self.budget / (4 * GROUPS)).max(1)
+        let large = self.budget / SLABS / SLAB * SLAB;
+        SLAB.max(large).min(self.budget / (4 * GROUPS)).max(1)
     }
 
     /// Memory for a chunk of a partition; `None` if the budget has none left.
@@ -78,7 +81,7 @@ impl Arena {
             if self.used > 0 && self.used + size.max(capacity) > self.budget {
                 return Ok(None);
             }
-            let slab = if capacity > size { Slab::new(capacity)? } else { self.slab(size)? };
+            let slab = if capacity > size { self.long(capacity)? } else { self.slab(size)? };
             self.used += slab.len();
             let group = &mut self.groups[number];
             group.slabs().push(slab);
@@ -90,13 +93,20 @@ impl Arena {
         Ok(Some(Chunk { slab, start, len: 0, capacity }))
     }
 
+    /// A slab for one long record: others that wait to be used again make room for it.
+    fn long(&mut self, capacity: usize) -> Result<Slab> {
+        let left = self.budget.saturating_sub(self.used + capacity);
+        self.free.truncate(left / self.slab_size());
+        Slab::new(capacity)
+    }
+
     fn slab(&mut self, size: usize) -> Result<Slab> {
         if let Some(slab) = self.free.pop() {
             return Ok(slab);
         }
         // Not for the first: most tables are small.
         let taken = self.taken.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if taken.is_none() && self.used >= GROUPS * SLAB && size == SLAB {
+        if taken.is_none() && self.used >= GROUPS * size && size >= SLAB {
             let most = self.budget.saturating_sub(self.used) / size;
             *taken = taken_beforehand(size, most.saturating_sub(AHEAD));
         }
@@ -118,8 +128,7 @@ impl Arena {
         (self.used, self.taken) = (0, Mutex::default());
     }
 
-    /// Nothing more will be taken. `unread` says of each partition whether [`Arena::release`] will
-    /// come for it.
+    /// Nothing more will be taken. `unread` says of each partition whether it has records.
     pub(super) fn seal(&mut self, unread: impl Iterator<Item = bool>) {
         (self.free, self.taken) = (Vec::new(), Mutex::default());
         for (partition, _) in unread.enumerate().filter(|(_, unread)| *unread) {
@@ -127,7 +136,8 @@ impl Arena {
         }
     }
 
-    /// A partition has been read. The last one of its group gives the memory of all back.
+    /// A partition with records will not be read again. The last one of its group gives the memory
+    /// of all back.
     pub(super) fn release(&self, partition: usize) {
         let group = &self.groups[partition / self.each];
         if group.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -176,14 +186,20 @@ fn taken_beforehand(size: usize, most: usize) -> Option<Receiver<Slab>> {
 }
 
 /// Vectors to use again: to give memory back to the system and to take it anew for each partition
-/// would be a tenth of the work of a build.
-pub(crate) struct Pool<T>(Mutex<Vec<Vec<T>>>);
+/// would be a tenth of the work of a build. Who fills one takes it here and whoever has used it
+/// gives it back, so there are never more than are in use at once.
+#[derive(Default)]
+pub(super) struct Pools {
+    /// For the records of partitions that are read back.
+    pub(super) buffers: Pool<u8>,
+    /// For their order.
+    pub(super) orders: Pool<(u64, u64)>,
+}
+
+#[derive(Default)]
+pub(super) struct Pool<T>(Mutex<Vec<Vec<T>>>);
 
 impl<T> Pool<T> {
-    pub(super) fn new() -> Pool<T> {
-        Pool(Mutex::default())
-    }
-
     /// An empty one.
     pub(super) fn take(&self) -> Vec<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()

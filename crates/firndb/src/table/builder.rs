@@ -96,7 +96,9 @@ impl TableBuilder {
     }
 
     /// Adds a record. Keys have 0 to 65,536 bytes, values 0 to 4 GiB - 1. After an error that is
-    /// not `InvalidArgument` the build is lost, and [`TableBuilder::finish`] fails.
+    /// not `InvalidArgument` the build is lost, and [`TableBuilder::finish`] fails. With several
+    /// threads such an error, as of a disk that is full, may come with a later record or with
+    /// `finish`.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add_from(self.records + 1, key, value)
     }

@@ -8,7 +8,7 @@ use super::partitions::{Partitions, lost};
 use super::raw::{Added, HashOf, MAX_HEAD, Raw, read, zigzag};
 use crate::Result;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Bytes of a batch: it stays in the cache of the core that fills it, and is worth waking another.
@@ -118,7 +118,8 @@ impl Feed {
 struct Beside {
     partitions: Arc<Mutex<Partitions>>,
     full: Option<SyncSender<Batch>>,
-    emptied: Receiver<Batch>,
+    /// Only ever reached alone, through `&mut`.
+    emptied: Mutex<Receiver<Batch>>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
@@ -133,6 +134,7 @@ impl Beside {
         match std::thread::Builder::new().spawn(work) {
             Ok(thread) => {
                 let (full, thread) = (Some(full), Some(thread));
+                let emptied = Mutex::new(emptied);
                 Ok(To::Beside(Beside { partitions, full, emptied, thread }))
             }
             Err(_) => into_inner(partitions).map(Box::new).map(To::Here),
@@ -142,7 +144,8 @@ impl Beside {
     /// Hands a batch to the thread, for an empty one.
     fn send(&mut self, batch: &mut Batch) -> Result<()> {
         let size = batch.bytes.len();
-        let empty = self.emptied.try_recv().unwrap_or_else(|_| Batch::new(size));
+        let emptied = self.emptied.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let empty = emptied.try_recv().unwrap_or_else(|_| Batch::new(size));
         let Some(full) = &self.full else { return Err(lost()) };
         match full.send(std::mem::replace(batch, empty)) {
             Ok(()) => Ok(()),
@@ -245,7 +248,7 @@ mod tests {
     #[test]
     fn records_of_all_sizes_arrive_with_their_origins() {
         let mut rng = Rng(3);
-        // Batches of 4 KiB: in the larger memory nothing is spilled.
+        // Batches of 4 KiB, and of the full size where nothing is spilled.
         for (memory, threads) in [(1 << 18, 1), (1 << 18, 2), (1 << 24, 2)] {
             let (mut feed, disk) = feed(memory, threads);
             let mut records = Records::new();

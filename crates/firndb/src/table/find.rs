@@ -56,8 +56,8 @@ pub(crate) struct Equal<'a> {
     body: &'a [u8],
     records: usize,
     key_len: usize,
-    /// Bytes up to the last length of a value, and where in them the first one is. Those that come
-    /// after the lengths would be in one cache line more.
+    /// Bytes up to the last length of a value, if they are so many, and where in them the first one
+    /// is. Those that come after the lengths of a full block would be in one cache line more.
     window: &'a [u8; GROUP],
     lengths: usize,
     /// A bit a record.

@@ -6,7 +6,7 @@
 //! bits divide it: then records are read one by one, and of each key only those stay that matter.
 
 use super::options::Duplicates;
-use super::partitions::{BITS, Partitions};
+use super::partitions::{BITS, Partitions, Place};
 use super::raw::{Added, Raw, read, zigzag};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Bytes that are read back at once.
 const WINDOW: usize = 1 << 20;
 /// Bytes that sorting takes for a record beside its own, in all buffers on their way.
-const SORTING: u64 = 64;
+const SORTING: u64 = 80;
 
 /// How partitions are to be read.
 #[derive(Clone, Copy)]
@@ -51,8 +51,9 @@ impl Partitions {
             let (buffer, left_out) = self.reduced(number, wanted)?;
             return use_it(buffer, left_out);
         }
-        let mut finer = Partitions::at(self.place.clone(), self.hash, self.depth + BITS);
-        finer.place.memory = wanted.limit;
+        let place = Place { memory: wanted.limit, ..self.place.clone() };
+        let mut finer = Partitions::at(place, self.hash, self.depth + BITS);
+        finer.pools = self.pools.clone();
         finer.spans = vec![(u64::MAX, 0); finer.len()];
         self.each(number, wanted.stop, &mut |record| {
             let number = finer.number(record.hash);
@@ -71,7 +72,7 @@ impl Partitions {
 
     fn whole(&self, number: usize) -> Result<Vec<u8>> {
         let part = &self.parts[number];
-        let mut buffer = self.buffers.take();
+        let mut buffer = self.pools.buffers.take();
         buffer.reserve_exact(part.bytes as usize);
         for &(offset, len) in &part.pieces {
             let at = buffer.len();
@@ -99,7 +100,7 @@ impl Partitions {
             }
             Ok(())
         })?;
-        let (mut buffer, mut before) = (Vec::new(), 0);
+        let (mut buffer, mut before) = (self.pools.buffers.take(), 0);
         for (key, same) in &kept {
             for (origin, value) in same {
                 Raw { key, value, last: zigzag(before, *origin) }.append(&mut buffer);

@@ -6,9 +6,9 @@
 //! block say which record. No index of keys is kept anywhere.
 //!
 //! # Build path
-//! 1. `TableBuilder::add` leaves the record in a batch (`Feed::push`); a thread hashes the keys of
-//!    full ones and appends each record to one of 1,024 partitions (`Partitions::push`). When
-//!    memory is full, all of them go to a temporary file.
+//! 1. `TableBuilder::add` leaves the record in a batch (`Feed::push`); a thread, if the build may
+//!    have several, hashes the keys of full ones and appends each record to one of 1,024 partitions
+//!    (`Partitions::push`). When memory is full, all of them go to a temporary file.
 //! 2. `TableBuilder::finish` trains the dictionary, if values are compressed (`train`).
 //! 3. `sort_every`, in a few threads: a partition is gathered, sorted, freed of duplicates (`sort`)
 //!    and its values are packed (`Sorted::pack`).

@@ -65,7 +65,8 @@ pub struct BuildOptions {
     pub memory: usize,
     /// Where that temporary file is made; beside the table if `None`.
     pub temporary: Option<PathBuf>,
-    /// Threads that sort and compress, 1 to 1,024.
+    /// Threads that sort and compress, 1 to 1,024. From two on, another one hashes keys and splits
+    /// records while they are added.
     pub threads: usize,
     /// Bytes of the user, kept in the file.
     pub metadata: Vec<u8>,

@@ -5,14 +5,14 @@
 //! partitions are appended to the file, one after the other, as one run. `gather.rs` reads them
 //! back.
 
-use super::arena::{Arena, Chunk, Pool};
+use super::arena::{Arena, Chunk, Pools};
 use super::raw::{Added, HashOf, MAX_HEAD, Raw, zigzag};
 use crate::bytes::prefetch::prefetch;
 use crate::disk::{self, Append, DiskRef, ReadAt};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub(super) const BITS: u32 = 10;
 const PARTITIONS: usize = 1 << BITS;
@@ -56,9 +56,8 @@ pub(crate) struct Partitions {
     pub(super) depth: u32,
     pub(super) parts: Vec<Part>,
     pub(super) arena: Arena,
-    /// For partitions that are read back, and for their order.
-    pub(super) buffers: Pool<u8>,
-    pub(super) orders: Pool<(u64, u64)>,
+    /// For partitions that are read back.
+    pub(super) pools: Arc<Pools>,
     /// Lowest and highest hash of each partition, where records were split again.
     pub(super) spans: Vec<(u64, u64)>,
     file: Option<SpillFile>,
@@ -166,17 +165,15 @@ impl Partitions {
 
     pub(super) fn at(place: Place, hash: HashOf, depth: u32) -> Partitions {
         let parts = (0..PARTITIONS).map(|_| Part::default()).collect();
-        let (arena, spans, file) = (Arena::new(PARTITIONS, place.memory), Vec::new(), None);
         Partitions {
+            arena: Arena::new(PARTITIONS, place.memory),
             place,
             hash,
             depth,
             parts,
-            arena,
-            buffers: Pool::new(),
-            orders: Pool::new(),
-            spans,
-            file,
+            pools: Arc::default(),
+            spans: Vec::new(),
+            file: None,
             spilled: 0,
             failed: false,
         }
@@ -306,10 +303,11 @@ impl Partitions {
         Ok(())
     }
 
-    /// Gives back the memory of a partition that will not be read again; to be called once for each
-    /// that has records.
+    /// Gives back the memory of a partition that will not be read again. To be called once at most.
     pub(crate) fn release(&self, number: usize) {
-        self.arena.release(number);
+        if !self.is_empty(number) {
+            self.arena.release(number);
+        }
     }
 
     pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {

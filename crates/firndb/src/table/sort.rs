@@ -1,9 +1,8 @@
 //! A partition's records in the order of the table, without duplicates, compressed.
 
-use super::arena::Pool;
+use super::arena::{Pool, Pools};
 use super::compress::Packer;
 use super::options::Duplicates;
-use super::partitions::Partitions;
 use super::raw::{HashOf, Raw, read};
 use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
@@ -53,13 +52,13 @@ pub(crate) struct Policy<'a> {
 }
 
 /// Sorts the records of a partition's buffer.
-pub(crate) fn sort(buffer: Vec<u8>, orders: &Pool<(u64, u64)>, policy: Policy) -> Result<Sorted> {
-    let (mut order, mut origin) = (orders.take(), 0);
+pub(super) fn sort(buffer: Vec<u8>, pools: &Pools, policy: Policy) -> Result<Sorted> {
+    let (mut order, mut origin) = (pools.orders.take(), 0);
     read(&buffer, policy.hash, &mut origin, |record, at| {
         order.push((record.hash, at as u64));
         Ok(())
     })?;
-    sort_by_hash(&mut order, orders);
+    sort_by_hash(&mut order, &pools.orders);
     let mut sorted = Sorted { bytes: buffer, order, packed: false, duplicates: 0 };
     sorted.order_equal(policy)?;
     Ok(sorted)
@@ -97,9 +96,9 @@ fn sort_by_hash(order: &mut Vec<(u64, u64)>, orders: &Pool<(u64, u64)>) {
 
 impl Sorted {
     /// Gives its memory to partitions that are still to be sorted.
-    pub(crate) fn recycle(self, partitions: &Partitions) {
-        partitions.buffers.give(self.bytes);
-        partitions.orders.give(self.order);
+    pub(super) fn recycle(self, pools: &Pools) {
+        pools.buffers.give(self.bytes);
+        pools.orders.give(self.order);
     }
 
     /// The record that begins here.
@@ -164,8 +163,8 @@ impl Sorted {
     }
 
     /// Replaces each value by its frame.
-    pub(crate) fn pack(&mut self, packer: &mut Packer) -> Result<()> {
-        let (mut packed, mut frame) = (Vec::with_capacity(self.bytes.len() / 2), Vec::new());
+    pub(super) fn pack(&mut self, packer: &mut Packer, pools: &Pools) -> Result<()> {
+        let (mut packed, mut frame) = (pools.buffers.take(), Vec::new());
         let mut order = std::mem::take(&mut self.order);
         for (_, at) in &mut order {
             let record = self.at(*at);
@@ -179,7 +178,8 @@ impl Sorted {
             *at = packed.len() as u64;
             Raw { key: record.key, value: &frame, last: raw as u64 }.append(&mut packed);
         }
-        (self.bytes, self.order, self.packed) = (packed, order, true);
+        pools.buffers.give(std::mem::replace(&mut self.bytes, packed));
+        (self.order, self.packed) = (order, true);
         Ok(())
     }
 

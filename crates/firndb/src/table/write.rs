@@ -59,7 +59,7 @@ impl Collected {
                     filter.push(record.hash)?;
                     writer.push(out, record)?;
                 }
-                sorted.recycle(&self.partitions);
+                sorted.recycle(&self.partitions.pools);
             }
             let done = facts.meta.records + facts.duplicates;
             match progress(Progress { done, total: self.records }) {
@@ -128,7 +128,7 @@ impl Collected {
         let mut full = false;
         for number in 0..self.partitions.len() {
             self.partitions.gather(number, wanted, &mut |buffer, _| {
-                for record in sort(buffer, &self.partitions.orders, policy)?.iter() {
+                for record in sort(buffer, &self.partitions.pools, policy)?.iter() {
                     full |= sample.len() >= compression.sample() || lengths.len() >= SAMPLE_VALUES;
                     if full {
                         break;
@@ -225,10 +225,10 @@ impl Collected {
             let own = (worker..self.partitions.len()).step_by(threads);
             for number in own.filter(|&n| !self.partitions.is_empty(n)) {
                 self.partitions.gather(number, wanted, &mut |buffer, left_out| {
-                    let mut sorted = sort(buffer, &self.partitions.orders, policy)?;
+                    let mut sorted = sort(buffer, &self.partitions.pools, policy)?;
                     sorted.duplicates += left_out;
                     if let Some(packer) = &mut packer {
-                        sorted.pack(packer)?;
+                        sorted.pack(packer, &self.partitions.pools)?;
                     }
                     send.send(Message::Sorted(sorted)).map_err(|_| nobody_listens())
                 })?;

@@ -146,10 +146,54 @@ fn build_more_than_the_memory_holds() {
     }
     assert_eq!(builder.finish().unwrap().records, (records * 2).div_ceil(10) + 1);
     peak("one key");
+    // So many threads that every partition is split again.
+    let options = BuildOptions { memory: memory_limit, threads: 64, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
+    for i in 0..records {
+        builder.add(format!("k{i:09}").as_bytes(), &rng.fill(value)).unwrap();
+    }
+    assert_eq!(builder.finish().unwrap().records, records);
+    peak("split again");
+    println!("no panic");
+}
+
+/// A build of so much memory that a thread takes it from the system beforehand.
+#[test]
+#[ignore = "started by builds_stay_within_their_memory"]
+fn build_in_memory_that_is_taken_beforehand() {
+    let Some(place) = Place::new() else {
+        println!("no panic");
+        return;
+    };
+    let memory_limit = 128 << 20;
+    let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
+    let options = BuildOptions { memory: memory_limit, threads: 2, ..BuildOptions::default() };
+    // Nearly all of the memory, and a half more; then long records after those that filled it.
+    for (small, long) in [(110_000u64, 0), (190_000, 0), (130_000, 60)] {
+        let mut builder = TableBuilder::create(place.0.join(FILE), options.clone()).unwrap();
+        for i in 0..small {
+            builder.add(format!("k{i:09}").as_bytes(), &vec![i as u8; 1000]).unwrap();
+        }
+        for i in 0..long {
+            builder.add(format!("long {i}").as_bytes(), &vec![i as u8; 2 << 20]).unwrap();
+        }
+        let report = builder.finish().unwrap();
+        assert_eq!((report.records, report.spilled > 0), (small + long, small > 110_000));
+        let table = Table::open(place.0.join(FILE), Access::Buffered).unwrap();
+        for i in (0..small).step_by(997) {
+            let value = table.get(format!("k{i:09}").as_bytes()).unwrap();
+            assert!(value.is_some_and(|value| *value == [i as u8; 1000]), "record {i}");
+        }
+        drop(table);
+        let Some(peak) = memory("VmHWM:") else { continue };
+        println!("{small} + {long}: peak {peak} KiB of {most}");
+        assert!(peak <= most, "{small} + {long}: {peak} KiB");
+    }
     println!("no panic");
 }
 
 #[test]
 fn builds_stay_within_their_memory() {
     run_child("table::tests::figures::build_more_than_the_memory_holds");
+    run_child("table::tests::figures::build_in_memory_that_is_taken_beforehand");
 }
