@@ -248,7 +248,9 @@ impl Ring {
                 // What has come held the memory of the next reads.
                 continue;
             }
-            self.wait().map_err(|e| Error::io("read", &file.path, e))?;
+            // To be woken for each of them would take longer than an eighth of them waits.
+            let answers = (depth / 8).clamp(1, self.under_way);
+            self.wait(answers).map_err(|e| Error::io("read", &file.path, e))?;
             while let Some(answer) = self.ring.completion().next() {
                 self.under_way -= 1;
                 let slot = answer.user_data() as usize;
@@ -273,9 +275,10 @@ impl Ring {
         self.under_way += usize::from(pushed.is_ok());
     }
 
-    fn wait(&mut self) -> io::Result<()> {
+    /// Until so many reads are answered.
+    fn wait(&mut self, answers: usize) -> io::Result<()> {
         loop {
-            match self.ring.submit_and_wait(1) {
+            match self.ring.submit_and_wait(answers) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 done => return done.map(|_| ()),
             }
@@ -287,7 +290,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         // After a panic or a failed wait: the kernel must not write to memory that is freed.
         while self.under_way > 0 {
-            if self.wait().is_err() {
+            if self.wait(1).is_err() {
                 std::mem::take(&mut self.buffers).into_iter().for_each(std::mem::forget);
                 return;
             }
