@@ -63,20 +63,7 @@ impl Peers {
     fn install_packages(&self, folder: &str) -> Result<()> {
         let list = std::fs::read_to_string(self.folder(folder).join("packages.txt"));
         let list = list.unwrap_or_default();
-        let missing: Vec<&str> = list.split_whitespace().filter(|p| !is_installed(p)).collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let advice = |_| {
-            let names = missing.join(" ");
-            format!("it needs Debian packages; as root: apt-get install {names}")
-        };
-        let mut install = Command::new("apt-get");
-        install.env("DEBIAN_FRONTEND", "noninteractive");
-        install.args(["-q", "-y", "install", "--no-install-recommends"]).args(&missing);
-        // An old list of packages is only a problem if the installation fails.
-        let _ = succeed(Command::new("apt-get").args(["-q", "update"]));
-        Ok(succeed(&mut install).map_err(advice)?)
+        install(&list.split_whitespace().collect::<Vec<_>>())
     }
 
     fn build_rust(&self, name: &str) -> Result<()> {
@@ -138,6 +125,32 @@ fn content(folder: &Path) -> Result<Vec<u8>> {
         all.extend_from_slice(&std::fs::read(file)?);
     }
     Ok(all)
+}
+
+/// Installs Debian packages where that needs no question; else says which are missing.
+fn install(packages: &[&str]) -> Result<()> {
+    let missing: Vec<&str> = packages.iter().copied().filter(|p| !is_installed(p)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let advice = |_| {
+        let names = missing.join(" ");
+        format!("it needs Debian packages; as root: apt-get install {names}")
+    };
+    let mut install = Command::new("apt-get");
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    install.args(["-q", "-y", "install", "--no-install-recommends"]).args(&missing);
+    // An old list of packages is only a problem if the installation fails.
+    let _ = succeed(Command::new("apt-get").args(["-q", "update"]));
+    Ok(succeed(&mut install).map_err(advice)?)
+}
+
+/// The program `fio`, which measures disks; installed as peers' packages are.
+pub fn fio() -> Result<Command> {
+    if Command::new("fio").arg("--version").output().is_err() {
+        install(&["fio"])?;
+    }
+    Ok(Command::new("fio"))
 }
 
 /// Folder and argument.

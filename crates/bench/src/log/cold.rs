@@ -1,11 +1,11 @@
 //! Gets from the disk, beside what the disk itself can do: `fio` reads 4 KiB at random places of
 //! the same files, past the page cache, with as many threads, in turns with them.
 
+use crate::peers;
 use crate::table::report::Figures;
 use firndb_bench_protocol::Result;
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
 
 /// Threads of each measurement: every one waits for one read at a time.
 pub const THREADS: [u32; 2] = [1, 16];
@@ -27,7 +27,7 @@ pub fn disk(dir: &Path, threads: u32, millis: u64) -> Result<f64> {
         }
     }
     files.truncate(FILES);
-    let mut fio = Command::new("fio");
+    let mut fio = peers::fio()?;
     fio.current_dir(dir);
     fio.args(["--name=random", "--rw=randread", "--bs=4k", "--direct=1", "--readonly"]);
     fio.args(["--time_based", "--norandommap", "--randrepeat=0", "--output-format=json"]);

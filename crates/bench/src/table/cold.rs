@@ -1,10 +1,10 @@
 //! What the disk itself can do, measured by `fio` on the file of an engine: random reads of 4 KiB
 //! past the page cache.
 
+use crate::peers;
 use firndb_bench_protocol::Result;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// What `fio` found.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct Disk {
 pub fn measure(dir: &Path, depth: usize, millis: u64) -> Result<Disk> {
     let file = largest(dir)?;
     let engine = if depth == 1 { "psync" } else { "io_uring" };
-    let mut fio = Command::new("fio");
+    let mut fio = peers::fio()?;
     fio.args(["--name=random", "--rw=randread", "--bs=4k", "--direct=1", "--readonly"]);
     fio.args(["--time_based", "--norandommap", "--randrepeat=0", "--output-format=json"]);
     fio.arg(format!("--runtime={millis}ms")).arg(format!("--iodepth={depth}"));
