@@ -249,9 +249,8 @@ fn fields_of_many_keys_get_bins_and_long_lists_are_divided() {
         assert!(postings.edges(start, end).unwrap() <= most, "{start} and more");
         assert!(postings.edges(0, start).unwrap() <= most, "less than {start}");
     }
-    for (low, high) in
-        [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS), (39_000, DOCUMENTS)]
-    {
+    let ranges = [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS), (39_000, DOCUMENTS)];
+    for (low, high) in ranges {
         let range = between("place", low, high);
         let inside = |doc: &i64| (low..=high).contains(&place(*doc));
         assert_eq!(reader.count(&range).unwrap(), (0..DOCUMENTS).filter(inside).count() as u64);
