@@ -90,7 +90,7 @@ pub fn cars_schema() -> Result<Schema> {
         filterable("color", Type::String),
         filterable("tags", Type::String).multi(),
     ])?;
-    Ok(schema.order_by([desc("date")])?)
+    Ok(schema.point("lat", "lon")?.order_by([desc("date")])?)
 }
 
 fn table1_schema() -> Result<Schema> {

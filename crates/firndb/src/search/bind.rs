@@ -33,6 +33,43 @@ impl Executor<'_> {
                 Bound::Clause(clause) => self.push_clause(clause, base),
             }
         }
+        let set = self.set;
+        self.join_points(&set.partitions[p], base)
+    }
+
+    /// Ranges of both fields of a point become a window over its documents; `None` if it has none.
+    fn join_points(&mut self, part: &Partition, base: usize) -> Result<Option<()>> {
+        for pair in &part.schema.points {
+            let range = |clause: &Clause, which: usize| match clause.form {
+                Form::Ordinals { field, first, last, .. }
+                    if field == pair[which] && last == first + 1 && !clause.negate =>
+                {
+                    Some(self.scratch.intervals[first])
+                }
+                _ => None,
+            };
+            let window = [0, 1].map(|which| {
+                let ranges = self.clauses[base..].iter().filter_map(|c| range(c, which));
+                ranges.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))
+            });
+            let ([Some(a), Some(b)], Some((points, _))) = (window, part.points(pair[0])?) else {
+                continue;
+            };
+            let is_of = |clause: &Clause| (0..2).any(|which| range(clause, which).is_some());
+            let others = (base..self.clauses.len()).filter(|&i| !is_of(&self.clauses[i]));
+            let others: Vec<usize> = others.collect();
+            self.stats.windows += 1;
+            let count = points.count([a, b]);
+            if count == 0 {
+                return Ok(None);
+            }
+            for (to, from) in (base..).zip(&others) {
+                self.clauses.swap(to, *from);
+            }
+            self.clauses.truncate(base + others.len());
+            let form = Form::Window { field: pair[0], window: [a, b] };
+            self.clauses.push(Clause::new(form, false, count));
+        }
         Ok(Some(()))
     }
 
@@ -73,7 +110,7 @@ impl Executor<'_> {
                 };
                 !multi || one_key
             }
-            Form::Documents(..) | Form::Bits(_) => true,
+            Form::Documents(..) | Form::Window { .. } | Form::Bits(_) => true,
         }
     }
 

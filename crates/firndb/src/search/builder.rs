@@ -63,9 +63,9 @@ impl PartitionBuilder {
     /// Bounds the memory that documents take until the partition is written (default 1 GiB); `add`
     /// refuses a document beyond it, and one for which a table of keys would have to grow beyond it
     /// (while a table grows it takes three times its size). Writing needs up to 8 bytes a value and
-    /// 24 bytes plus its length a distinct key of the largest field on top, and 3 MiB while the
-    /// file's buffer of 2 MiB grows. Payloads beyond a quarter of the limit are spilled: see
-    /// [`PartitionBuilder::spill_to`].
+    /// 24 bytes plus its length a distinct key of the largest field on top, 20 bytes a document for
+    /// each point while it is made, and 3 MiB while the file's buffer of 2 MiB grows. Payloads
+    /// beyond a quarter of the limit are spilled: see [`PartitionBuilder::spill_to`].
     pub fn memory_limit(mut self, bytes: usize) -> PartitionBuilder {
         self.memory_limit = bytes;
         self.payloads.set_budget(bytes / 4);

@@ -8,6 +8,7 @@
 use super::column::Column;
 use super::kernels;
 use super::partition::Partition;
+use super::points::Window;
 use super::postings::{BLOCK, Cursor, Pieces};
 use super::scratch::{FEW, Scratch};
 use crate::Result;
@@ -32,6 +33,8 @@ pub(crate) struct Clause {
 pub(crate) enum Form {
     /// The ordinals of a field in `scratch.intervals[first..last]`.
     Ordinals { field: usize, first: usize, last: usize, multi: bool },
+    /// What a window has of the points that a field is part of.
+    Window { field: usize, window: Window },
     /// The documents `first..last`.
     Documents(u32, u32),
     /// Bitset number of the scratch.
@@ -111,8 +114,13 @@ impl Clause {
         let words = part.words() as u64;
         Ok(match self.form {
             Form::Bits(_) | Form::Documents(..) => words * WORD,
+            Form::Window { field, .. } => {
+                let found = part.points(field)?.map_or(0, |(points, _)| points.cost(self.count));
+                found + words * WORD
+            }
             Form::Ordinals { field, multi, .. } => {
-                let mut cost = self.count * DECODE;
+                let points = part.points(field)?.map(|(points, _)| points.cost(self.count));
+                let mut cost = points.unwrap_or(self.count * DECODE);
                 if part.meta(field).exceptions > 0 {
                     cost = cost.min(words * WORD * 8 + cost / 2);
                 }
@@ -134,6 +142,7 @@ impl Clause {
         Ok(match self.form {
             Form::Bits(_) => Some(PROBE),
             Form::Documents(..) => Some(PROBE / 2),
+            Form::Window { .. } => None,
             Form::Ordinals { field, multi, .. } => {
                 let column = part.meta(field).column_bits.is_some() && !multi;
                 if column {
@@ -179,6 +188,10 @@ impl Clause {
         match self.form {
             Form::Bits(number) => kernels::or(bits, scratch.bits(number)),
             Form::Documents(first, last) => kernels::set_range(bits, first, last),
+            Form::Window { field, window } => {
+                let postings = part.postings(field)?;
+                postings.add(postings.in_window(window), bits);
+            }
             Form::Ordinals { field, first, last, .. } => {
                 let postings = part.postings(field)?;
                 for &(start, end) in &scratch.intervals[first..last] {
@@ -222,12 +235,16 @@ impl Clause {
         scratch: &Scratch,
         i: usize,
     ) -> Result<Option<Pieces>> {
-        let Form::Ordinals { field, first, last, .. } = self.form else { return Ok(None) };
-        if first + i >= last {
-            return Ok(None);
-        }
-        let (start, end) = scratch.intervals[first + i];
-        Ok(Some(part.postings(field)?.pieces(start, end)))
+        Ok(match self.form {
+            Form::Ordinals { field, first, last, .. } if first + i < last => {
+                let (start, end) = scratch.intervals[first + i];
+                Some(part.postings(field)?.pieces(start, end))
+            }
+            Form::Window { field, window } if i == 0 => {
+                Some(part.postings(field)?.in_window(window))
+            }
+            _ => None,
+        })
     }
 
     /// Whether a walk over the clause's postings meets each document once (`distinct`) and in
@@ -239,6 +256,7 @@ impl Clause {
         match self.form {
             Form::Bits(_) => Ok(Lead::No),
             Form::Documents(..) => Ok(Lead::Ascending),
+            Form::Window { .. } => Ok(Lead::Once),
             Form::Ordinals { multi, .. } => Ok(match self.interval(scratch) {
                 Some((field, (start, end))) => {
                     let pieces = part.postings(field)?.pieces(start, end);
@@ -291,7 +309,7 @@ impl LeadCursor {
         scratch: &Scratch,
         out: &mut Vec<u32>,
     ) -> Result<bool> {
-        let Form::Ordinals { field, .. } = clause.form else {
+        let (Form::Ordinals { field, .. } | Form::Window { field, .. }) = clause.form else {
             let (first, last) = self.documents;
             out.clear();
             let end = last.min(first.saturating_add(self.size));
@@ -351,6 +369,7 @@ impl<'p> Check<'p> {
         let how = match clause.form {
             Form::Bits(number) => How::Bits(number),
             Form::Documents(first, last) => How::Documents(first, last),
+            Form::Window { .. } => How::Bits(materialise(clause, part, scratch, window)?),
             Form::Ordinals { field, first, last, multi } => {
                 let column = part.meta(field).column_bits.is_some() && !multi;
                 if let (true, Some(column)) = (column, part.column(field)?) {

@@ -34,6 +34,8 @@ pub(crate) struct Stats {
     pub(crate) walks: u64,
     /// Small partitions: all conditions in one bitset.
     pub(crate) small: u64,
+    /// Ranges of both fields of a point became a window.
+    pub(crate) windows: u64,
     /// Entries of lists that were put into bitsets.
     pub(crate) postings: u64,
     pub(crate) docs: u64,

@@ -66,6 +66,7 @@ impl Reader {
             lines.push(format!("  {}: at most {expected} documents", Shown(plan, part, schema)));
         }
         let ways = [
+            (stats.windows, "looked for both ranges of a point in one window"),
             (stats.by_count, "answered from stored counts"),
             (stats.by_list, "walked the shortest list and checked the other conditions"),
             (stats.by_words, "combined bitsets"),

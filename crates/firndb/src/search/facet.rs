@@ -191,19 +191,23 @@ fn count_field(
     let distinct = meta.distinct;
     let multi = part.schema.fields[field].multi;
     let everything = total == u64::from(part.documents);
-    let column = if multi { None } else { part.column(field)? };
+    let column = match () {
+        () if multi || everything => None,
+        // The documents of a key stand nowhere together.
+        () if meta.in_points => Some(part.column_or_made(field)?),
+        () => part.column(field)?,
+    };
+    let by_key = !meta.in_points && total >= u64::from(distinct) * part.words() as u64 / 8;
     // First of all: it says whether there are as many keys as the counts below take memory for.
     let dictionary = part.dictionary(field)?;
-    let (mut by_ord, mut with_value) = (vec![0u64; distinct as usize + 1], 0);
-    if everything {
+    let mut by_ord = vec![0u64; distinct as usize + 1];
+    let with_value = if everything {
         let sums = part.sums(field)?;
         for (ord, count) in by_ord.iter_mut().take(distinct as usize).enumerate() {
             *count = sums.get(ord + 1).wrapping_sub(sums.get(ord));
         }
-        with_value = u64::from(meta.present);
-    } else if let Some(column) =
-        column.filter(|_| total < u64::from(distinct) * part.words() as u64 / 8)
-    {
+        u64::from(meta.present)
+    } else if let Some(column) = column.filter(|_| !by_key) {
         for (piece, words) in bits.chunks(STRIDE).enumerate() {
             limits.check()?;
             each_set(words, |doc| {
@@ -211,43 +215,56 @@ fn count_field(
                 by_ord[ord as usize] += 1;
             });
         }
-        with_value = total - by_ord[distinct as usize];
+        total - by_ord[distinct as usize]
     } else {
-        let mut seen = if multi { vec![0u64; bits.len()] } else { Vec::new() };
-        let postings = part.postings(field)?;
-        let mut docs = Vec::new();
-        for ord in 0..distinct {
-            if (ord as usize).is_multiple_of(STRIDE) {
-                limits.check()?;
-            }
-            let pieces = postings.pieces(ord, ord + 1);
-            if let (Some(mapped), false) = (postings.bitset(&pieces), multi) {
-                by_ord[ord as usize] = kernels::count_and(bits, mapped);
-                with_value += by_ord[ord as usize];
-                continue;
-            }
-            let mut cursor = Cursor::new(pieces);
-            while cursor.next(&postings, &mut docs) {
-                for &doc in &docs {
-                    let word = doc as usize / 64;
-                    let bit = bits.get(word).copied().unwrap_or(0) >> (doc % 64) & 1;
-                    by_ord[ord as usize] += bit;
-                    if let Some(seen) = seen.get_mut(word) {
-                        *seen |= bit << (doc % 64);
-                    } else {
-                        with_value += bit;
-                    }
-                }
-            }
-        }
-        with_value += kernels::count(&seen);
-    }
+        count_by_key(part, field, bits, limits, &mut by_ord)?
+    };
     counts.missing += total.saturating_sub(with_value);
     for ord in (0..distinct).filter(|&ord| by_ord[ord as usize] > 0) {
         let count = counts.by_key.entry(dictionary.key(ord)).or_insert(0);
         *count = count.saturating_add(by_ord[ord as usize]);
     }
     Ok(())
+}
+
+/// Adds to the count of each key of a field how many documents of a bitset have it. Gives how many
+/// have any.
+fn count_by_key(
+    part: &Partition,
+    field: usize,
+    bits: &[u64],
+    limits: &Limits,
+    by_ord: &mut [u64],
+) -> Result<u64> {
+    let multi = part.schema.fields[field].multi;
+    let (mut seen, mut with_value) = (if multi { vec![0u64; bits.len()] } else { Vec::new() }, 0);
+    let postings = part.postings(field)?;
+    let mut docs = Vec::new();
+    for (ord, count) in (0..part.meta(field).distinct).zip(by_ord) {
+        if (ord as usize).is_multiple_of(STRIDE) {
+            limits.check()?;
+        }
+        let pieces = postings.pieces(ord, ord + 1);
+        if let (Some(mapped), false) = (postings.bitset(&pieces), multi) {
+            *count = kernels::count_and(bits, mapped);
+            with_value += *count;
+            continue;
+        }
+        let mut cursor = Cursor::new(pieces);
+        while cursor.next(&postings, &mut docs) {
+            for &doc in &docs {
+                let word = doc as usize / 64;
+                let bit = bits.get(word).copied().unwrap_or(0) >> (doc % 64) & 1;
+                *count += bit;
+                if let Some(seen) = seen.get_mut(word) {
+                    *seen |= bit << (doc % 64);
+                } else {
+                    with_value += bit;
+                }
+            }
+        }
+    }
+    Ok(with_value + kernels::count(&seen))
 }
 
 fn each_set(bits: &[u64], mut each: impl FnMut(u32)) {

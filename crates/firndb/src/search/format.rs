@@ -17,6 +17,7 @@
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
 //! | 10 | bins | which share of the keys each document is in, for ranges | bins |
 //! | 11 | highs | the high bits of part 4, if that has not all bits of a document | slices |
+//! | 12 | points | of the first of two fields that are a point: the documents of both | points |
 //!
 //! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
 //! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value.
@@ -36,14 +37,17 @@
 //! u32 documents
 //! schema:  u8 dynamic (0 = no, else 0x80 | roles)
 //!          u8 payload (0 raw, 1 zstd), u8 level, u8 dictionary trained
-//!          u32 fields; each: name, u8 type, u8 roles, u8 multi | nullable << 1
+//!          u32 fields; each: name, u8 type, u8 roles, u8 multi | nullable << 1 | point << 2,
+//!              with point: u32 number of the field before it that it makes a point with
 //!          u32 order keys; each: name, u8 descending
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
 //!          u8 column bits (255 = no column), u8 slice bits,
-//!          u8 ordered (1 ascending, 2 descending), u8 bounds of bins, u32 exceptions
+//!          u8 ordered (1 ascending, 2 descending) or points (3), u8 bounds of bins,
+//!          u32 exceptions
 //! ```
 //! An *ordered* field has its documents in the order of its keys (those without a value last): the
-//! documents of a key are a range given by the sums, and parts 4 to 7 are absent.
+//! documents of a key are a range given by the sums, and parts 4 to 7 are absent. So are they where
+//! the documents of a key are in *points*.
 
 use super::query::OrderBy;
 use super::schema::{Field, Payload, Roles, Schema, Type};
@@ -66,8 +70,9 @@ pub(crate) mod part {
     pub(crate) const STARTS: u32 = 9;
     pub(crate) const BINS: u32 = 10;
     pub(crate) const HIGHS: u32 = 11;
+    pub(crate) const POINTS: u32 = 12;
     /// Names for people, by part number.
-    pub(crate) const NAMES: [&str; 12] = [
+    pub(crate) const NAMES: [&str; 13] = [
         "",
         "keys",
         "key bytes",
@@ -80,6 +85,7 @@ pub(crate) mod part {
         "starts",
         "bins",
         "highs",
+        "points",
     ];
 }
 
@@ -130,9 +136,13 @@ pub(crate) struct FieldMeta {
     pub(crate) slice_bits: u8,
     pub(crate) ordered: Ordered,
     pub(crate) bounds: u8,
+    /// The documents of a key are in the points of this field and another one.
+    pub(crate) in_points: bool,
 }
 
 const NO_COLUMN: u8 = 255;
+/// In the place of what [`Ordered`] says.
+const IN_POINTS: u8 = 3;
 
 /// The schema part of the meta section: equal schemas, equal bytes.
 pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
@@ -145,11 +155,15 @@ pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
     out.u8(level);
     out.u8(u8::from(dictionary));
     out.u32(schema.fields.len() as u32);
-    for f in &schema.fields {
+    for (i, f) in schema.fields.iter().enumerate() {
+        let point = schema.points.iter().find(|pair| pair[1] == i);
         out.bytes(f.name.as_bytes());
         out.u8(f.ty as u8);
         out.u8(f.roles.to_code());
-        out.u8(u8::from(f.multi) | u8::from(f.nullable) << 1);
+        out.u8(u8::from(f.multi) | u8::from(f.nullable) << 1 | u8::from(point.is_some()) << 2);
+        if let Some([other, _]) = point {
+            out.u32(*other as u32);
+        }
     }
     out.u32(schema.order.len() as u32);
     for key in &schema.order {
@@ -179,6 +193,10 @@ pub(crate) fn decode_schema(from: &mut Decoder) -> Result<Schema> {
         let flags = from.u8()?;
         let field = Field { name, ty, roles, multi: flags & 1 != 0, nullable: flags & 2 != 0 };
         schema.add(field).map_err(|e| Error::corrupt(e.message()))?;
+        if flags & 4 != 0 {
+            let pair = [from.u32()? as usize, schema.fields.len() - 1];
+            schema.add_point(pair).map_err(|e| Error::corrupt(e.message()))?;
+        }
     }
     for _ in 0..from.u32()? {
         let field = from.string()?;
@@ -198,7 +216,7 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
         out.u32(f.present);
         out.u8(f.column_bits.unwrap_or(NO_COLUMN));
         out.u8(f.slice_bits);
-        out.u8(f.ordered as u8);
+        out.u8(if f.in_points { IN_POINTS } else { f.ordered as u8 });
         out.u8(f.bounds);
         out.u32(f.exceptions);
     }
@@ -233,8 +251,10 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
     let (distinct, postings, present) = (from.u32()?, from.u64()?, from.u32()?);
     let column_bits = Some(from.u8()?).filter(|&bits| bits != NO_COLUMN);
     let slice_bits = from.u8()?;
-    let ordered = match from.u8()? {
-        0 => Ordered::No,
+    let ordered = from.u8()?;
+    let in_points = ordered == IN_POINTS;
+    let ordered = match ordered {
+        0 | IN_POINTS => Ordered::No,
         1 => Ordered::Ascending,
         2 => Ordered::Descending,
         other => return Err(Error::corrupt(format!("{other} is no order of a field"))),
@@ -249,5 +269,6 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         slice_bits,
         ordered,
         bounds,
+        in_points,
     })
 }

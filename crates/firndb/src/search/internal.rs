@@ -59,7 +59,9 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
     for (i, (field, meta)) in schema.fields.iter().zip(&metas).enumerate() {
         let parts: Vec<(u32, u64)> = (1..16).map(|p| (p, size(section(i, p)))).collect();
         let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
-        let facts = describe_field(field, meta, &parts);
+        let pair = schema.points().find(|pair| pair.contains(&field.name.as_str()));
+        let other = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
+        let facts = describe_field(field, meta, &parts, other);
         seen.items.push(InspectedItem { name: field.name.clone(), bytes, facts });
     }
     for i in 0..file.entries() {
@@ -77,12 +79,19 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
     Ok(())
 }
 
-fn describe_field(field: &Field, meta: &FieldMeta, parts: &[(u32, u64)]) -> Vec<(String, String)> {
+/// `other` makes a point with the field, if one does.
+fn describe_field(
+    field: &Field,
+    meta: &FieldMeta,
+    parts: &[(u32, u64)],
+    other: &str,
+) -> Vec<(String, String)> {
     let has = |part: u32| parts.iter().any(|(p, bytes)| *p == part && *bytes > 0);
     let mut chosen: Vec<String> = Vec::new();
     match meta.ordered {
         Ordered::Ascending => chosen.push("document order, ascending".to_string()),
         Ordered::Descending => chosen.push("document order, descending".to_string()),
+        Ordered::No if meta.in_points => chosen.push(format!("points with {other}")),
         Ordered::No if has(part::SLICES) => {
             let highs = if has(part::HIGHS) { " and high bits" } else { "" };
             chosen.push(format!("slices of {} bits{highs}", meta.slice_bits));

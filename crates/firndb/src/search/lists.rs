@@ -96,6 +96,22 @@ pub(crate) fn push_ones(words: &[u8], mask: u64, base: u32, out: &mut Vec<u32>) 
     }
 }
 
+/// Which of 64 packed numbers are at least `low` and less than `span` above it: bit i says it of
+/// number i.
+pub(crate) fn inside(bytes: &[u8], bits: u8, low: u32, span: u32) -> u64 {
+    let bits = usize::from(bits);
+    #[cfg(target_arch = "x86_64")]
+    if let Some(bytes) = wide::window_of(bytes, bits) {
+        // SAFETY: `window_of` gives nothing on processors without the features.
+        return unsafe { wide::inside(bytes, bits, low, span) };
+    }
+    let mask = (1u64 << bits) - 1;
+    (0..64).fold(0, |found, i| {
+        let number = (u64_at(bytes, i * bits / 8) >> (i * bits % 8) & mask) as u32;
+        found | u64::from(number.wrapping_sub(low) < span) << i
+    })
+}
+
 /// Makes documents of the bits that tell the buckets of the entries from `first` on: the bit of
 /// entry j plus `before - j` is its bucket, and each key has `buckets` (modulo 2^32).
 pub(crate) fn join(list: Packed, first: usize, (before, buckets): (u32, u32), docs: &mut [u32]) {
@@ -181,19 +197,30 @@ mod wide {
         mask: __m512i,
     }
 
+    /// For each width where the four bytes of a number's lane come from, and how far they are
+    /// shifted down then.
+    static CUTS: [[[u8; 64]; 2]; MOST_BITS + 1] = cuts();
+
+    const fn cuts() -> [[[u8; 64]; 2]; MOST_BITS + 1] {
+        let mut cuts = [[[0; 64]; 2]; MOST_BITS + 1];
+        let mut at = 0;
+        while at < cuts.len() * LANES * 4 {
+            let (bits, i, j) = (at / (LANES * 4), at / 4 % LANES, at % 4);
+            cuts[bits][0][4 * i + j] = (i * bits / 8 + j) as u8;
+            cuts[bits][1][4 * i] = (i * bits % 8) as u8;
+            at += 1;
+        }
+        cuts
+    }
+
     impl Cut {
+        /// For numbers of at most [`MOST_BITS`] bits.
         #[inline]
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
         fn new(bits: usize) -> Cut {
-            let (mut places, mut shifts) = ([0; 64], [0; 64]);
-            for i in 0..LANES {
-                for j in 0..4 {
-                    places[4 * i + j] = (i * bits / 8 + j) as u8;
-                }
-                shifts[4 * i] = (i * bits % 8) as u8;
-            }
+            let [places, shifts] = &CUTS[bits];
             let mask = _mm512_set1_epi32((1 << bits) - 1);
-            Cut { places: load(&places), shifts: load(&shifts), mask }
+            Cut { places: load(places), shifts: load(shifts), mask }
         }
 
         /// The 16 numbers whose first begins at a byte.
@@ -216,6 +243,28 @@ mod wide {
     #[inline(always)]
     fn window(bytes: &[u8], i: usize, bits: usize) -> Option<&[u8; 64]> {
         bytes.get(i / 8 * bits..)?.first_chunk()
+    }
+
+    /// The bytes of 64 numbers and of what is loaded behind them. `None` if there are not as many,
+    /// or the processor cannot.
+    #[inline(always)]
+    pub(super) fn window_of(bytes: &[u8], bits: usize) -> Option<&[u8]> {
+        let bytes = bytes.get(..6 * bits + 64)?;
+        (bits <= MOST_BITS && kernels::can_move_bytes()).then_some(bytes)
+    }
+
+    /// [`super::inside`] of bytes that `window_of` gave.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+    pub(super) fn inside(bytes: &[u8], bits: usize, low: u32, span: u32) -> u64 {
+        let cut = Cut::new(bits);
+        let (low, span) = (_mm512_set1_epi32(low as i32), _mm512_set1_epi32(span as i32));
+        let mut found = 0;
+        for i in 0..4 {
+            let Some(window) = window(bytes, LANES * i, bits) else { break };
+            let above = _mm512_sub_epi32(cut.unpack(window), low);
+            found |= u64::from(_mm512_cmplt_epu32_mask(above, span)) << (LANES * i);
+        }
+        found
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]

@@ -50,6 +50,8 @@ mod cursor;
 mod condition;
 mod format;
 mod dictionary;
+mod points;
+mod points_build;
 mod postings_build;
 mod postings;
 mod column;

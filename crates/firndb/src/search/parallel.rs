@@ -104,6 +104,7 @@ impl Stats {
         self.partitions += other.partitions;
         self.pruned += other.pruned;
         self.by_list += other.by_list;
+        self.windows += other.windows;
         self.by_words += other.by_words;
         self.by_count += other.by_count;
         self.walks += other.walks;

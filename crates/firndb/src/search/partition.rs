@@ -8,6 +8,7 @@ use super::dictionary::Dictionary;
 use super::fields::FieldView;
 use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use super::payload::Payloads;
+use super::points::Points;
 use super::postings::{Cursor, Parts, Postings};
 use super::schema::{Schema, Type};
 use super::value::Value;
@@ -48,6 +49,8 @@ struct FieldPart {
     first: u32,
     section: u32,
     parts: u16,
+    /// The earlier field of the point that its documents are in, and which of the two it is.
+    point: Option<(u32, u8)>,
 }
 
 /// The parts of postings that most fields do without.
@@ -92,7 +95,15 @@ impl Partition {
             }
             let field = &schema.fields[i];
             let (ty, multi) = (field.ty, field.multi);
-            fields.push(FieldPart { meta, ty, multi, first, section: section_at, parts });
+            let point = schema.points.iter().filter(|_| meta.in_points).find_map(|pair| {
+                let part = pair.iter().position(|field| *field == i)?;
+                Some((pair[0] as u32, part as u8))
+            });
+            if meta.in_points && point.is_none() {
+                let name = &field.name;
+                return Err(Error::corrupt(format!("field `{name}` is part of no point")));
+            }
+            fields.push(FieldPart { meta, ty, multi, first, section: section_at, parts, point });
         }
         let payloads = Payloads::open(&file, schema.payload, documents)?;
         let (fields, places) = (fields.into(), places.into());
@@ -195,7 +206,7 @@ impl Partition {
         bits: &mut [u64],
     ) -> Result<u64> {
         let f = &self.fields[field];
-        if f.parts & RARE_PARTS != 0 || f.meta.ordered != Ordered::No {
+        if f.parts & RARE_PARTS != 0 || f.meta.ordered != Ordered::No || f.meta.in_points {
             let postings = self.postings(field)?;
             postings.add_to(start, end, bits);
             return Ok(postings.count(start, end).min(f.meta.postings));
@@ -270,7 +281,16 @@ impl Partition {
             parts.runs = self.part(f, part::RUNS)?;
             parts.bins = self.part(f, part::BINS)?;
         }
+        parts.points = self.points(field)?;
         self.at_file(Postings::new(&f.meta, self.documents, parts))
+    }
+
+    /// The points that a field's documents are in, and which part of them it is.
+    pub(crate) fn points(&self, field: usize) -> Result<Option<(Points<'_>, usize)>> {
+        let Some((first, which)) = self.fields[field].point else { return Ok(None) };
+        let bytes = self.part(&self.fields[first as usize], part::POINTS)?;
+        let points = self.at_file(Points::new(bytes, self.documents))?;
+        Ok(Some((points, usize::from(which))))
     }
 
     /// The prefix sums of a field's postings alone.
@@ -333,6 +353,15 @@ impl Partition {
         }
         let f = &self.fields[field];
         let (n, distinct) = (self.documents as usize, f.meta.distinct);
+        if let Some((points, which)) = self.points(field)? {
+            let mut ords = vec![distinct; n];
+            points.each_entry(|doc, at| {
+                if let Some(slot) = ords.get_mut(doc as usize) {
+                    *slot = at[which].min(distinct);
+                }
+            });
+            return Ok(Column::Made(ords));
+        }
         let postings = self.postings(field)?;
         let mut block = Vec::new();
         let mut each = |visit: &mut dyn FnMut(u32, u32)| {

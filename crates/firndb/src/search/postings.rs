@@ -4,6 +4,7 @@
 use super::bins::Bins;
 use super::format::{FieldMeta, Ordered};
 use super::kernels;
+use super::points::{EVERYTHING, Points, Window};
 use super::postings_build::EXCEPTION;
 pub(crate) use super::slices::BLOCK;
 use super::slices::{Slices, Span};
@@ -21,6 +22,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) bitsets: &'a [u8],
     pub(crate) runs: &'a [u8],
     pub(crate) bins: &'a [u8],
+    /// The points that the field is part of, and which part: 0 or 1.
+    pub(crate) points: Option<(Points<'a>, usize)>,
 }
 
 /// The postings of a field of a partition.
@@ -36,15 +39,17 @@ pub(crate) struct Postings<'a> {
     bitsets: &'a [u8],
     runs: &'a [u8],
     bins: Bins<'a>,
+    points: Option<(Points<'a>, usize)>,
 }
 
 /// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of
-/// an ordered field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// an ordered field, a window over points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {
     slice: Span,
     exceptions: (usize, usize),
     documents: (u32, u32),
+    window: Option<Window>,
     /// Only one key: the documents come in ascending order, each once.
     pub(crate) sorted: bool,
 }
@@ -61,7 +66,7 @@ impl<'a> Postings<'a> {
             0 => 0,
             n => u64_at(parts.exceptions, n * EXCEPTION + 16),
         };
-        let slices = if meta.ordered == Ordered::No {
+        let slices = if meta.ordered == Ordered::No && parts.points.is_none() {
             let len = meta.postings.checked_sub(removed);
             let len =
                 len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
@@ -82,6 +87,7 @@ impl<'a> Postings<'a> {
             bitsets: parts.bitsets,
             runs: parts.runs,
             bins: Bins::new(parts.bins, meta.bounds, documents)?,
+            points: parts.points,
         })
     }
 
@@ -104,10 +110,14 @@ impl<'a> Postings<'a> {
 
     /// Where the documents of the ordinals `start..end` are.
     pub(crate) fn pieces(&self, start: u32, end: u32) -> Pieces {
+        if let Some((_, part)) = self.points {
+            let mut window = [EVERYTHING; 2];
+            window[part] = (start, end);
+            return self.in_window(window);
+        }
         let (low, high) = (self.sums.get(start as usize), self.sums.get(end as usize));
         let sorted = end - start <= 1;
-        let slice = Span::default();
-        let nothing = Pieces { slice, exceptions: (0, 0), documents: (0, 0), sorted };
+        let nothing = Pieces { sorted, ..Pieces::default() };
         let all = u64::from(self.present);
         match self.ordered {
             Ordered::Ascending => {
@@ -132,6 +142,11 @@ impl<'a> Postings<'a> {
                 Pieces { slice, exceptions: (x0, x1), ..nothing }
             }
         }
+    }
+
+    /// The documents of a window over the points of the field and another one.
+    pub(crate) fn in_window(&self, window: Window) -> Pieces {
+        Pieces { window: Some(window), ..Pieces::default() }
     }
 
     /// The pieces whose documents are in a range; they may have others if they are not one list
@@ -177,6 +192,9 @@ impl<'a> Postings<'a> {
     pub(crate) fn add(&self, pieces: Pieces, bits: &mut [u64]) {
         let (first, last) = pieces.documents;
         kernels::set_range(bits, first, last.min(self.documents));
+        if let (Some(window), Some((points, _))) = (pieces.window, self.points) {
+            points.add(window, bits);
+        }
         self.slices.set(pieces.slice, bits);
         for x in pieces.exceptions.0..pieces.exceptions.1 {
             let runs = self.runs_at(x);
@@ -214,7 +232,7 @@ impl<'a> Postings<'a> {
     fn each_exception(&self, start: u32, end: u32, mut each: impl FnMut(u32)) -> Span {
         let mut pieces = self.pieces(start, end);
         let slice = std::mem::take(&mut pieces.slice);
-        if self.exception_count > 0 || self.ordered != Ordered::No {
+        if self.exception_count > 0 || self.ordered != Ordered::No || self.points.is_some() {
             let (mut cursor, mut block) = (Cursor::new(pieces), Vec::with_capacity(BLOCK));
             while cursor.next(self, &mut block) {
                 block.iter().for_each(|&doc| each(doc));
@@ -314,7 +332,8 @@ impl<'a> Postings<'a> {
 /// Walks over the documents of some pieces, block by block.
 pub(crate) struct Cursor {
     pieces: Pieces,
-    /// Place inside the first exception: run and document in it, or word of a bitset.
+    /// Place inside the first exception: run and document in it, or word of a bitset; or the next
+    /// group of points.
     at: (usize, u32),
 }
 
@@ -323,7 +342,8 @@ impl Cursor {
         Cursor { pieces, at: (0, 0) }
     }
 
-    /// Replaces `out` by the next documents, about [`BLOCK`] of them; false at the end.
+    /// Replaces `out` by the next documents, about [`BLOCK`] of them, of points a group; false at
+    /// the end.
     pub(crate) fn next(&mut self, postings: &Postings, out: &mut Vec<u32>) -> bool {
         self.next_block(postings, BLOCK, out)
     }
@@ -342,6 +362,9 @@ impl Cursor {
             out.extend(first..end);
             self.pieces.documents.0 = end;
             return true;
+        }
+        if let (Some(window), Some((points, _))) = (self.pieces.window, postings.points) {
+            return points.next(window, &mut self.at.0, out);
         }
         if postings.slices.next(&mut self.pieces.slice, size, out) {
             return true;

@@ -6,7 +6,7 @@
 //! | slice | documents x bits / 8, or less if divided: `slices.rs` | nothing below is smaller |
 //! | bitset | ceil(documents of the partition / 64) x 8 | more than about 1/20 have the key |
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
-//! | none | 0 | the field is ordered: the sums say it all |
+//! | none | 0 | the field is ordered: the sums say it all; or its documents are in points |
 //!
 //! A field of many keys of fixed width gets `bins` for wide ranges, where it is sortable or has few
 //! documents a key (`write_field`).
@@ -96,7 +96,7 @@ impl Inverted {
         let sums = self.sums.iter().map(|&sum| u64::from(sum));
         let mut out = Encoded { sums: increasing::encode(sums), ..Encoded::default() };
         meta.slice_bits = width((documents as u64).saturating_sub(1));
-        if meta.ordered != Ordered::No {
+        if meta.ordered != Ordered::No || meta.in_points {
             return out;
         }
         let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits);

@@ -172,6 +172,9 @@ pub struct Schema {
     pub(crate) dynamic: Option<Roles>,
     pub(crate) order: Vec<OrderBy>,
     pub(crate) payload: Payload,
+    /// Pairs of fields that are kept as points: the earlier field first, and in the order of the
+    /// later ones.
+    pub(crate) points: Vec<[usize; 2]>,
 }
 
 /// Fields a schema may have at most.
@@ -248,6 +251,59 @@ impl Schema {
             }
         }
         Ok(self)
+    }
+
+    /// Keeps two fields that are asked for together, as latitude and longitude, as points in a
+    /// plane: a query with a range of each looks at a few documents beside those it finds, however
+    /// many either range has. Partitions of more than 4,096 documents have points; a condition on
+    /// one of the fields alone finds its documents there, too, in more time than without. The
+    /// fields are single-valued, filterable and not sortable, and are numbers or timestamps; a
+    /// field is part of one point at most.
+    ///
+    /// ```
+    /// # use firndb::search::{Field, Roles, Schema, Type};
+    /// let field = |name| Field::new(name, Type::F64, Roles::FILTERABLE);
+    /// let schema = Schema::new([field("lat"), field("lon")])?.point("lat", "lon")?;
+    /// assert_eq!(schema.points().collect::<Vec<_>>(), [["lat", "lon"]]);
+    /// # Ok::<(), firndb::Error>(())
+    /// ```
+    pub fn point(mut self, first: &str, second: &str) -> Result<Schema> {
+        let find = |name| self.field(name).map(|(i, _)| i).ok_or_else(|| self.unknown(name));
+        let pair = [find(first)?, find(second)?];
+        self.add_point(pair)?;
+        Ok(self)
+    }
+
+    /// [`Schema::point`] of fields by their numbers.
+    pub(crate) fn add_point(&mut self, pair: [usize; 2]) -> Result<()> {
+        for i in pair {
+            let Some(f) = self.fields.get(i) else {
+                return Err(Error::invalid(format!("a point of field {i}, which there is not")));
+            };
+            let wrong = match () {
+                () if pair[0] == pair[1] => "cannot be both parts of a point",
+                () if self.points.iter().flatten().any(|&other| other == i) => {
+                    "is part of another point"
+                }
+                () if f.multi => "cannot be part of a point: it has several values",
+                () if !f.ty.is_fixed() => "cannot be part of a point: it is no number",
+                () if !f.roles.filterable => "cannot be part of a point: it is not filterable",
+                () if f.roles.sortable => {
+                    "cannot be part of a point: it is sortable, and points have no order"
+                }
+                () => continue,
+            };
+            return Err(Error::invalid(format!("field `{}` {wrong}", f.name)));
+        }
+        self.points.push([pair[0].min(pair[1]), pair[0].max(pair[1])]);
+        self.points.sort_unstable_by_key(|pair| pair[1]);
+        Ok(())
+    }
+
+    /// The names of the fields that are kept as points, in pairs: the one that was added before
+    /// the other first.
+    pub fn points(&self) -> impl Iterator<Item = [&str; 2]> {
+        self.points.iter().map(|pair| pair.map(|i| self.fields[i].name.as_str()))
     }
 
     /// Sets how payloads are kept. A level that zstd does not have is refused with the first

@@ -2,6 +2,7 @@
 //!
 //! ```toml
 //! order = ["-date", "price"]        # the order of documents; as added if missing
+//! points = [["lat", "lon"]]         # pairs of fields that are kept as points; none if missing
 //! dynamic = "filterable"            # fields come into being with these roles; no if missing
 //!
 //! [payload]                         # kept as they are if missing
@@ -71,6 +72,10 @@ impl Schema {
             let keys: Vec<String> = self.order.iter().map(order_key).collect();
             head += &format!("order = [{}]\n", keys.join(", "));
         }
+        if !self.points.is_empty() {
+            let pairs = self.points().map(|[a, b]| format!("[{}, {}]", quote(a), quote(b)));
+            head += &format!("points = [{}]\n", pairs.collect::<Vec<_>>().join(", "));
+        }
         if let Some(roles) = self.dynamic {
             head += &format!("dynamic = {}\n", roles_text(roles));
         }
@@ -138,10 +143,11 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn schema(&self, table: &DeTable) -> Result<Schema> {
         let mut schema = Schema::default();
-        let (mut order, mut fields_at) = (None, None);
+        let (mut order, mut points, mut fields_at) = (None, None, None);
         for (key, at, value) in entries(table) {
             match key {
                 "order" => order = Some(value),
+                "points" => points = Some(value),
                 "dynamic" => schema.dynamic = Some(self.dynamic(value)?),
                 "payload" => schema.payload = self.payload(&at, self.table(value)?)?,
                 "field" | "fields" if fields_at.is_some() => {
@@ -149,7 +155,7 @@ impl Reader<'_> {
                 }
                 "field" | "fields" => fields_at = Some((key, at, value)),
                 _ => {
-                    let keys = ["order", "dynamic", "payload", "field", "fields"];
+                    let keys = ["order", "points", "dynamic", "payload", "field", "fields"];
                     return Err(self.unknown(at, key, "key", &keys));
                 }
             }
@@ -166,6 +172,9 @@ impl Reader<'_> {
                 }
             }
             None => {}
+        }
+        if let Some(value) = points {
+            self.points(&mut schema, value)?;
         }
         match order {
             Some(value) => self.order(schema, value),
@@ -286,6 +295,29 @@ impl Reader<'_> {
             }
         }
         schema.order_by(order).map_err(|e| self.error(value.span(), e.message()))
+    }
+
+    fn points(&self, schema: &mut Schema, value: &Spanned<DeValue>) -> Result<()> {
+        let expected = "pairs of fields, [[\"lat\", \"lon\"]]";
+        let DeValue::Array(pairs) = value.get_ref() else {
+            return Err(self.wrong(value, expected));
+        };
+        for pair in pairs.iter() {
+            let names = match pair.get_ref() {
+                DeValue::Array(names) if names.len() == 2 => names,
+                _ => return Err(self.wrong(pair, expected)),
+            };
+            let number = |name: &Spanned<DeValue>| {
+                let found = schema.field(self.string(name)?).map(|(i, _)| i);
+                found.ok_or_else(|| {
+                    let unknown = schema.unknown(name.get_ref().as_str().unwrap_or_default());
+                    self.error(name.span(), unknown.message())
+                })
+            };
+            let pair_of = [number(&names[0])?, number(&names[1])?];
+            schema.add_point(pair_of).map_err(|e| self.error(pair.span(), e.message()))?;
+        }
+        Ok(())
     }
 
     fn dynamic(&self, value: &Spanned<DeValue>) -> Result<Roles> {

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 /// Words of the largest small partition.
 pub(crate) const WORDS: usize = 64;
 /// Documents of the largest small partition.
-const DOCUMENTS: u32 = WORDS as u32 * 64;
+pub(crate) const DOCUMENTS: u32 = WORDS as u32 * 64;
 
 /// Whether a partition is small: asked in one place, so that tests can say no.
 #[inline(always)]
@@ -185,7 +185,7 @@ impl<'r> Executor<'r> {
         let found = &mut bits[..acc.len()];
         match clause.form {
             Form::Documents(first, last) => kernels::set_range(found, first, last),
-            Form::Bits(_) => {}
+            Form::Bits(_) | Form::Window { .. } => {} // Nobody makes one here.
             Form::Ordinals { field, first, last, multi } => {
                 let intervals = &self.scratch.intervals[first..last];
                 let left = count(acc);

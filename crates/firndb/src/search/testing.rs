@@ -33,11 +33,16 @@ pub(crate) struct Forced {
     pub(crate) threads: bool,
     /// Act as if the system had no thread to give.
     pub(crate) alone: bool,
+    /// Write points of however few documents.
+    pub(crate) points: bool,
 }
 
 thread_local! {
     pub(crate) static FORCED: Cell<Forced> =
-        const { Cell::new(Forced { list: None, large: false, threads: false, alone: false }) };
+        const {
+            let (large, threads, alone, points) = (false, false, false, false);
+            Cell::new(Forced { list: None, large, threads, alone, points })
+        };
 }
 
 impl Rng {

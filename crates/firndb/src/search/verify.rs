@@ -6,7 +6,7 @@
 //!
 //! One field is checked at a time, in time linear in its postings (a field in document order is
 //! looked at through its sums: times the logarithm of its keys). Memory: a bit a document, and 4
-//! bytes more if a document may have several values.
+//! bytes more if a document may have several values or is a point.
 
 mod field;
 mod lists;
@@ -82,7 +82,8 @@ fn sections(part: &Partition) -> Result<()> {
         let meta = part.meta(i);
         let indexed = field.roles.filterable || field.roles.sortable;
         let (column, exceptions) = (meta.column_bits.is_some(), meta.exceptions > 0);
-        let slices = indexed && meta.ordered == Ordered::No;
+        let slices = indexed && meta.ordered == Ordered::No && !meta.in_points;
+        let points = meta.in_points && part.schema.points.iter().any(|pair| pair[0] == i);
         let whole = meta.slice_bits >= width(u64::from(part.documents).saturating_sub(1));
         // Of bitsets and runs a field may have either.
         let maybe = |p| exceptions && part.file.find(section(i, p)).is_some();
@@ -98,6 +99,7 @@ fn sections(part: &Partition) -> Result<()> {
             (part::STARTS, column && field.multi),
             (part::BINS, meta.bounds > 0),
             (part::HIGHS, slices && !whole && meta.postings > 0),
+            (part::POINTS, points),
         ];
         expected.extend(wanted.iter().filter(|(_, on)| *on).map(|(p, _)| section(i, *p)));
     }

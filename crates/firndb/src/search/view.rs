@@ -12,7 +12,9 @@ use super::query::{Cursor, OrderBy};
 use super::schema::{Payload, Schema};
 use super::set::Set;
 use super::visit::Place;
-use super::write::{self, FieldData, document_order, reorder, write_field, write_keys};
+use super::write::{
+    self, FieldData, Site, document_order, reorder, write_field, write_keys, write_points,
+};
 use crate::Result;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::disk::{Append, Map};
@@ -148,11 +150,7 @@ impl Bundle {
         before: Option<&Bundle>,
     ) -> Result<Bundle> {
         let members = set.partitions[cut].to_vec();
-        let mut starts = vec![0];
-        starts.extend(members.iter().scan(0, |end, part| {
-            *end += part.documents;
-            Some(*end)
-        }));
+        let starts = starts(&members);
         let documents = *starts.last().unwrap_or(&0);
         let order = order_within(&set.schema, wanted);
         let schema = Schema { order, payload: Payload::Raw, ..(*set.schema).clone() };
@@ -162,14 +160,13 @@ impl Bundle {
             let pieces = pieces.as_ref().filter(|_| before.as_ref().is_some_and(has));
             join_field(&schema.fields[i], pieces.unwrap_or(&whole))
         };
-        let same =
-            before.filter(|old| old.is_of(&members) && old.part.schema.order == schema.order);
+        let like = |old: &Schema| old.order == schema.order && old.points == schema.points;
+        let same = before.filter(|old| old.is_of(&members) && like(&old.part.schema));
         let mut joined: Vec<Option<FieldData>> = schema.fields.iter().map(|_| None).collect();
         let origins: Option<Arc<[u32]>> = match same {
             Some(before) => before.part.origins.clone(),
             None => {
-                for key in &schema.order {
-                    let i = schema.field(&key.field).map_or(0, |(i, _)| i);
+                for (i, _) in schema.order.iter().filter_map(|key| schema.field(&key.field)) {
                     joined[i] = Some(join(i)?);
                 }
                 let ordinals = |i: usize| joined[i].as_ref().map(|data| &data.ordinals);
@@ -178,34 +175,40 @@ impl Bundle {
                 origins.filter(|origins| !origins.is_sorted()).map(Arc::from)
             }
         };
-        let mut out =
-            Memory(Vec::with_capacity(before.map_or(0, |old| old.part.file.len() as usize)));
+        let mut out = Memory(Vec::with_capacity(before.map_or(0, Bundle::size)));
         let mut w = FrozenWriter::new(&mut out, Kind::Partition)?;
         payload::write(&mut w, Payload::Raw, documents, &mut |_, _| Ok(()))?;
+        let mut ready = |i: usize| -> Result<FieldData> {
+            let mut data = joined[i].take().map_or_else(|| join(i), Ok)?;
+            if let Some(origins) = &origins {
+                data.ordinals = reorder(&data.ordinals, origins);
+            }
+            Ok(data)
+        };
+        // Both fields of a point at the same time; if one is copied, it has none.
+        let fresh = |i: &usize| wanted[*i] && !same.is_some_and(|same| same.fields[*i]);
+        let mut paired: Vec<Option<FieldData>> = schema.fields.iter().map(|_| None).collect();
+        for &i in schema.points.iter().filter(|pair| pair.iter().all(fresh)).flatten() {
+            paired[i] = Some(ready(i)?);
+        }
+        let in_points = write_points(&mut w, &schema, documents, |i| paired[i].as_ref())?;
+        let place = write::Place::Memory;
+        let site = |in_points| Site { documents, place, in_points };
         let mut metas = Vec::with_capacity(wanted.len());
         for (i, field) in schema.fields.iter().enumerate() {
             metas.push(match same.filter(|same| same.fields[i]) {
                 Some(same) => copy_field(&mut w, &same.part, i)?,
                 None if wanted[i] => {
-                    let mut data = joined[i].take().map_or_else(|| join(i), Ok)?;
-                    if let Some(origins) = &origins {
-                        data.ordinals = reorder(&data.ordinals, origins);
-                    }
-                    write_field(&mut w, i, field, data, (documents, write::Place::Memory))?
+                    let data = paired[i].take().map_or_else(|| ready(i), Ok)?;
+                    write_field(&mut w, i, field, data, site(in_points.contains(&i)))?
                 }
-                None => {
-                    // Nobody asks for it; but an empty dictionary is one.
-                    write_keys(&mut w, i, &empty_keys(field))?;
-                    FieldMeta::default()
-                }
+                // Nobody asks for it; but an empty dictionary is one.
+                None => write_keys(&mut w, i, &empty_keys(field)).map(|()| FieldMeta::default())?,
             });
         }
         w.section(global::META, &encode_meta(documents, &schema, &metas))?;
         w.finish()?;
-        let path = Path::new("(partitions merged in memory)");
-        let file = Frozen::open(Map::from_vec(out.0), path, Kind::Partition)?;
-        let mut part = Partition::parse(file, before.map(|before| &*before.part))?;
-        part.ready()?;
+        let mut part = in_memory(out, before.map(|before| &*before.part))?;
         part.origins = origins;
         Ok(Bundle { members, starts, part: Arc::new(part), fields: wanted.to_vec() })
     }
@@ -214,6 +217,11 @@ impl Bundle {
     pub(crate) fn memory(&self) -> u64 {
         let origins = self.part.origins.as_ref().map_or(0, |origins| origins.len() as u64 * 4);
         self.part.file.len() + origins
+    }
+
+    /// Bytes of the file in it.
+    fn size(&self) -> usize {
+        self.part.file.len() as usize
     }
 
     /// Whether these are its partitions.
@@ -250,6 +258,24 @@ impl Bundle {
         }
         pieces
     }
+}
+
+/// The numbers of the first documents of partitions that stand one after the other, and the end.
+fn starts(parts: &[Arc<Partition>]) -> Vec<u32> {
+    let ends = parts.iter().scan(0, |end, part| {
+        *end += part.documents;
+        Some(*end)
+    });
+    std::iter::once(0).chain(ends).collect()
+}
+
+/// The partition in a file in memory, checked.
+fn in_memory(bytes: Memory, like: Option<&Partition>) -> Result<Partition> {
+    let path = Path::new("(partitions merged in memory)");
+    let file = Frozen::open(Map::from_vec(bytes.0), path, Kind::Partition)?;
+    let part = Partition::parse(file, like)?;
+    part.ready()?;
+    Ok(part)
 }
 
 fn copy_field(w: &mut FrozenWriter, part: &Partition, field: usize) -> Result<FieldMeta> {

@@ -5,6 +5,7 @@ use super::column::{MISSING, Ordinals};
 use super::dictionary::Keys;
 use super::format::{FieldMeta, Ordered, encode_meta, global, part, section};
 use super::payload;
+use super::points_build;
 use super::postings_build::{self, Encoded};
 use super::schema::{Field, Schema};
 use crate::bytes::frozen::{FrozenWriter, Kind};
@@ -113,8 +114,10 @@ pub(crate) fn write_partition(
     let mut w = FrozenWriter::new(out, Kind::Partition)?;
     payload::write(&mut w, schema.payload, documents, payloads)?;
     let mut metas = Vec::with_capacity(fields.len());
+    let in_points = write_points(&mut w, schema, documents, |i| fields.get(i))?;
     for (i, (field, data)) in schema.fields.iter().zip(fields).enumerate() {
-        metas.push(write_field(&mut w, i, field, data, (documents, Place::File))?);
+        let site = Site { documents, place: Place::File, in_points: in_points.contains(&i) };
+        metas.push(write_field(&mut w, i, field, data, site)?);
     }
     w.section(global::META, &encode_meta(documents, schema, &metas))?;
     w.finish()
@@ -128,16 +131,47 @@ pub(crate) enum Place {
     Memory,
 }
 
+/// What a field is written with.
+pub(crate) struct Site {
+    pub(crate) documents: u32,
+    pub(crate) place: Place,
+    /// The documents of its keys were written as points.
+    pub(crate) in_points: bool,
+}
+
+/// Writes the points of those pairs of fields that are there, where they pay. Gives the fields
+/// whose documents are in points now.
+pub(crate) fn write_points<'f>(
+    w: &mut FrozenWriter,
+    schema: &Schema,
+    documents: u32,
+    field: impl Fn(usize) -> Option<&'f FieldData>,
+) -> Result<Vec<usize>> {
+    let mut done = Vec::new();
+    for pair in schema.points.iter().filter(|_| points_build::pay(documents)) {
+        let [Some(a), Some(b)] = pair.map(&field) else { continue };
+        let (Ordinals::Single(x), Ordinals::Single(y)) = (&a.ordinals, &b.ordinals) else {
+            continue;
+        };
+        if [a, b].iter().all(|data| data.ordinals.ordered() == Ordered::No) {
+            let distinct = [a, b].map(|data| data.keys.len() as u32);
+            w.section(section(pair[0], part::POINTS), &points_build::encode([x, y], distinct))?;
+            done.extend(pair);
+        }
+    }
+    Ok(done)
+}
+
 pub(crate) fn write_field(
     w: &mut FrozenWriter,
     i: usize,
     field: &Field,
     data: FieldData,
-    (documents, place): (u32, Place),
+    Site { documents, place, in_points }: Site,
 ) -> Result<FieldMeta> {
     let FieldData { keys, ordinals } = data;
     let (n, distinct) = (documents as usize, keys.len());
-    let mut meta = FieldMeta { distinct: distinct as u32, ..FieldMeta::default() };
+    let mut meta = FieldMeta { distinct: distinct as u32, in_points, ..FieldMeta::default() };
     meta.present = ordinals.present();
     let indexed = field.roles.filterable || field.roles.sortable;
     meta.ordered = if indexed { ordinals.ordered() } else { Ordered::No };

@@ -64,9 +64,10 @@ fn room(n: u64) -> Document {
     room.payload(if n.is_multiple_of(11) { String::new() } else { text })
 }
 
-/// The partitions: small ones with raw and with compressed payloads, and one just large enough for
-/// bins, with two values that nearly all of its documents have, and long lists.
-fn partitions() -> [(&'static str, PartitionBuilder); 3] {
+/// The partitions: small ones with raw and with compressed payloads; one just large enough for
+/// points; and one just large enough for bins, with two values that nearly all of its documents
+/// have, and long lists.
+fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
     (0..300).for_each(|n| rooms.add(&room(n)).unwrap());
@@ -82,7 +83,17 @@ fn partitions() -> [(&'static str, PartitionBuilder); 3] {
         let document = Document::new().set("hall", n as u64 * n as u64 % 499);
         wide.add(&if n % 977 == 5 { document } else { document.set("level", level) }).unwrap();
     }
-    [("rooms", rooms), ("stays", stays), ("wide", wide)]
+    let fields = "points = [['lat', 'lon']]\n[fields]\nlat = 'f64 filterable nullable'\n\
+                  lon = 'f64 filterable stored'";
+    let mut spots = PartitionBuilder::new(Schema::from_toml(fields).unwrap());
+    for n in 0..4_200i64 {
+        let (lat, lon) = (n * 7_919 % 130, n * n % 97);
+        let spot = Document::new().set("lon", lon as f64 / 8.0);
+        spots
+            .add(&if n % 50 == 3 { spot } else { spot.set("lat", 50.0 + lat as f64 / 16.0) })
+            .unwrap();
+    }
+    [("rooms", rooms), ("spots", spots), ("stays", stays), ("wide", wide)]
 }
 
 /// The answer to a question, on one line. Questions are `VERB REST`:
@@ -178,7 +189,7 @@ fn questions(text: &str) -> Vec<(&str, &str)> {
 #[test]
 fn golden_files_answer_as_they_did() {
     let report = firndb::verify(golden(), |_, _| {}).unwrap();
-    assert_eq!(report.files, 4, "a set and its partitions");
+    assert_eq!(report.files, 5, "a set and its partitions");
     let collection = Collection::open(golden()).unwrap();
     let reader = collection.reader();
     let text = fs::read_to_string(golden().join("answers.txt")).unwrap();
@@ -263,7 +274,7 @@ fn the_same_documents_give_the_same_bytes() {
         dir.join(names(dir).into_iter().find(prefix).unwrap())
     };
     let mut zstd_changed = false;
-    for name in ["rooms", "stays", "wide", "set"] {
+    for name in ["rooms", "spots", "stays", "wide", "set"] {
         let (old, new) = (of(&golden(), name), of(&built, name));
         if fs::read(&old).unwrap() == fs::read(&new).unwrap() {
             assert_eq!(old.file_name(), new.file_name(), "{CHANGED}");
@@ -284,8 +295,8 @@ fn the_same_documents_give_the_same_bytes() {
 #[test]
 fn files_that_differ_beyond_zstd_are_told_apart() {
     let place = Place::new();
-    let [_, (_, stays), _] = partitions();
-    let [_, (_, mut more), _] = partitions();
+    let [_, _, (_, stays), _] = partitions();
+    let [_, _, (_, mut more), _] = partitions();
     more.add(&room(1_700)).unwrap();
     let (a, b) = (place.path("a"), place.path("b"));
     stays.write(&a).unwrap();

@@ -67,6 +67,7 @@ fn both_forms_say_the_same() {
 #[test]
 fn the_written_form_is_for_people() {
     let expected = r#"order = ["-date"]
+points = [["lat", "lon"]]
 dynamic = ["filterable", "stored"]
 
 [payload]
@@ -84,10 +85,24 @@ name = "tags"
 type = "string"
 roles = ["filterable"]
 multi = true
+
+[[field]]
+name = "lat"
+type = "f64"
+roles = ["filterable"]
+
+[[field]]
+name = "lon"
+type = "f64"
+roles = ["filterable"]
 "#;
     let mut schema = Schema::dynamic(Roles::FILTERABLE.with(Roles::STORED));
     schema.add(Field::new("date", Type::Timestamp, Roles::FULL)).unwrap();
     schema.add(Field::new("tags", Type::String, Roles::FILTERABLE).multi()).unwrap();
+    for name in ["lat", "lon"] {
+        schema.add(Field::new(name, Type::F64, Roles::FILTERABLE)).unwrap();
+    }
+    let schema = schema.point("lon", "lat").unwrap();
     let payload = Payload::Zstd { level: 19, dictionary: false };
     let schema = schema.order_by([desc("date")]).unwrap().payload(payload);
     assert_eq!(schema.to_toml(), expected);
@@ -113,6 +128,9 @@ fn the_text_of_a_schema_gives_it_back() {
                 order.push(OrderBy { field: field.name.clone(), descending });
             }
             schema.add(field).unwrap();
+        }
+        for (a, b) in (0..schema.fields.len()).zip(1..schema.fields.len()) {
+            let _ = schema.add_point([b, a]);
         }
         let level = 1 + rng.below(19);
         let zstd = Payload::Zstd { level, dictionary: rng.below(2) == 0 };
@@ -179,6 +197,18 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "order = ['a']\nfields.a = 'i64 stored'",
         "['a']",
         "line 1: documents cannot be ordered by `a`: ...",
+    ),
+    ("points = 'a'", "'a'", "line 1: expected pairs of fields, ..."),
+    ("points = [['a']]", "['a']", "line 1: expected pairs of fields, ..."),
+    (
+        "points = [['a', 'b']]\nfields.a = 'i64 filterable'",
+        "'b'",
+        "line 1: there is no field `b`; fields are `a`",
+    ),
+    (
+        "points = [['a', 'a']]\nfields.a = 'i64 filterable'",
+        "['a', 'a']",
+        "line 1: field `a` cannot be both parts of a point",
     ),
     ("dynamic = true", "true", "line 1: expected a string or an array of strings, ..."),
     ("dynamic = ''", "''", "line 1: fields that come into being need a role; ..."),

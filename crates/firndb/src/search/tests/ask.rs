@@ -41,8 +41,32 @@ impl<'a> Asker<'a> {
         if !self.filterable.is_empty() && rng.below(12) == 0 {
             return self.many(rng);
         }
+        if self.filterable.iter().any(|source| source.field.name == "x") && rng.below(3) == 0 {
+            return self.window(rng);
+        }
         let depth = *rng.pick(&[0, 0, 1, 1, 2, 2, 3, 4]);
         self.filter_of(rng, depth)
+    }
+
+    /// Ranges of both parts of a point, and perhaps something else.
+    fn window(&self, rng: &mut Rng) -> Filter {
+        let mut parts = Vec::new();
+        for source in self.filterable.iter().filter(|s| ["x", "y"].contains(&&*s.field.name)) {
+            let name = source.field.name.clone();
+            parts.push(match rng.below(4) {
+                0 => Filter::Compare(name, *rng.pick(&OPS), literal(rng, source)),
+                _ => Filter::Between(name, literal(rng, source), literal(rng, source)),
+            });
+        }
+        for _ in 0..rng.below(3) {
+            let other = self.condition(rng);
+            parts.insert(rng.below(parts.len() + 1), other);
+        }
+        match rng.below(6) {
+            0 => not(Filter::And(parts)),
+            1 => Filter::Or(vec![Filter::And(parts), self.condition(rng)]),
+            _ => Filter::And(parts),
+        }
     }
 
     /// Many conditions at once, each of which most documents satisfy, so that some satisfy all.

@@ -5,6 +5,7 @@
 //! - `bundle.rs`: partitions merged in memory answer as they do one by one;
 //! - `compact.rs`: small partitions are merged, and no answer changes;
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
+//! - `points.rs`: windows over points of two fields;
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
 //! - `files.rs`: partition files without a collection;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
@@ -25,6 +26,7 @@ mod hostile;
 mod keep;
 mod model;
 mod naive;
+mod points;
 mod refuse;
 mod shelf;
 mod verify;

@@ -8,7 +8,7 @@ use super::naive::{Doc, Model, compare};
 use super::{Store, store};
 use crate::search::query::{OrderBy, Query, all, asc, desc};
 use crate::search::schema::{Field, Payload, Roles, Schema, Type};
-use crate::search::testing::Rng;
+use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::value::Value;
 use crate::search::{Document, PartitionBuilder};
 use std::fmt::Write;
@@ -92,12 +92,15 @@ impl World {
         let store = store();
         let mut parts = Vec::new();
         let mut change = store.collection.change().unwrap();
+        let forced = FORCED.get();
+        FORCED.set(Forced { points: true, ..forced });
         for (n, &size) in plan.sizes.iter().enumerate() {
             let name = format!("{}{n}", rng.pick(&["p", "part-", "P.", "2013-", "_"]));
             let (builder, docs) = plan.partition(rng, size);
             change.put(&name, builder).unwrap();
             parts.push((name, docs));
         }
+        FORCED.set(forced);
         change.commit().unwrap();
         let model = Model::new(plan.fields(), parts);
         World { plan, store, model }
@@ -116,8 +119,9 @@ impl World {
                 field.ty.name()
             );
         }
-        let Schema { dynamic, order, payload, .. } = &self.plan.schema;
+        let Schema { dynamic, order, payload, points, .. } = &self.plan.schema;
         let _ = writeln!(text, "dynamic {dynamic:?}, order {order:?}, payload {payload:?}");
+        let _ = writeln!(text, "points {points:?}");
         text
     }
 }
@@ -137,6 +141,9 @@ impl Plan {
         let mut sources: Vec<Source> = (0..1 + rng.below(most_fields))
             .map(|i| Source::new(rng, format!("f{i}"), dynamic, most_values))
             .collect();
+        if dynamic.is_none() && rng.below(3) == 0 {
+            sources.extend(["x", "y"].map(|name| Source::coordinate(rng, name, most_values)));
+        }
         if scale == Scale::Large {
             sources.push(Source::wide(rng, dynamic));
         }
@@ -154,7 +161,10 @@ impl Plan {
             None => Schema::new(sources.iter().map(|s| s.field.clone())).unwrap(),
         };
         let order = document_order(rng, &sources);
-        let schema = schema.payload(form).order_by(order).unwrap();
+        let mut schema = schema.payload(form).order_by(order).unwrap();
+        if schema.field("x").is_some() {
+            schema = schema.point("y", "x").unwrap();
+        }
         Plan { schema, sources, sizes, payload, forgetful: true }
     }
 
@@ -183,6 +193,7 @@ impl Plan {
     /// The schema of a partition with these documents.
     pub fn known_schema(&self, docs: &[Doc]) -> Schema {
         let mut schema = self.schema.clone();
+        let points = std::mem::take(&mut schema.points);
         let brought = |name: &str| {
             let i = self.sources.iter().position(|s| s.field.name == name).unwrap();
             docs.iter().any(|doc| !doc.values[i].is_empty())
@@ -190,6 +201,11 @@ impl Plan {
         if schema.is_dynamic() || (self.forgetful && docs.len() % 2 == 1) {
             schema.order.retain(|key| brought(&key.field));
             schema.fields.retain(|field| brought(&field.name));
+        }
+        if let (false, Some((x, _)), Some((y, _))) =
+            (points.is_empty(), schema.field("x"), schema.field("y"))
+        {
+            schema.add_point([x, y]).unwrap();
         }
         schema
     }
@@ -267,6 +283,20 @@ impl Source {
         let habits = [Habit::Uniform, Habit::Skewed, Habit::Runs, Habit::Rare, Habit::Rising];
         let (habit, together) = (*rng.pick(&habits), rng.below(3) == 0);
         Source { field, pool: pool(rng, ty, count), habit, missing, together, most }
+    }
+
+    /// A part of a point.
+    fn coordinate(rng: &mut Rng, name: &str, most_values: usize) -> Source {
+        loop {
+            let Source { pool, habit, missing, together, field, .. } =
+                Source::new(rng, name.into(), None, most_values);
+            if field.ty.is_fixed() {
+                let stored = rng.below(3) == 0;
+                let roles = Roles { stored, ..Roles::FILTERABLE };
+                let field = Field { roles, multi: false, ..field };
+                return Source { field, pool, habit, missing, together, most: 1 };
+            }
+        }
     }
 
     /// A field of which every document has one of many fixed-width values: with more than 65,536

@@ -6,6 +6,7 @@ use crate::bytes::increasing::Increasing;
 use crate::search::column::Column;
 use crate::search::format::{FieldMeta, Ordered, part, section};
 use crate::search::partition::Partition;
+use crate::search::points::Points;
 use crate::search::schema::{Field, Type};
 use crate::search::value::{f64_to_key, key_to_f64};
 use crate::{Error, Result};
@@ -35,10 +36,12 @@ impl FieldCheck<'_> {
             return self.column_alone();
         }
         let (single, listed) = (!self.field.multi, meta.exceptions > 0 || meta.bounds > 0);
-        if meta.ordered != Ordered::No {
+        if meta.ordered != Ordered::No || meta.in_points {
             let present = u64::from(meta.present) == meta.postings;
             let alone = single && present && !listed;
-            ensure(alone, || "what is in document order has its sums and nothing else".into())?;
+            ensure(alone, || {
+                "what is in document order or in points has its sums and nothing else".into()
+            })?;
         }
         ensure(single || meta.bounds == 0, || "bins of several values".into())?;
         let sums = self.part.sums(self.i)?;
@@ -47,7 +50,10 @@ impl FieldCheck<'_> {
         ensure((first, last) == (0, meta.postings), || {
             format!("its sums go from {first} to {last}, not from 0 to {}", meta.postings)
         })?;
-        self.postings()
+        match self.part.points(self.i)? {
+            Some((points, which)) => self.points(&points, which),
+            None => self.postings(),
+        }
     }
 
     /// A section of the field; empty if it has none.
@@ -136,6 +142,41 @@ impl FieldCheck<'_> {
         (0..self.part.documents).filter(missing).try_for_each(|doc| {
             bins.nothing(doc)?;
             back.nothing(doc)
+        })
+    }
+
+    /// Points, column and counts agree.
+    fn points(&self, points: &Points, which: usize) -> Result<()> {
+        let (part, distinct) = (self.part, self.meta.distinct);
+        let (mut ords, mut counts) =
+            (vec![distinct; part.words() * 64], vec![0; distinct as usize]);
+        if which == 0 {
+            points.verify(part.documents).map_err(|e| within("points", e))?;
+        }
+        let mut wrong = None;
+        points.each_entry(|doc, at| match (ords.get_mut(doc as usize), at[which]) {
+            (Some(slot), ord) if *slot == distinct && ord <= distinct => {
+                *slot = ord;
+                counts.get_mut(ord as usize).into_iter().for_each(|count| *count += 1);
+            }
+            _ => wrong = Some(doc),
+        });
+        ensure(wrong.is_none(), || format!("document {wrong:?} is out of place in its points"))?;
+        let sums = part.sums(self.i)?;
+        for (ord, found) in counts.into_iter().enumerate() {
+            let count: u64 = sums.get(ord + 1) - sums.get(ord);
+            ensure(found == count, || {
+                format!("key {ord} has {found} documents, its sums say {count}")
+            })?;
+        }
+        let present = ords.iter().filter(|&&ord| ord != distinct).count();
+        ensure(present == self.meta.present as usize, || {
+            format!("{present} documents have a value, its meta data say {}", self.meta.present)
+        })?;
+        let mut back = Back::new(self)?;
+        (0..part.documents).zip(ords).try_for_each(|(doc, ord)| match ord == distinct {
+            true => back.nothing(doc),
+            false => back.take(ord, doc),
         })
     }
 

@@ -1,0 +1,105 @@
+//! Builds points: cuts the plane into leaves, and writes them. The bytes are told in `points.rs`.
+
+use super::points::{END, GROUP, LEAF, ORDINAL, low_bits};
+use super::small;
+use crate::bytes::int::Encoder;
+use crate::bytes::packed::{PackedWriter, width};
+
+/// Whether so many documents are worth it: others are looked through as fast.
+pub(crate) fn pay(documents: u32) -> bool {
+    #[cfg(test)]
+    if super::testing::FORCED.get().points {
+        return true;
+    }
+    documents > small::DOCUMENTS
+}
+
+/// A document and its two ordinals.
+#[derive(Clone, Copy)]
+struct Entry {
+    at: [u32; 2],
+    doc: u32,
+}
+
+/// The points of two fields by their ordinals (or `MISSING`), of so many distinct keys.
+pub(crate) fn encode(ords: [&[u32]; 2], distinct: [u32; 2]) -> Vec<u8> {
+    let documents = ords[0].len();
+    let at = |doc: usize| [0, 1].map(|f| ords[f][doc].min(distinct[f]));
+    let entries = (0..documents).map(|doc| Entry { at: at(doc), doc: doc as u32 });
+    let mut entries: Vec<Entry> = entries.filter(|entry| entry.at != distinct).collect();
+    cut(&mut entries);
+    let leaves = entries.len().div_ceil(LEAF);
+    let (mut heads, mut area) = (Encoder::default(), Vec::new());
+    let mut out = Encoder::default();
+    out.u64(entries.len() as u64);
+    for group in entries.chunks_mut(LEAF * GROUP) {
+        for (least, most) in [0, 1].map(|f| bounds(group, f)) {
+            out.u32(least);
+            out.u32(most);
+        }
+        out.u64(area.len() as u64);
+        for leaf in group.chunks_mut(LEAF) {
+            leaf.sort_unstable_by_key(|entry| entry.doc);
+            push_leaf(leaf, low_bits(documents), &mut heads, &mut area);
+        }
+    }
+    debug_assert_eq!(heads.0.len(), 8 * leaves);
+    out.0.append(&mut heads.0);
+    out.0.append(&mut area);
+    out.0.resize(out.0.len() + END, 0);
+    out.0
+}
+
+/// Least and most of a field.
+fn bounds(entries: &[Entry], field: usize) -> (u32, u32) {
+    let values = entries.iter().map(|entry| entry.at[field]);
+    values.fold((u32::MAX, 0), |(least, most), v| (least.min(v), most.max(v)))
+}
+
+/// Brings the documents into the order of leaves.
+fn cut(entries: &mut [Entry]) {
+    let leaves = entries.len().div_ceil(LEAF);
+    if leaves <= 1 {
+        return;
+    }
+    // Groups are whole pieces.
+    let half = match leaves {
+        _ if leaves > GROUP => (leaves.div_ceil(GROUP) / 2) * GROUP,
+        _ => leaves / 2,
+    };
+    let [a, b] = [0, 1].map(|f| bounds(entries, f)).map(|(least, most)| most - least);
+    let (f, other) = if a >= b { (0, 1) } else { (1, 0) };
+    let key = |entry: &Entry| (entry.at[f], entry.at[other], entry.doc);
+    let middle = half * LEAF;
+    entries.select_nth_unstable_by_key(middle, key);
+    let (low, high) = entries.split_at_mut(middle);
+    cut(low);
+    cut(high);
+}
+
+fn push_leaf(leaf: &[Entry], low: u8, heads: &mut Encoder, area: &mut Vec<u8>) {
+    for field in 0..2 {
+        let (least, most) = bounds(leaf, field);
+        let bits = width(u64::from(most - least));
+        heads.u32(least | u32::from(bits) << ORDINAL);
+        let values = leaf.iter().map(|entry| entry.at[field] - least);
+        push_packed(values, bits, area);
+    }
+    push_packed(leaf.iter().map(|entry| entry.doc & ((1 << low) - 1)), low, area);
+    let mut highs = [0u8; LEAF / 4];
+    for (i, entry) in leaf.iter().enumerate() {
+        let bit = (entry.doc >> low) as usize + i;
+        highs[bit / 8] |= 1 << (bit % 8);
+    }
+    area.extend_from_slice(&highs);
+}
+
+/// 64 numbers, zeros at the end if there are fewer.
+fn push_packed(values: impl ExactSizeIterator<Item = u32>, bits: u8, area: &mut Vec<u8>) {
+    let end = area.len() + LEAF / 8 * usize::from(bits);
+    let mut writer = PackedWriter::new(bits);
+    values.for_each(|value| writer.push(value));
+    let bytes = writer.finish();
+    area.extend_from_slice(&bytes[..bytes.len().min(end - area.len())]);
+    area.resize(end, 0);
+}
