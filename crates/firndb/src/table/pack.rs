@@ -85,13 +85,13 @@ impl BlockWriter {
 
     /// Writes the first `n` of the records that wait as a block.
     fn write(&mut self, out: &mut FrozenWriter, n: usize) -> Result<()> {
-        let rest = self.items.split_off(n);
-        let shape = Shape::of(&self.items);
+        let items = &self.items[..n];
+        let shape = Shape::of(items);
         let mut block = std::mem::take(&mut self.block);
         block.clear();
         block.resize(CHECKSUM, 0);
-        encode_body(shape, &self.items, &self.bytes[..shape.bytes()], &mut block);
-        self.directory.push(self.items[0].place);
+        encode_body(shape, items, &self.bytes[..shape.bytes()], &mut block);
+        self.directory.push(items[0].place);
         if let Some(packer) = &mut self.form.packer {
             let mut frame = Vec::with_capacity(block.len() / 2);
             packer.pack(&block[CHECKSUM..], &mut frame)?;
@@ -114,8 +114,8 @@ impl BlockWriter {
         self.count(block.len());
         self.block = block;
         self.bytes.drain(..shape.bytes());
-        self.shape = Shape::of(&rest);
-        self.items = rest;
+        self.items.drain(..n);
+        self.shape = Shape::of(&self.items);
         Ok(())
     }
 

@@ -184,17 +184,27 @@ impl Sorted {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Ready<'_>> {
-        self.order.iter().enumerate().map(|(i, &(hash, at))| {
-            if let Some(&(_, later)) = self.order.get(i + AHEAD) {
-                prefetch(&self.bytes[later as usize..], 2);
-            }
-            // Records were read from the same bytes before.
-            let (record, end) = Raw::with_end(&self.bytes, at as usize).unwrap_or_default();
-            let (key, value) = (record.key.len(), record.value.len());
-            let bytes = &self.bytes[end - key - value..end];
-            let raw = if self.packed { record.last as u32 } else { value as u32 };
-            Ready { hash, bytes, key: key as u32, raw }
-        })
+        (0..self.len()).map(|i| self.get(i))
+    }
+
+    /// How many records there are.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Record `i` of those that there are. In line, for the loop that waits for nothing else.
+    #[inline(always)]
+    pub(super) fn get(&self, i: usize) -> Ready<'_> {
+        if let Some(&(_, later)) = self.order.get(i + AHEAD) {
+            prefetch(&self.bytes[later as usize..], 2);
+        }
+        let (hash, at) = self.order[i];
+        // Records were read from the same bytes before.
+        let (record, end) = Raw::with_end(&self.bytes, at as usize).unwrap_or_default();
+        let (key, value) = (record.key.len(), record.value.len());
+        let bytes = &self.bytes[end - key - value..end];
+        let raw = if self.packed { record.last as u32 } else { value as u32 };
+        Ready { hash, bytes, key: key as u32, raw }
     }
 }
 

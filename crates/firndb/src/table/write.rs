@@ -54,7 +54,8 @@ impl Collected {
         self.each_sorted(&dictionary, &mut |sorted| {
             if let Some(sorted) = sorted {
                 facts.duplicates += sorted.duplicates;
-                for record in sorted.iter() {
+                for i in 0..sorted.len() {
+                    let record = sorted.get(i);
                     facts.count(record.key as usize, record.raw as usize);
                     filter.push(record.hash)?;
                     writer.push(out, record)?;
