@@ -8,6 +8,10 @@
 pub(crate) mod int;
 pub(crate) mod packed;
 pub(crate) mod increasing;
+mod lines;
+mod elias_fano;
+mod divided;
+mod select;
 pub(crate) mod kind;
 pub(crate) mod frozen;
 pub(crate) mod prefetch;

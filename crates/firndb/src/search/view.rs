@@ -195,7 +195,7 @@ impl Bundle {
                 }
                 None => {
                     // Nobody asks for it; but an empty dictionary is one.
-                    write_keys(&mut w, i, &empty_keys(field))?;
+                    write_keys(&mut w, i, &empty_keys(field), 0)?;
                     FieldMeta::default()
                 }
             });
