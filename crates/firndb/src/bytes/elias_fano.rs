@@ -24,13 +24,14 @@
 //! end - 8         8     zeros
 //! ```
 //! Number i of a block is `first + i + residual[i]`, modulo 2^64.
+#![expect(unsafe_code, reason = "calling functions compiled for features that were just detected")]
 
 use super::divided::Block;
 use super::increasing::gallop;
 use super::int::u64_at;
 use super::packed::width;
 use super::prefetch::prefetch;
-use super::select::select;
+use super::select;
 use crate::{Error, Result};
 use std::hint::select_unpredictable;
 
@@ -181,7 +182,22 @@ impl<'a> EliasFano<'a> {
     /// Number `i`; out of bounds it is some number.
     #[inline(never)]
     pub(super) fn get(self, i: usize) -> u64 {
-        View::new(self.0).block(i / BLOCK).get(i % BLOCK, select).0
+        #[cfg(target_arch = "x86_64")]
+        if select::can_deposit() {
+            #[target_feature(enable = "bmi1,bmi2")]
+            fn get(bytes: &[u8], i: usize) -> u64 {
+                let block = View::new(bytes).block(i / BLOCK);
+                block.get(i % BLOCK, |word, rank| select::deposit(word, rank)).0
+            }
+            // SAFETY: the processor has both features.
+            return unsafe { get(self.0, i) };
+        }
+        self.portable_get(i)
+    }
+
+    #[inline(never)]
+    fn portable_get(self, i: usize) -> u64 {
+        View::new(self.0).block(i / BLOCK).get(i % BLOCK, select::portable).0
     }
 
     /// Asks for the memory of number `i`.
@@ -201,7 +217,22 @@ impl<'a> EliasFano<'a> {
         if i % BLOCK + 1 == BLOCK {
             return (self.get(i), self.get(i + 1));
         }
-        View::new(self.0).block(i / BLOCK).pair(i % BLOCK, select)
+        #[cfg(target_arch = "x86_64")]
+        if select::can_deposit() {
+            #[target_feature(enable = "bmi1,bmi2")]
+            fn pair(bytes: &[u8], i: usize) -> (u64, u64) {
+                let block = View::new(bytes).block(i / BLOCK);
+                block.pair(i % BLOCK, |word, rank| select::deposit(word, rank))
+            }
+            // SAFETY: the processor has both features.
+            return unsafe { pair(self.0, i) };
+        }
+        self.portable_pair(i)
+    }
+
+    #[inline(never)]
+    fn portable_pair(self, i: usize) -> (u64, u64) {
+        View::new(self.0).block(i / BLOCK).pair(i % BLOCK, select::portable)
     }
 
     /// All numbers.

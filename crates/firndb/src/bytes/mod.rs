@@ -1,5 +1,5 @@
 //! Pure functions over bytes that several stores use: no files, and no unsafe code but
-//! one instruction in `prefetch.rs`.
+//! single instructions of processors, in `prefetch.rs` and where `elias_fano.rs` selects bits.
 //!
 //! Everything on disk is little-endian. Reading functions take what they are given for hostile:
 //! they check bounds and answer [`crate::ErrorKind::Corrupt`]; the hot accessors of checked

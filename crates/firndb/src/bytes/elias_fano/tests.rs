@@ -22,6 +22,13 @@ fn sequences_round_trip() {
         assert!(is_divided(&bytes, values.len()));
         let sequence = EliasFano::new(&bytes).unwrap();
         check_sequence(Increasing::Divided(sequence), &values);
+        for i in 0..values.len() {
+            // What any processor does.
+            assert_eq!(sequence.portable_get(i), values[i]);
+            if let Some(next) = values.get(i + 1).filter(|_| i % BLOCK + 1 < BLOCK) {
+                assert_eq!(sequence.portable_pair(i), (values[i], *next));
+            }
+        }
     }
 }
 
@@ -68,7 +75,8 @@ fn read(bytes: &[u8], len: usize) {
     for i in (0..len).step_by(5).chain(far) {
         sequence.fetch(i);
         let (number, pair) = (sequence.get(i), sequence.pair(i));
-        for v in [number.wrapping_sub(1), number, pair.1, number / 2] {
+        let portable = (sequence.portable_get(i), sequence.portable_pair(i));
+        for v in [number.wrapping_sub(1), number, pair.1, portable.0, portable.1.1] {
             let end = v.saturating_add(1000);
             let (low, high) = sequence.lower_bounds(v, end);
             assert!(sequence.lower_bound(v) <= len && low <= high && high <= len);
