@@ -1,367 +1,228 @@
 //! Strictly increasing sequences of u64 with O(1) access and binary search: dictionaries, offsets,
 //! prefix sums.
 //!
-//! Blocks of 64 numbers keep their first number and how far each is from a straight line through
-//! it, packed to the width the block needs ("frame of reference", with a slope). A run of
-//! consecutive numbers takes no bits at all.
-//!
-//! ```text
-//! OFFSET       SIZE  FIELD
-//! 0            8     n, how many numbers
-//! 8 + 16 b     8     block b: first number
-//! 16 + 16 b    8     block b: bits of a residual | offset of the residuals in the area below << 8
-//!                    | slope << 48
-//! 8 + 16 B     ..    residuals of all blocks, each block at a byte border (B = ceil(n / 64))
-//! end - 8      8     zeros
-//! ```
-//! Number i of a block is `first + i s + residual[i] - residual[0]`, modulo 2^64, where `s = 1 +
-//! (slope >> 5 << (slope & 31))`. A residual has 0 to 56 bits, or 64.
+//! A sequence has one of two forms. Short ones are blocks along lines (`lines.rs`), which are read
+//! in the least time. One of 32,768 numbers and more has divided blocks (`elias_fano.rs`) where
+//! these take fewer bytes. Byte 7 says which form it is: 0 is the first, 1 the second.
 
-use super::int::u64_at;
-use super::packed::width;
-use super::prefetch::prefetch;
-use crate::{Error, Result};
+use super::elias_fano::{self, EliasFano};
+use super::lines::{self, Lines};
+use crate::Result;
 
-const BLOCK: usize = 64;
+/// Numbers of the shortest sequence that may have the second form.
+const LONG: usize = 1 << 15;
 
 /// Encodes a strictly increasing sequence.
 pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
-    let slopes = values.len() >= LONG;
-    encode_with(values, slopes)
+    encode_from(values, 0)
 }
 
-fn encode_with(values: impl ExactSizeIterator<Item = u64>, slopes: bool) -> Vec<u8> {
-    let n = values.len();
-    let blocks = n.div_ceil(BLOCK);
-    let mut heads = Vec::with_capacity(8 + 16 * blocks);
-    heads.extend_from_slice(&(n as u64).to_le_bytes());
-    let mut area: Vec<u8> = Vec::new();
-    let mut values = values;
-    let mut block = Vec::with_capacity(BLOCK);
-    for _ in 0..blocks {
+/// [`encode`] to no fewer bytes than [`least_size`] says: for sequences whose length in the file
+/// has to vouch for how many numbers a reader may ask memory for.
+pub(crate) fn encode_vouching(values: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
+    let least = least_size(values.len());
+    encode_from(values, least)
+}
+
+/// Takes the second form only if it has `least` bytes.
+fn encode_from(mut values: impl ExactSizeIterator<Item = u64>, least: usize) -> Vec<u8> {
+    let len = values.len();
+    let mut lines = lines::Writer::new(len);
+    let mut divided = (len >= LONG).then(|| elias_fano::Writer::new(len));
+    let mut block = Vec::with_capacity(elias_fano::BLOCK);
+    loop {
         block.clear();
-        block.extend(values.by_ref().take(BLOCK));
-        debug_assert!(block.is_sorted_by(|a, b| a < b));
-        let (bits, slope, least) = fit(&block, slopes);
-        let start = area.len();
-        debug_assert!(start < 1 << 40);
-        let place = u64::from(bits) | (start as u64) << 8 | slope << 48;
-        heads.extend_from_slice(&block[0].to_le_bytes());
-        heads.extend_from_slice(&place.to_le_bytes());
-        let end = start + (block.len() * usize::from(bits)).div_ceil(8);
-        area.resize(end + 8, 0); // eight bytes more, so that any residual is inside one of u64
-        for (i, v) in block.iter().enumerate() {
-            let residual = above(&block, slope, i, *v).wrapping_sub(least);
-            // 56 bits and less fit beside up to 7 others; 64 bits begin at a byte.
-            let bit = i * usize::from(bits);
-            let at = start + (bit >> 3);
-            let word = u64_at(&area, at) | residual << (bit & 7);
-            area[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        block.extend(values.by_ref().take(elias_fano::BLOCK));
+        if block.is_empty() {
+            break;
         }
-        area.truncate(end);
+        block.chunks(lines::BLOCK).for_each(|part| lines.push(part));
+        if let Some(divided) = &mut divided {
+            divided.push(&block);
+        }
     }
-    heads.extend_from_slice(&area);
-    heads.extend_from_slice(&[0; 8]);
-    heads
-}
-
-/// Bits of a number that a slope must save, and numbers of a sequence that has slopes: with one two
-/// residuals are read for a number, and short sequences are read often and take few bytes.
-const WORTH: u8 = 2;
-const LONG: usize = 1 << 12;
-
-/// The line to pack along, of the one that rises by 1 and the one to the last number:
-/// bits, slope, and how far below it the lowest number is (as a number above it, modulo 2^64).
-fn fit(block: &[u64], slopes: bool) -> (u8, u64, u64) {
-    let last = block.len() - 1;
-    let rise = (block[last] - block[0]).checked_div(last as u64).map_or(0, |rise| rise - 1);
-    // Eleven bits of it, and where they stand.
-    let shift = u64::from(width(rise).saturating_sub(11)).min(31);
-    let slope = (rise >> shift).min(0x7FF) << 5 | shift;
-    let line = |slope| {
-        let far = block.iter().enumerate().map(|(i, v)| above(block, slope, i, *v) as i64);
-        let (least, most) = far.fold((0, 0), |(a, b), v| (v.min(a), v.max(b)));
-        (bits_of(most.wrapping_sub(least) as u64), slope, least as u64)
-    };
-    let flat = bits_of(block[last] - block[0] - last as u64);
-    match slopes.then(|| line(slope)) {
-        Some(steep) if steep.0 + WORTH <= flat => steep,
-        _ => (flat, 0, 0),
+    match divided {
+        Some(divided) if (least..lines.size()).contains(&divided.size()) => divided.finish(),
+        _ => lines.finish(),
     }
 }
 
-/// Bits of residuals up to `most`.
-fn bits_of(most: u64) -> u8 {
-    match width(most) {
-        bits @ 0..=56 => bits,
-        _ => 64,
-    }
-}
-
-/// How far a number is above the line, modulo 2^64.
-fn above(block: &[u64], slope: u64, i: usize, v: u64) -> u64 {
-    v.wrapping_sub(block[0]).wrapping_sub(step(slope).wrapping_mul(i as u64))
-}
-
-/// How much a line rises with each number.
-#[inline(always)]
-fn step(slope: u64) -> u64 {
-    1 + (slope >> 5 << (slope & 31))
-}
-
-/// Bytes that a sequence of `len` numbers has at least.
+/// Bytes that a sequence from [`encode_vouching`] has at least.
 pub(crate) fn least_size(len: usize) -> usize {
-    8 + 16 * len.div_ceil(BLOCK) + 8
+    lines::least_size(len)
 }
 
 /// A strictly increasing sequence over bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Increasing<'a> {
-    heads: &'a [u8],
-    area: &'a [u8],
-    len: usize,
+pub(crate) enum Increasing<'a> {
+    Lines(Lines<'a>),
+    Divided(EliasFano<'a>),
+}
+
+/// The same expression of either form.
+macro_rules! either {
+    ($sequence:expr, $s:ident => $do:expr) => {
+        match $sequence {
+            Increasing::Lines($s) => $do,
+            Increasing::Divided($s) => $do,
+        }
+    };
 }
 
 impl<'a> Increasing<'a> {
     /// Checks the number of entries and the place of the block heads.
     pub(crate) fn new(bytes: &'a [u8], len: usize) -> Result<Increasing<'a>> {
-        let heads_end = least_size(len) - 8;
-        if bytes.len() < heads_end + 8 || u64_at(bytes, 0) != len as u64 {
-            return Err(Error::corrupt(format!(
-                "a sequence says {} numbers in {} bytes, expected {len}",
-                u64_at(bytes, 0),
-                bytes.len()
-            )));
-        }
-        Ok(Increasing { heads: &bytes[8..heads_end], area: &bytes[heads_end..], len })
+        Ok(match is_divided(bytes, len) {
+            true => Increasing::Divided(EliasFano::new(bytes)?),
+            false => Increasing::Lines(Lines::new(bytes, len)?),
+        })
     }
 
     /// A sequence that [`Increasing::new`] accepted before; of other bytes it gives some numbers.
     #[inline(always)]
     pub(crate) fn trusted(bytes: &'a [u8], len: usize) -> Increasing<'a> {
-        let heads_end = 8 + 16 * len.div_ceil(BLOCK);
-        let heads = bytes.get(8..heads_end).unwrap_or(&[]);
-        Increasing { heads, area: bytes.get(heads_end..).unwrap_or(&[]), len }
+        match is_divided(bytes, len) {
+            true => Increasing::Divided(EliasFano::trusted(bytes)),
+            false => Increasing::Lines(Lines::trusted(bytes, len)),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len
+        either!(self, s => s.len())
     }
 
     /// Number `i`; out of bounds it is some number.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> u64 {
-        self.block(i / BLOCK).get(i % BLOCK)
+        either!(self, s => s.get(i))
     }
 
     /// Asks for the memory of number `i`.
     #[inline(always)]
     pub(crate) fn fetch(&self, i: usize) {
-        let place = self.place(i / BLOCK);
-        let at = (place >> 8 & OFFSET) as usize + i % BLOCK * (place & 0xFF) as usize / 8;
-        prefetch(self.area.get(at..).unwrap_or(&[]), 1);
+        either!(self, s => s.fetch(i));
     }
 
     /// Numbers `i` and `i + 1`, mostly for the price of one.
     #[inline]
     pub(crate) fn pair(&self, i: usize) -> (u64, u64) {
-        let (block, at) = (self.block(i / BLOCK), i % BLOCK);
-        if block.slope != 0 || at + 1 == BLOCK {
-            return self.distant_pair(i);
-        }
-        (block.flat(at), block.flat(at + 1))
-    }
-
-    #[inline(never)]
-    fn distant_pair(&self, i: usize) -> (u64, u64) {
-        (self.get(i), self.get(i + 1))
+        either!(self, s => s.pair(i))
     }
 
     /// All numbers.
     pub(crate) fn decode(&self) -> Vec<u64> {
-        let mut all = Vec::with_capacity(self.len);
-        for start in (0..self.len).step_by(BLOCK) {
-            let block = self.block(start / BLOCK);
-            all.extend((0..BLOCK.min(self.len - start)).map(|i| block.get(i)));
-        }
-        all
-    }
-
-    #[inline(always)]
-    fn block(&self, block: usize) -> Block<'a> {
-        let (first, place) = (self.first(block), self.place(block));
-        let bits = (place & 0xFF) as u32;
-        let area = self.area.get((place >> 8 & OFFSET) as usize..).unwrap_or(&[]);
-        let mask = u64::MAX >> (64u32.saturating_sub(bits) & 63);
-        Block { first, bits, mask, area, slope: place >> 48 }
-    }
-
-    #[inline(always)]
-    fn place(&self, block: usize) -> u64 {
-        u64_at(self.heads, block * 16 + 8)
+        either!(self, s => s.decode())
     }
 
     /// How many numbers are below `v`: the index of the first that is at least `v`.
+    #[inline]
     pub(crate) fn lower_bound(&self, v: u64) -> usize {
-        let (mut low, mut size) = (0, self.blocks());
-        while size > 1 {
-            let half = size / 2;
-            low = if self.first(low + half) <= v { low + half } else { low };
-            size -= half;
-        }
-        self.lower_bound_in(low, v)
+        either!(self, s => s.lower_bound(v))
     }
 
     /// [`Increasing::lower_bound`] of two numbers, `a <= b`. The second is searched from where the
     /// first was found: most ranges are short.
+    #[inline]
     pub(crate) fn lower_bounds(&self, a: u64, b: u64) -> (usize, usize) {
-        let start = self.lower_bound(a);
-        let mut block = start / BLOCK;
-        let mut step = 1;
-        while block + step < self.blocks() && self.first(block + step) <= b {
-            block += step;
-            step *= 2;
-        }
-        while step > 1 {
-            step /= 2;
-            if block + step < self.blocks() && self.first(block + step) <= b {
-                block += step;
-            }
-        }
-        (start, self.lower_bound_in(block, b).max(start))
-    }
-
-    fn blocks(&self) -> usize {
-        self.heads.len() / 16
-    }
-
-    #[inline(always)]
-    fn first(&self, block: usize) -> u64 {
-        u64_at(self.heads, block * 16)
-    }
-
-    /// The lower bound of `v`, which is at or after the first number of `block` and not after the
-    /// first number of the block behind it.
-    fn lower_bound_in(&self, block: usize, v: u64) -> usize {
-        let start = block * BLOCK;
-        let numbers = self.block(block);
-        if v <= numbers.first || start >= self.len {
-            return start.min(self.len);
-        }
-        let size = BLOCK.min(self.len - start);
-        // `v` is above number 0, so behind the last number below it there is one, or the end.
-        start
-            + 1
-            + match numbers.slope {
-                0 => last_below(v, size, |i| numbers.flat(i)),
-                _ => last_below(v, size, |i| numbers.get_on_line(i)),
-            }
+        either!(self, s => s.lower_bounds(a, b))
     }
 
     /// The index of `v` if it is in the sequence.
     pub(crate) fn find(&self, v: u64) -> Option<usize> {
         let i = self.lower_bound(v);
-        (i < self.len && self.get(i) == v).then_some(i)
+        (i < self.len() && self.get(i) == v).then_some(i)
     }
 
     /// Checks every number: above the one before it, and where a search looks for it.
     pub(crate) fn verify(&self) -> Result<()> {
-        let mut last = None;
-        for i in 0..self.len {
-            let value = self.get(i);
-            if i % BLOCK == 0 {
-                let bits = self.place(i / BLOCK) & 0xFF;
-                if value != self.first(i / BLOCK) || (bits > 56 && bits != 64) {
-                    let message = format!("block {} of a sequence contradicts itself", i / BLOCK);
-                    return Err(Error::corrupt(message));
-                }
-            }
-            if last.is_some_and(|last| last >= value) {
-                return Err(Error::corrupt(format!("number {i} of a sequence does not increase")));
-            }
-            last = Some(value);
-        }
-        Ok(())
+        either!(self, s => s.verify())
     }
 }
 
-/// The last of `size` numbers that is below `v`, as number 0 is.
+/// Whether a sequence has the second form; of a short one that is known without looking.
 #[inline(always)]
-fn last_below(v: u64, mut size: usize, number: impl Fn(usize) -> u64) -> usize {
-    let mut at = 0;
-    while size > 1 {
-        let half = size / 2;
-        at = if number(at + half) < v { at + half } else { at };
-        size -= half;
-    }
-    at
+fn is_divided(bytes: &[u8], len: usize) -> bool {
+    len >= LONG && elias_fano::is_divided(bytes, len)
 }
 
-/// The bits of an offset, once those of the residuals are shifted away.
-const OFFSET: u64 = (1 << 40) - 1;
-
-/// One block: its first number, its residuals, and the slope of its line.
-struct Block<'a> {
-    first: u64,
-    bits: u32,
-    mask: u64,
-    area: &'a [u8],
-    slope: u64,
-}
-
-impl Block<'_> {
-    #[inline(always)]
-    fn get(&self, i: usize) -> u64 {
-        match self.slope {
-            0 => self.flat(i),
-            _ => self.get_on_line(i),
+/// The last block from `block` on that begins at or below a number: found in steps that double, for
+/// most are near.
+#[inline(always)]
+pub(super) fn gallop(mut block: usize, blocks: usize, begins: impl Fn(usize) -> bool) -> usize {
+    let mut step = 1;
+    while block + step < blocks && begins(block + step) {
+        block += step;
+        step *= 2;
+    }
+    while step > 1 {
+        step /= 2;
+        if block + step < blocks && begins(block + step) {
+            block += step;
         }
     }
-
-    /// [`Block::get`] of a block without a slope.
-    #[inline(always)]
-    fn flat(&self, i: usize) -> u64 {
-        self.first.wrapping_add(i as u64).wrapping_add(self.residual(i))
-    }
-
-    /// [`Block::get`] of a block with a slope: apart, for most have none, and are read in less.
-    #[inline(never)]
-    fn get_on_line(&self, i: usize) -> u64 {
-        let on_line = self.first.wrapping_add(step(self.slope).wrapping_mul(i as u64));
-        on_line.wrapping_add(self.residual(i)).wrapping_sub(self.residual(0))
-    }
-
-    #[inline(always)]
-    fn residual(&self, i: usize) -> u64 {
-        if self.bits == 0 {
-            return 0; // What stands there is another block's.
-        }
-        let bit = i * self.bits as usize;
-        (u64_at(self.area, bit >> 3) >> (bit & 7)) & self.mask
-    }
+    block
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::testing::Rng;
+    use xxhash_rust::xxh3::xxh3_64;
 
-    fn check(values: &[u64]) {
-        for slopes in [false, true] {
-            let bytes = encode_with(values.iter().copied(), slopes);
-            check_sequence(Increasing::new(&bytes, values.len()).unwrap(), values);
+    /// Sequences of many shapes.
+    pub(in crate::bytes) fn shapes() -> Vec<Vec<u64>> {
+        let mut all: Vec<Vec<u64>> = vec![
+            vec![],
+            vec![0],
+            vec![u64::MAX],
+            vec![0, u64::MAX],
+            vec![u64::MAX - 3, u64::MAX - 2, u64::MAX],
+            (0..1000).collect(),
+            (0..63).map(|i| i * (1 << 58)).collect(),
+            (0..300).map(|i| (i << 44) + (i * i) % 97).collect(),
+            // A gap in the middle, at the border of a block, at the end, as wide as can be.
+            (0..300).map(|i| if i < 150 { i } else { u64::MAX - 300 + i }).collect(),
+            (0..300).map(|i| if i < 128 { i } else { u64::MAX - 300 + i }).collect(),
+            (0..300).chain([u64::MAX - 1]).collect(),
+        ];
+        let mut rng = Rng(7);
+        for shift in 0..60 {
+            // Numbers as far apart on the average, and then in crowds with wide gaps between.
+            for crowds in [1, 9, 200] {
+                let (mut v, mut values) = (0u64, Vec::new());
+                for _ in 0..100 + rng.below(300) {
+                    let apart = rng.next() >> (4 + shift);
+                    let gap = if rng.below(crowds) == 0 { 1 + apart } else { 1 };
+                    match v.checked_add(gap) {
+                        Some(next) => v = next,
+                        None => break,
+                    }
+                    values.push(v);
+                }
+                all.push(values);
+            }
         }
+        all
     }
 
-    fn check_sequence(s: Increasing, values: &[u64]) {
+    /// All that can be asked of a sequence, against what the numbers say.
+    pub(in crate::bytes) fn check_sequence(s: Increasing, values: &[u64]) {
+        assert_eq!(s.len(), values.len());
         assert_eq!(s.decode(), values);
         for (i, &v) in values.iter().enumerate() {
             assert_eq!(s.get(i), v, "number {i} of {}", values.len());
             assert_eq!(s.find(v), Some(i));
-            if let Some(&next) = values.get(i + 1) {
+            s.fetch(i);
+            let next = values.get(i + 1).copied();
+            if let Some(next) = next {
                 assert_eq!(s.pair(i), (v, next));
             }
-            for probe in [v.saturating_sub(1), v, v.saturating_add(1)] {
-                assert_eq!(s.lower_bound(probe), values.partition_point(|&x| x < probe));
+            let gap = next.unwrap_or(u64::MAX) - v;
+            for step in [0, 1, 2, gap / 3, gap / 2, gap.saturating_sub(1)] {
+                for probe in [v.saturating_sub(step), v.saturating_add(step)] {
+                    let expected = values.partition_point(|&x| x < probe);
+                    assert_eq!(s.lower_bound(probe), expected, "{probe} behind number {i}");
+                }
             }
         }
         for (i, &a) in values.iter().enumerate().step_by(7) {
@@ -370,81 +231,80 @@ mod tests {
                 assert_eq!(s.lower_bounds(a, b), expected);
             }
         }
-        assert_eq!(s.lower_bound(u64::MAX), values.partition_point(|&x| x < u64::MAX));
-        assert_eq!(s.lower_bound(0), 0);
+        let end = values.partition_point(|&x| x < u64::MAX);
+        assert_eq!((s.lower_bound(0), s.lower_bound(u64::MAX)), (0, end));
+        assert_eq!(s.lower_bounds(0, u64::MAX), (0, end));
         s.verify().unwrap();
     }
 
-    #[test]
-    fn a_sequence_that_does_not_increase_is_found() {
-        let good = encode_with((0..200u32).map(|i| u64::from(i * i) * 1000), true);
-        // Block 1: its first number, a residual in the middle, the bits, the slope.
-        let area = 8 + 16 * 4;
-        let place = u64_at(&good, 8 + 16 + 8);
-        let block = area + (place >> 8 & OFFSET) as usize;
-        let places = [(10, 0xFF), (block + 20 - 8 - 16, 0xFF), (8 + 8, 0x3F), (8 + 14, 0x10)];
-        for (at, xor) in places.map(|(at, xor)| (at + 16, xor)) {
-            let mut bad = good.clone();
-            bad[at] ^= xor;
-            let s = Increasing::new(&bad, 200).unwrap();
-            assert!(s.verify().is_err(), "byte {at}");
+    /// The form that is taken.
+    fn is_divided(values: &[u64]) -> bool {
+        let bytes = encode(values.iter().copied());
+        let s = Increasing::new(&bytes, values.len()).unwrap();
+        assert_eq!(s.decode(), values);
+        s.verify().unwrap();
+        assert!(Increasing::new(&bytes, values.len() + 1).is_err());
+        assert!(Increasing::new(&bytes, values.len() - 1).is_err());
+        let trusted = Increasing::trusted(&bytes, values.len());
+        for i in (0..values.len()).step_by(97) {
+            assert_eq!((trusted.get(i), trusted.find(values[i])), (values[i], Some(i)));
         }
+        let lines =
+            values.chunks(lines::BLOCK).fold(lines::Writer::new(values.len()), |mut w, b| {
+                w.push(b);
+                w
+            });
+        let divided = matches!(s, Increasing::Divided(_));
+        assert_eq!(bytes.len() < lines.size(), divided, "the other form is no smaller");
+        assert_eq!(matches!(trusted, Increasing::Divided(_)), divided);
+        divided
     }
 
     #[test]
-    fn bytes_are_as_specified() {
-        let expected = [
-            3, 0, 0, 0, 0, 0, 0, 0, // n
-            5, 0, 0, 0, 0, 0, 0, 0, // first number
-            2, 0, 0, 0, 0, 0, 0, 0,          // offset 0, 2 bits each
-            0b11_00_00, // residuals of 5, 6, 10: 0, 0, 3
-            0, 0, 0, 0, 0, 0, 0, 0,
-        ];
-        assert_eq!(encode([5u64, 6, 10].into_iter()), expected);
-        #[rustfmt::skip]
-        let sloping = [
-            4, 0, 0, 0, 0, 0, 0, 0, // n
-            100, 0, 0, 0, 0, 0, 0, 0, // first number
-            3, 0, 0, 0, 0, 0, 0x20, 0x01, // 3 bits each, offset 0, 1 + (9 << 0) a number
-            0b0100_0101, 0b1101, // residuals of 100, 105, 120, 131: 5, 0, 5, 6
-            0, 0, 0, 0, 0, 0, 0, 0,
-        ];
-        assert_eq!(encode_with([100u64, 105, 120, 131].into_iter(), true), sloping);
+    fn long_sequences_have_the_form_that_is_smaller() {
+        let mut rng = Rng(3);
+        let mut v = 0;
+        let mut numbers = |most: u64| {
+            v += 1 + rng.below(most);
+            v
+        };
+        let far: Vec<u64> = (0..LONG).map(|_| numbers(1000)).collect();
+        let near: Vec<u64> = (0..LONG).map(|_| numbers(2)).collect();
+        let line: Vec<u64> = (0..LONG as u64).map(|i| i * 5000 + i * i % 61).collect();
+        assert!(is_divided(&far) && is_divided(&near) && !is_divided(&line));
+        assert!(is_divided(&(9..9 + LONG as u64).collect::<Vec<_>>()));
+        assert!(!is_divided(&far[1..]) && !is_divided(&near[1..]), "short ones are read faster");
     }
 
     #[test]
-    fn sequences_round_trip() {
-        check(&[]);
-        check(&[0]);
-        check(&[u64::MAX]);
-        check(&[0, u64::MAX]);
-        check(&(0..1000).collect::<Vec<_>>());
-        check(&(0..63).map(|i| i * (1 << 58)).collect::<Vec<_>>());
-        check(&[u64::MAX - 3, u64::MAX - 2, u64::MAX]);
-        check(&(0..300).map(|i| (i << 44) + (i * i) % 97).collect::<Vec<_>>());
-        let mut state = 1u64;
-        for shift in 0..60 {
-            let mut v = 0u64;
-            let mut values = Vec::new();
-            for _ in 0..200 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                match v.checked_add(1 + (state >> (4 + shift))) {
-                    Some(next) => v = next,
-                    None => break,
-                }
-                values.push(v);
-            }
-            check(&values);
+    fn sequences_that_vouch_have_their_bytes() {
+        let same = |values: &[u64]| {
+            let bytes = encode_vouching(values.iter().copied());
+            assert!(bytes.len() >= least_size(values.len()));
+            let s = Increasing::new(&bytes, values.len()).unwrap();
+            assert_eq!(s.decode(), values);
+            bytes == encode(values.iter().copied())
+        };
+        let values = |gap: u64| -> Vec<u64> {
+            (0..2 * LONG as u64).map(|i| i * gap + i.wrapping_mul(0x9E37_79B9) % gap).collect()
+        };
+        assert!(same(&values(1000)) && same(&[]) && same(&[5]));
+        assert!(!same(&values(1)), "consecutive numbers take no bytes else");
+    }
+
+    #[test]
+    fn bytes_of_long_sequences_do_not_change() {
+        let mut rng = Rng(5);
+        let mut v = 0;
+        let mut numbers = Vec::new();
+        for i in 0..50_000 {
+            // Crowds, deserts and runs, a block and more each.
+            let most = [1, 3, 200, 1 << 20, 1 << 40][i / 777 % 5];
+            v += 1 + rng.below(most);
+            numbers.push(v);
         }
-    }
-
-    #[test]
-    fn numbers_along_a_line_take_few_bits() {
-        // Offsets of documents of 440 to 560 bytes: within some hundreds of a line.
-        let offsets = (0..6400u32).map(|i| u64::from(i * 500 + i * i % 61));
-        let bytes = encode(offsets).len();
-        assert!(bytes < 7000, "{bytes} bytes");
-        let few = encode((0..640u32).map(|i| u64::from(i * 500 + i * i % 61))).len();
-        assert!(few > 1100, "short sequences keep to what is read fastest: {few} bytes");
+        let bytes = encode(numbers.iter().copied());
+        assert!(is_divided(&numbers));
+        assert_eq!((bytes.len(), xxh3_64(&bytes)), (102_494, 0xD22D_063D_7FDB_C9C4));
     }
 }

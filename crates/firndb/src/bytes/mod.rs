@@ -1,5 +1,5 @@
 //! Pure functions over bytes that several stores use: no files, and no unsafe code but
-//! one instruction in `prefetch.rs`.
+//! single instructions of processors, in `prefetch.rs` and where `elias_fano.rs` selects bits.
 //!
 //! Everything on disk is little-endian. Reading functions take what they are given for hostile:
 //! they check bounds and answer [`crate::ErrorKind::Corrupt`]; the hot accessors of checked
@@ -8,6 +8,10 @@
 pub(crate) mod int;
 pub(crate) mod packed;
 pub(crate) mod increasing;
+mod lines;
+mod elias_fano;
+mod divided;
+mod select;
 pub(crate) mod kind;
 pub(crate) mod frozen;
 pub(crate) mod prefetch;

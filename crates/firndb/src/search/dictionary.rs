@@ -21,10 +21,11 @@ impl Keys {
         }
     }
 
-    /// The parts KEYS and KEY_BYTES.
-    pub(crate) fn encode(&self) -> (Vec<u8>, Option<Vec<u8>>) {
+    /// The parts KEYS and KEY_BYTES of a partition of so many documents.
+    pub(crate) fn encode(&self, documents: usize) -> (Vec<u8>, Option<Vec<u8>>) {
+        let vouching = self.len() > documents;
         match self {
-            Keys::Fixed(keys) => (increasing::encode(keys.iter().copied()), None),
+            Keys::Fixed(keys) => (encode_sequence(keys.iter().copied(), vouching), None),
             Keys::Bytes(keys) => {
                 let mut offsets = Vec::with_capacity(keys.len() + 1);
                 let mut area = Vec::new();
@@ -33,10 +34,16 @@ impl Keys {
                     area.extend_from_slice(key);
                 }
                 offsets.push(area.len() as u64 + keys.len() as u64);
-                (increasing::encode(offsets.into_iter()), Some(area))
+                (encode_sequence(offsets.into_iter(), vouching), Some(area))
             }
         }
     }
+}
+
+/// Readers ask memory for as many keys as a field has. Where these are no more than the documents,
+/// for which the payload offsets vouch, they may take as few bytes as can be.
+fn encode_sequence(values: impl ExactSizeIterator<Item = u64>, vouching: bool) -> Vec<u8> {
+    if vouching { increasing::encode_vouching(values) } else { increasing::encode(values) }
 }
 
 /// The distinct keys of a field of a partition.
@@ -200,7 +207,7 @@ mod tests {
         texts.dedup();
         // Every other one is a key, the others are not.
         let keys: Vec<_> = texts.iter().step_by(2).cloned().collect();
-        let (offsets, area) = Keys::Bytes(keys.clone()).encode();
+        let (offsets, area) = Keys::Bytes(keys.clone()).encode(keys.len());
         let dictionary = Dictionary::bytes(&offsets, area.as_ref().unwrap(), keys.len()).unwrap();
         for text in &texts {
             assert_eq!(

@@ -20,7 +20,9 @@
 //! | 12 | points | of the first of two fields that are a point: the documents of both | points |
 //!
 //! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
-//! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value.
+//! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value. Where
+//! keys are more than documents, part 1 has 16 bytes for every 64 of them at least, as the payload
+//! offsets have of documents: a small file cannot ask for memory for more.
 //!
 //! | part | of the partition | holds |
 //! |---|---|---|

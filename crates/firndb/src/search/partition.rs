@@ -14,7 +14,7 @@ use super::schema::{Schema, Type};
 use super::value::Value;
 use super::verify;
 use crate::bytes::frozen::{Frozen, Kind};
-use crate::bytes::increasing::Increasing;
+use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::packed::Packed;
 use crate::bytes::prefetch::prefetch;
 use crate::disk::Disk;
@@ -89,6 +89,12 @@ impl Partition {
             let (first, section_at, mut parts) = (places.len() as u32, at as u32, 0u16);
             while at < file.entries() && file.entry(at).id < section(i, 16) {
                 let entry = file.entry(at);
+                let many = meta.distinct > documents && entry.id == section(i, part::KEYS);
+                // As for documents: memory for all keys is asked for at once.
+                if many && entry.len < increasing::least_size(meta.distinct as usize) as u64 {
+                    let message = format!("field {i} has no {} keys", meta.distinct);
+                    return Err(Error::corrupt(message));
+                }
                 parts |= 1 << (entry.id & 15);
                 places.push((entry.offset, entry.len));
                 at += 1;

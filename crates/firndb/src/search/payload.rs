@@ -48,7 +48,7 @@ pub(crate) fn write(
     };
     offsets.push(total);
     let offsets = offsets.iter().enumerate().map(|(d, o)| o + d as u64);
-    out.section(global::OFFSETS, &increasing::encode(offsets))
+    out.section(global::OFFSETS, &increasing::encode_vouching(offsets))
 }
 
 fn write_raw(

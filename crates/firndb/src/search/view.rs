@@ -192,6 +192,7 @@ impl Bundle {
             paired[i] = Some(ready(i)?);
         }
         let in_points = write_points(&mut w, &schema, documents, |i| paired[i].as_ref())?;
+        // Of fields that nobody asks for there is nothing; but an empty dictionary is one.
         let place = write::Place::Memory;
         let site = |in_points| Site { documents, place, in_points };
         let mut metas = Vec::with_capacity(wanted.len());
@@ -202,8 +203,9 @@ impl Bundle {
                     let data = paired[i].take().map_or_else(|| ready(i), Ok)?;
                     write_field(&mut w, i, field, data, site(in_points.contains(&i)))?
                 }
-                // Nobody asks for it; but an empty dictionary is one.
-                None => write_keys(&mut w, i, &empty_keys(field)).map(|()| FieldMeta::default())?,
+                None => {
+                    write_keys(&mut w, i, &empty_keys(field), 0).map(|_| FieldMeta::default())?
+                }
             });
         }
         w.section(global::META, &encode_meta(documents, &schema, &metas))?;

@@ -176,7 +176,7 @@ pub(crate) fn write_field(
     let indexed = field.roles.filterable || field.roles.sortable;
     meta.ordered = if indexed { ordinals.ordered() } else { Ordered::No };
 
-    write_keys(w, i, &keys)?;
+    write_keys(w, i, &keys, n)?;
     let inverted = postings_build::invert(&ordinals, distinct);
     meta.postings = inverted.docs.len() as u64;
     if indexed {
@@ -202,8 +202,13 @@ pub(crate) fn write_field(
     Ok(meta)
 }
 
-pub(crate) fn write_keys(w: &mut FrozenWriter, field: usize, keys: &Keys) -> Result<()> {
-    let (offsets, bytes) = keys.encode();
+pub(crate) fn write_keys(
+    w: &mut FrozenWriter,
+    field: usize,
+    keys: &Keys,
+    documents: usize,
+) -> Result<()> {
+    let (offsets, bytes) = keys.encode(documents);
     w.section(section(field, part::KEYS), &offsets)?;
     match bytes {
         Some(bytes) => w.section(section(field, part::KEY_BYTES), &bytes),

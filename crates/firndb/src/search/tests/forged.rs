@@ -51,10 +51,16 @@ fn offsets_before_their_block_are_an_error() {
 
 #[test]
 fn more_keys_than_the_dictionary_has_are_an_error() {
-    let forged = victim(Payload::Raw).meta(|_, metas| {
-        metas[1].postings = u64::from(u32::MAX);
-        metas[1].distinct = u32::MAX;
-    });
+    let victim = victim(Payload::Raw);
+    let with = |distinct| {
+        victim.meta(|_, metas| {
+            metas[1].postings = u64::from(u32::MAX);
+            metas[1].distinct = distinct;
+        })
+    };
+    // More than there are documents must have their bytes.
+    corrupt(open(&with(u32::MAX)), "has no 4294967295 keys");
+    let forged = with(6000);
     let (disk, path) = (SimDisk::new(), Path::new("/forged"));
     disk.write_raw(path, &forged);
     let reader = Reader::open_files_on(&*disk, &[path]).unwrap();

@@ -90,7 +90,8 @@ impl Victim {
     /// One section that is an increasing sequence edited.
     fn sequence(&self, id: u32, edit: impl Fn(&mut Vec<u64>)) -> Vec<u8> {
         self.section(id, |bytes| {
-            let sequence = Increasing::new(bytes, u64_at(bytes, 0) as usize).unwrap();
+            let len = u64_at(bytes, 0) << 16 >> 16; // of either form
+            let sequence = Increasing::new(bytes, len as usize).unwrap();
             let mut values: Vec<u64> = (0..sequence.len()).map(|i| sequence.get(i)).collect();
             edit(&mut values);
             *bytes = increasing::encode(values.into_iter());

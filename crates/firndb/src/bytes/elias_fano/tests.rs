@@ -1,0 +1,169 @@
+//! Sequences in divided blocks: their bytes, round trips, damage.
+
+use super::super::increasing::Increasing;
+use super::super::increasing::tests::{check_sequence, shapes};
+use super::super::testing::damage;
+use super::*;
+use crate::testing::Rng;
+
+fn encode(values: &[u64]) -> Vec<u8> {
+    let mut writer = Writer::new(values.len());
+    values.chunks(BLOCK).for_each(|block| writer.push(block));
+    let size = writer.size();
+    let bytes = writer.finish();
+    assert_eq!(bytes.len(), size);
+    bytes
+}
+
+#[test]
+fn sequences_round_trip() {
+    for values in shapes() {
+        let bytes = encode(&values);
+        assert!(is_divided(&bytes, values.len()));
+        let sequence = EliasFano::new(&bytes).unwrap();
+        check_sequence(Increasing::Divided(sequence), &values);
+        for i in 0..values.len() {
+            // What any processor does.
+            assert_eq!(sequence.portable_get(i), values[i]);
+            if let Some(next) = values.get(i + 1).filter(|_| i % BLOCK + 1 < BLOCK) {
+                assert_eq!(sequence.portable_pair(i), (values[i], *next));
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_are_as_specified() {
+    let consecutive = [
+        3, 0, 0, 0, 0, 0, 0, 1, // n, no heads, the form
+        7, 0, 0, 0, 0, 0, 0, 0, // first number
+    ];
+    assert_eq!(encode(&[7, 8, 9]), consecutive);
+    #[rustfmt::skip]
+    let without_lows = [
+        3, 0, 0, 0, 0, 0, 0x31, 1, // n, heads of 1 and 3 bytes, the form
+        5, 0, 0, 0, 0, 0, 0, 0, // first number
+        0, // block 0: start
+        0b11_000001, 0b11_000000, 0b11_000000, // 1 + l, three times 3 bits, offset 0
+        0b10_0011, // residuals of 5, 6, 10: 0, 0, 3
+        0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    assert_eq!(encode(&[5, 6, 10]), without_lows);
+    let mut with_lows = vec![3, 0, 0, 0, 0, 0, 0x31, 1, 100, 0, 0, 0, 0, 0, 0, 0, 0];
+    with_lows.extend([0b10_000100, 0b11_000000, 0b11_000000]); // l = 3
+    let (lows, highs) = (with_lows.len(), with_lows.len() + 16 * 3);
+    with_lows.resize(highs + 16 + 8, 0);
+    // Residuals of 100, 101, 1101: 0, 0, 999, which is 124 << 3 | 7.
+    with_lows[lows..lows + 2].copy_from_slice(&[0b1100_0000, 0b1]);
+    (with_lows[highs], with_lows[highs + 15]) = (0b11, 0b0100_0000);
+    assert_eq!(encode(&[100, 101, 1101]), with_lows);
+    #[rustfmt::skip]
+    let two_blocks = [
+        130, 0, 0, 0, 0, 0, 0x11, 1, // n, heads of 1 and 1 bytes, the form
+        9, 0, 0, 0, 0, 0, 0, 0, // first number
+        0, 0, // block 0: 9 and so on, no bits
+        2, 0, // block 1: 9 + 128 + 2 and so on, no bits
+        0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    assert_eq!(encode(&(9..137).chain(139..141).collect::<Vec<_>>()), two_blocks);
+}
+
+/// Asks for everything, in bounds and out of them.
+fn read(bytes: &[u8], len: usize) {
+    let sequence = EliasFano::trusted(bytes);
+    let far = [len, len + 1000, usize::MAX / 2, usize::MAX - 1];
+    for i in (0..len).step_by(5).chain(far) {
+        sequence.fetch(i);
+        let (number, pair) = (sequence.get(i), sequence.pair(i));
+        let portable = (sequence.portable_get(i), sequence.portable_pair(i));
+        for v in [number.wrapping_sub(1), number, pair.1, portable.0, portable.1.1] {
+            let end = v.saturating_add(1000);
+            let (low, high) = sequence.lower_bounds(v, end);
+            assert!(sequence.lower_bound(v) <= len && low <= high && high <= len);
+        }
+    }
+    assert_eq!(sequence.decode().len(), len);
+}
+
+/// What passes is the only way to say what it says.
+fn examine(bytes: &[u8], len: usize) -> bool {
+    if !is_divided(bytes, len) {
+        return false;
+    }
+    read(bytes, len);
+    let passes = EliasFano::new(bytes).and_then(|s| s.verify().map(|_| s.decode()));
+    passes.is_ok_and(|values| {
+        assert!(values.is_sorted_by(|a, b| a < b));
+        assert_eq!(encode(&values), bytes);
+        true
+    })
+}
+
+#[test]
+fn damage_is_found_or_makes_another_sequence() {
+    let mut rng = Rng(11);
+    for values in shapes().into_iter().filter(|values| (1..300).contains(&values.len())) {
+        let good = encode(&values);
+        assert!(examine(&good, values.len()));
+        let step = 1 + good.len() / 64;
+        for at in (rng.below(step)..good.len()).step_by(step) {
+            for xor in [1, 0x80, 0xFF, 1 << rng.below(8)] {
+                let mut bad = good.clone();
+                bad[at] ^= xor;
+                examine(&bad, values.len());
+                bad = good[..at].to_vec();
+                assert!(!examine(&bad, values.len()), "cut at {at}");
+            }
+        }
+        for _ in 0..20 {
+            let mut bad = good.clone();
+            damage(&mut rng, &mut bad);
+            examine(&bad, values.len());
+        }
+        assert!(!examine(&[&good[..], &[0]].concat(), values.len()));
+    }
+}
+
+#[test]
+fn every_contradiction_is_found() {
+    let values: Vec<u64> = (0..300u64).map(|i| 1000 + i * 37 + i * i % 31).collect();
+    let good = encode(&values);
+    let view = View::new(&good);
+    let (stride, area) = (view.stride(), view.area);
+    let low = view.block(2).low().unwrap();
+    let highs = view.block(2).highs(low);
+    // Heads: ranks, l, the offset. Low bits of numbers that are not there; high bits: one less,
+    // one more behind the last, zeros behind the end.
+    let heads = (16..16 + 3 * stride).filter(|at| (at - 16) % stride >= stride - 5);
+    let unused = area + (view.block(2).offset() - area) + (44 * low as usize).div_ceil(8)..highs;
+    for at in heads.chain(unused).chain(highs..good.len()) {
+        for bit in 0..8 {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            let found = EliasFano::new(&bad).and_then(EliasFano::verify);
+            assert!(found.is_err(), "bit {bit} of byte {at}");
+        }
+    }
+    // A number again: residuals of 0, 0, 999, 999 in 3 low bits, the last of them one less.
+    let mut again = encode(&[100, 101, 1101, 1102]);
+    let lows = View::new(&again).block(0).offset();
+    again[lows + 1] ^= 0b10;
+    let again = EliasFano::new(&again).unwrap();
+    assert_eq!((again.get(2), again.get(3)), (1101, 1101));
+    assert!(again.verify().is_err());
+    // Heads wider than they need be.
+    let mut wide = good[..16].to_vec();
+    wide[6] += 0x10;
+    (0..3).for_each(|block| {
+        wide.extend_from_slice(&good[16 + block * stride..][..stride]);
+        wide.push(0);
+    });
+    wide.extend_from_slice(&good[area..]);
+    let wide = EliasFano::new(&wide).unwrap();
+    assert_eq!(wide.decode(), values);
+    assert!(wide.verify().is_err());
+    // Consecutive numbers that pass the last one.
+    let mut end = encode(&[7, 8, 9]);
+    end[8..16].copy_from_slice(&(u64::MAX - 1).to_le_bytes());
+    assert!(EliasFano::new(&end).unwrap().verify().is_err());
+}
