@@ -69,6 +69,19 @@ fn more_keys_than_the_dictionary_has_are_an_error() {
 }
 
 #[test]
+fn more_keys_than_documents_vouch_for_themselves() {
+    let field = Field::new("n", Type::U64, Roles::FILTERABLE).multi();
+    let mut builder = PartitionBuilder::new(Schema::new([field]).unwrap());
+    let all = (0..40_000u64).fold(Document::new(), |all, n| all.set("n", n));
+    builder.add(&all).unwrap();
+    let (disk, path) = (SimDisk::new(), Path::new("/many"));
+    builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
+    let part = open(&disk.map(path).unwrap()).unwrap();
+    part.verify().unwrap();
+    assert_eq!((part.documents, part.meta(0).distinct), (1, 40_000));
+}
+
+#[test]
 fn more_postings_than_the_counts_say_are_an_error() {
     let built = Victim::built();
     assert!(open(&built.0).unwrap().column_or_made(1).is_ok());
