@@ -41,6 +41,8 @@ pub(super) const BLOCK: usize = 128;
 const FORM: u8 = 1;
 const WIDTHS: u64 = 0xFF << 48;
 const HEADER: usize = 16;
+/// The bits of the first word that say how many numbers there are.
+const LEN: u64 = (1 << 48) - 1;
 
 /// Writes a sequence.
 pub(super) struct Writer {
@@ -175,13 +177,23 @@ impl<'a> EliasFano<'a> {
         EliasFano(bytes)
     }
 
+    #[inline(always)]
     pub(super) fn len(self) -> usize {
-        View::new(self.0).len
+        (u64_at(self.0, 0) & LEN) as usize
     }
 
     /// Number `i`; out of bounds it is some number.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) fn get(self, i: usize) -> u64 {
+        // Consecutive numbers, as those that documents count themselves by.
+        if self.0.len() == HEADER {
+            return u64_at(self.0, 8).wrapping_add(i as u64);
+        }
+        self.get_divided(i)
+    }
+
+    #[inline(never)]
+    fn get_divided(self, i: usize) -> u64 {
         #[cfg(target_arch = "x86_64")]
         if select::can_deposit() {
             #[target_feature(enable = "bmi1,bmi2")]
@@ -320,7 +332,7 @@ impl<'a> View<'a> {
     fn new(bytes: &'a [u8]) -> View<'a> {
         let word = u64_at(bytes, 0);
         let widths = ((word >> 48 & 15) as u8, (word >> 52 & 15) as u8);
-        let len = (word << 16 >> 16) as usize;
+        let len = (word & LEN) as usize;
         let mut view = View { bytes, area: 0, len, first: u64_at(bytes, 8), widths };
         view.area = view.head(view.blocks());
         view

@@ -398,20 +398,13 @@ impl<'p> Check<'p> {
     /// Whether a document passes.
     #[inline(always)]
     pub(crate) fn holds(&self, scratch: &Scratch, doc: u32) -> bool {
-        let bit = |word: u64| word >> (doc % 64) & 1 == 1;
         let holds = match &self.how {
             How::Range(column, low, span) => column.get(doc).wrapping_sub(*low) < *span,
-            How::Set(column, set) => {
-                let ord = column.get(doc);
-                let word = scratch.bits(*set).get(ord as usize / 64).copied().unwrap_or(0);
-                word >> (ord % 64) & 1 == 1
-            }
+            How::Set(column, set) => is_set(scratch.bits(*set), column.get(doc)),
             How::Mapped(bytes) => {
                 bytes.get(doc as usize / 8).is_some_and(|b| b >> (doc % 8) & 1 == 1)
             }
-            How::Bits(number) => {
-                bit(scratch.bits(*number).get(doc as usize / 64).copied().unwrap_or(0))
-            }
+            How::Bits(number) => is_set(scratch.bits(*number), doc),
             How::Documents(first, last) => doc.wrapping_sub(*first) < last - first,
         };
         holds != self.negate
@@ -452,12 +445,13 @@ impl<'p> Check<'p> {
                     (byte >> (doc % 8) & 1 == 1) != negate
                 });
             }
+            How::Set(Column::Single(ords), set) => {
+                let (set, negate) = (scratch.bits(*set), self.negate);
+                compact(docs, |doc| is_set(set, ords.get(doc as usize)) != negate);
+            }
             How::Bits(number) => {
                 let (bits, negate) = (scratch.bits(*number), self.negate);
-                compact(docs, |doc| {
-                    let word = bits.get(doc as usize / 64).copied().unwrap_or(0);
-                    (word >> (doc % 64) & 1 == 1) != negate
-                });
+                compact(docs, |doc| is_set(bits, doc) != negate);
             }
             How::Documents(first, last) => {
                 let (first, span, negate) = (*first, last - first, self.negate);
@@ -466,6 +460,12 @@ impl<'p> Check<'p> {
             _ => compact(docs, |doc| self.holds(scratch, doc)),
         }
     }
+}
+
+/// Whether a bit is set in a bitset, which may be too short for it.
+#[inline(always)]
+fn is_set(bits: &[u64], i: u32) -> bool {
+    bits.get(i as usize / 64).copied().unwrap_or(0) >> (i % 64) & 1 == 1
 }
 
 /// Keeps what passes, without a branch that depends on the data.
