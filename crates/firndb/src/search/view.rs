@@ -193,8 +193,7 @@ impl Bundle {
         }
         let in_points = write_points(&mut w, &schema, documents, |i| paired[i].as_ref())?;
         // Of fields that nobody asks for there is nothing; but an empty dictionary is one.
-        let place = write::Place::Memory;
-        let site = |in_points| Site { documents, place, in_points };
+        let site = |in_points| Site { documents, place: write::Place::Memory, in_points };
         let mut metas = Vec::with_capacity(wanted.len());
         for (i, field) in schema.fields.iter().enumerate() {
             metas.push(match same.filter(|same| same.fields[i]) {
