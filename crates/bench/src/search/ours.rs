@@ -294,8 +294,9 @@ impl Session for Opened {
             answer.push(Hit { id: id.unwrap_or(u64::MAX), ..Hit::default() });
         })?;
         if payloads {
-            for (&hit, found) in self.hits.iter().zip(&mut answer.hits) {
-                found.payload = byte_sum(&self.reader.payload(hit)?);
+            let payloads = self.reader.payloads(&self.hits)?;
+            for (payload, found) in payloads.iter().zip(&mut answer.hits) {
+                found.payload = byte_sum(payload);
             }
         }
         Ok(())

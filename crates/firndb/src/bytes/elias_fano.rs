@@ -212,6 +212,13 @@ impl<'a> EliasFano<'a> {
         View::new(self.0).block(i / BLOCK).get(i % BLOCK, select::portable).0
     }
 
+    /// Asks for the memory that [`EliasFano::fetch`] of number `i` reads.
+    #[inline(never)]
+    pub(super) fn fetch_head(self, i: usize) {
+        let head = View::new(self.0).head(i / BLOCK);
+        prefetch(self.0.get(head..).unwrap_or(&[]), 1);
+    }
+
     /// Asks for the memory of number `i`.
     #[inline(never)]
     pub(super) fn fetch(self, i: usize) {

@@ -97,6 +97,12 @@ impl<'a> Increasing<'a> {
         either!(self, s => s.get(i))
     }
 
+    /// Asks for the memory that [`Increasing::fetch`] of number `i` reads.
+    #[inline(always)]
+    pub(crate) fn fetch_head(&self, i: usize) {
+        either!(self, s => s.fetch_head(i));
+    }
+
     /// Asks for the memory of number `i`.
     #[inline(always)]
     pub(crate) fn fetch(&self, i: usize) {
@@ -212,6 +218,7 @@ pub(super) mod tests {
         for (i, &v) in values.iter().enumerate() {
             assert_eq!(s.get(i), v, "number {i} of {}", values.len());
             assert_eq!(s.find(v), Some(i));
+            s.fetch_head(i);
             s.fetch(i);
             let next = values.get(i + 1).copied();
             if let Some(next) = next {

@@ -167,6 +167,12 @@ impl<'a> Lines<'a> {
         self.block(i / BLOCK).get(i % BLOCK)
     }
 
+    /// Asks for the memory that [`Lines::fetch`] of number `i` reads.
+    #[inline(always)]
+    pub(crate) fn fetch_head(&self, i: usize) {
+        prefetch(self.heads.get(i / BLOCK * 16..).unwrap_or(&[]), 1);
+    }
+
     /// Asks for the memory of number `i`.
     #[inline(always)]
     pub(crate) fn fetch(&self, i: usize) {

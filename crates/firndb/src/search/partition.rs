@@ -7,7 +7,7 @@ use super::column::Column;
 use super::dictionary::Dictionary;
 use super::fields::FieldView;
 use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
-use super::payload::Payloads;
+use super::payload::{Payloads, Step};
 use super::points::Points;
 use super::postings::{Cursor, Parts, Postings};
 use super::schema::{Schema, Type};
@@ -425,6 +425,12 @@ impl Partition {
         let name = &self.schema.fields[field].name;
         Error::corrupt(format!("field `{name}` has more postings than its counts say"))
             .in_file(self.file.path())
+    }
+
+    /// Asks for the memory of a payload: see [`Payloads::fetch`].
+    pub(crate) fn fetch_payload(&self, doc: u32, step: Step) -> Result<()> {
+        self.check(doc)?;
+        self.payloads.fetch(&self.file, doc, step)
     }
 
     /// The payload of a document.

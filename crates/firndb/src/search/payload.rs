@@ -10,6 +10,7 @@ use super::schema::Payload;
 use crate::bytes::frozen::{Frozen, FrozenWriter};
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::{Encoder, u64_at};
+use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -156,6 +157,20 @@ const SECTIONS: [u32; 6] = [
     global::DICTIONARY,
 ];
 
+/// The steps of [`Payloads::fetch`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Of the block of offsets.
+    Head,
+    /// Of the offset itself.
+    Offset,
+    /// Of the payload.
+    Bytes,
+}
+
+/// Most lines of a payload that are asked for: longer ones come in order by themselves.
+const LINES: usize = 16;
+
 impl Payloads {
     pub(crate) fn open(file: &Frozen, form: Payload, documents: u32) -> Result<Payloads> {
         let mut sections = [usize::MAX; 6];
@@ -171,6 +186,26 @@ impl Payloads {
         let blocks = (file.entry(sections[0]).len as usize).div_ceil(RAW_BLOCK);
         let checked = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Payloads { documents, form, sections, checked })
+    }
+
+    /// Asks for the memory of the payload of a document below `documents`, a step at a time: each
+    /// reads what the one before asked for. Of compressed payloads only for where they are.
+    pub(crate) fn fetch(&self, file: &Frozen, doc: u32, step: Step) -> Result<()> {
+        let offsets = self.offsets(file)?;
+        match step {
+            Step::Head => offsets.fetch_head(doc as usize),
+            Step::Offset => offsets.fetch(doc as usize),
+            Step::Bytes if self.form == Payload::Raw => {
+                let (start, end) = offsets.pair(doc as usize);
+                let start = start.wrapping_sub(doc.into()) as usize;
+                let end = end.wrapping_sub(u64::from(doc) + 1) as usize;
+                let bytes = file.section(self.sections[0])?.get(start..end).unwrap_or(&[]);
+                prefetch(bytes, LINES);
+                prefetch(bytes.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
+            }
+            Step::Bytes => {}
+        }
+        Ok(())
     }
 
     /// The payload of a document below `documents`.

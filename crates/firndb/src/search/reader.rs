@@ -6,6 +6,7 @@ use super::condition::{key_bytes, key_of};
 use super::execute::{Executor, Stats};
 use super::firsts::KEPT;
 use super::partition::Partition;
+use super::payload::Step;
 use super::plan::{Node, Plan, filterable};
 use super::query::{Cursor, Filter, Op, Query};
 use super::rank::{self, Ranks};
@@ -56,6 +57,8 @@ pub struct Page {
 
 /// Matches handed to [`Reader::for_each`] are found this many at a time.
 const BATCH: u64 = 1 << 16;
+/// Payloads whose memory is asked for at the same time.
+const UNDER_WAY: usize = 32;
 
 thread_local! {
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
@@ -342,6 +345,24 @@ impl Reader {
     /// The payload of a hit: borrowed from the file if payloads are raw.
     pub fn payload(&self, hit: Hit) -> Result<Cow<'_, [u8]>> {
         self.partition(hit)?.payload(hit.doc)
+    }
+
+    /// The payloads of hits, in the order of the hits: as [`Reader::payload`] of one after the other,
+    /// but the waiting for memory overlaps. For a page of raw payloads this takes a fraction of the
+    /// time.
+    pub fn payloads(&self, hits: &[Hit]) -> Result<Vec<Cow<'_, [u8]>>> {
+        let mut payloads = Vec::with_capacity(hits.len());
+        for some in hits.chunks(UNDER_WAY) {
+            for step in [Step::Head, Step::Offset, Step::Bytes] {
+                for hit in some {
+                    self.partition(*hit)?.fetch_payload(hit.doc, step)?;
+                }
+            }
+            for hit in some {
+                payloads.push(self.payload(*hit)?);
+            }
+        }
+        Ok(payloads)
     }
 
     /// The place of a hit in the order of a query, for [`Query::after`].

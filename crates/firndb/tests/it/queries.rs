@@ -111,6 +111,10 @@ fn facets_groups_aggregates_values_and_payloads_agree() {
     assert_eq!(all_sum, 150.0 * 149.0 / 2.0);
     let hit = reader.search(&Query::new(eq("number", 104u64))).unwrap().hits[0];
     assert_eq!(&*reader.payload(hit).unwrap(), b"number 104");
+    assert_eq!(reader.payloads(&[hit, hit]).unwrap(), [&b"number 104"[..]; 2]);
+    for wrong in [Hit { partition: 2, ..hit }, Hit { doc: 150, ..hit }] {
+        assert_eq!(reader.payloads(&[hit, wrong]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
     assert_eq!(reader.values(hit, "tags").unwrap(), ["even".into(), "fourth".into()]);
     assert_eq!(reader.value(hit, "rank").unwrap(), Some(Value::I64(46)));
     assert_eq!(reader.value(hit, "note").unwrap(), None);

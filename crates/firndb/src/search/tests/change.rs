@@ -37,6 +37,11 @@ fn check(rng: &mut Rng, reader: &Reader, asker: &Asker, model: &Model, seed: u64
             assert_eq!(got, [model.facet(&query.filter, &facet)], "seed {seed:#x}, {query}");
         }
     }
+    let payloads = reader.payloads(&model.hits).unwrap();
+    assert_eq!(payloads.len(), model.hits.len());
+    for (&hit, payload) in model.hits.iter().zip(&payloads) {
+        assert_eq!(**payload, model.docs[model.place(hit)].payload[..], "seed {seed:#x}, {hit:?}");
+    }
     for _ in 0..10.min(model.hits.len()) {
         let hit = *rng.pick(&model.hits);
         let doc = &model.docs[model.place(hit)];
