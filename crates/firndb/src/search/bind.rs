@@ -5,6 +5,7 @@ use super::execute::Executor;
 use super::kernels;
 use super::partition::Partition;
 use super::plan::{Node, Test};
+use super::points::EVERYTHING;
 use super::scratch::FEW;
 use super::sink::Fill;
 use super::value::Key;
@@ -39,36 +40,38 @@ impl Executor<'_> {
 
     /// Ranges of both fields of a point become a window over its documents; `None` if it has none.
     fn join_points(&mut self, part: &Partition, base: usize) -> Result<Option<()>> {
-        for pair in &part.schema.points {
-            let range = |clause: &Clause, which: usize| match clause.form {
+        for &pair in &part.schema.points {
+            let Some((points, _)) = part.points(pair[0])? else { continue };
+            let intervals = &self.scratch.intervals;
+            // Which of the two fields the clause is a range of, and that range.
+            let range = |clause: &Clause| match clause.form {
                 Form::Ordinals { field, first, last, .. }
-                    if field == pair[which] && last == first + 1 && !clause.negate =>
+                    if last == first + 1 && !clause.negate =>
                 {
-                    Some(self.scratch.intervals[first])
+                    let which = pair.iter().position(|other| *other == field)?;
+                    Some((which, intervals[first]))
                 }
                 _ => None,
             };
-            let window = [0, 1].map(|which| {
-                let ranges = self.clauses[base..].iter().filter_map(|c| range(c, which));
-                ranges.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))
-            });
-            let ([Some(a), Some(b)], Some((points, _))) = (window, part.points(pair[0])?) else {
+            let (mut window, mut found) = ([EVERYTHING; 2], [false; 2]);
+            for (which, (start, end)) in self.clauses[base..].iter().filter_map(range) {
+                let all = &mut window[which];
+                (*all, found[which]) = ((all.0.max(start), all.1.min(end)), true);
+            }
+            if found != [true; 2] {
                 continue;
-            };
-            let is_of = |clause: &Clause| (0..2).any(|which| range(clause, which).is_some());
-            let others = (base..self.clauses.len()).filter(|&i| !is_of(&self.clauses[i]));
-            let others: Vec<usize> = others.collect();
+            }
+            let mut i = 0;
+            self.clauses.retain(|clause| {
+                i += 1;
+                i <= base || range(clause).is_none()
+            });
             self.stats.windows += 1;
-            let count = points.count([a, b]);
+            let count = points.count(window);
             if count == 0 {
                 return Ok(None);
             }
-            for (to, from) in (base..).zip(&others) {
-                self.clauses.swap(to, *from);
-            }
-            self.clauses.truncate(base + others.len());
-            let form = Form::Window { field: pair[0], window: [a, b] };
-            self.clauses.push(Clause::new(form, false, count));
+            self.clauses.push(Clause::new(Form::Window { pair, window }, false, count));
         }
         Ok(Some(()))
     }

@@ -5,12 +5,11 @@
 //! the cache; only their ratios matter. The counts they are multiplied with are exact or upper
 //! bounds, never guesses.
 
-use super::column::Column;
 use super::kernels;
 use super::partition::Partition;
 use super::points::Window;
 use super::postings::{BLOCK, Cursor, Pieces};
-use super::scratch::{FEW, Scratch};
+use super::scratch::Scratch;
 use crate::Result;
 
 const DECODE: u64 = 10;
@@ -33,8 +32,8 @@ pub(crate) struct Clause {
 pub(crate) enum Form {
     /// The ordinals of a field in `scratch.intervals[first..last]`.
     Ordinals { field: usize, first: usize, last: usize, multi: bool },
-    /// What a window has of the points that a field is part of.
-    Window { field: usize, window: Window },
+    /// What a window has of the points of two fields.
+    Window { pair: [usize; 2], window: Window },
     /// The documents `first..last`.
     Documents(u32, u32),
     /// Bitset number of the scratch.
@@ -114,8 +113,8 @@ impl Clause {
         let words = part.words() as u64;
         Ok(match self.form {
             Form::Bits(_) | Form::Documents(..) => words * WORD,
-            Form::Window { field, .. } => {
-                let found = part.points(field)?.map_or(0, |(points, _)| points.cost(self.count));
+            Form::Window { pair, .. } => {
+                let found = part.points(pair[0])?.map_or(0, |(points, _)| points.cost(self.count));
                 found + words * WORD
             }
             Form::Ordinals { field, multi, .. } => {
@@ -142,7 +141,10 @@ impl Clause {
         Ok(match self.form {
             Form::Bits(_) => Some(PROBE),
             Form::Documents(..) => Some(PROBE / 2),
-            Form::Window { .. } => None,
+            Form::Window { pair, .. } => {
+                let columns = pair.iter().all(|&field| part.meta(field).column_bits.is_some());
+                columns.then_some(2 * GATHER)
+            }
             Form::Ordinals { field, multi, .. } => {
                 let column = part.meta(field).column_bits.is_some() && !multi;
                 if column {
@@ -188,8 +190,8 @@ impl Clause {
         match self.form {
             Form::Bits(number) => kernels::or(bits, scratch.bits(number)),
             Form::Documents(first, last) => kernels::set_range(bits, first, last),
-            Form::Window { field, window } => {
-                let postings = part.postings(field)?;
+            Form::Window { pair, window } => {
+                let postings = part.postings(pair[0])?;
                 postings.add(postings.in_window(window), bits);
             }
             Form::Ordinals { field, first, last, .. } => {
@@ -240,8 +242,8 @@ impl Clause {
                 let (start, end) = scratch.intervals[first + i];
                 Some(part.postings(field)?.pieces(start, end))
             }
-            Form::Window { field, window } if i == 0 => {
-                Some(part.postings(field)?.in_window(window))
+            Form::Window { pair, window } if i == 0 => {
+                Some(part.postings(pair[0])?.in_window(window))
             }
             _ => None,
         })
@@ -309,7 +311,8 @@ impl LeadCursor {
         scratch: &Scratch,
         out: &mut Vec<u32>,
     ) -> Result<bool> {
-        let (Form::Ordinals { field, .. } | Form::Window { field, .. }) = clause.form else {
+        let (Form::Ordinals { field, .. } | Form::Window { pair: [field, _], .. }) = clause.form
+        else {
             let (first, last) = self.documents;
             out.clear();
             let end = last.min(first.saturating_add(self.size));
@@ -338,146 +341,6 @@ impl LeadCursor {
             }
         }
     }
-}
-
-/// A way to check single documents.
-pub(crate) struct Check<'p> {
-    how: How<'p>,
-    negate: bool,
-}
-
-enum How<'p> {
-    /// The ordinal minus `low` is below `span`.
-    Range(Column<'p>, u32, u32),
-    /// The ordinal's bit is set in this bitset of the scratch.
-    Set(Column<'p>, usize),
-    Mapped(&'p [u8]),
-    Bits(usize),
-    Documents(u32, u32),
-}
-
-impl<'p> Check<'p> {
-    /// The check of a clause for the documents in the window; it is turned into a bitset if there
-    /// is no other way.
-    pub(crate) fn new(
-        clause: &Clause,
-        part: &'p Partition,
-        scratch: &mut Scratch,
-        window: (u32, u32),
-    ) -> Result<Check<'p>> {
-        let negate = clause.negate;
-        let how = match clause.form {
-            Form::Bits(number) => How::Bits(number),
-            Form::Documents(first, last) => How::Documents(first, last),
-            Form::Window { .. } => How::Bits(materialise(clause, part, scratch, window)?),
-            Form::Ordinals { field, first, last, multi } => {
-                let column = part.meta(field).column_bits.is_some() && !multi;
-                if let (true, Some(column)) = (column, part.column(field)?) {
-                    if last == first + 1 {
-                        let (start, end) = scratch.intervals[first];
-                        How::Range(column, start, end - start)
-                    } else {
-                        let distinct = part.meta(field).distinct as usize;
-                        let set = scratch.take_bits(distinct.div_ceil(64));
-                        for i in first..last {
-                            let (start, end) = scratch.intervals[i];
-                            kernels::set_range(scratch.bits_mut(set), start, end);
-                        }
-                        How::Set(column, set)
-                    }
-                } else if let Some(mapped) = clause.mapped(part, scratch)? {
-                    How::Mapped(mapped)
-                } else {
-                    How::Bits(materialise(clause, part, scratch, window)?)
-                }
-            }
-        };
-        Ok(Check { how, negate })
-    }
-
-    /// Whether a document passes.
-    #[inline(always)]
-    pub(crate) fn holds(&self, scratch: &Scratch, doc: u32) -> bool {
-        let holds = match &self.how {
-            How::Range(column, low, span) => column.get(doc).wrapping_sub(*low) < *span,
-            How::Set(column, set) => is_set(scratch.bits(*set), column.get(doc)),
-            How::Mapped(bytes) => {
-                bytes.get(doc as usize / 8).is_some_and(|b| b >> (doc % 8) & 1 == 1)
-            }
-            How::Bits(number) => is_set(scratch.bits(*number), doc),
-            How::Documents(first, last) => doc.wrapping_sub(*first) < last - first,
-        };
-        holds != self.negate
-    }
-
-    /// Adds a check to others. Many bitsets become one: a query of thousands of conditions would
-    /// hold one for each of them. Those below `own` belong to the clauses and stay as they are.
-    pub(crate) fn push(self, checks: &mut Vec<Check<'p>>, scratch: &mut Scratch, own: usize) {
-        if let How::Bits(number) = self.how
-            && number >= own
-            && scratch.is_last(number)
-            && checks.len() >= FEW
-        {
-            for check in checks.iter_mut().rev() {
-                if let How::Bits(into) = check.how
-                    && into >= own
-                {
-                    check.negate = scratch.fold((into, check.negate), (number, self.negate));
-                    return;
-                }
-            }
-        }
-        checks.push(self);
-    }
-
-    /// Keeps the documents that pass.
-    pub(crate) fn retain(&self, scratch: &Scratch, docs: &mut Vec<u32>) {
-        // One loop for each way, so that the way is chosen once and not for each document.
-        match &self.how {
-            How::Range(Column::Single(ords), low, span) => {
-                let (low, span, negate) = (*low, *span, self.negate);
-                compact(docs, |doc| (ords.get(doc as usize).wrapping_sub(low) < span) != negate);
-            }
-            How::Mapped(bytes) => {
-                let negate = self.negate;
-                compact(docs, |doc| {
-                    let byte = bytes.get(doc as usize / 8).copied().unwrap_or(0);
-                    (byte >> (doc % 8) & 1 == 1) != negate
-                });
-            }
-            How::Set(Column::Single(ords), set) => {
-                let (set, negate) = (scratch.bits(*set), self.negate);
-                compact(docs, |doc| is_set(set, ords.get(doc as usize)) != negate);
-            }
-            How::Bits(number) => {
-                let (bits, negate) = (scratch.bits(*number), self.negate);
-                compact(docs, |doc| is_set(bits, doc) != negate);
-            }
-            How::Documents(first, last) => {
-                let (first, span, negate) = (*first, last - first, self.negate);
-                compact(docs, |doc| (doc.wrapping_sub(first) < span) != negate);
-            }
-            _ => compact(docs, |doc| self.holds(scratch, doc)),
-        }
-    }
-}
-
-/// Whether a bit is set in a bitset, which may be too short for it.
-#[inline(always)]
-fn is_set(bits: &[u64], i: u32) -> bool {
-    bits.get(i as usize / 64).copied().unwrap_or(0) >> (i % 64) & 1 == 1
-}
-
-/// Keeps what passes, without a branch that depends on the data.
-#[inline(always)]
-fn compact(docs: &mut Vec<u32>, keep: impl Fn(u32) -> bool) {
-    let mut kept = 0;
-    for i in 0..docs.len() {
-        let doc = docs[i];
-        docs[kept] = doc;
-        kept += usize::from(keep(doc));
-    }
-    docs.truncate(kept);
 }
 
 /// Turns a clause (before negation) into a bitset of the scratch, which is right in the window; its

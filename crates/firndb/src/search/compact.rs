@@ -241,7 +241,8 @@ fn alike(a: &Partition, b: &Partition) -> bool {
         true => b.fields.iter().all(|f| a.field(&f.name).is_none_or(|(_, known)| known == f)),
         false => a.fields == b.fields,
     };
-    a.order == b.order && a.payload == b.payload && a.dynamic == b.dynamic && fields()
+    let points = || a.clone().adopt_points(b).is_ok();
+    a.order == b.order && a.payload == b.payload && a.dynamic == b.dynamic && fields() && points()
 }
 
 /// Whether the documents of `b` may stand behind those of `a` in the order of their schema.

@@ -9,7 +9,8 @@
 //!    `or` inside becomes a bitset first.
 
 use super::bind::fixed_range;
-use super::clause::{Check, Clause, Form, Lead, LeadCursor, materialise};
+use super::check::Check;
+use super::clause::{Clause, Form, Lead, LeadCursor, materialise};
 use super::kernels;
 use super::partition::Partition;
 use super::plan::{Node, Plan};

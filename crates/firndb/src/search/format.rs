@@ -246,6 +246,14 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(u32, Schema, Vec<FieldMeta>)>
         fields.push(meta);
     }
     from.finish()?;
+    for i in (0..fields.len()).filter(|&i| fields[i].in_points) {
+        // The other field of the point is in it, too.
+        let pair = schema.points.iter().find(|pair| pair.contains(&i));
+        if !pair.is_some_and(|pair| pair.iter().all(|&i| fields[i].in_points)) {
+            let name = &schema.fields[i].name;
+            return Err(Error::corrupt(format!("field `{name}` is part of no point")));
+        }
+    }
     Ok((documents, schema, fields))
 }
 

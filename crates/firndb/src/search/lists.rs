@@ -1,5 +1,5 @@
-//! Packed lists of documents against bitsets: counting and setting, many documents at a time; and
-//! joining low and high bits to documents.
+//! Packed lists of documents against bitsets: counting and setting, many documents at a time;
+//! joining low and high bits to documents; and which of 64 packed numbers are in a range.
 //!
 //! Most of the time of a range query goes into the documents between the bound of a bin and the
 //! end of the range: thousands that stand in no order. Unpacking them one by one is half of that.

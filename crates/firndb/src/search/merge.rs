@@ -23,7 +23,8 @@ pub(crate) struct Merged {
 }
 
 /// Joins partitions in this order. They need the same fields with the same types and roles,
-/// document order and form of payload; only the fields of dynamic schemas may differ.
+/// document order and form of payload, and no field in two points; only the fields of dynamic
+/// schemas may differ. Points are those of all.
 pub(crate) fn merge(parts: &[Arc<Partition>]) -> Result<Merged> {
     let first = parts.first().ok_or_else(|| Error::invalid("there is nothing to merge"))?;
     let mut schema = (*first.schema).clone();
@@ -63,7 +64,7 @@ fn join_schema(schema: &mut Schema, other: &Schema) -> Result<()> {
             _ => return Err(differs(&format!("field `{}`", field.name))),
         }
     }
-    Ok(())
+    schema.adopt_points(other).map_err(|_| differs("their points"))
 }
 
 impl Merged {

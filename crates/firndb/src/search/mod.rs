@@ -74,6 +74,7 @@ mod lists;
 mod plan;
 mod scratch;
 mod clause;
+mod check;
 mod sink;
 mod slices;
 mod bind;

@@ -50,7 +50,7 @@ struct FieldPart {
     section: u32,
     parts: u16,
     /// The earlier field of the point that its documents are in, and which of the two it is.
-    point: Option<(u32, u8)>,
+    point: Option<(usize, usize)>,
 }
 
 /// The parts of postings that most fields do without.
@@ -89,26 +89,22 @@ impl Partition {
             let (first, section_at, mut parts) = (places.len() as u32, at as u32, 0u16);
             while at < file.entries() && file.entry(at).id < section(i, 16) {
                 let entry = file.entry(at);
-                let many = meta.distinct > documents && entry.id == section(i, part::KEYS);
-                // As for documents: memory for all keys is asked for at once.
-                if many && entry.len < increasing::least_size(meta.distinct as usize) as u64 {
-                    let message = format!("field {i} has no {} keys", meta.distinct);
-                    return Err(Error::corrupt(message));
-                }
                 parts |= 1 << (entry.id & 15);
                 places.push((entry.offset, entry.len));
                 at += 1;
             }
             let field = &schema.fields[i];
             let (ty, multi) = (field.ty, field.multi);
-            let point = schema.points.iter().filter(|_| meta.in_points).find_map(|pair| {
-                let part = pair.iter().position(|field| *field == i)?;
-                Some((pair[0] as u32, part as u8))
-            });
-            if meta.in_points && point.is_none() {
-                let name = &field.name;
-                return Err(Error::corrupt(format!("field `{name}` is part of no point")));
+            // As for documents: memory for all keys is asked for at once.
+            let has_keys = parts >> part::KEYS & 1 == 1;
+            let bytes = if has_keys { places[first as usize].1 } else { 0 };
+            if meta.distinct > documents
+                && bytes < increasing::least_size(meta.distinct as usize) as u64
+            {
+                let message = format!("field {i} has no {} keys", meta.distinct);
+                return Err(Error::corrupt(message));
             }
+            let point = schema.part_of_point(i).filter(|_| meta.in_points);
             fields.push(FieldPart { meta, ty, multi, first, section: section_at, parts, point });
         }
         let payloads = Payloads::open(&file, schema.payload, documents)?;
@@ -294,9 +290,8 @@ impl Partition {
     /// The points that a field's documents are in, and which part of them it is.
     pub(crate) fn points(&self, field: usize) -> Result<Option<(Points<'_>, usize)>> {
         let Some((first, which)) = self.fields[field].point else { return Ok(None) };
-        let bytes = self.part(&self.fields[first as usize], part::POINTS)?;
-        let points = self.at_file(Points::new(bytes, self.documents))?;
-        Ok(Some((points, usize::from(which))))
+        let bytes = self.part(&self.fields[first], part::POINTS)?;
+        Ok(Some((self.at_file(Points::new(bytes, self.documents))?, which)))
     }
 
     /// The prefix sums of a field's postings alone.

@@ -2,11 +2,11 @@
 //!
 //! The fields' ordinals are places in a plane. It is cut in halves, always across the longer side
 //! of what is left, until 64 documents are in a piece: a leaf (a k-d tree: Bentley 1975; packed
-//! into leaves as in Bkd-trees: Procopiuc et al. 2003). 64 leaves that were cut from one piece are
-//! a group. A question for a window of both fields looks at the box of every group, at those of
-//! the leaves of groups that the window cuts, and at the documents of leaves that it cuts; what
-//! lies inside is taken whole. So about the square root of the leaves is looked at, whatever the
-//! documents are, and what is counted needs no look at all.
+//! into leaves as in Bkd-trees: Procopiuc et al. 2003). 64 leaves that were cut from one piece, or
+//! the last ones, are a group. A question for a window of both fields looks at the box of every
+//! group, at those of the leaves of groups that the window cuts, and at the documents of leaves
+//! that it cuts; what lies inside is taken whole. So about the square root of the leaves is looked
+//! at, whatever the documents are, and what is counted needs no look at all.
 //!
 //! ```text
 //! OFFSET      SIZE  FIELD
@@ -27,7 +27,8 @@
 
 use super::kernels;
 use super::lists;
-use crate::bytes::int::{u32_at, u64_at};
+use super::points_build::{Entry, group_entry, push_leaf};
+use crate::bytes::int::{Encoder, u32_at, u64_at};
 use crate::bytes::packed::width;
 use crate::{Error, Result};
 
@@ -80,7 +81,7 @@ struct Group {
     sizes: [u32; GROUP],
 }
 
-/// What a window is to a box.
+/// What a range is to bounds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cuts {
     Apart,
@@ -184,11 +185,11 @@ impl<'a> Points<'a> {
 
     #[inline(always)]
     fn group(&self, i: usize, window: Window) -> Option<Group> {
-        let bounds = |at: usize| {
-            let at = i * ENTRY + at;
+        let bounds = |field: usize| {
+            let at = i * ENTRY + 8 * field;
             (u32_at(self.groups, at), u32_at(self.groups, at + 4))
         };
-        if both(window, [bounds(0), bounds(8)]) == Cuts::Apart {
+        if (0..2).any(|field| relation(window[field], bounds(field)) == Cuts::Apart) {
             return None;
         }
         let (first, at) = (i * GROUP, u64_at(self.groups, i * ENTRY + 16) as usize);
@@ -214,50 +215,49 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// Checks what a window relies on: each document stands once, in order and in a leaf and a
-    /// group that have the bounds of what is in them, and the area ends with them.
-    pub(crate) fn verify(&self, documents: u32) -> Result<()> {
+    /// Checks that every document stands once, with ordinals that there are, and that the bytes are
+    /// those that are written of these leaves and groups. `distinct` says how many keys each field
+    /// has.
+    pub(crate) fn verify(&self, documents: u32, distinct: [u32; 2]) -> Result<()> {
         let wrong = |i: usize, what: &str| Error::corrupt(format!("leaf {i}: {what}"));
-        let (leaves, mut at) = (self.heads.len() / 8, 0);
-        let mut group = [(u32::MAX, 0); 2];
+        let mut seen = vec![0u64; (documents as usize).div_ceil(64)];
+        let (leaves, mut start, mut at) = (self.heads.len() / 8, 0, 0);
+        let mut entries = Vec::with_capacity(LEAF * GROUP);
         for i in 0..leaves {
-            let entry = i / GROUP * ENTRY;
-            if i % GROUP == 0 && u64_at(self.groups, entry + 16) as usize != at {
-                return Err(wrong(i, "its group begins elsewhere"));
-            }
+            let first = entries.len();
             let (leaf, here) = (self.leaf(i, at), LEAF.min(self.len - i * LEAF));
-            let (mut next, mut found, mut leaf_bounds) = (0, 0, [(u32::MAX, 0); 2]);
             self.documents(&leaf, u64::MAX, &mut |doc| {
-                for (field, (least, most)) in leaf_bounds.iter_mut().enumerate() {
-                    let ord = self.ordinal(&leaf, field, found);
-                    (*least, *most) = ((*least).min(ord), (*most).max(ord));
-                }
-                found += if doc >= next && doc < documents { 1 } else { LEAF };
-                next = doc.saturating_add(1);
+                let number = entries.len() - first;
+                let at = [0, 1].map(|field| self.ordinal(&leaf, field, number));
+                entries.push(Entry { at, doc });
             });
-            let bits = leaf.bits.iter().map(|bits| usize::from(*bits)).sum::<usize>();
-            let end = at + LEAF / 8 * (bits + usize::from(self.low) + 2);
-            let highs = self.area.get(end - LEAF / 4..end).unwrap_or(&[]);
-            let ones = highs.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
-            if found != here || ones != here {
-                return Err(wrong(i, "its documents do not ascend"));
+            let own = &entries[first..];
+            let fits = own.iter().all(|entry| {
+                let (word, bit) = (entry.doc as usize / 64, 1 << (entry.doc % 64));
+                let once = seen.get_mut(word).is_some_and(|seen| {
+                    let before = std::mem::replace(seen, *seen | bit);
+                    before & bit == 0 && entry.doc < documents
+                });
+                let [a, b] = entry.at;
+                once && entry.at != distinct && a <= distinct[0] && b <= distinct[1]
+            });
+            if own.len() != here || !fits || !own.is_sorted_by_key(|entry| entry.doc) {
+                return Err(wrong(i, "its documents are none, or stand elsewhere, too"));
             }
-            for field in 0..2 {
-                let ((least, most), bits) = (leaf_bounds[field], leaf.bits[field]);
-                if (least, width(u64::from(most - least))) != (leaf.least[field], bits) {
-                    return Err(wrong(i, "it has other bounds"));
-                }
-                let all = &mut group[field];
-                *all = (all.0.min(least), all.1.max(most));
+            let (mut head, mut bytes) = (Encoder::default(), Vec::new());
+            push_leaf(own, self.low, &mut head, &mut bytes);
+            let head_is = self.heads[8 * i..8 * i + 8] == head.0;
+            if !head_is || self.area.get(at..at + bytes.len()) != Some(&bytes) {
+                return Err(wrong(i, "its bytes are not those of its documents"));
             }
-            at = end;
+            at += bytes.len();
             if i % GROUP == GROUP - 1 || i + 1 == leaves {
-                let said = [0, 8].map(|at| u32_at(self.groups, entry + at));
-                let said_most = [4, 12].map(|at| u32_at(self.groups, entry + at));
-                if group.map(|b| b.0) != said || group.map(|b| b.1) != said_most {
+                let entry = i / GROUP * ENTRY;
+                if self.groups[entry..entry + ENTRY] != group_entry(&entries, start) {
                     return Err(wrong(i, "its group has other bounds"));
                 }
-                group = [(u32::MAX, 0); 2];
+                start = at as u64;
+                entries.clear();
             }
         }
         match self.area.get(at..) == Some(&[0; END][..]) {
@@ -347,14 +347,6 @@ fn relation((start, end): (u32, u32), (least, most): (u32, u32)) -> Cuts {
         Cuts::Inside
     } else {
         Cuts::Partly
-    }
-}
-
-fn both(window: Window, bounds: [(u32, u32); 2]) -> Cuts {
-    match [0, 1].map(|field| relation(window[field], bounds[field])) {
-        [Cuts::Inside, Cuts::Inside] => Cuts::Inside,
-        [Cuts::Apart, _] | [_, Cuts::Apart] => Cuts::Apart,
-        _ => Cuts::Partly,
     }
 }
 

@@ -16,37 +16,42 @@ pub(crate) fn pay(documents: u32) -> bool {
 
 /// A document and its two ordinals.
 #[derive(Clone, Copy)]
-struct Entry {
-    at: [u32; 2],
-    doc: u32,
+pub(super) struct Entry {
+    pub(super) at: [u32; 2],
+    pub(super) doc: u32,
 }
 
 /// The points of two fields by their ordinals (or `MISSING`), of so many distinct keys.
 pub(crate) fn encode(ords: [&[u32]; 2], distinct: [u32; 2]) -> Vec<u8> {
     let documents = ords[0].len();
     let at = |doc: usize| [0, 1].map(|f| ords[f][doc].min(distinct[f]));
-    let entries = (0..documents).map(|doc| Entry { at: at(doc), doc: doc as u32 });
-    let mut entries: Vec<Entry> = entries.filter(|entry| entry.at != distinct).collect();
+    let mut entries = Vec::with_capacity(documents);
+    let all = (0..documents).map(|doc| Entry { at: at(doc), doc: doc as u32 });
+    entries.extend(all.filter(|entry| entry.at != distinct));
     cut(&mut entries);
-    let leaves = entries.len().div_ceil(LEAF);
-    let (mut heads, mut area) = (Encoder::default(), Vec::new());
-    let mut out = Encoder::default();
-    out.u64(entries.len() as u64);
+    let (mut groups, mut heads) = (Encoder::default(), Encoder::default());
+    let (mut area, mut start) = (Vec::new(), 0);
+    groups.u64(entries.len() as u64);
     for group in entries.chunks_mut(LEAF * GROUP) {
-        for (least, most) in [0, 1].map(|f| bounds(group, f)) {
-            out.u32(least);
-            out.u32(most);
-        }
-        out.u64(area.len() as u64);
+        groups.0.extend(group_entry(group, start));
         for leaf in group.chunks_mut(LEAF) {
             leaf.sort_unstable_by_key(|entry| entry.doc);
             push_leaf(leaf, low_bits(documents), &mut heads, &mut area);
         }
+        start = area.len() as u64;
     }
-    debug_assert_eq!(heads.0.len(), 8 * leaves);
-    out.0.append(&mut heads.0);
-    out.0.append(&mut area);
-    out.0.resize(out.0.len() + END, 0);
+    drop(entries);
+    [groups.0, heads.0, area, vec![0; END]].concat()
+}
+
+/// What stands at the head of a group whose leaves begin at `start`.
+pub(super) fn group_entry(group: &[Entry], start: u64) -> Vec<u8> {
+    let mut out = Encoder::default();
+    for (least, most) in [0, 1].map(|field| bounds(group, field)) {
+        out.u32(least);
+        out.u32(most);
+    }
+    out.u64(start);
     out.0
 }
 
@@ -77,7 +82,8 @@ fn cut(entries: &mut [Entry]) {
     cut(high);
 }
 
-fn push_leaf(leaf: &[Entry], low: u8, heads: &mut Encoder, area: &mut Vec<u8>) {
+/// A leaf: its head, and the packed numbers of its documents, which ascend.
+pub(super) fn push_leaf(leaf: &[Entry], low: u8, heads: &mut Encoder, area: &mut Vec<u8>) {
     for field in 0..2 {
         let (least, most) = bounds(leaf, field);
         let bits = width(u64::from(most - least));

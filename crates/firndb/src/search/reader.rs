@@ -347,9 +347,9 @@ impl Reader {
         self.partition(hit)?.payload(hit.doc)
     }
 
-    /// The payloads of hits, in the order of the hits: as [`Reader::payload`] of one after the other,
-    /// but the waiting for memory overlaps. For a page of raw payloads this takes a fraction of the
-    /// time.
+    /// The payloads of hits, in the order of the hits: as [`Reader::payload`] of one after the
+    /// other, but the waiting for memory overlaps. For a page of raw payloads this takes a fraction
+    /// of the time.
     pub fn payloads(&self, hits: &[Hit]) -> Result<Vec<Cow<'_, [u8]>>> {
         let mut payloads = Vec::with_capacity(hits.len());
         for some in hits.chunks(UNDER_WAY) {

@@ -255,10 +255,11 @@ impl Schema {
 
     /// Keeps two fields that are asked for together, as latitude and longitude, as points in a
     /// plane: a query with a range of each looks at a few documents beside those it finds, however
-    /// many either range has. Partitions of more than 4,096 documents have points; a condition on
-    /// one of the fields alone finds its documents there, too, in more time than without. The
-    /// fields are single-valued, filterable and not sortable, and are numbers or timestamps; a
-    /// field is part of one point at most.
+    /// many either range has. Partitions of more than 4,096 documents have points, unless the
+    /// documents stand in the order of one of the fields anyhow; a condition on one of the fields
+    /// alone finds its documents there, too, in more time than without. The fields are
+    /// single-valued, filterable and not sortable, and are numbers or timestamps; a field is part
+    /// of one point at most. Partitions that are merged have the points of all of them.
     ///
     /// ```
     /// # use firndb::search::{Field, Roles, Schema, Type};
@@ -297,6 +298,25 @@ impl Schema {
         }
         self.points.push([pair[0].min(pair[1]), pair[0].max(pair[1])]);
         self.points.sort_unstable_by_key(|pair| pair[1]);
+        Ok(())
+    }
+
+    /// The earlier field of the point that a field is part of, and which of the two it is.
+    pub(crate) fn part_of_point(&self, field: usize) -> Option<(usize, usize)> {
+        let part = |pair: &[usize; 2]| pair.iter().position(|other| *other == field);
+        self.points.iter().find_map(|pair| Some((pair[0], part(pair)?)))
+    }
+
+    /// Takes the points of another schema, whose fields are here too. An error if one has a field
+    /// that is part of another point here.
+    pub(crate) fn adopt_points(&mut self, other: &Schema) -> Result<()> {
+        for [a, b] in other.points() {
+            let pair = [a, b].map(|name| self.field(name).map(|(i, _)| i));
+            let [Some(a), Some(b)] = pair else { continue };
+            if !self.points.contains(&[a.min(b), a.max(b)]) {
+                self.add_point([a, b])?;
+            }
+        }
         Ok(())
     }
 

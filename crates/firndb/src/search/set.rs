@@ -163,6 +163,8 @@ fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<
                 }
             }
         }
+        // Where points contradict each other, those of the first partition are the common ones.
+        let _ = common.adopt_points(&part.schema);
         if common.order != part.schema.order {
             common.order.clear();
         }

@@ -11,7 +11,8 @@
 //! `visit.rs` goes through the partitions.
 
 use super::best::Best;
-use super::clause::{Check, Clause, Form};
+use super::check::Check;
+use super::clause::{Clause, Form};
 use super::execute::Executor;
 use super::format::Ordered;
 use super::partition::Partition;

@@ -16,10 +16,11 @@ const SLACK: u64 = 3 << 20;
 const BUFFER: u64 = 3 << 20;
 
 /// A kind of documents: the schema, document number `n`, and what `n` documents have in their
-/// largest field: values, distinct keys, and bytes of all distinct keys.
+/// largest field: values, distinct keys, and bytes of all distinct keys (with those that points
+/// take).
 type Shape = (&'static str, fn() -> Schema, fn(u64) -> Document, fn(u64) -> (u64, u64, u64));
 
-const SHAPES: [Shape; 5] = [
+const SHAPES: [Shape; 6] = [
     (
         "numbers",
         || one(Type::U64, false),
@@ -47,6 +48,15 @@ const SHAPES: [Shape; 5] = [
         || Schema::new(NAMES.map(|name| Field::new(name, Type::U64, Roles::FULL))).unwrap(),
         |n| NAMES.into_iter().zip(1..).fold(Document::new(), |d, (f, i)| d.set(f, n * i % 100_003)),
         |n| (n, n.min(100_003), 0),
+    ),
+    (
+        "points",
+        || {
+            let fields = ["a", "b"].map(|name| Field::new(name, Type::U64, Roles::FILTERABLE));
+            Schema::new(fields).unwrap().point("a", "b").unwrap()
+        },
+        |n| Document::new().set("a", n * 7_919 % 100_003).set("b", n * n % 99_991),
+        |n| (n, n.min(100_003), 20 * n),
     ),
     (
         "payloads",

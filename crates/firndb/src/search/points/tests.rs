@@ -55,7 +55,7 @@ fn windows_have_the_documents_that_are_in_them() {
             assert!(!std::mem::replace(&mut seen[doc as usize], true), "{doc} comes twice");
         });
         assert!((0..documents).all(|doc| seen[doc] == (at(doc) != distinct)));
-        points.verify(documents as u32).unwrap();
+        points.verify(documents as u32, distinct).unwrap();
         for _ in 0..20 {
             let window = [0, 1].map(|f| range(&mut rng, distinct[f]));
             let inside = |doc: &usize| {

@@ -76,9 +76,12 @@ fn more_keys_than_documents_vouch_for_themselves() {
     builder.add(&all).unwrap();
     let (disk, path) = (SimDisk::new(), Path::new("/many"));
     builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
-    let part = open(&disk.map(path).unwrap()).unwrap();
+    let many = Victim(disk.map(path).unwrap().to_vec());
+    let part = open(&many.0).unwrap();
     part.verify().unwrap();
     assert_eq!((part.documents, part.meta(0).distinct), (1, 40_000));
+    let without = many.forge(|id, bytes| (id != section(0, part::KEYS)).then_some(bytes));
+    corrupt(open(&without), "has no 40000 keys");
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Victim {
     }
 
     /// The file with its sections edited, and checksums that fit. Sections that are `None` go.
-    fn forge(&self, edit: impl Fn(u32, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
+    pub(super) fn forge(&self, edit: impl Fn(u32, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
         let file = Frozen::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
         let file = file.unwrap();
         let mut forged: Vec<u8> = Vec::new();

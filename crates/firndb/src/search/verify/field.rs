@@ -148,24 +148,22 @@ impl FieldCheck<'_> {
     /// Points, column and counts agree.
     fn points(&self, points: &Points, which: usize) -> Result<()> {
         let (part, distinct) = (self.part, self.meta.distinct);
-        let (mut ords, mut counts) =
-            (vec![distinct; part.words() * 64], vec![0; distinct as usize]);
-        if which == 0 {
-            points.verify(part.documents).map_err(|e| within("points", e))?;
+        if let Some(pair) = part.schema.points.iter().find(|pair| pair[0] == self.i) {
+            let checked = points.verify(part.documents, pair.map(|i| part.meta(i).distinct));
+            checked.map_err(|e| within("points", e))?;
         }
-        let mut wrong = None;
-        points.each_entry(|doc, at| match (ords.get_mut(doc as usize), at[which]) {
-            (Some(slot), ord) if *slot == distinct && ord <= distinct => {
+        let mut ords = vec![distinct; part.documents as usize];
+        let mut counts = vec![0u32; distinct as usize];
+        points.each_entry(|doc, at| {
+            if let (Some(slot), ord) = (ords.get_mut(doc as usize), at[which]) {
                 *slot = ord;
                 counts.get_mut(ord as usize).into_iter().for_each(|count| *count += 1);
             }
-            _ => wrong = Some(doc),
         });
-        ensure(wrong.is_none(), || format!("document {wrong:?} is out of place in its points"))?;
         let sums = part.sums(self.i)?;
         for (ord, found) in counts.into_iter().enumerate() {
-            let count: u64 = sums.get(ord + 1) - sums.get(ord);
-            ensure(found == count, || {
+            let count = sums.get(ord + 1) - sums.get(ord);
+            ensure(u64::from(found) == count, || {
                 format!("key {ord} has {found} documents, its sums say {count}")
             })?;
         }
