@@ -39,8 +39,8 @@ impl<'p> Check<'p> {
         let how = match clause.form {
             Form::Bits(number) => How::Bits(number),
             Form::Documents(first, last) => How::Documents(first, last),
-            Form::Window { pair, window: of } => match pair.map(|field| part.column(field)) {
-                [Ok(Some(a)), Ok(Some(b))] => How::Window([a, b], of),
+            Form::Window { pair: [a, b], window: of } => match (part.column(a)?, part.column(b)?) {
+                (Some(a), Some(b)) => How::Window([a, b], of),
                 _ => How::Bits(materialise(clause, part, scratch, window)?),
             },
             Form::Ordinals { field, first, last, multi } => {

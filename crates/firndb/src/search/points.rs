@@ -117,12 +117,11 @@ impl<'a> Points<'a> {
     pub(crate) fn count(&self, window: Window) -> u64 {
         let (mut leaves, mut count) = (0, 0);
         for group in self.found(window) {
-            let last = (self.len / LEAF).wrapping_sub(group.first);
             // The last leaf may not be full: what is in it is counted.
+            let last = self.len / LEAF - group.first;
             let full = group.inside & !1u64.checked_shl(last as u32).unwrap_or(0);
             leaves += u64::from(full.count_ones());
-            self.each_leaf(&group, group.touched & !full, |leaf, whole, inside| {
-                let found = if inside { whole } else { whole & self.within(&leaf, window) };
+            self.each_leaf(&group, window, group.touched & !full, |_, found| {
                 count += u64::from(found.count_ones());
             });
         }
@@ -159,18 +158,18 @@ impl<'a> Points<'a> {
 
     #[inline(always)]
     fn each_of(&self, group: &Group, window: Window, each: &mut impl FnMut(u32)) {
-        self.each_leaf(group, group.touched, |leaf, whole, inside| {
-            let found = if inside { whole } else { whole & self.within(&leaf, window) };
+        self.each_leaf(group, window, group.touched, |leaf, found| {
             self.documents(&leaf, found, each);
         });
     }
 
     /// Calls `each` with every document and its two ordinals.
     pub(crate) fn each_entry(&self, mut each: impl FnMut(u32, [u32; 2])) {
-        for group in self.found([EVERYTHING; 2]) {
-            self.each_leaf(&group, group.touched, |leaf, whole, _| {
+        let window = [EVERYTHING; 2];
+        for group in self.found(window) {
+            self.each_leaf(&group, window, group.touched, |leaf, found| {
                 let mut i = 0;
-                self.documents(&leaf, whole, &mut |doc| {
+                self.documents(&leaf, found, &mut |doc| {
                     each(doc, [0, 1].map(|field| self.ordinal(&leaf, field, i)));
                     i += 1;
                 });
@@ -199,10 +198,15 @@ impl<'a> Points<'a> {
         Some(Group { first, at, touched, inside, sizes })
     }
 
-    /// Calls `each` with some leaves of a group, the documents that they have, and whether all of
-    /// them are in the window.
+    /// Calls `each` with some leaves of a group, and which of their documents are in the window.
     #[inline(always)]
-    fn each_leaf(&self, group: &Group, leaves: u64, mut each: impl FnMut(Leaf, u64, bool)) {
+    fn each_leaf(
+        &self,
+        group: &Group,
+        window: Window,
+        leaves: u64,
+        mut each: impl FnMut(Leaf, u64),
+    ) {
         let (mut leaves, mut at, mut before) = (leaves, group.at, 0);
         while leaves != 0 {
             let i = leaves.trailing_zeros() as usize;
@@ -211,7 +215,11 @@ impl<'a> Points<'a> {
             before = i;
             let number = group.first + i;
             let whole = u64::MAX >> (LEAF - LEAF.min(self.len - number * LEAF));
-            each(self.leaf(number, at), whole, group.inside >> i & 1 == 1);
+            let leaf = self.leaf(number, at);
+            match group.inside >> i & 1 {
+                1 => each(leaf, whole),
+                _ => each(leaf, whole & self.within(&leaf, window)),
+            }
         }
     }
 

@@ -185,7 +185,9 @@ impl<'r> Executor<'r> {
         let found = &mut bits[..acc.len()];
         match clause.form {
             Form::Documents(first, last) => kernels::set_range(found, first, last),
-            Form::Bits(_) | Form::Window { .. } => {} // Nobody makes one here.
+            Form::Bits(_) | Form::Window { .. } => {
+                clause.fill(part, &self.scratch, (0, part.documents), found)?;
+            }
             Form::Ordinals { field, first, last, multi } => {
                 let intervals = &self.scratch.intervals[first..last];
                 let left = count(acc);
