@@ -173,7 +173,8 @@ impl Engine for Ours {
         }
         let (collection, other) = (Collection::open(dir)?, Collection::open(dir)?);
         other.reader().warm()?;
-        let (mut times, mut swaps) = (Vec::new(), Vec::new());
+        let (mut times, mut swaps, mut after) = (Vec::new(), Vec::new(), Vec::new());
+        let usual = asked(&other.reader(), workload)?[0];
         // An odd number of rounds: the last one brings all documents back.
         for round in 0..9 {
             let start = Instant::now();
@@ -191,6 +192,8 @@ impl Engine for Ours {
             let start = Instant::now();
             other.refresh()?;
             swaps.push([start.elapsed()]);
+            let [whole, slowest] = asked(&other.reader(), workload)?;
+            after.push([whole.saturating_sub(usual), slowest]);
         }
         let [whole, added, put, commit] = median(&mut times).map(shown);
         let name = format!("replace a partition of {} documents, durably", documents.len());
@@ -199,8 +202,36 @@ impl Engine for Ours {
              change: {commit})"
         );
         let [swap] = median(&mut swaps).map(shown);
-        Ok(vec![(name, replaced), ("a reader's switch to it, warm".to_string(), swap)])
+        let [more, slowest] = median(&mut after).map(shown);
+        let after = format!("{more} (the slowest: {slowest})");
+        Ok(vec![
+            (name, replaced),
+            ("a reader's switch to it, warm".to_string(), swap),
+            (format!("what {ASKED} pages after the switch take longer than before it"), after),
+        ])
     }
+}
+
+/// Pages that are asked for after a partition was replaced.
+const ASKED: u32 = 500;
+
+/// The time of [`ASKED`] different pages, and of the slowest of them.
+fn asked(reader: &Reader, workload: Workload) -> Result<[Duration; 2]> {
+    let (mut whole, mut slowest) = (Duration::ZERO, Duration::ZERO);
+    for i in 0..ASKED {
+        let filter = match workload {
+            Workload::Cars => and([eq("region_id", i64::from(i % 200)), gte("price", 10_000i64)]),
+            Workload::Table1 => eq("f", "0"),
+        };
+        let query = search::Query::new(filter).limit(10);
+        let query = if workload == Workload::Cars { query.order_by(desc("date")) } else { query };
+        let start = Instant::now();
+        reader.search(&query)?;
+        let took = start.elapsed();
+        whole += took;
+        slowest = slowest.max(took);
+    }
+    Ok([whole, slowest])
 }
 
 /// The one whose whole, which comes first, is the median.

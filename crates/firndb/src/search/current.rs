@@ -66,7 +66,16 @@ impl Current {
                 before.inspect(|old| set.bundles.set_limit(old.reader.set.bundles.limit()));
                 set
             }
-            false => set_of(&members, partitions, before)?,
+            false => {
+                let names: Vec<&str> = members.iter().map(|member| &*member.name).collect();
+                match before {
+                    Some(before) => before.reader.set.next(&names, partitions)?,
+                    None => {
+                        let names = names.iter().map(|name| name.to_string());
+                        Set::new(names.zip(partitions).collect())?
+                    }
+                }
+            }
         };
         Ok(Current { number, members, reader: Reader::new(set) })
     }
@@ -151,31 +160,6 @@ fn open_all(
         partitions.push(part);
     }
     Ok(partitions)
-}
-
-/// The set of these partitions. If it has those of the set before but for a few that were replaced,
-/// the catalogues are carried over.
-fn set_of(
-    members: &[Arc<Member>],
-    partitions: Vec<Arc<Partition>>,
-    before: Option<&Current>,
-) -> Result<Set> {
-    if let Some(before) = before
-        && members.len() == before.members.len()
-    {
-        let pairs = || members.iter().zip(&before.members).enumerate();
-        let other = pairs().filter(|(_, (new, old))| !Arc::ptr_eq(new, old));
-        let changed: Vec<usize> = other.map(|(p, _)| p).collect();
-        let same_names = changed.iter().all(|&p| members[p].name == before.members[p].name);
-        if same_names && changed.len() <= members.len().div_ceil(8) {
-            return before.reader.set.replace(partitions, &changed);
-        }
-    }
-    let set = Set::new(members.iter().map(|m| m.name.clone()).zip(partitions).collect())?;
-    Ok(match before {
-        Some(before) => set.with_bundles_of(&before.reader.set),
-        None => set,
-    })
 }
 
 /// Opens the partition file `path` of a member; `like` is one that may have the same schema.

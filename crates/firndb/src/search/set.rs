@@ -18,7 +18,7 @@ pub(crate) struct Set {
     pub(crate) schema: Arc<Schema>,
     /// For each partition the number of each field in it; `None` if the numbers are the schema's.
     maps: Vec<Option<Arc<[u32]>>>,
-    pub(crate) catalogues: Catalogues,
+    pub(crate) catalogues: Arc<Catalogues>,
     pub(crate) bundles: Bundles,
     pub(crate) firsts: Firsts,
     pub(crate) documents: u64,
@@ -38,7 +38,7 @@ impl Set {
             maps.push(if same { maps[i - 1].clone() } else { map(&schema, &part.schema) });
         }
         let documents = documents(&partitions);
-        let catalogues = Catalogues::new(schema.fields.len());
+        let catalogues = Arc::new(Catalogues::new(schema.fields.len(), partitions.len()));
         let names = names.into();
         let bundles = Bundles::new(&partitions);
         let firsts = Firsts::default();
@@ -50,7 +50,7 @@ impl Set {
         Set {
             partitions: Vec::new(),
             names: Arc::new([]),
-            catalogues: Catalogues::new(schema.fields.len()),
+            catalogues: Arc::new(Catalogues::new(schema.fields.len(), 0)),
             schema,
             maps: Vec::new(),
             bundles: Bundles::new(&[]),
@@ -70,48 +70,49 @@ impl Set {
             names.push(self.names[p].clone());
         }
         Set {
+            catalogues: Arc::new(Catalogues::new(self.schema.fields.len(), partitions.len())),
             partitions,
             names: names.into(),
             schema: self.schema.clone(),
             maps,
-            catalogues: Catalogues::new(self.schema.fields.len()),
             bundles: Bundles::new(&[]),
             firsts: Firsts::default(),
             documents: self.documents,
         }
     }
 
-    /// A set of partitions of the same names, of which those numbered `changed` are others: what
-    /// the two have in common is shared.
-    pub(crate) fn replace(
-        &self,
-        partitions: Vec<Arc<Partition>>,
-        changed: &[usize],
-    ) -> Result<Set> {
+    /// The set of these partitions, which follows this one: what the two have in common is shared.
+    /// `names` ascend.
+    pub(crate) fn next(&self, names: &[&str], partitions: Vec<Arc<Partition>>) -> Result<Set> {
+        let changes = Changes::between(self, names, &partitions);
         let like = |&p: &usize| Arc::ptr_eq(&partitions[p].schema, &self.partitions[p].schema);
-        let mut set = if changed.iter().all(like) {
+        let mut set = if changes.only_replaced() && changes.come.iter().all(like) {
             Set {
                 documents: documents(&partitions),
                 partitions,
                 names: self.names.clone(),
                 schema: self.schema.clone(),
                 maps: self.maps.clone(),
-                catalogues: Catalogues::default(),
+                catalogues: Arc::new(Catalogues::new(0, 0)),
                 bundles: Bundles::new(&[]),
                 firsts: Firsts::default(),
             }
         } else {
-            Set::new(self.names.iter().cloned().zip(partitions).collect())?
+            let names = names.iter().map(|name| name.to_string());
+            Set::new(names.zip(partitions).collect())?
         };
-        set.catalogues = match set.schema.fields == self.schema.fields {
-            true => self.catalogues.replaced(self, &set, changed)?,
-            false => Catalogues::new(set.schema.fields.len()),
+        // Of a set of which much is new the catalogues are made when queries need them.
+        let few = changes.come.len() + changes.gone.len() <= names.len().div_ceil(8);
+        let catalogues = match set.schema.fields == self.schema.fields && few {
+            true => self.catalogues.next(self, &set, &changes)?,
+            false => Catalogues::new(set.schema.fields.len(), set.partitions.len()),
         };
+        set.catalogues = Arc::new(catalogues);
         Ok(set.with_bundles_of(self))
     }
 
     /// This set with what another has merged of the same partitions.
-    pub(crate) fn with_bundles_of(mut self, other: &Set) -> Set {
+    fn with_bundles_of(mut self, other: &Set) -> Set {
         if self.schema.fields == other.schema.fields {
             self.bundles = other.bundles.carried(other, &self);
         }
@@ -126,6 +127,42 @@ impl Set {
             None => Some(field),
             Some(map) => Some(map[field]).filter(|&f| f != ABSENT).map(|f| f as usize),
         }
+    }
+}
+
+/// What became of the partitions of a set in the one that follows.
+pub(crate) struct Changes {
+    /// For each partition of the new set the number of the one of its name in the old set.
+    pub(crate) before: Vec<Option<usize>>,
+    /// The partitions of the new set that the old one does not have; some have names of old ones.
+    pub(crate) come: Vec<usize>,
+    /// The partitions of the old set whose names the new one does not have.
+    pub(crate) gone: Vec<usize>,
+}
+
+impl Changes {
+    fn between(old: &Set, names: &[&str], partitions: &[Arc<Partition>]) -> Changes {
+        let mut changes = Changes { before: Vec::new(), come: Vec::new(), gone: Vec::new() };
+        let mut at = 0;
+        for (p, (name, part)) in names.iter().zip(partitions).enumerate() {
+            while old.names.get(at).is_some_and(|other| other.as_str() < *name) {
+                changes.gone.push(at);
+                at += 1;
+            }
+            let before = (old.names.get(at).is_some_and(|other| other == name)).then_some(at);
+            at += usize::from(before.is_some());
+            if before.is_none_or(|before| !Arc::ptr_eq(part, &old.partitions[before])) {
+                changes.come.push(p);
+            }
+            changes.before.push(before);
+        }
+        changes.gone.extend(at..old.names.len());
+        changes
+    }
+
+    /// Both sets have the same names.
+    pub(crate) fn only_replaced(&self) -> bool {
+        self.gone.is_empty() && self.before.iter().all(Option::is_some)
     }
 }
 

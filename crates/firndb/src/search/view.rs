@@ -4,6 +4,7 @@
 
 use super::builder::empty_keys;
 use super::bundle::toll;
+use super::catalogue::{Below, Catalogues};
 use super::format::{FieldMeta, encode_meta, global, section};
 use super::join::{Pieces, join_field};
 use super::partition::Partition;
@@ -82,7 +83,17 @@ impl View {
             Some(bundle) => (lane.first, Some(bundle.part.clone())),
             None => (lane.first, None),
         });
-        View { set: set.with(partitions.collect()), fields, lanes, toll: unpaid }
+        let mut view = set.with(partitions.collect());
+        if unpaid > 0 {
+            let ends = lanes.iter().skip(1).map(|lane| lane.first).chain([set.partitions.len()]);
+            let below = Below {
+                catalogues: set.catalogues.clone(),
+                lanes: lanes.iter().map(|lane| lane.first).zip(ends).map(|(a, b)| a..b).collect(),
+            };
+            let own = Catalogues::new(set.schema.fields.len(), lanes.len());
+            view.catalogues = Arc::new(own.above(below));
+        }
+        View { set: view, fields, lanes, toll: unpaid }
     }
 
     pub(crate) fn has(&self, mut fields: impl Iterator<Item = usize>) -> bool {

@@ -2,7 +2,10 @@
 //! carried over when other partitions change.
 
 use super::{Store, open, store};
+use crate::search::catalogue::Catalogues;
+use crate::search::plan::Plan;
 use crate::search::query::{all, and, asc, between, desc, eq, exists, gte, is_in, not};
+use crate::search::set::Set;
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::view::Bundle;
 use crate::search::{
@@ -191,6 +194,7 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
     let Store { collection, disk } = collection(rng, order);
     let reading: Collection = open(&disk).unwrap();
     reading.reader().warm().unwrap();
+    let mut incomplete = 0;
     for round in 0..30 {
         let mut change = collection.change().unwrap();
         let small = rng.below(60);
@@ -207,10 +211,41 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
             |reader: &Reader| reader.set.bundles.current().map_or(0, |view| view.bundles().count());
         assert_eq!(bundles(&reader), if changed { 1 } else { 2 }, "round {round}");
         assert!(reader.bundle_memory() > 0);
+        if let Some(view) = reader.set.bundles.current().filter(|view| view.toll > 0) {
+            assert_knows(rng, &view.set);
+            incomplete += 1;
+        }
         (0..8).for_each(|_| compare(rng, &reader, &plain));
         reader.warm().unwrap();
         assert_eq!(bundles(&reader), 2, "round {round}");
         (0..8).for_each(|_| compare(rng, &reader, &plain));
+    }
+    assert!(incomplete > 20);
+}
+
+/// A view in which a bundle is missing knows its values from the set below as well as by itself.
+fn assert_knows(rng: &mut Rng, set: &Set) {
+    let own = Catalogues::new(set.schema.fields.len(), set.partitions.len());
+    for _ in 0..20 {
+        let (low, word) = (rng.below(70) as u64, |n: usize| format!("w{n}"));
+        let filter = match rng.below(5) {
+            0 => is_in("word", (0..rng.below(4)).map(|_| word(rng.below(40))).collect::<Vec<_>>()),
+            1 => eq("rank", rng.below(320) as i64 - 110),
+            2 => between("number", low, low + rng.below(9) as u64),
+            3 => gte("rank", rng.below(320) as i64 - 110),
+            _ => exists("number"),
+        };
+        let plan = Plan::new(&filter, &set.schema).unwrap();
+        for leaf in &plan.leaves {
+            let known = |catalogues: &Catalogues| {
+                let known = catalogues.known(set, leaf).unwrap().unwrap();
+                let partitions = 0..set.partitions.len();
+                let each =
+                    partitions.map(|p| (known.absent(p), known.ordinals(p).map(<[_]>::to_vec)));
+                (each.collect::<Vec<_>>(), known.total)
+            };
+            assert_eq!(known(&set.catalogues), known(&own), "{leaf:?}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::search::catalogue::Catalogues;
 use crate::search::query::{all, eq};
 use crate::search::testing::Rng;
 use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type, manifest};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const SEED: u64 = 0x5EED_0007;
@@ -39,7 +40,7 @@ fn builder(wide: bool, rng: &mut Rng, documents: usize) -> PartitionBuilder {
 /// What is catalogued is what would be if it were made now.
 fn check(reader: &Reader, carried: bool, what: &str) {
     let set = &reader.set;
-    let anew = Catalogues::new(set.schema.fields.len());
+    let anew = Catalogues::new(set.schema.fields.len(), set.partitions.len());
     for field in 0..set.schema.fields.len() {
         assert_eq!(set.catalogues.is_made(field), carried, "{what}, field {field}");
         let (kept, made) = (set.catalogues.dump(set, field), anew.dump(set, field));
@@ -61,20 +62,33 @@ fn carried_catalogues_are_those_made_anew() {
     change.commit().unwrap();
     other.refresh().unwrap();
     other.reader().warm().unwrap();
-    for round in 0..60 {
+    let mut names: BTreeSet<String> = (0..40).map(|p| format!("p{p:02}")).collect();
+    let mut carried = [0, 0];
+    for round in 0..150 {
         let mut change = collection.change().unwrap();
-        // The last rounds replace more than is worth carrying over.
-        let count = if round < 50 { 1 + rng.below(5) } else { 6 + rng.below(20) };
-        let first = rng.below(40);
-        for p in first..first + count {
+        // The last rounds change more than is worth carrying over.
+        let most = if round < 100 { 3 } else { 30 };
+        let mut others: Vec<String> = names.iter().cloned().collect();
+        rng.shuffle(&mut others);
+        let (replaced, removed, added) = (rng.below(most), rng.below(3), rng.below(4));
+        let gone: Vec<String> = others.drain(..removed).collect();
+        others.truncate(replaced);
+        others.extend((0..added).map(|i| format!("p{:02}x{round}x{i}", rng.below(99))));
+        for name in &others {
             let (size, wide) = (rng.below(50), rng.below(4) > 0);
-            change.put(&format!("p{:02}", p % 40), builder(wide, &mut rng, size)).unwrap();
+            change.put(name, builder(wide, &mut rng, size)).unwrap();
         }
+        gone.iter().for_each(|name| change.remove(name).unwrap());
+        names.retain(|name| !gone.contains(name));
+        names.extend(others.iter().cloned());
         change.commit().unwrap();
-        assert!(other.refresh().unwrap());
-        check(&other.reader(), count <= 5, &format!("round {round}"));
+        let few = others.len() + gone.len() <= names.len().div_ceil(8);
+        carried[usize::from(few)] += 1;
+        assert_eq!(other.refresh().unwrap(), !others.is_empty() || !gone.is_empty());
+        check(&other.reader(), few, &format!("round {round}"));
         other.reader().verify().unwrap();
     }
+    assert!(carried.iter().all(|&rounds| rounds > 20), "{carried:?}");
 }
 
 #[test]
