@@ -42,7 +42,8 @@ and reads again.
 outer caches as a rule), which names the block. The head of the block and the lines in which the
 record probably stands are then asked for together: one wait for memory, in one page, and a second
 one only where the record stands elsewhere. cdb waits twice, for a slot of its hash table and then
-for the record, each in a page of its own; so does `phf`.
+for the record, each in a page of its own; so does `phf`. So does `firndb-resident`, for a line of
+its index and the record; but these are few lines, and lines are what overlapping gets wait for.
 ";
 
 const BSDB: &str = "\

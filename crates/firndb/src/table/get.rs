@@ -8,6 +8,7 @@
 use super::block::{Body, CHECKSUM};
 use super::directory::{Place, place};
 use super::find::{WHOLE, find};
+use super::index::Found;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
@@ -36,6 +37,13 @@ impl Table {
     /// [`Table::get`] of a key that the filter let pass.
     #[inline(never)]
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        if let Some(index) = &self.index {
+            match index.find(self.source.copy(), hash, key) {
+                Found::Value(value) => return self.unpacked(value).map(Some),
+                Found::Absent => return Ok(None),
+                Found::Unknown => {}
+            }
+        }
         let place = place(hash, self.meta.slots);
         match self.find_block(place) {
             Some(number) if self.spread > 0 => self.get_near(place, number, key),
@@ -45,9 +53,26 @@ impl Table {
         }
     }
 
+    /// A value as it was added.
+    #[inline(always)]
+    pub(crate) fn unpacked<'a>(&self, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        match self.meta.compression {
+            Compression::None => Ok(Cow::Borrowed(stored)),
+            _ => self.unpack_value(stored).map(Cow::Owned),
+        }
+    }
+
     /// Whether a key is there.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        let Some((place, number)) = self.locate(xxh3_64(key)) else { return Ok(false) };
+        let hash = xxh3_64(key);
+        let Some((place, number)) = self.locate(hash) else { return Ok(false) };
+        if let Some(index) = &self.index {
+            match index.find(self.source.copy(), hash, key) {
+                Found::Value(_) => return Ok(true),
+                Found::Absent => return Ok(false),
+                Found::Unknown => {}
+            }
+        }
         let block = self.block(number)?;
         let body = self.body(&block).map_err(|e| self.here(e, number))?;
         let there = Body::parse(&body).and_then(|body| body.find(place, key));

@@ -3,6 +3,7 @@
 use super::block::{Body, CHECKSUM, VALUE_LINES, check, tag};
 use super::directory::Place;
 use super::find::{Equal, find, is_same};
+use super::index::Index;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
@@ -38,6 +39,24 @@ struct Wanted<'a> {
 
 const EMPTY: Wanted = Wanted { located: None, block: &[], first: None };
 
+/// Asks for a record.
+#[inline(always)]
+fn fetch(key: &[u8], value: &[u8]) {
+    prefetch(key, 1);
+    prefetch(value, VALUE_LINES);
+    prefetch(value.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
+}
+
+/// Asks for a long value once more.
+#[inline(always)]
+fn fetch_again(record: Option<(&[u8], &[u8])>) {
+    if let Some((_, value)) = record
+        && value.len() > LONG
+    {
+        prefetch(value, VALUE_LINES);
+    }
+}
+
 impl Table {
     /// The values of many keys, in the order of the keys: as [`Table::get`] one after the other,
     /// but the waiting for memory, or with [`crate::table::Access::Direct`] for the disk, overlaps.
@@ -46,6 +65,10 @@ impl Table {
             return self.read_many(keys);
         }
         let mut values = Vec::with_capacity(keys.len());
+        if let Some(index) = &self.index {
+            self.get_indexed_many(index, keys, &mut values)?;
+            return Ok(values);
+        }
         if !self.is_plain() {
             self.get_packed_many(keys, &mut values)?;
             return Ok(values);
@@ -80,6 +103,44 @@ impl Table {
         Ok(())
     }
 
+    /// Records of a resident table, in the same turns: the bucket of the index, the record.
+    fn get_indexed_many<'a, K: AsRef<[u8]>>(
+        &'a self,
+        index: &Index,
+        keys: &[K],
+        values: &mut Vec<Option<Cow<'a, [u8]>>>,
+    ) -> Result<()> {
+        let blocks = self.source.copy();
+        let mut ring = [(0, None); RING];
+        for turn in 0..keys.len() + 2 * AHEAD {
+            if let Some(i) = turn.checked_sub(2 * AHEAD) {
+                let (hash, first) = ring[i % RING];
+                fetch_again(first);
+                let key = keys[i].as_ref();
+                values.push(match first {
+                    Some((found, value)) if is_same(found, key) => Some(self.unpacked(value)?),
+                    _ if self.passes(hash) => self.get_hashed(hash, key)?,
+                    _ => None,
+                });
+            }
+            if let Some(i) = turn.checked_sub(AHEAD)
+                && let Some(key) = keys.get(i)
+            {
+                let (hash, first) = &mut ring[i % RING];
+                *first = index.candidate(blocks, *hash, key.as_ref().len());
+                if let Some((found, value)) = *first {
+                    fetch(found, value);
+                }
+            }
+            if let Some(key) = keys.get(turn) {
+                let hash = xxh3_64(key.as_ref());
+                index.fetch(hash);
+                ring[turn % RING] = (hash, None);
+            }
+        }
+        Ok(())
+    }
+
     /// Finds the block that can hold a key, and asks for its head.
     #[inline(always)]
     fn fetch_head(&self, key: &[u8]) -> Result<Wanted<'_>> {
@@ -102,9 +163,7 @@ impl Table {
             None => Body::parse(body).ok().and_then(|body| body.candidate(place, key.len())),
         };
         if let Some((found, value)) = wanted.first {
-            prefetch(found, 1);
-            prefetch(value, VALUE_LINES);
-            prefetch(value.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
+            fetch(found, value);
         }
     }
 
@@ -114,11 +173,7 @@ impl Table {
         let &Wanted { located: Some((place, number)), block, first } = wanted else {
             return Ok(None);
         };
-        if let Some((_, value)) = first
-            && value.len() > LONG
-        {
-            prefetch(value, VALUE_LINES);
-        }
+        fetch_again(first);
         let found = self.source.check_once(block, number).and_then(|()| match first {
             Some((found, value)) if is_same(found, key) => Ok(Some(value)),
             _ => find(&block[CHECKSUM..], place, None, key),

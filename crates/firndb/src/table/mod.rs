@@ -50,6 +50,7 @@ mod approx_hash;
 mod reader;
 mod find;
 mod get;
+mod index;
 mod many;
 mod iter;
 mod verify;

@@ -110,6 +110,10 @@ pub enum Access {
     Buffered,
     /// By reads past the page cache (`O_DIRECT`), each checked.
     Direct,
-    /// From a copy in memory, in huge pages where the system has them; checked when opened.
+    /// From a copy in memory, in huge pages where the system has them; checked when opened. The
+    /// fastest: an index of about 11 bytes a record tells where each record is, so that a get
+    /// touches a line of it and the record, and no directory or head of a block. There is none if
+    /// blocks are compressed whole, if a key is longer than 254 bytes, or if hundreds of keys share
+    /// a hash; values of 64 KiB and more are found by way of their block, too.
     Resident,
 }

@@ -1,10 +1,11 @@
 //! An open table: gets, and what is known about it.
 
-use super::block::{CHECKSUM, check};
+use super::block::CHECKSUM;
 use super::compress::Unpacker;
 use super::directory::{Directory, Place};
 use super::filter::FilterShape;
 use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
+use super::index::Index;
 use super::options::{Access, Compression, Filter};
 use super::source::{Source, reopen};
 use crate::bytes::frozen::{Frozen, Kind};
@@ -14,6 +15,7 @@ use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// An open table, to be shared by any number of threads. Nothing in it is locked.
 ///
@@ -35,6 +37,8 @@ pub struct Table {
     /// Bytes at the end of a block over which its records are spread evenly, if they are many and
     /// in memory as they are.
     pub(crate) spread: usize,
+    /// Of the records of a resident table.
+    pub(crate) index: Option<Index>,
 }
 
 /// Cache lines at the beginning of a block that a search reads: the tags and lengths of a page of
@@ -130,13 +134,22 @@ impl Table {
         };
         let path = path.to_path_buf();
         let spread = if source.in_memory() { spread(&meta, starts.is_none()) } else { 0 };
-        let table =
-            Table { file, meta, directory, starts, filter, unpacker, source, blocks, path, spread };
+        let mut table = Table {
+            file,
+            meta,
+            directory,
+            starts,
+            filter,
+            unpacker,
+            source,
+            blocks,
+            path,
+            spread,
+            index: None,
+        };
         table.check_shape()?;
         if table.source.is_resident() {
-            (0..table.meta.blocks).try_for_each(|block| {
-                check(table.memory(block)?, block).map_err(|e| e.at(table.offset(block)))
-            })?;
+            table.index = Index::of(&table, xxh3_64)?;
         }
         Ok(Some(table))
     }
@@ -282,6 +295,8 @@ impl Table {
             Some((_, Bytes::Copied(bytes))) => (bytes.len() as u64, bytes.len()),
         };
         let starts = self.starts.as_ref().map_or(0, |bytes| bytes.len());
+        let index = self.index.as_ref().map_or(0, Index::memory);
+        let beside = self.directory.memory() + starts + filter_memory + index;
         TableStats {
             records: self.meta.records,
             blocks: self.meta.blocks,
@@ -294,7 +309,7 @@ impl Table {
             longest_value: u64::from(self.meta.longest_value),
             file_bytes: self.file.len(),
             filter_bytes,
-            memory: (self.directory.memory() + starts + filter_memory + self.source.bytes()) as u64,
+            memory: (beside + self.source.bytes()) as u64,
             paged: self.meta.paged,
             compression: self.meta.compression,
             filter: self.meta.filter,

@@ -155,6 +155,15 @@ impl Source {
         Ok(bytes)
     }
 
+    /// All blocks, if they are a copy.
+    #[inline(always)]
+    pub(crate) fn copy(&self) -> &[u8] {
+        match &self.from {
+            From::Resident(copy) => copy,
+            _ => &[],
+        }
+    }
+
     /// Whether blocks are copies, which must be checked when they are made.
     pub(crate) fn is_resident(&self) -> bool {
         matches!(self.from, From::Resident(_))

@@ -5,6 +5,7 @@ use super::*;
 use crate::bytes::int::u64_at;
 use crate::table::block::tag;
 use crate::table::directory::{place, slots_for};
+use crate::table::index::Index;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
@@ -38,7 +39,11 @@ fn check(options: BuildOptions, records: &Hashed) -> Table {
     let again = build_hashed(other, &shuffled).unwrap().map(Path::new(FILE)).unwrap().to_vec();
     assert!(bytes == again, "other bytes from the same records");
     for access in [Access::Map, Access::Resident, Access::Buffered] {
-        let table = open(&disk, access).unwrap();
+        let mut table = open(&disk, access).unwrap();
+        if access == Access::Resident {
+            assert!(table.index.is_none(), "an index by other hashes");
+            table.index = Index::of(&table, |key| u64_at(key, 0)).unwrap();
+        }
         // A get looks at all records of its hash.
         for (hash, key, value) in records.iter().step_by(1 + records.len() / 300) {
             assert_eq!(get(&table, *hash, key).as_ref(), Some(value));
