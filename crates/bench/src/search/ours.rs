@@ -215,7 +215,7 @@ impl Engine for Ours {
 /// Pages that are asked for after a partition was replaced.
 const ASKED: u32 = 500;
 
-/// The time of [`ASKED`] different pages, and of the slowest of them.
+/// The time of [`ASKED`] pages, and of the slowest of them.
 fn asked(reader: &Reader, workload: Workload) -> Result<[Duration; 2]> {
     let (mut whole, mut slowest) = (Duration::ZERO, Duration::ZERO);
     for i in 0..ASKED {

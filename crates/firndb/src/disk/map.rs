@@ -145,6 +145,12 @@ impl Words {
         Ok(words)
     }
 
+    /// Says that they will be read here and there: memory that is not taken yet will be taken in
+    /// huge pages. Advice, done or not.
+    pub(crate) fn expect_random(&self) {
+        let _ = self.0.advise(Advice::HugePage);
+    }
+
     /// Moves them into huge pages, where the system has them, while others go on with them. `false`
     /// if that has to be tried again.
     pub(crate) fn make_huge(&self) -> bool {

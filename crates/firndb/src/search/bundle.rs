@@ -10,10 +10,10 @@
 //! partitions.
 //!
 //! Nothing is made when a set is opened. Queries in many small partitions pay a toll, and once they
-//! have paid what merging the fields they need costs, it is done: whoever asks once never waits for
-//! it, and whoever asks often waits no more than a few times the time that could not be avoided.
-//! When a partition is replaced the other bundles are carried over; its own is made again when
-//! queries have paid for it, from the bundle that was there and what is new.
+//! have paid about half of what merging the fields they need costs, it is done: whoever asks once
+//! never waits for it, and whoever asks often waits no more than a few times the time that could
+//! not be avoided. When a partition is replaced the other bundles are carried over; its own is made
+//! again when queries have paid for it, from the bundle that was there and what is new.
 
 use super::partition::Partition;
 use super::plan::Plan;
@@ -285,7 +285,12 @@ impl Reader {
     /// The bundles that a plan and a use of more fields can be run on, if there are.
     pub(crate) fn view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<View>> {
         let fields = plan.leaves.iter().map(|leaf| leaf.field).chain(more.iter().copied());
-        self.set.bundles.view(&self.set, fields)
+        let view = self.set.bundles.view(&self.set, fields)?;
+        if view.set.catalogues.is_above() {
+            // Once: sets that follow have it from this one. A damaged partition is told later.
+            plan.leaves.iter().for_each(|leaf| drop(self.set.catalogues.make(&self.set, leaf)));
+        }
+        Some(view)
     }
 
     /// Memory, in bytes, of the bundles of small partitions that queries have made so far (see
@@ -298,8 +303,8 @@ impl Reader {
     /// and of those that follow it; 256 MiB unless this is called. 0 means that none are made.
     ///
     /// Queries in many partitions of at most 32,768 documents merge the index structures of the
-    /// fields they use in memory, about 260,000 documents at a time, once as much time was lost by
-    /// doing without. [`Reader::warm`] does it beforehand.
+    /// fields they use in memory, about 260,000 documents at a time, once about half as much time
+    /// was lost by doing without. [`Reader::warm`] does it beforehand.
     pub fn limit_bundles(&self, bytes: u64) {
         self.set.bundles.set_limit(bytes);
     }

@@ -3,8 +3,9 @@
 //! partitions and ordinals of each.
 //!
 //! Both are made for a field when a query first needs them, and carried over when partitions come,
-//! go or are replaced: then only their keys are looked up, of a replaced one those in which the old
-//! and the new partition differ, and what does not change is shared by the sets.
+//! go or are replaced, if these are few: then only their keys are looked up, of a replaced one
+//! those in which the old and the new partition differ, and values that do not change are shared by
+//! the sets.
 
 mod slots;
 mod values;
@@ -96,26 +97,30 @@ impl Catalogues {
     }
 
     /// The catalogues of the set that follows a set with the same fields, whose these are.
-    pub(crate) fn next(&self, old: &Set, new: &Set, changes: &Changes) -> Result<Catalogues> {
+    pub(crate) fn next(&self, old: &Set, new: &Set, changes: &Changes) -> Catalogues {
         let slots = self.slots.next(changes);
         let next = Catalogues { slots, ..Catalogues::new(self.values.len(), 0) };
         for field in 0..self.values.len() {
             match self.values[field].get() {
-                None => {}
-                Some(None) => drop(next.values[field].set(None)),
+                // A field with too many values may have fewer without those that are gone.
+                Some(None) if changes.gone.is_empty() => drop(next.values[field].set(None)),
+                None | Some(None) => {}
                 Some(Some(values)) => {
                     let slots = [&self.slots, &next.slots];
-                    // With too many values that are gone it is made anew when a query needs it.
-                    if let Some(values) = values.next([old, new], slots, changes, field)? {
+                    // With too many values, or a damaged partition, it is for the query that needs
+                    // it to make it anew, and to tell.
+                    if let Ok(Some(values)) = values.next([old, new], slots, changes, field) {
                         let _ = next.values[field].set(Some(Arc::new(values)));
                     }
                 }
             }
-            if let Some(zones) = self.zones[field].get() {
-                let _ = next.zones[field].set(Arc::new(zones.next(new, changes, field)?));
+            if let Some(zones) = self.zones[field].get()
+                && let Ok(zones) = zones.next(new, changes, field)
+            {
+                let _ = next.zones[field].set(Arc::new(zones));
             }
         }
-        Ok(next)
+        next
     }
 
     /// What is known of a leaf without touching partitions; `None` if that is not worth it.
@@ -128,6 +133,17 @@ impl Catalogues {
         {
             return below.known(set, leaf, &known).map(Some);
         }
+        self.make(set, leaf)?;
+        Ok(self.known_already(leaf))
+    }
+
+    /// Whether these are of a view and ask the set below.
+    pub(crate) fn is_above(&self) -> bool {
+        self.below.is_some()
+    }
+
+    /// Makes what tells of a leaf.
+    pub(crate) fn make(&self, set: &Set, leaf: &Leaf) -> Result<()> {
         let by_values = match leaf.test {
             Test::Points(_) => self.values(set, leaf.field)?.is_some(),
             Test::Range(_) | Test::Exists => false,
@@ -135,7 +151,7 @@ impl Catalogues {
         if !by_values {
             self.zones(set, leaf.field)?;
         }
-        Ok(self.known_already(leaf))
+        Ok(())
     }
 
     /// What is known of a leaf, if what tells it was made.

@@ -104,7 +104,7 @@ impl Set {
         // Of a set of which much is new the catalogues are made when queries need them.
         let few = changes.come.len() + changes.gone.len() <= names.len().div_ceil(8);
         let catalogues = match set.schema.fields == self.schema.fields && few {
-            true => self.catalogues.next(self, &set, &changes)?,
+            true => self.catalogues.next(self, &set, &changes),
             false => Catalogues::new(set.schema.fields.len(), set.partitions.len()),
         };
         set.catalogues = Arc::new(catalogues);

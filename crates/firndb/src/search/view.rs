@@ -84,7 +84,9 @@ impl View {
             None => (lane.first, None),
         });
         let mut view = set.with(partitions.collect());
-        if unpaid > 0 {
+        // Of few bundles and nothing else a catalogue is made in no time.
+        let bundled = lanes.iter().filter(|lane| lane.bundle.is_some()).count();
+        if lanes.len() > 2 * bundled {
             let ends = lanes.iter().skip(1).map(|lane| lane.first).chain([set.partitions.len()]);
             let below = Below {
                 catalogues: set.catalogues.clone(),

@@ -39,7 +39,7 @@ impl Table {
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         if let Some(index) = &self.index {
             match index.find(self.source.copy(), hash, key) {
-                Found::Value(value) => return self.unpacked(value).map(Some),
+                Found::Value(value) => return self.unpacked(hash, value).map(Some),
                 Found::Absent => return Ok(None),
                 Found::Unknown => {}
             }
@@ -53,26 +53,27 @@ impl Table {
         }
     }
 
-    /// A value as it was added.
+    /// The value of a hash, as it was added.
     #[inline(always)]
-    pub(crate) fn unpacked<'a>(&self, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-        match self.meta.compression {
-            Compression::None => Ok(Cow::Borrowed(stored)),
-            _ => self.unpack_value(stored).map(Cow::Owned),
+    pub(crate) fn unpacked<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        if self.meta.compression == Compression::None {
+            return Ok(Cow::Borrowed(stored));
         }
+        let value = self.unpack_value(stored).map(Cow::Owned);
+        value.map_err(|e| self.here(e, self.find_block(place(hash, self.meta.slots)).unwrap_or(0)))
     }
 
     /// Whether a key is there.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         let hash = xxh3_64(key);
-        let Some((place, number)) = self.locate(hash) else { return Ok(false) };
-        if let Some(index) = &self.index {
+        if let Some(index) = self.index.as_ref().filter(|_| self.passes(hash)) {
             match index.find(self.source.copy(), hash, key) {
                 Found::Value(_) => return Ok(true),
                 Found::Absent => return Ok(false),
                 Found::Unknown => {}
             }
         }
+        let Some((place, number)) = self.locate(hash) else { return Ok(false) };
         let block = self.block(number)?;
         let body = self.body(&block).map_err(|e| self.here(e, number))?;
         let there = Body::parse(&body).and_then(|body| body.find(place, key));

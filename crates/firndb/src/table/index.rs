@@ -68,7 +68,7 @@ pub(crate) enum Found<'a> {
 }
 
 /// Fills an index with records in the order of their hashes.
-pub(crate) struct IndexWriter {
+struct IndexWriter {
     index: Index,
     /// The bucket that the last record went to, and its entries in use.
     bucket: u64,
@@ -83,8 +83,12 @@ impl IndexWriter {
         if longest_key as usize > LONGEST_KEY || bytes >> (64 - POINT) != 0 || records > bytes {
             return Ok(None);
         }
-        let (len, bytes_a_bucket) = ((buckets + FARTHEST) as usize, (bytes << POINT) / buckets);
-        let index = Index { entries: Words::new(ENTRIES * len, true)?, buckets, bytes_a_bucket };
+        let len = usize::try_from((buckets + FARTHEST).saturating_mul(LINE as u64));
+        let Ok(len) = len else { return Ok(None) };
+        // Memory is taken as records come: there may be fewer than the file says.
+        let entries = Words::new(len / size_of::<u64>(), false)?;
+        entries.expect_random();
+        let index = Index { entries, buckets, bytes_a_bucket: (bytes << POINT) / buckets };
         Ok(Some(IndexWriter { index, bucket: 0, used: 0 }))
     }
 

@@ -118,7 +118,9 @@ impl Table {
                 fetch_again(first);
                 let key = keys[i].as_ref();
                 values.push(match first {
-                    Some((found, value)) if is_same(found, key) => Some(self.unpacked(value)?),
+                    Some((found, value)) if is_same(found, key) => {
+                        Some(self.unpacked(hash, value)?)
+                    }
                     _ if self.passes(hash) => self.get_hashed(hash, key)?,
                     _ => None,
                 });

@@ -111,9 +111,10 @@ pub enum Access {
     /// By reads past the page cache (`O_DIRECT`), each checked.
     Direct,
     /// From a copy in memory, in huge pages where the system has them; checked when opened. The
-    /// fastest: an index of about 11 bytes a record tells where each record is, so that a get
-    /// touches a line of it and the record, and no directory or head of a block. There is none if
-    /// blocks are compressed whole, if a key is longer than 254 bytes, or if hundreds of keys share
-    /// a hash; values of 64 KiB and more are found by way of their block, too.
+    /// fastest of a [`crate::table::Table`]: an index of about 11 bytes a record tells where each
+    /// record is, so that a get touches a line of it and the record, and no directory or head of a
+    /// block. There is none if blocks are compressed whole, if a key is longer than 254 bytes, if
+    /// more than 500 keys share a hash, or if sizes of records are so unlike that one stands 128
+    /// MiB from where it is expected. Records of 65,535 bytes or more are found by way of blocks.
     Resident,
 }

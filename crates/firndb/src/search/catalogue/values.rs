@@ -9,8 +9,8 @@ use super::super::set::{Changes, Set};
 use super::super::value::Key;
 use super::slots::Slots;
 use super::{ABSENT, Known};
-use crate::Result;
 use crate::bytes::increasing::Increasing;
+use crate::{Error, Result};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -42,22 +42,21 @@ impl Values {
         let mut entries = 0;
         let mut rows: Vec<Vec<(u32, u32)>> = Vec::new();
         let mut totals = Vec::new();
-        for (p, part) in set.partitions.iter().enumerate() {
-            let Some(local) = set.local(p, field) else { continue };
-            let (dictionary, sums) = (part.dictionary(local)?, part.sums(local)?);
-            entries += dictionary.len();
-            if dictionary.len() > MAX_VALUES || entries > MAX_ENTRIES {
+        for p in 0..set.partitions.len() {
+            let keyed = Keyed::of(set, field, p)?;
+            entries += keyed.len() as usize;
+            if keyed.len() as usize > MAX_VALUES || entries > MAX_ENTRIES {
                 return Ok(None);
             }
-            for ord in 0..dictionary.len() as u32 {
+            for ord in 0..keyed.len() {
                 let next = rows.len() as u32;
-                let number = *numbers.entry(dictionary.key(ord)).or_insert(next);
+                let number = *numbers.entry(keyed.key(ord)).or_insert(next);
                 if number == next {
                     rows.push(Vec::new());
                     totals.push(0);
                 }
                 rows[number as usize].push((slots.of(p), ord));
-                totals[number as usize] += documents_of(part.documents, &sums, ord);
+                totals[number as usize] += keyed.documents(ord);
             }
             if rows.len() > MAX_VALUES {
                 return Ok(None);
@@ -134,10 +133,16 @@ impl Values {
                 Some(before) => Keyed::of(old, field, before)?,
                 None => Keyed::NONE,
             };
-            values.replace(&gone, &Keyed::of(new, field, p)?, slots[1].of(p));
+            let come = Keyed::of(new, field, p)?;
+            if come.len() as usize > MAX_VALUES {
+                return Ok(None);
+            }
+            values.replace(&gone, &come, slots[1].of(p));
+            if values.rows.len() > MAX_VALUES || values.entries > MAX_ENTRIES {
+                return Ok(None);
+            }
         }
-        let few = values.rows.len() <= MAX_VALUES && values.entries <= MAX_ENTRIES;
-        Ok(few.then_some(values))
+        Ok(Some(values))
     }
 
     /// Takes the values of a new partition for those of the old one in its slot. Both have their
@@ -220,7 +225,12 @@ impl<'p> Keyed<'p> {
             Some(field) => Some((part.dictionary(field)?, part.sums(field)?)),
             None => None,
         };
-        Ok(Keyed { documents: part.documents, keys })
+        let keyed = Keyed { documents: part.documents, keys };
+        // What is carried over later relies on it.
+        match (1..keyed.len()).all(|i| keyed.compare(i - 1, &keyed, i) == Ordering::Less) {
+            true => Ok(keyed),
+            false => Err(Error::corrupt("keys are out of order").in_file(part.file.path())),
+        }
     }
 
     fn len(&self) -> u32 {

@@ -212,6 +212,8 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
         assert_eq!(bundles(&reader), if changed { 1 } else { 2 }, "round {round}");
         assert!(reader.bundle_memory() > 0);
         if let Some(view) = reader.set.bundles.current().filter(|view| view.toll > 0) {
+            let mut fields = 0..reader.set.schema.fields.len();
+            assert!(fields.all(|field| reader.set.catalogues.is_made(field)));
             assert_knows(rng, &view.set);
             incomplete += 1;
         }
@@ -226,6 +228,7 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
 /// A view in which a bundle is missing knows its values from the set below as well as by itself.
 fn assert_knows(rng: &mut Rng, set: &Set) {
     let own = Catalogues::new(set.schema.fields.len(), set.partitions.len());
+    assert!(set.catalogues.is_above());
     for _ in 0..20 {
         let (low, word) = (rng.below(70) as u64, |n: usize| format!("w{n}"));
         let filter = match rng.below(5) {

@@ -50,6 +50,20 @@ fn offsets_before_their_block_are_an_error() {
 }
 
 #[test]
+fn keys_out_of_order_are_an_error_where_they_are_catalogued() {
+    let intact = victim(Payload::Raw);
+    // The first two keys are w0 and w1.
+    let forged = intact.section(section(1, part::KEY_BYTES), |bytes| bytes.swap(1, 3));
+    let (disk, paths) = (SimDisk::new(), ["/a", "/b", "/c", "/d"].map(Path::new));
+    for path in paths {
+        disk.write_raw(path, if path == paths[3] { &forged } else { &intact.0 });
+    }
+    let reader = Reader::open_files_on(&*disk, &paths).unwrap();
+    corrupt(reader.count(&eq("word", "w1")), "out of order");
+    assert_eq!(reader.count(&eq("n", 17u64)).unwrap(), 4);
+}
+
+#[test]
 fn more_keys_than_the_dictionary_has_are_an_error() {
     let victim = victim(Payload::Raw);
     let with = |distinct| {

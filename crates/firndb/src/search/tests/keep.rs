@@ -6,6 +6,7 @@ use crate::ErrorKind;
 use crate::bytes::testing::Forged;
 use crate::disk::{Disk, SimDisk};
 use crate::search::catalogue::Catalogues;
+use crate::search::format::{part, section};
 use crate::search::query::{all, eq};
 use crate::search::testing::Rng;
 use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type, manifest};
@@ -121,6 +122,72 @@ fn values_that_are_gone_do_not_fill_the_catalogue_for_ever() {
         }
     }
     assert!((1..5).contains(&made_anew), "made anew {made_anew} times");
+}
+
+#[test]
+fn a_field_of_too_many_values_is_not_carried_over() {
+    let Store { collection, .. } = store();
+    let fill = |from: u64, documents: u64| {
+        let fields = [Field::new("id", Type::U64, Roles::FILTERABLE)];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for id in from..from + documents {
+            builder.add(&Document::new().set("id", id)).unwrap();
+        }
+        builder
+    };
+    let mut change = collection.change().unwrap();
+    for p in 0..8 {
+        change.put(&format!("p{p}"), fill(p * 10, 10)).unwrap();
+    }
+    change.commit().unwrap().warm().unwrap();
+    let step = |put: Option<u64>, made: bool| {
+        let mut change = collection.change().unwrap();
+        match put {
+            Some(documents) => change.put("large", fill(1_000, documents)).unwrap(),
+            None => change.remove("large").unwrap(),
+        }
+        let reader = change.commit().unwrap();
+        assert_eq!(reader.set.catalogues.is_made(0), made, "{put:?}");
+        for (id, there) in [(79, true), (80, false), (1_099, put.is_some_and(|n| n > 99))] {
+            let count = reader.count(&eq("id", id as u64)).unwrap();
+            assert_eq!(count, u64::from(there), "{put:?}, id {id}");
+        }
+        reader.warm().unwrap();
+    };
+    // In one partition, and in all together.
+    for many in [66_000, 65_500] {
+        step(Some(100), true);
+        step(Some(many), false);
+        step(None, false);
+    }
+}
+
+#[test]
+fn a_damaged_partition_is_told_by_the_queries_that_need_it() {
+    let mut rng = Rng(SEED);
+    let Store { collection, disk } = store();
+    let mut change = collection.change().unwrap();
+    for p in 0..8 {
+        change.put(&format!("p{p}"), builder(false, &mut rng, 50)).unwrap();
+    }
+    change.commit().unwrap();
+    let other = open(&disk).unwrap();
+    other.reader().warm().unwrap();
+    let mut change = collection.change().unwrap();
+    change.put("new", builder(false, &mut rng, 50)).unwrap();
+    change.commit().unwrap();
+    let is_new = |path: &PathBuf| path.to_string_lossy().contains("/new.");
+    let (path, bytes) = disk.files().into_iter().find(|(path, _)| is_new(path)).unwrap();
+    let mut damaged = Forged(bytes);
+    let keys = damaged.find(section(1, part::KEY_BYTES)).unwrap();
+    damaged.0[keys.start] ^= 1;
+    disk.write_raw(&path, &damaged.0);
+    assert!(other.refresh().unwrap(), "the set was opened");
+    let reader = other.reader();
+    assert_eq!([0, 1].map(|field| reader.set.catalogues.is_made(field)), [true, false]);
+    assert!(reader.count(&eq("number", 3u64)).unwrap() > 0);
+    let error = reader.count(&eq("word", "w1")).unwrap_err();
+    assert_eq!((error.kind(), error.file()), (ErrorKind::Corrupt, Some(&*path)));
 }
 
 /// Names in the collection's directory.

@@ -43,6 +43,10 @@ fn check(options: BuildOptions, records: &Hashed) -> Table {
         if access == Access::Resident {
             assert!(table.index.is_none(), "an index by other hashes");
             table.index = Index::of(&table, |key| u64_at(key, 0)).unwrap();
+            // More than 512 of one hash, or of nearly one, do not fit.
+            let frames = matches!(options.compression, Compression::Blocks { .. });
+            assert!(table.index.is_none() || !frames);
+            assert!(table.index.is_some() || frames || records.len() > 512);
         }
         // A get looks at all records of its hash.
         for (hash, key, value) in records.iter().step_by(1 + records.len() / 300) {
