@@ -226,8 +226,9 @@ impl<'p> Keyed<'p> {
             None => None,
         };
         let keyed = Keyed { documents: part.documents, keys };
-        // What is carried over later relies on it.
-        match (1..keyed.len()).all(|i| keyed.compare(i - 1, &keyed, i) == Ordering::Less) {
+        // What is carried over later relies on it; too many are not catalogued anyway.
+        let ascend = |i| keyed.compare(i - 1, &keyed, i) == Ordering::Less;
+        match keyed.len() as usize > MAX_VALUES || (1..keyed.len()).all(ascend) {
             true => Ok(keyed),
             false => Err(Error::corrupt("keys are out of order").in_file(part.file.path())),
         }

@@ -92,17 +92,19 @@ fn carried_catalogues_are_those_made_anew() {
     assert!(carried.iter().all(|&rounds| rounds > 20), "{carried:?}");
 }
 
+/// A partition of documents with ids.
+fn fill(from: u64, documents: u64) -> PartitionBuilder {
+    let fields = [Field::new("id", Type::U64, Roles::FILTERABLE)];
+    let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+    for id in from..from + documents {
+        builder.add(&Document::new().set("id", id)).unwrap();
+    }
+    builder
+}
+
 #[test]
 fn values_that_are_gone_do_not_fill_the_catalogue_for_ever() {
     let Store { collection, .. } = store();
-    let fill = |from: u64, documents: u64| {
-        let fields = [Field::new("id", Type::U64, Roles::FILTERABLE)];
-        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
-        for id in from..from + documents {
-            builder.add(&Document::new().set("id", id)).unwrap();
-        }
-        builder
-    };
     let mut change = collection.change().unwrap();
     for p in 0..4 {
         change.put(&format!("p{p}"), fill(p * 10, 10)).unwrap();
@@ -127,14 +129,6 @@ fn values_that_are_gone_do_not_fill_the_catalogue_for_ever() {
 #[test]
 fn a_field_of_too_many_values_is_not_carried_over() {
     let Store { collection, .. } = store();
-    let fill = |from: u64, documents: u64| {
-        let fields = [Field::new("id", Type::U64, Roles::FILTERABLE)];
-        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
-        for id in from..from + documents {
-            builder.add(&Document::new().set("id", id)).unwrap();
-        }
-        builder
-    };
     let mut change = collection.change().unwrap();
     for p in 0..8 {
         change.put(&format!("p{p}"), fill(p * 10, 10)).unwrap();
