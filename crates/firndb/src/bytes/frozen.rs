@@ -314,6 +314,11 @@ impl Frozen {
         self.map.get(offset..offset.wrapping_add(len)).ok_or_else(|| self.missing(i))
     }
 
+    /// The bytes of the file.
+    pub(crate) fn map(&self) -> &Map {
+        &self.map
+    }
+
     /// Bytes of a section that was checked before.
     #[inline(always)]
     pub(crate) fn bytes(&self, offset: u64, len: u64) -> &[u8] {

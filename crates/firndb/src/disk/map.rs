@@ -98,6 +98,12 @@ impl Slab {
         Ok(Slab(MmapMut::map_anon(len.max(1)).map_err(failed)?))
     }
 
+    /// Says that it will be read here and there: memory that is not taken yet will be taken in huge
+    /// pages. Advice, done or not.
+    pub(crate) fn expect_random(&self) {
+        let _ = self.0.advise(Advice::HugePage);
+    }
+
     /// [`Slab::new`], all of whose memory is there already, in huge pages where there are some.
     pub(crate) fn taken(len: usize) -> Result<Slab> {
         let slab = Slab::new(len)?;
@@ -143,12 +149,6 @@ impl Words {
             words.iter().step_by(512).for_each(|word| word.store(0, Ordering::Relaxed));
         }
         Ok(words)
-    }
-
-    /// Says that they will be read here and there: memory that is not taken yet will be taken in
-    /// huge pages. Advice, done or not.
-    pub(crate) fn expect_random(&self) {
-        let _ = self.0.advise(Advice::HugePage);
     }
 
     /// Moves them into huge pages, where the system has them, while others go on with them. `false`

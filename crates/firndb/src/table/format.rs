@@ -14,6 +14,8 @@
 //! 6        dictionary    of zstd
 //! 7        metadata      bytes of the user
 //! 8        value schema  text of the user: how values are to be read
+//! 9        index         of large records, hash -> record: `index_file.rs`
+//! 10       index checks  checksums of the index
 //!
 //! META     OFFSET  SIZE  FIELD
 //!          0       8     records
@@ -45,6 +47,8 @@ pub(crate) mod section {
     pub(crate) const DICTIONARY: u32 = 6;
     pub(crate) const METADATA: u32 = 7;
     pub(crate) const VALUE_SCHEMA: u32 = 8;
+    pub(crate) const INDEX: u32 = 9;
+    pub(crate) const INDEX_CHECKS: u32 = 10;
 }
 
 /// Longest key in bytes.

@@ -16,12 +16,12 @@ use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Cache lines around the place where a record is expected: twice the deviation of small records.
-const NEAR_LINES: usize = 8;
+/// Cache lines of the head of a block of small records that are asked for before they are read.
+/// More of it, and lines where the record may be, cost a get more than they save: decisions/0007.
+const NEAR_LINES: usize = 2;
 
-/// Of larger records, which are few in a block and so stand further from there: lines before the
-/// place, and all. That is half of a block of 4 KiB; to ask for the whole saves less.
-const FAR_LINES: (usize, usize) = (12, 32);
+/// Lines around the place where a larger record is expected: lines before it, and all.
+const FAR_LINES: (usize, usize) = (2, 6);
 
 impl Table {
     /// The value of a key, if it is there: borrowed from the table where it is in memory as it is,
@@ -37,20 +37,43 @@ impl Table {
     /// [`Table::get`] of a key that the filter let pass.
     #[inline(never)]
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        if let Some(index) = &self.index {
-            match index.find(self.source.copy(), hash, key) {
-                Found::Value(value) => return self.unpacked(hash, value).map(Some),
-                Found::Absent => return Ok(None),
-                Found::Unknown => {}
-            }
+        match self.find_indexed(hash, key)? {
+            Found::Value(value) => return self.unpacked(hash, value).map(Some),
+            Found::Absent => return Ok(None),
+            Found::Unknown => {}
         }
         let place = place(hash, self.meta.slots);
         match self.find_block(place) {
-            Some(number) if self.spread > 0 => self.get_near(place, number, key),
+            Some(number) if self.small => self.get_near(place, number, key),
             Some(number) if self.is_plain() => self.get_far(place, number, key),
             Some(number) => self.get_packed(place, number, key),
             None => Ok(None),
         }
+    }
+
+    /// What the index knows of a key: nothing without an index, nor of a map before the block that
+    /// can hold the key was checked.
+    #[inline(always)]
+    fn find_indexed(&self, hash: u64, key: &[u8]) -> Result<Found<'_>> {
+        let Some(index) = &self.index else { return Ok(Found::Unknown) };
+        let blocks = match self.source.copy() {
+            Some(blocks) => blocks,
+            None => {
+                index.fetch(hash);
+                if !self.is_checked(hash) {
+                    return Ok(Found::Unknown);
+                }
+                self.all_blocks()
+            }
+        };
+        index.find(blocks, hash, key).map_err(|e| e.in_file(self.path()))
+    }
+
+    /// Whether the block that can hold a hash needs no check.
+    #[inline(always)]
+    pub(crate) fn is_checked(&self, hash: u64) -> bool {
+        let number = || self.directory.find(place(hash, self.meta.slots));
+        self.source.is_resident() || number().is_some_and(|number| self.source.is_checked(number))
     }
 
     /// The value of a hash, as it was added.
@@ -66,8 +89,8 @@ impl Table {
     /// Whether a key is there.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         let hash = xxh3_64(key);
-        if let Some(index) = self.index.as_ref().filter(|_| self.passes(hash)) {
-            match index.find(self.source.copy(), hash, key) {
+        if self.passes(hash) {
+            match self.find_indexed(hash, key)? {
                 Found::Value(_) => return Ok(true),
                 Found::Absent => return Ok(false),
                 Found::Unknown => {}
@@ -126,7 +149,7 @@ impl Table {
         let extent = (self.blocks.0 + number * size as u64, size);
         let found = self.source.memory(&self.file, extent).and_then(|block| {
             let share = self.share(place, number);
-            self.fetch_near(block, share);
+            prefetch_lines::<NEAR_LINES>(block);
             self.source.check_once(block, number)?;
             find(&block[CHECKSUM..], place, Some(share), key)
         });
@@ -142,17 +165,8 @@ impl Table {
         self.directory.share(place, number, WHOLE)
     }
 
-    /// Asks for the cache lines where the record of a place is likely to stand, before the head of
-    /// its block tells where it does: one wait for memory instead of two.
-    #[inline(always)]
-    fn fetch_near(&self, block: &[u8], share: usize) {
-        prefetch_lines::<HEAD_LINES>(block);
-        let into = self.spread * share / WHOLE;
-        let at = (block.len() + into).saturating_sub(self.spread + NEAR_LINES * LINE / 2);
-        prefetch_lines::<NEAR_LINES>(block.get(at..).unwrap_or(&[]));
-    }
-
-    /// [`Table::fetch_near`] of larger records, if several stand in a block.
+    /// Asks for the head of a block and, if several large records stand in it, for the lines where
+    /// that of a place is likely to be: one wait for memory instead of two, if it is there.
     #[inline(always)]
     fn fetch_far(&self, block: &[u8], place: Place, number: u64) {
         prefetch_lines::<HEAD_LINES>(block);

@@ -1,9 +1,9 @@
-//! The index of a resident table: from the hash of a key to its record, past directory and block.
+//! The index of a table: from the hash of a key to its record, past directory and block.
 //!
-//! A search in a block reads three cache lines of its head and guesses eight around the record. To
-//! know where the record is takes one line of the index and the lines of the record: what a hash
-//! table in memory takes. It costs about 11 bytes a record, which only a table has that is held in
-//! memory anyway.
+//! A search in a block reads the head of the block and then the record, which the head tells the
+//! place of. Where the record is, a line of the index tells: a small array where records are large,
+//! so that most of it is in the cache. It costs about 11 bytes a record, which a table has that is
+//! held in memory anyway, and a file of large records (`index_file.rs`).
 //!
 //! The index is an array of *buckets*, each a cache line of eight entries. Records come in the
 //! order of their hashes, and each goes to the bucket that its hash names or, where that is full,
@@ -14,23 +14,29 @@
 //! ```text
 //! ENTRY    BITS    FIELD (all zeros: free)
 //!          0..28   where the record begins, from where its bucket lets expect it, plus 2^27
-//!          28..44  bytes of the record; 2^16 - 1 if it has as many or more
+//!          28..44  bytes of the record; 2^16 - 1 if it has as many or more, or begins elsewhere
 //!          44..52  bytes of the key, plus 1
 //!          52..64  tag: the low bits of the hash
 //! ```
+//! With r records in b bytes of blocks there are n = max(1, ceil(r / 6)) buckets. A hash h names
+//! bucket h n / 2^64, and the records of bucket i are expected at byte i (2^16 b / n) / 2^16 of the
+//! blocks, quotients rounded down. Records with longer keys are not in the index, nor are those
+//! whose bucket and the 63 behind it are full: of these a search learns nothing.
 
 use super::block::{Body, CHECKSUM, VALUE_LINES, check};
 use super::find::is_same;
+use super::index_file::{Mapped, PART};
 use super::options::Compression;
 use super::reader::Table;
 use crate::Result;
+use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::{LINE, prefetch};
-use crate::disk::Words;
+use crate::disk::Slab;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Entries of a bucket, and how many are in use on average.
-const ENTRIES: usize = LINE / size_of::<u64>();
+/// Bytes of an entry.
+const ENTRY: usize = 8;
+/// How many of the eight entries of a bucket are in use on average.
 const USED: u64 = 6;
 /// Buckets that the records of one hash may be in.
 const FARTHEST: u64 = 64;
@@ -38,101 +44,165 @@ const FARTHEST: u64 = 64;
 const LENGTH: u32 = 28;
 const KEY: u32 = 44;
 const TAG: u32 = 52;
-const LONGEST_KEY: usize = (1 << (TAG - KEY)) - 2;
+/// A key of more bytes is not in the index.
+pub(crate) const LONGEST_KEY: usize = (1 << (TAG - KEY)) - 2;
 /// A record of this length or more.
-const LONG: u64 = (1 << (KEY - LENGTH)) - 1;
+pub(crate) const LONG: u64 = (1 << (KEY - LENGTH)) - 1;
 /// What a place in an entry is counted from.
-const MIDDLE: i64 = 1 << (LENGTH - 1);
-/// Binary digits of [`Index::bytes_a_bucket`] behind the point.
+const MIDDLE: u64 = 1 << (LENGTH - 1);
+/// Binary digits of [`Shape::bytes_a_bucket`] behind the point.
 const POINT: u32 = 16;
 
-/// The index of a table whose blocks are one piece of memory.
-pub(crate) struct Index {
-    entries: Words,
+type Bucket = [u8; LINE];
+
+static FREE: Bucket = [0; LINE];
+
+/// How many buckets there are, and where their records are expected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
     buckets: u64,
     /// Bytes of blocks for each bucket.
     bytes_a_bucket: u64,
 }
 
-type Bucket = [AtomicU64; ENTRIES];
+impl Shape {
+    /// Of an index of so many records in so many bytes of blocks; `None` if there can be none.
+    pub(crate) fn new(records: u64, bytes: u64) -> Option<Shape> {
+        let buckets = records.div_ceil(USED).max(1);
+        // Each record takes a byte at least: what claims more is no reason to ask for memory.
+        let fits = records <= bytes && bytes >> (64 - POINT) == 0;
+        fits.then(|| Shape { buckets, bytes_a_bucket: (bytes << POINT) / buckets })
+    }
 
-static FREE: Bucket = [const { AtomicU64::new(0) }; ENTRIES];
+    /// Bytes of the array, at least and at most: buckets behind the last one in use may be absent.
+    pub(crate) fn len(self) -> (u64, u64) {
+        let (least, most) = (self.buckets, self.buckets + FARTHEST);
+        (least * LINE as u64, most * LINE as u64)
+    }
+
+    #[inline(always)]
+    fn home(self, hash: u64) -> u64 {
+        ((u128::from(hash) * u128::from(self.buckets)) >> 64) as u64
+    }
+
+    /// Where the records of a bucket are expected.
+    #[inline(always)]
+    fn expected(self, bucket: u64) -> u64 {
+        bucket.wrapping_mul(self.bytes_a_bucket) >> POINT
+    }
+}
+
+/// A record as the index is told of it: the hash of its key, where it begins, and the bytes of its
+/// key and of all, up to [`LONGEST_KEY`] + 1 and [`LONG`].
+#[derive(Clone, Copy)]
+pub(crate) struct Pointer {
+    pub(crate) hash: u64,
+    pub(crate) begin: u64,
+    pub(crate) key: usize,
+    pub(crate) len: u64,
+}
+
+/// Makes an index of records that come in the order of their hashes. Hands over each bucket that
+/// has entries, its number and its bytes, when it is done.
+pub(crate) struct IndexWriter {
+    shape: Shape,
+    bucket: u64,
+    entries: Encoder,
+}
+
+impl IndexWriter {
+    pub(crate) fn new(shape: Shape) -> IndexWriter {
+        IndexWriter { shape, bucket: 0, entries: Encoder::default() }
+    }
+
+    pub(crate) fn push<T>(&mut self, record: Pointer, done: T) -> Result<()>
+    where
+        T: FnMut(u64, &[u8]) -> Result<()>,
+    {
+        let home = self.shape.home(record.hash);
+        if record.key > LONGEST_KEY {
+            return Ok(());
+        }
+        let is_full = self.entries.0.len() == LINE;
+        if home <= self.bucket && is_full && self.bucket + 1 - home >= FARTHEST {
+            return Ok(());
+        }
+        if home > self.bucket || is_full {
+            self.flush(done)?;
+            self.bucket = home.max(self.bucket + u64::from(is_full));
+        }
+        let place = (record.begin + MIDDLE).wrapping_sub(self.shape.expected(self.bucket));
+        let (place, len) = if place < 2 * MIDDLE { (place, record.len) } else { (0, LONG) };
+        let pattern = pattern(record.hash, record.key);
+        self.entries.u64(place | len.min(LONG) << LENGTH | pattern);
+        Ok(())
+    }
+
+    /// Hands over the last bucket.
+    pub(crate) fn flush<T>(&mut self, mut done: T) -> Result<()>
+    where
+        T: FnMut(u64, &[u8]) -> Result<()>,
+    {
+        if !self.entries.0.is_empty() {
+            self.entries.0.resize(LINE, 0);
+            done(self.bucket, &self.entries.0)?;
+            self.entries.0.clear();
+        }
+        Ok(())
+    }
+}
+
+/// An entry that has tag and key length and nothing else.
+#[inline(always)]
+fn pattern(hash: u64, key: usize) -> u64 {
+    hash << TAG | (key as u64 + 1) << KEY
+}
 
 /// What the index knows of a key.
 pub(crate) enum Found<'a> {
     /// Its stored value.
     Value(&'a [u8]),
     Absent,
-    /// It may be there: the record is too long for an entry.
+    /// It may be there: the index does not have such records.
     Unknown,
 }
 
-/// Fills an index with records in the order of their hashes.
-struct IndexWriter {
-    index: Index,
-    /// The bucket that the last record went to, and its entries in use.
-    bucket: u64,
-    used: usize,
+/// An index that can be searched.
+pub(crate) struct Index {
+    shape: Shape,
+    entries: Entries,
 }
 
-impl IndexWriter {
-    /// For so many records in so many bytes of blocks; `None` if there can be no index.
-    fn new(records: u64, longest_key: u32, bytes: u64) -> Result<Option<IndexWriter>> {
-        let buckets = records.div_ceil(USED).max(1);
-        // Each record takes a byte at least: what claims more is no reason to ask for memory.
-        if longest_key as usize > LONGEST_KEY || bytes >> (64 - POINT) != 0 || records > bytes {
-            return Ok(None);
-        }
-        let len = usize::try_from((buckets + FARTHEST).saturating_mul(LINE as u64));
-        let Ok(len) = len else { return Ok(None) };
-        // Memory is taken as records come: there may be fewer than the file says.
-        let entries = Words::new(len / size_of::<u64>(), false)?;
-        entries.expect_random();
-        let index = Index { entries, buckets, bytes_a_bucket: (bytes << POINT) / buckets };
-        Ok(Some(IndexWriter { index, bucket: 0, used: 0 }))
-    }
-
-    /// The next record: the hash of its key, where it begins, and the bytes of its key and of all.
-    /// False if it does not fit, because many others have the same hash or lengths differ widely.
-    fn push(&mut self, hash: u64, begin: usize, key: usize, len: usize) -> bool {
-        let index = &mut self.index;
-        let home = index.home(hash);
-        if home > self.bucket {
-            (self.bucket, self.used) = (home, 0);
-        } else if self.used == ENTRIES {
-            (self.bucket, self.used) = (self.bucket + 1, 0);
-        }
-        let place = begin as i64 - index.expected(self.bucket) as i64 + MIDDLE;
-        let near = self.bucket - home < FARTHEST && (1..2 * MIDDLE).contains(&place);
-        if !near || key > LONGEST_KEY {
-            return false;
-        }
-        let entry = place as u64 | (len as u64).min(LONG) << LENGTH | pattern(hash, key) << KEY;
-        index.entries[self.bucket as usize * ENTRIES + self.used].store(entry, Relaxed);
-        self.used += 1;
-        true
-    }
-}
-
-/// Tag and key length as an entry has them.
-#[inline(always)]
-fn pattern(hash: u64, key: usize) -> u64 {
-    (hash << TAG >> KEY) | (key as u64 + 1)
+/// Where the array is.
+enum Entries {
+    Memory(Slab),
+    File(Mapped),
 }
 
 impl Index {
+    /// The index in a file.
+    pub(crate) fn mapped(shape: Shape, mapped: Mapped) -> Index {
+        Index { shape, entries: Entries::File(mapped) }
+    }
+
     /// The index of a resident table, whose blocks are checked on the way. `None` if frames are of
-    /// blocks, if keys are longer than 254 bytes, if a record does not fit into an entry, or if
-    /// records are out of order, which [`Table::verify`] tells: then gets find records in blocks.
+    /// blocks, or if records are out of order, which [`Table::verify`] tells: then gets find
+    /// records in blocks.
     pub(crate) fn of(table: &Table, hash: impl Fn(&[u8]) -> u64) -> Result<Option<Index>> {
         let meta = &table.meta;
-        let mut writer = match meta.compression {
-            Compression::None | Compression::Records { .. } => {
-                IndexWriter::new(meta.records, meta.longest_key, table.blocks.1)?
-            }
+        let shape = match meta.compression {
             Compression::Blocks { .. } => None,
+            _ => Shape::new(meta.records, table.blocks.1),
         };
-        let mut last = 0;
+        // Memory is taken as records come: there may be fewer than the file says.
+        let mut array = Slab::new(shape.map_or(0, |shape| shape.len().1 as usize))?;
+        array.expect_random();
+        let mut put = |bucket: u64, bytes: &[u8]| {
+            let at = bucket as usize * LINE;
+            array[at..at + LINE].copy_from_slice(bytes);
+            Ok(())
+        };
+        let (mut writer, mut last) = (shape.map(IndexWriter::new), 0);
         for number in 0..meta.blocks {
             let (offset, _) = table.extent(number)?;
             let block = table.memory(number)?;
@@ -140,12 +210,15 @@ impl Index {
                 check(block, number)?;
                 let Some(index) = &mut writer else { return Ok(()) };
                 let body = Body::parse(&block[CHECKSUM..])?;
-                let mut begin = (offset - table.blocks.0) as usize + CHECKSUM + body.first();
+                let mut begin = offset - table.blocks.0 + (CHECKSUM + body.first()) as u64;
                 let end = body.each(|key, value| {
-                    let (hash, len) = (hash(key), key.len() + value.len());
-                    let fits = hash >= last && index.push(hash, begin, key.len(), len);
+                    let (hash, len) = (hash(key), (key.len() + value.len()) as u64);
+                    if hash < last {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    index.push(Pointer { hash, begin, key: key.len(), len }, &mut put)?;
                     (last, begin) = (hash, begin + len);
-                    Ok(if fits { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+                    Ok(ControlFlow::Continue(()))
                 })?;
                 if end.is_none() {
                     writer = None;
@@ -154,39 +227,46 @@ impl Index {
             };
             add().map_err(|e| e.at(offset))?;
         }
-        Ok(writer.map(|writer| writer.index))
+        let Some((mut writer, shape)) = writer.zip(shape) else { return Ok(None) };
+        writer.flush(put)?;
+        Ok(Some(Index { shape, entries: Entries::Memory(array) }))
     }
 
     /// Bytes of memory it takes.
     pub(crate) fn memory(&self) -> usize {
-        size_of_val(&*self.entries)
+        match &self.entries {
+            Entries::Memory(array) => array.len(),
+            Entries::File(mapped) => mapped.memory(),
+        }
     }
 
     #[inline(always)]
-    fn home(&self, hash: u64) -> u64 {
-        ((u128::from(hash) * u128::from(self.buckets)) >> 64) as u64
+    fn array(&self) -> &[u8] {
+        match &self.entries {
+            Entries::Memory(array) => array,
+            Entries::File(mapped) => mapped.array(),
+        }
     }
 
-    /// Where the records of a bucket are expected.
+    /// Whether what the index says of a hash needs no check, as far as one bucket tells.
     #[inline(always)]
-    fn expected(&self, bucket: u64) -> u64 {
-        bucket.wrapping_mul(self.bytes_a_bucket) >> POINT
-    }
-
-    #[inline(always)]
-    fn bucket(&self, bucket: u64) -> &Bucket {
-        let entries = self.entries.get(bucket as usize * ENTRIES..);
-        entries.and_then(<[_]>::first_chunk).unwrap_or(&FREE)
+    pub(crate) fn is_checked(&self, hash: u64) -> bool {
+        match &self.entries {
+            Entries::Memory(_) => true,
+            Entries::File(mapped) => {
+                mapped.is_checked(self.shape.home(hash) as usize * LINE / PART)
+            }
+        }
     }
 
     /// Asks for the bucket of a hash.
     #[inline(always)]
     pub(crate) fn fetch(&self, hash: u64) {
-        prefetch(self.bucket(self.home(hash)), 1);
+        prefetch(bucket(self.array(), self.shape.home(hash)), 1);
     }
 
-    /// Key and value of the record that is most likely that of a key, unread; `None` if there is
-    /// none in the bucket of its hash.
+    /// Key and value of the record that is most likely that of a key, unread and unchecked; `None`
+    /// if there is none in the bucket of its hash.
     #[inline(always)]
     pub(crate) fn candidate<'a>(
         &self,
@@ -197,8 +277,8 @@ impl Index {
         if key > LONGEST_KEY {
             return None;
         }
-        let home = self.home(hash);
-        let bucket = self.bucket(home);
+        let home = self.shape.home(hash);
+        let bucket = bucket(self.array(), home);
         let equal = equal(bucket, pattern(hash, key));
         if equal == 0 {
             return None;
@@ -206,7 +286,7 @@ impl Index {
         self.record(blocks, home, first(bucket, equal), key)
     }
 
-    /// The record of an entry; `None` if it is too long for one.
+    /// The record of an entry; `None` if the entry does not say where it is.
     #[inline(always)]
     fn record<'a>(
         &self,
@@ -215,58 +295,66 @@ impl Index {
         entry: u64,
         key: usize,
     ) -> Option<(&'a [u8], &'a [u8])> {
-        let place = (entry & (2 * MIDDLE as u64 - 1)).wrapping_sub(MIDDLE as u64);
-        let begin = self.expected(bucket).wrapping_add(place) as usize;
+        let place = (entry & (2 * MIDDLE - 1)).wrapping_sub(MIDDLE);
+        let begin = self.shape.expected(bucket).wrapping_add(place) as usize;
         let len = (entry >> LENGTH & LONG) as usize;
         let record = blocks.get(begin..)?.get(..len).filter(|_| len < LONG as usize)?;
         record.split_at_checked(key)
     }
 
-    /// Looks a key up.
+    /// Looks a key up. `Corrupt` if the index is damaged where it is read.
     #[inline(always)]
-    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
+    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Result<Found<'a>> {
         if key.len() > LONGEST_KEY {
-            return Found::Absent;
+            return Ok(Found::Unknown);
         }
-        let (home, wanted) = (self.home(hash), pattern(hash, key.len()));
+        let array = self.array();
+        let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
         for number in home..home + FARTHEST {
-            let bucket = self.bucket(number);
+            let bucket = bucket(array, number);
+            if let Entries::File(mapped) = &self.entries {
+                mapped.check_once(number as usize * LINE / PART)?;
+            }
             let mut equal = equal(bucket, wanted);
             while equal != 0 {
                 let entry = first(bucket, equal);
                 let Some((found, value)) = self.record(blocks, number, entry, key.len()) else {
-                    return Found::Unknown;
+                    return Ok(Found::Unknown);
                 };
                 // Most likely the right one: its value is waited for together with its key.
                 if value.len() > LINE {
                     prefetch(value, VALUE_LINES);
                 }
                 if is_same(found, key) {
-                    return Found::Value(value);
+                    return Ok(Found::Value(value));
                 }
                 equal &= equal - 1;
             }
-            if bucket[ENTRIES - 1].load(Relaxed) == 0 {
-                break;
+            if u64_at(bucket, LINE - ENTRY) == 0 {
+                return Ok(Found::Absent);
             }
         }
-        Found::Absent
+        Ok(Found::Unknown)
     }
+}
+
+#[inline(always)]
+fn bucket(array: &[u8], number: u64) -> &Bucket {
+    array.get(number as usize * LINE..).and_then(<[_]>::first_chunk).unwrap_or(&FREE)
 }
 
 /// A bit for each entry that has this pattern.
 #[inline(always)]
 fn equal(bucket: &Bucket, pattern: u64) -> u32 {
-    bucket
-        .iter()
-        .enumerate()
-        .fold(0, |mask, (i, entry)| mask | u32::from(entry.load(Relaxed) >> KEY == pattern) << i)
+    // Not the pattern of each entry: to take it out the compiler reads byte by byte.
+    let is_equal = |i| u32::from((u64_at(bucket, i * ENTRY) ^ pattern) < 1 << KEY) << i;
+    (0..LINE / ENTRY).fold(0, |mask, i| mask | is_equal(i))
 }
 
 /// The entry of the lowest bit, of which there must be one.
 #[inline(always)]
 fn first(bucket: &Bucket, equal: u32) -> u64 {
-    bucket[equal.trailing_zeros() as usize % ENTRIES].load(Relaxed)
+    u64_at(bucket, equal.trailing_zeros() as usize % (LINE / ENTRY) * ENTRY)
 }
 
 #[cfg(test)]
@@ -275,18 +363,27 @@ mod tests {
     use crate::testing::Rng;
     use std::iter::repeat_n;
 
-    fn filled(records: &[(u64, Vec<u8>, Vec<u8>)], blocks: &mut Vec<u8>) -> Option<Index> {
+    type Records = [(u64, Vec<u8>, Vec<u8>)];
+
+    /// The index of records that are put behind each other.
+    fn filled(records: &Records, blocks: &mut Vec<u8>) -> Index {
         let bytes: usize = records.iter().map(|(_, key, value)| key.len() + value.len()).sum();
-        let mut writer = IndexWriter::new(records.len() as u64, 254, bytes as u64).unwrap()?;
+        let shape = Shape::new(records.len() as u64, bytes as u64).unwrap();
+        let mut array = Slab::new(shape.len().1 as usize).unwrap();
+        let mut writer = IndexWriter::new(shape);
+        let mut put = |bucket: u64, bytes: &[u8]| {
+            array[bucket as usize * LINE..][..LINE].copy_from_slice(bytes);
+            Ok(())
+        };
         for (hash, key, value) in records {
-            let begin = blocks.len();
+            let (begin, len) = (blocks.len() as u64, (key.len() + value.len()) as u64);
             blocks.extend_from_slice(key);
             blocks.extend_from_slice(value);
-            if !writer.push(*hash, begin, key.len(), key.len() + value.len()) {
-                return None;
-            }
+            let record = Pointer { hash: *hash, begin, key: key.len(), len };
+            writer.push(record, &mut put).unwrap();
         }
-        Some(writer.index)
+        writer.flush(put).unwrap();
+        Index { shape, entries: Entries::Memory(array) }
     }
 
     #[test]
@@ -303,40 +400,75 @@ mod tests {
                 .collect();
             records.sort();
             let mut blocks = Vec::new();
-            let index = filled(&records, &mut blocks).unwrap();
+            let index = filled(&records, &mut blocks);
+            let find = |hash, key: &[u8]| index.find(&blocks, hash, key).unwrap();
             let (mut found, mut unknown) = (0, 0);
             for (hash, key, value) in &records {
-                match index.find(&blocks, *hash, key) {
+                match find(*hash, key) {
                     Found::Value(got) => found += usize::from(got == value),
                     Found::Unknown => unknown += 1,
                     Found::Absent => panic!("a record is lost"),
                 }
                 let absent = [&key[..key.len() - 1], b"?"].concat();
-                assert!(!matches!(index.find(&blocks, *hash, &absent), Found::Value(_)));
+                assert!(!matches!(find(*hash, &absent), Found::Value(_)));
                 let first = index.candidate(&blocks, *hash, key.len());
                 assert!(first.is_none_or(|(found, _)| found.len() == key.len()));
             }
             assert_eq!(found + unknown, n);
             assert!(unknown == 0 || longest > 65_000 && unknown < n / 5, "{unknown} unknown");
-            assert!(matches!(index.find(&blocks, hashes[0], &[0; 300]), Found::Absent));
+            assert!(matches!(find(hashes[0], &[0; 300]), Found::Unknown));
             assert!(index.candidate(&blocks, hashes[0], 300).is_none());
         }
     }
 
-    #[test]
-    fn what_does_not_fit_makes_no_index() {
-        let record = |hash: u64, value: usize| (hash, b"key".to_vec(), vec![0; value]);
-        let crowd = |n: usize| (0..n).map(|_| record(7 << 40, 1)).collect::<Vec<_>>();
+    /// How many of some records an index finds, and of how many it knows nothing.
+    fn known(records: &Records) -> (usize, usize) {
         let mut blocks = Vec::new();
-        assert!(filled(&crowd(512), &mut blocks).is_some());
-        assert!(filled(&crowd(513), &mut blocks).is_none(), "more of one hash than may be");
+        let index = filled(records, &mut blocks);
+        records.iter().fold((0, 0), |(found, unknown), (hash, key, value)| {
+            match index.find(&blocks, *hash, key).unwrap() {
+                Found::Value(got) => (found + usize::from(got == value), unknown),
+                Found::Unknown => (found, unknown + 1),
+                Found::Absent => panic!("a record is lost"),
+            }
+        })
+    }
+
+    #[test]
+    fn of_what_does_not_fit_nothing_is_known() {
+        let record = |hash: u64, i: usize| (hash, format!("{hash}-{i}").into_bytes(), vec![0; 4]);
+        let crowd = |n: usize| (0..n).map(|i| record(7 << 40, i)).collect::<Vec<_>>();
+        assert_eq!(known(&crowd(512)), (512, 0));
+        assert_eq!(known(&crowd(513)), (512, 1), "more of one hash than may be");
+        // Others behind the crowd find their places.
+        let mut more = crowd(600);
+        more.extend((0..900u64).map(|i| record(8 << 40 | i << 54, i as usize)));
+        more.sort();
+        let (found, unknown) = known(&more);
+        assert!(found > 1390 && unknown > 88, "{found} found, {unknown} unknown");
+        let long = |len: usize| [(1, vec![1; len], vec![2]), (2, vec![3; 5], vec![4])];
+        assert_eq!((known(&long(254)), known(&long(255))), ((2, 0), (1, 1)));
+        assert!(Shape::new(1001, 1000).is_none(), "more records than bytes");
+    }
+
+    #[test]
+    fn a_record_far_from_where_it_is_expected_is_unknown() {
         // The first half of the hashes has a thousandth of the bytes.
-        let half = 1 << 27;
-        let mut writer = IndexWriter::new(1000, 3, 2 * half).unwrap().unwrap();
-        assert!((0..500).all(|i| writer.push(i << 54, i as usize, 3, 4)));
-        assert!(!writer.push(500 << 54, 600, 300, 304), "a key that is longer than stated");
-        assert!(!writer.push(u64::MAX, 600, 3, 4), "too far from where it is expected");
-        assert!(IndexWriter::new(10, 255, 1000).unwrap().is_none(), "keys of 255 bytes");
-        assert!(IndexWriter::new(1001, 5, 1000).unwrap().is_none(), "more records than bytes");
+        let shape = Shape::new(1000, 1 << 28).unwrap();
+        let mut array = Slab::new(shape.len().1 as usize).unwrap();
+        let mut put = |bucket: u64, bytes: &[u8]| {
+            array[bucket as usize * LINE..][..LINE].copy_from_slice(bytes);
+            Ok(())
+        };
+        let mut writer = IndexWriter::new(shape);
+        for (hash, begin) in (0..500).map(|i| (i << 54, i * 4)).chain([(u64::MAX, 2000)]) {
+            let record = Pointer { hash, begin, key: 3, len: 4 };
+            writer.push(record, &mut put).unwrap();
+        }
+        writer.flush(put).unwrap();
+        let index = Index { shape, entries: Entries::Memory(array) };
+        let blocks = vec![9; 2004];
+        let is_unknown = |hash| matches!(index.find(&blocks, hash, b"abc"), Ok(Found::Unknown));
+        assert!(is_unknown(u64::MAX) && !is_unknown(0));
     }
 }

@@ -93,6 +93,8 @@ fn name_of(id: u32) -> &'static str {
         section::DICTIONARY => "dictionary",
         section::METADATA => "metadata",
         section::VALUE_SCHEMA => "value schema",
+        section::INDEX => "index",
+        section::INDEX_CHECKS => "index checks",
         _ => "unknown",
     }
 }

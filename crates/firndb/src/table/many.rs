@@ -84,7 +84,7 @@ impl Table {
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
-        let ahead = if self.spread > 0 { AHEAD } else { FAR_AHEAD };
+        let ahead = if self.small { AHEAD } else { FAR_AHEAD };
         let mut ring = [EMPTY; RING];
         for turn in 0..keys.len() + 2 * ahead {
             if let Some(i) = turn.checked_sub(2 * ahead) {
@@ -103,22 +103,22 @@ impl Table {
         Ok(())
     }
 
-    /// Records of a resident table, in the same turns: the bucket of the index, the record.
+    /// Records that an index has, in the same turns: the bucket of the index, the record.
     fn get_indexed_many<'a, K: AsRef<[u8]>>(
         &'a self,
         index: &Index,
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
-        let blocks = self.source.copy();
-        let mut ring = [(0, None); RING];
+        let blocks = self.all_blocks();
+        let mut ring = [(0, false, None); RING];
         for turn in 0..keys.len() + 2 * AHEAD {
             if let Some(i) = turn.checked_sub(2 * AHEAD) {
-                let (hash, first) = ring[i % RING];
+                let (hash, is_checked, first) = ring[i % RING];
                 fetch_again(first);
                 let key = keys[i].as_ref();
                 values.push(match first {
-                    Some((found, value)) if is_same(found, key) => {
+                    Some((found, value)) if is_checked && is_same(found, key) => {
                         Some(self.unpacked(hash, value)?)
                     }
                     _ if self.passes(hash) => self.get_hashed(hash, key)?,
@@ -128,7 +128,7 @@ impl Table {
             if let Some(i) = turn.checked_sub(AHEAD)
                 && let Some(key) = keys.get(i)
             {
-                let (hash, first) = &mut ring[i % RING];
+                let (hash, _, first) = &mut ring[i % RING];
                 *first = index.candidate(blocks, *hash, key.as_ref().len());
                 if let Some((found, value)) = *first {
                     fetch(found, value);
@@ -137,7 +137,8 @@ impl Table {
             if let Some(key) = keys.get(turn) {
                 let hash = xxh3_64(key.as_ref());
                 index.fetch(hash);
-                ring[turn % RING] = (hash, None);
+                let is_checked = index.is_checked(hash) && self.is_checked(hash);
+                ring[turn % RING] = (hash, is_checked, None);
             }
         }
         Ok(())
@@ -157,7 +158,7 @@ impl Table {
     fn fetch_record(&self, key: &[u8], wanted: &mut Wanted) {
         let Some((place, number)) = wanted.located else { return };
         let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
-        let share = (self.spread > 0).then(|| self.share(place, number));
+        let share = self.small.then(|| self.share(place, number));
         wanted.first = match Equal::new(body, tag(place), share, key.len()) {
             Some(equal) if equal.is_over() => None,
             Some(mut equal) => equal.next(),

@@ -3,7 +3,8 @@
 //!
 //! Records stand in the order of the hashes of their keys, in blocks of about 4 KiB. A directory of
 //! a few bits a block, always in memory, says which one block can hold a key; a few tags in the
-//! block say which record. No index of keys is kept anywhere.
+//! block say which record. No index of keys is needed; large records, beside which it is small,
+//! have one for gets in a map, and so has a table in memory.
 //!
 //! # Build path
 //! 1. `TableBuilder::add` leaves the record in a batch (`Feed::push`); a thread, if the build may
@@ -13,7 +14,8 @@
 //! 3. `sort_every`, in a few threads: a partition is gathered, sorted, freed of duplicates (`sort`)
 //!    and its values are packed (`Sorted::pack`).
 //! 4. `BlockWriter::push` fills blocks in order; `encode_body` makes their bytes,
-//!    `DirectoryWriter::push` notes where each begins, `FilterWriter::push` collects hashes.
+//!    `DirectoryWriter::push` notes where each begins, `FilterWriter::push` collects hashes, and
+//!    `Pointers::push`, if records are large, what an index needs.
 //! 5. `disk::behind` appends full pieces in a thread of its own; `write_rest` adds the small
 //!    sections, and `disk::publish` gives the file its name.
 //!
@@ -23,7 +25,8 @@
 //! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
 //! 3. `Body::find`, or `find` where records are small: tags, then keys -> the stored value.
 //! 4. `Unpacker::unpack`, if values are compressed.
-//!    A resident table goes from the filter to the stored value by `Index::find`.
+//!    With an index, once the block was checked: from the filter to the stored value by
+//!    `Index::find`.
 //! 5. `Table::get_many` does these steps for several keys in turn, so that memory for the one comes
 //!    while another is looked for.
 
@@ -52,6 +55,7 @@ mod reader;
 mod find;
 mod get;
 mod index;
+mod index_file;
 mod many;
 mod iter;
 mod verify;

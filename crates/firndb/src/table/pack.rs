@@ -4,6 +4,8 @@ use super::block::{CHECKSUM, Item, Shape, checksum, encode_body};
 use super::compress::Packer;
 use super::directory::{DirectoryWriter, place};
 use super::format::{GRAIN, PAGE};
+use super::index::Pointer;
+use super::index_file::Pointers;
 use super::sort::Ready;
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, put_u32};
@@ -33,6 +35,9 @@ pub(crate) struct BlockWriter {
     longest: u64,
     /// Where each block begins, in grains; empty as long as all blocks have the block size.
     starts: Vec<u64>,
+    /// If there will be an index, the hashes of the items and what it needs of those before them.
+    hashes: Vec<u64>,
+    pointers: Option<Pointers>,
 }
 
 /// What the blocks turned out to be.
@@ -42,10 +47,14 @@ pub(crate) struct Blocks {
     pub(crate) directory: Vec<u8>,
     /// Where each block begins and the last one ends, in grains, if their lengths differ.
     pub(crate) starts: Option<Vec<u64>>,
+    /// Bytes of all.
+    pub(crate) bytes: u64,
+    pub(crate) pointers: Option<Pointers>,
 }
 
 impl BlockWriter {
-    pub(crate) fn new(form: Form) -> BlockWriter {
+    /// With `pointers` if there will be an index.
+    pub(crate) fn new(form: Form, pointers: Option<Pointers>) -> BlockWriter {
         let directory = DirectoryWriter::new(form.slots);
         BlockWriter {
             form,
@@ -58,6 +67,8 @@ impl BlockWriter {
             written: 0,
             longest: 0,
             starts: Vec::new(),
+            hashes: Vec::new(),
+            pointers,
         }
     }
 
@@ -79,6 +90,9 @@ impl BlockWriter {
         next.check()?;
         self.shape = next;
         self.items.push(item);
+        if self.pointers.is_some() {
+            self.hashes.push(record.hash);
+        }
         self.bytes.extend_from_slice(record.bytes);
         Ok(())
     }
@@ -111,11 +125,26 @@ impl BlockWriter {
         let sum = checksum(&block, self.blocks);
         put_u32(&mut block, 0, sum);
         out.write(&block)?;
+        self.point(n)?;
         self.count(block.len());
         self.block = block;
         self.bytes.drain(..shape.bytes());
         self.items.drain(..n);
         self.shape = Shape::of(&self.items);
+        Ok(())
+    }
+
+    /// Tells the index where the first `n` records of the block are that comes now.
+    fn point(&mut self, n: usize) -> Result<()> {
+        let Some(pointers) = &mut self.pointers else { return Ok(()) };
+        let items = &self.items[..n];
+        let shape = Shape::of(items);
+        let mut begin = self.written + (shape.block_len() - shape.bytes()) as u64;
+        for (item, hash) in items.iter().zip(self.hashes.drain(..n)) {
+            let len = u64::from(item.key) + u64::from(item.value);
+            pointers.push(Pointer { hash, begin, key: item.key as usize, len })?;
+            begin += len;
+        }
         Ok(())
     }
 
@@ -141,6 +170,8 @@ impl BlockWriter {
             longest: self.longest,
             directory: self.directory.finish(),
             starts: (!self.starts.is_empty()).then_some(self.starts),
+            bytes: self.written,
+            pointers: self.pointers,
         })
     }
 }

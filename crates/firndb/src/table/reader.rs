@@ -5,7 +5,8 @@ use super::compress::Unpacker;
 use super::directory::{Directory, Place};
 use super::filter::FilterShape;
 use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
-use super::index::Index;
+use super::index::{Index, Shape};
+use super::index_file::Mapped;
 use super::options::{Access, Compression, Filter};
 use super::source::{Source, reopen};
 use crate::bytes::frozen::{Frozen, Kind};
@@ -34,10 +35,9 @@ pub struct Table {
     /// Where the blocks begin in the file, and their bytes.
     pub(crate) blocks: (u64, u64),
     path: PathBuf,
-    /// Bytes at the end of a block over which its records are spread evenly, if they are many and
-    /// in memory as they are.
-    pub(crate) spread: usize,
-    /// Of the records of a resident table.
+    /// Records are many in a block and spread evenly over it, and in memory as they are.
+    pub(crate) small: bool,
+    /// Of the records: of a resident table in memory, of a mapped one in the file if it is there.
     pub(crate) index: Option<Index>,
 }
 
@@ -76,6 +76,8 @@ pub struct TableStats {
     pub file_bytes: u64,
     /// The filter.
     pub filter_bytes: u64,
+    /// The index in the file, which one of large records has.
+    pub index_bytes: u64,
     /// Memory that the open table holds, mapped pages not counted.
     pub memory: u64,
     /// Whether blocks begin at pages, so that a get touches one page.
@@ -133,7 +135,7 @@ impl Table {
             return Ok(None);
         };
         let path = path.to_path_buf();
-        let spread = if source.in_memory() { spread(&meta, starts.is_none()) } else { 0 };
+        let small = source.in_memory() && is_small(&meta, starts.is_none());
         let mut table = Table {
             file,
             meta,
@@ -144,13 +146,15 @@ impl Table {
             source,
             blocks,
             path,
-            spread,
+            small,
             index: None,
         };
         table.check_shape()?;
-        if table.source.is_resident() {
-            table.index = Index::of(&table, xxh3_64)?;
-        }
+        table.index = match access {
+            Access::Resident => Index::of(&table, xxh3_64)?,
+            Access::Map => table.mapped_index()?,
+            Access::Buffered | Access::Direct => None,
+        };
         Ok(Some(table))
     }
 
@@ -173,6 +177,13 @@ impl Table {
             )));
         }
         Ok(())
+    }
+
+    /// The index in the file, if it has one.
+    pub(crate) fn mapped_index(&self) -> Result<Option<Index>> {
+        let shape = Shape::new(self.meta.records, self.blocks.1);
+        let mapped = Mapped::open(&self.file, shape)?;
+        Ok(shape.zip(mapped).map(|(shape, mapped)| Index::mapped(shape, mapped)))
     }
 
     pub(crate) fn unpack_value(&self, frame: &[u8]) -> Result<Vec<u8>> {
@@ -207,6 +218,13 @@ impl Table {
     pub(crate) fn memory(&self, number: u64) -> Result<&[u8]> {
         let extent = self.extent(number)?;
         self.source.memory(&self.file, extent).map_err(|e| self.here(e, number))
+    }
+
+    /// The bytes of all blocks that are in memory, unchecked.
+    #[inline(always)]
+    pub(crate) fn all_blocks(&self) -> &[u8] {
+        let (offset, len) = self.blocks;
+        self.source.copy().unwrap_or_else(|| self.file.bytes(offset, len))
     }
 
     /// Whether blocks are in memory.
@@ -296,6 +314,7 @@ impl Table {
         };
         let starts = self.starts.as_ref().map_or(0, |bytes| bytes.len());
         let index = self.index.as_ref().map_or(0, Index::memory);
+        let in_file = self.file.find(section::INDEX).map_or(0, |i| self.file.entry(i).len);
         let beside = self.directory.memory() + starts + filter_memory + index;
         TableStats {
             records: self.meta.records,
@@ -309,6 +328,7 @@ impl Table {
             longest_value: u64::from(self.meta.longest_value),
             file_bytes: self.file.len(),
             filter_bytes,
+            index_bytes: in_file,
             memory: (beside + self.source.bytes()) as u64,
             paged: self.meta.paged,
             compression: self.meta.compression,
@@ -334,13 +354,11 @@ impl Table {
     }
 }
 
-/// See [`Table::spread`].
-fn spread(meta: &Meta, blocks_are_equal: bool) -> usize {
+/// See [`Table::small`].
+fn is_small(meta: &Meta, blocks_are_equal: bool) -> bool {
     let mean = (meta.key_bytes.saturating_add(meta.value_bytes)) / meta.blocks.max(1);
-    let size = u64::from(meta.block_size);
-    let many = meta.records / meta.blocks.max(1) >= 32 && mean < size;
-    let known = many && blocks_are_equal && meta.compression == Compression::None;
-    if known { mean as usize } else { 0 }
+    let many = meta.records / meta.blocks.max(1) >= 32 && mean < u64::from(meta.block_size);
+    many && blocks_are_equal && meta.compression == Compression::None
 }
 
 /// A section that may be there.

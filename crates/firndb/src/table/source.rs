@@ -135,6 +135,18 @@ impl Source {
         }
     }
 
+    /// Whether a block needs no check.
+    #[inline(always)]
+    pub(crate) fn is_checked(&self, number: u64) -> bool {
+        match &self.from {
+            From::Map(checked) => {
+                let word = checked[(number / 64) as usize].load(Ordering::Relaxed);
+                word >> (number % 64) & 1 == 1
+            }
+            _ => true,
+        }
+    }
+
     /// The bytes of a block that is in memory, unchecked.
     #[inline(always)]
     pub(crate) fn memory<'a>(
@@ -157,10 +169,10 @@ impl Source {
 
     /// All blocks, if they are a copy.
     #[inline(always)]
-    pub(crate) fn copy(&self) -> &[u8] {
+    pub(crate) fn copy(&self) -> Option<&[u8]> {
         match &self.from {
-            From::Resident(copy) => copy,
-            _ => &[],
+            From::Resident(copy) => Some(copy),
+            _ => None,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use super::block::{Body, CHECKSUM, check, tag};
 use super::directory::place;
+use super::index::{Pointer, Shape};
+use super::index_file::{Comparison, Mapped};
 use super::options::Compression;
 use super::reader::Table;
 use crate::bytes::int::u32_at;
@@ -10,25 +12,33 @@ use std::cmp::Ordering::Less;
 use std::ops::ControlFlow;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What was counted, to be compared with the meta section.
+/// What was counted, to be compared with the meta section, and the index as it should be.
 #[derive(Default)]
-struct Counted {
+struct Counted<'a> {
     records: u64,
     key_bytes: u64,
     value_bytes: u64,
     longest_key: usize,
     longest_value: usize,
     last: Option<(u64, Vec<u8>)>,
+    index: Option<Comparison<'a>>,
 }
 
 impl Table {
     /// Checks every byte of the file, and that each record is where a get looks for it.
     pub fn verify(&self) -> Result<()> {
         self.file.verify()?;
-        let mut counted = Counted::default();
+        let shape = Shape::new(self.meta.records, self.blocks.1);
+        let mapped = Mapped::open(&self.file, shape).map_err(|e| e.in_file(self.path()))?;
+        let index = mapped.as_ref().zip(shape);
+        let index = index.map(|(mapped, shape)| Comparison::new(mapped.array(), shape));
+        let mut counted = Counted { index, ..Counted::default() };
         self.directory.verify().map_err(|e| e.in_file(self.path()))?;
         for number in 0..self.meta.blocks {
             self.verify_block(number, &mut counted).map_err(|e| self.here(e, number))?;
+        }
+        if let Some(index) = counted.index.take() {
+            index.finish().map_err(|e| e.in_file(self.path()))?;
         }
         let meta = &self.meta;
         let equal = counted.records == meta.records
@@ -43,7 +53,7 @@ impl Table {
         Ok(())
     }
 
-    fn verify_block(&self, number: u64, counted: &mut Counted) -> Result<()> {
+    fn verify_block(&self, number: u64, counted: &mut Counted<'_>) -> Result<()> {
         let block = self.block(number)?;
         check(&block, number)?;
         let bytes = self.body(&block)?;
@@ -51,7 +61,8 @@ impl Table {
         if body.len() == 0 {
             return Err(Error::corrupt(format!("block {number} is empty")));
         }
-        let mut i = 0;
+        let offset = self.extent(number)?.0 - self.blocks.0;
+        let (mut i, mut begin) = (0, offset + (CHECKSUM + body.first()) as u64);
         let end = body.each(|key, stored| {
             let hash = xxh3_64(key);
             let at = place(hash, self.meta.slots);
@@ -63,6 +74,11 @@ impl Table {
                 return Err(Error::corrupt(format!("record {i} of block {number}: wrong tag")));
             }
             i += 1;
+            let len = (key.len() + stored.len()) as u64;
+            if let Some(index) = &mut counted.index {
+                index.push(Pointer { hash, begin, key: key.len(), len })?;
+            }
+            begin += len;
             self.count(counted, hash, key, stored)?;
             Ok(ControlFlow::Continue(()))
         })?;
@@ -87,7 +103,7 @@ impl Table {
         Ok(())
     }
 
-    fn count(&self, counted: &mut Counted, hash: u64, key: &[u8], stored: &[u8]) -> Result<()> {
+    fn count(&self, counted: &mut Counted<'_>, hash: u64, key: &[u8], stored: &[u8]) -> Result<()> {
         let value = match self.meta.compression {
             Compression::Records { .. } => self.unpack_value(stored)?.len(),
             _ => stored.len(),

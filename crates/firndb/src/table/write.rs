@@ -6,6 +6,7 @@ use super::directory::slots_for;
 use super::filter::FilterWriter;
 use super::format::{Meta, PAGE, section};
 use super::gather::{Wanted, limit};
+use super::index_file::{INDEXED, Pointers};
 use super::options::{BuildOptions, Compression, Duplicates, Progress};
 use super::pack::{BlockWriter, Blocks, Form};
 use super::partitions::{Partitions, Place, Spool};
@@ -49,7 +50,8 @@ impl Collected {
         };
         let mut facts = Facts::new(&self.options, &form);
         out.begin_at(section::BLOCKS, true, PAGE)?;
-        let mut writer = BlockWriter::new(form);
+        let is_indexed = !blocks_packed && mean >= INDEXED;
+        let mut writer = BlockWriter::new(form, is_indexed.then(|| Pointers::new(self.spool())));
         let mut filter = FilterWriter::new(self.options.filter, self.records, self.spool());
         self.each_sorted(&dictionary, &mut |sorted| {
             if let Some(sorted) = sorted {
@@ -94,6 +96,9 @@ impl Collected {
         ];
         for (id, bytes) in given.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
             out.section(id, bytes)?;
+        }
+        if let Some(pointers) = blocks.pointers {
+            pointers.finish(out, facts.meta.records, blocks.bytes)?;
         }
         facts.meta.blocks = blocks.blocks;
         facts.meta.longest_block = blocks.longest;

@@ -43,6 +43,7 @@ fn tables() -> Vec<(&'static str, BuildOptions, Records)> {
         ("packed", of(Compression::None, Filter::Bits8), odd),
         ("records", of(Compression::Records { level }, Filter::None), records(300, "r", |i| i % 9)),
         ("blocks", of(Compression::Blocks { level }, Filter::Bits8), records(300, "b", |i| i % 9)),
+        ("indexed", of(Compression::None, Filter::None), records(30, "i", |i| 36 + i % 9)),
         ("empty", of(Compression::None, Filter::None), Records::new()),
     ]
 }
@@ -101,8 +102,9 @@ fn golden_tables_answer_as_they_did() {
             assert_eq!(table.value_schema().unwrap(), options.value_schema);
             let stats = table.stats();
             let chosen = (stats.compression, stats.filter, stats.paged);
-            let paged = !["packed", "blocks"].contains(&name);
+            let paged = !["packed", "blocks", "indexed"].contains(&name);
             assert_eq!(chosen, (options.compression, options.filter, paged), "{name}");
+            assert_eq!(stats.index_bytes > 0, name == "indexed", "{name}");
         }
     }
     let path = golden(APPROXIMATE);

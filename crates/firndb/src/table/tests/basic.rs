@@ -1,6 +1,10 @@
 //! Tables of many shapes, each asked for all it has and much that it has not.
 
+use super::hostile::fit_checks;
 use super::*;
+use crate::ErrorKind;
+use crate::bytes::testing::Forged;
+use crate::table::format::section;
 use crate::table::{Compression, Filter};
 
 fn records(n: usize, value: usize) -> Records {
@@ -36,4 +40,24 @@ fn a_table_gives_back_what_was_added() {
             }
         }
     }
+}
+
+/// An index with checksums that fit, but of other records than those in the blocks.
+#[test]
+fn verify_compares_the_index_with_the_records() {
+    let value = |i: usize| (format!("key {i}").into_bytes(), vec![i as u8; 600 + i]);
+    let whole = bytes_of(BuildOptions::default(), &(0..100).map(value).collect());
+    open(&disk_with(&whole), Access::Map).unwrap().verify().unwrap();
+    let index = Forged(whole.clone()).find(section::INDEX).unwrap();
+    let used = |at: &usize| whole[*at..at + 8] != [0; 8];
+    for at in index.clone().step_by(8) {
+        let mut file = Forged(whole.clone());
+        file.0[at + if used(&at) { 3 } else { 0 }] ^= 1;
+        fit_checks(&mut file);
+        file.seal();
+        let error = open(&disk_with(&file.0), Access::Map).unwrap().verify().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains("index") && error.file().is_some(), "{error}");
+    }
+    assert!(index.step_by(8).filter(used).count() == 100);
 }

@@ -48,6 +48,7 @@ fn exams() -> Vec<Exam> {
         exam("packed, filter", 9, 25, of(none, Filter::Bits8)),
         exam("records", 30, 20, of(Compression::Records { level }, Filter::None)),
         exam("blocks", 30, 20, of(Compression::Blocks { level }, Filter::Bits8)),
+        exam("indexed", 9, 40, of(none, Filter::None)),
         exam("long", 2, 320, of(none, Filter::None)),
         exam("empty", 0, 0, of(none, Filter::Bits8)),
     ]

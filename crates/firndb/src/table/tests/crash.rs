@@ -11,8 +11,12 @@ const SEED: u64 = 20_261_122;
 const DIR: &str = "/tables";
 const PATH: &str = "/tables/a.table";
 
+/// A new table whose records are so large that it has an index.
+const LARGE: u8 = 3;
+
 fn records(version: u8) -> Records {
-    (0..24u32).map(|i| (format!("key {i}").into_bytes(), vec![version; 60])).collect()
+    let len = if version == LARGE { 600 } else { 60 };
+    (0..24u32).map(|i| (format!("key {i}").into_bytes(), vec![version; len])).collect()
 }
 
 fn run(disk: &Arc<SimDisk>, options: &BuildOptions, version: u8) -> Result<BuildReport> {
@@ -54,12 +58,12 @@ fn version(disk: &Arc<SimDisk>) -> std::result::Result<u8, String> {
         expected.sort();
         expected == all
     };
-    [1, 2].into_iter().find(is).ok_or_else(|| "a mixture".into())
+    [1, 2, LARGE].into_iter().find(is).ok_or_else(|| "a mixture".into())
 }
 
 fn judge(disk: &Arc<SimDisk>, old: bool, done: bool) -> std::result::Result<(), String> {
     match version(disk)? {
-        2 => Ok(()),
+        2 | LARGE => Ok(()),
         found if !done && found == u8::from(old) => Ok(()),
         found => Err(format!("acknowledged: {done}, found version {found}")),
     }
@@ -74,12 +78,13 @@ fn next_build_tidies(disk: &Arc<SimDisk>, options: &BuildOptions) {
 }
 
 /// Builds that stay in memory, that spill, that split partitions, and that need every section.
-fn every_build() -> Vec<(&'static str, BuildOptions)> {
+fn every_build() -> Vec<(&'static str, BuildOptions, u8)> {
     let plain = BuildOptions { threads: 1, ..BuildOptions::default() };
     let small = BuildOptions { memory: 1_000, ..plain.clone() };
     vec![
-        ("in memory", plain.clone()),
-        ("spilling", small.clone()),
+        ("in memory", plain.clone(), 2),
+        ("spilling", small.clone(), 2),
+        ("with an index", small.clone(), LARGE),
         (
             "all sections",
             BuildOptions {
@@ -88,15 +93,19 @@ fn every_build() -> Vec<(&'static str, BuildOptions)> {
                 metadata: vec![7; 10],
                 ..small
             },
+            2,
         ),
     ]
 }
 
 #[test]
 fn the_builds_of_these_tests_spill() {
-    for (name, options) in every_build() {
-        let report = run(&base(true), &options, 2).unwrap();
+    for (name, options, version) in every_build() {
+        let disk = base(true);
+        let report = run(&disk, &options, version).unwrap();
         assert_eq!(report.spilled > 0, name != "in memory", "{name}: {report:?}");
+        let table = Table::open_on(&(disk as DiskRef), Path::new(PATH), Access::Map).unwrap();
+        assert_eq!(table.stats().index_bytes > 0, version == LARGE);
     }
 }
 
@@ -104,8 +113,8 @@ fn the_builds_of_these_tests_spill() {
 fn a_power_cut_leaves_the_old_table_or_the_new_one() {
     for old in [false, true] {
         let base = base(old);
-        for (name, options) in every_build() {
-            let work = |disk: Arc<SimDisk>| run(&disk, &options, 2);
+        for (name, options, version) in every_build() {
+            let work = |disk: Arc<SimDisk>| run(&disk, &options, version);
             let mut tidied = 0;
             let images = base.each_crash(SEED, 5, work, |label, done, image| {
                 let wrong = judge(&image, old, done.is_ok());
@@ -124,8 +133,8 @@ fn a_power_cut_leaves_the_old_table_or_the_new_one() {
 #[test]
 fn a_failed_call_is_reported_and_harms_nothing() {
     let base = base(true);
-    for (name, options) in every_build() {
-        let work = |disk: Arc<SimDisk>| run(&disk, &options, 2);
+    for (name, options, version) in every_build() {
+        let work = |disk: Arc<SimDisk>| run(&disk, &options, version);
         let (mut failures, mut runs) = (0, 0);
         base.each_fault(work, |label, done, disk| {
             failures += usize::from(done.is_err());

@@ -5,14 +5,16 @@
 //! its end enforced.
 
 use super::*;
-use crate::bytes::int::put_u32;
+use crate::bytes::int::{Encoder, put_u32};
 use crate::bytes::testing::{Forged, damage};
 use crate::table::block::checksum;
 use crate::table::format::section;
+use crate::table::index_file::PART;
 use crate::table::{Compression, Filter};
 use crate::testing::{Rng, memory, run_child};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
+use xxhash_rust::xxh3::xxh3_64;
 
 const SEED: u64 = 0x0905_7AB1;
 /// Most memory that a damaged table may take beyond a whole one.
@@ -31,6 +33,7 @@ fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
     vec![
         table("paged", 1500, 2, Compression::None, Filter::Bits16),
         table("packed", 200, 30, Compression::None, Filter::None),
+        table("indexed", 90, 70, Compression::None, Filter::None),
         table("records", 200, 30, Compression::Records { level }, Filter::Bits8),
         table("blocks", 300, 30, Compression::Blocks { level }, Filter::None),
     ]
@@ -41,6 +44,15 @@ fn extents(bytes: &[u8]) -> Vec<(usize, usize)> {
     let table = open(&disk_with(bytes), Access::Map).unwrap();
     let extent = |block| table.extent(block).unwrap();
     (0..table.meta.blocks).map(|n| (extent(n).0 as usize, extent(n).1)).collect()
+}
+
+/// Makes the checksums of an index fit.
+pub(super) fn fit_checks(file: &mut Forged) {
+    let (index, checks) = (file.find(section::INDEX), file.find(section::INDEX_CHECKS));
+    let (Some(index), Some(checks)) = (index, checks) else { panic!("there is no index") };
+    let mut sums = Encoder::default();
+    file.0[index].chunks(PART).for_each(|part| sums.u64(xxh3_64(part)));
+    file.0[checks].copy_from_slice(&sums.0);
 }
 
 /// The table with one section damaged, and the checksums of blocks and sections made to fit.
@@ -61,6 +73,9 @@ fn forge(rng: &mut Rng, whole: &[u8], blocks: &[(usize, usize)]) -> (Vec<u8>, St
             let sum = checksum(&file.0[at..at + len], number);
             put_u32(&mut file.0, at, sum);
         }
+    }
+    if id == section::INDEX {
+        fit_checks(&mut file);
     }
     file.seal();
     (file.0, format!("section {id}, bytes {range:?}"))

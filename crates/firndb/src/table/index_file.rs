@@ -1,0 +1,233 @@
+//! The index of a file: what a build keeps until its blocks are written, and the array in a map.
+//!
+//! A mapped table of large records has its index in the file: it takes about 11 bytes a record, a
+//! fiftieth of records of 512 bytes. Of smaller records it would be a larger share of the file, and
+//! a search in a block is fast there.
+//!
+//! ```text
+//! SECTION       WHAT IT HOLDS
+//! index         the array of `index.rs`, up to its last bucket in use, or to the last that a hash
+//!               may name
+//! index checks  the XXH3-64 of every 64 KiB of the index, the last of what is left
+//! ```
+
+use super::format::section;
+use super::index::{IndexWriter, LONG, LONGEST_KEY, Pointer, Shape};
+use super::partitions::Spool;
+use crate::bytes::frozen::{Frozen, FrozenWriter};
+use crate::bytes::int::{Encoder, u64_at};
+use crate::bytes::prefetch::LINE;
+use crate::disk::Map;
+use crate::{Error, Result};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of records, on average, from which on a file has an index.
+pub(crate) const INDEXED: u64 = 512;
+/// Bytes of the array that have one checksum.
+pub(crate) const PART: usize = 1 << 16;
+
+/// Keeps what an index needs of each record until all are written, 16 bytes.
+///
+/// ```text
+/// BITS     FIELD
+/// 0..64    hash
+/// 64..104  where the record begins, from where the one before it does
+/// 104..112 bytes of the key; 255 if it has as many or more
+/// 112..128 bytes of the record; 2^16 - 1 if it has as many or more
+/// ```
+pub(crate) struct Pointers {
+    spool: Spool,
+    last: u64,
+}
+
+const KEY: u32 = 40;
+const LENGTH: u32 = 48;
+
+impl Pointers {
+    pub(crate) fn new(spool: Spool) -> Pointers {
+        Pointers { spool, last: 0 }
+    }
+
+    /// The next record, in the order of hashes and of places.
+    pub(crate) fn push(&mut self, Pointer { hash, begin, key, len }: Pointer) -> Result<()> {
+        let step = begin - self.last;
+        self.last = begin;
+        let mut out = Encoder(Vec::with_capacity(16));
+        out.u64(hash);
+        out.u64(step | (key.min(LONGEST_KEY + 1) as u64) << KEY | len.min(LONG) << LENGTH);
+        self.spool.push(&out.0)
+    }
+
+    /// Writes the sections of the index, of so many records in so many bytes of blocks.
+    pub(crate) fn finish(self, out: &mut FrozenWriter, records: u64, bytes: u64) -> Result<()> {
+        let Some(shape) = Shape::new(records, bytes) else { return Ok(()) };
+        out.begin(section::INDEX, true)?;
+        let mut parts = Parts { out, len: 0, part: Vec::new(), checks: Encoder::default() };
+        let (mut writer, mut begin) = (IndexWriter::new(shape), 0);
+        self.spool.each(|entries| {
+            for at in (0..entries.len()).step_by(16) {
+                let (hash, rest) = (u64_at(entries, at), u64_at(entries, at + 8));
+                begin += rest & ((1 << KEY) - 1);
+                let key = (rest >> KEY) as u8;
+                let record = Pointer { hash, begin, key: key.into(), len: rest >> LENGTH };
+                writer.push(record, |bucket, bytes| parts.put(bucket, bytes))?;
+            }
+            Ok(())
+        })?;
+        writer.flush(|bucket, bytes| parts.put(bucket, bytes))?;
+        parts.fill(shape.len().0)?;
+        parts.end()?;
+        let checks = parts.checks.0;
+        out.end();
+        out.section(section::INDEX_CHECKS, &checks)
+    }
+}
+
+/// Writes an array part by part.
+struct Parts<'o, 'd> {
+    out: &'o mut FrozenWriter<'d>,
+    /// Bytes so far.
+    len: u64,
+    part: Vec<u8>,
+    checks: Encoder,
+}
+
+impl Parts<'_, '_> {
+    /// The next bucket that has entries.
+    fn put(&mut self, bucket: u64, bytes: &[u8]) -> Result<()> {
+        self.fill(bucket * LINE as u64)?;
+        self.add(bytes)
+    }
+
+    /// Zeros up to a length.
+    fn fill(&mut self, len: u64) -> Result<()> {
+        while self.len < len {
+            self.add(&[0; LINE])?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        self.part.extend_from_slice(bytes);
+        self.len += bytes.len() as u64;
+        if self.part.len() < PART { Ok(()) } else { self.end() }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if !self.part.is_empty() {
+            self.checks.u64(xxh3_64(&self.part));
+            self.out.write(&self.part)?;
+            self.part.clear();
+        }
+        Ok(())
+    }
+}
+
+/// The array of an index in a mapped file.
+pub(crate) struct Mapped {
+    map: Map,
+    place: Range<usize>,
+    checks: Box<[u8]>,
+    /// A bit a part says that its checksum was found right.
+    checked: Box<[AtomicU64]>,
+}
+
+impl Mapped {
+    /// The array of an index of this shape, if the file has one; `Corrupt` if its length is wrong.
+    pub(crate) fn open(file: &Frozen, shape: Option<Shape>) -> Result<Option<Mapped>> {
+        let Some(entry) = file.find(section::INDEX).map(|i| file.entry(i)) else { return Ok(None) };
+        let checks = file.find(section::INDEX_CHECKS).map(|i| file.section(i)).transpose()?;
+        let (least, most) = shape.map_or((1, 0), Shape::len);
+        let parts = entry.len.div_ceil(PART as u64);
+        let fits = (least..=most).contains(&entry.len) && entry.len.is_multiple_of(LINE as u64);
+        let checks = checks.filter(|checks| fits && checks.len() as u64 == 8 * parts);
+        let checks = checks.ok_or_else(|| Error::corrupt("the index has a wrong size"))?;
+        let start = entry.offset as usize;
+        Ok(Some(Mapped {
+            map: file.map().clone(),
+            place: start..start + entry.len as usize,
+            checks: checks.into(),
+            checked: (0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+        }))
+    }
+
+    /// Bytes of memory beside the map.
+    pub(crate) fn memory(&self) -> usize {
+        self.checks.len() + size_of_val(&*self.checked)
+    }
+
+    #[inline(always)]
+    pub(crate) fn array(&self) -> &[u8] {
+        self.map.get(self.place.clone()).unwrap_or(&[])
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_checked(&self, part: usize) -> bool {
+        let word = self.checked.get(part / 64);
+        word.is_none_or(|word| word.load(Relaxed) >> (part % 64) & 1 == 1)
+    }
+
+    /// Checks a part unless its bit is set, which it then is. Behind the last part there are no
+    /// entries.
+    #[inline(always)]
+    pub(crate) fn check_once(&self, part: usize) -> Result<()> {
+        if self.is_checked(part) { Ok(()) } else { self.check(part) }
+    }
+
+    #[cold]
+    fn check(&self, part: usize) -> Result<()> {
+        let Some(bytes) = self.array().chunks(PART).nth(part) else { return Ok(()) };
+        let (got, expected) = (xxh3_64(bytes), u64_at(&self.checks, 8 * part));
+        if got != expected {
+            let message =
+                format!("checksum of part {part} of the index is {got:016x}, not {expected:016x}");
+            return Err(Error::corrupt(message).at((self.place.start + part * PART) as u64));
+        }
+        self.checked[part / 64].fetch_or(1 << (part % 64), Relaxed);
+        Ok(())
+    }
+}
+
+/// Compares the index in a file with what it should be, as far as it has come.
+pub(crate) struct Comparison<'a> {
+    array: &'a [u8],
+    writer: IndexWriter,
+    /// Bytes that are alike.
+    len: usize,
+}
+
+impl<'a> Comparison<'a> {
+    pub(crate) fn new(array: &'a [u8], shape: Shape) -> Comparison<'a> {
+        Comparison { array, writer: IndexWriter::new(shape), len: 0 }
+    }
+
+    /// The next record; `Corrupt` if the buckets before its own are others.
+    pub(crate) fn push(&mut self, record: Pointer) -> Result<()> {
+        let Comparison { array, writer, len } = self;
+        writer.push(record, |bucket, bytes| compare(array, len, bucket, bytes))
+    }
+
+    /// Compares what is left.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let Comparison { array, writer, len } = &mut self;
+        writer.flush(|bucket, bytes| compare(array, len, bucket, bytes))?;
+        if array[*len..].iter().all(|&byte| byte == 0) { Ok(()) } else { Err(other(*len)) }
+    }
+}
+
+/// Whether the array goes on with zeros up to a bucket, and with that.
+fn compare(array: &[u8], len: &mut usize, bucket: u64, bytes: &[u8]) -> Result<()> {
+    let at = bucket as usize * LINE;
+    let free = array.get(*len..at).is_some_and(|free| free.iter().all(|&byte| byte == 0));
+    if !free || array.get(at..at + LINE) != Some(bytes) {
+        return Err(other(*len));
+    }
+    *len = at + LINE;
+    Ok(())
+}
+
+fn other(at: usize) -> Error {
+    Error::corrupt(format!("from byte {at} on the index is not that of the records"))
+}
