@@ -37,43 +37,44 @@ impl Table {
     /// [`Table::get`] of a key that the filter let pass.
     #[inline(never)]
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        match self.find_indexed(hash, key)? {
+        match self.find_indexed(hash, key) {
             Found::Value(value) => return self.unpacked(hash, value).map(Some),
             Found::Absent => return Ok(None),
             Found::Unknown => {}
         }
         let place = place(hash, self.meta.slots);
-        match self.find_block(place) {
-            Some(number) if self.small => self.get_near(place, number, key),
-            Some(number) if self.is_plain() => self.get_far(place, number, key),
-            Some(number) => self.get_packed(place, number, key),
-            None => Ok(None),
+        let Some(number) = self.find_block(place) else { return Ok(None) };
+        self.settle(hash, number)?;
+        if self.small {
+            return self.get_near(place, number, key);
+        }
+        match self.is_plain() {
+            true => self.get_far(place, number, key),
+            false => self.get_packed(place, number, key),
         }
     }
 
-    /// What the index knows of a key: nothing without an index, nor of a map before the block that
-    /// can hold the key was checked.
+    /// What the index knows of a key, if there is one.
     #[inline(always)]
-    fn find_indexed(&self, hash: u64, key: &[u8]) -> Result<Found<'_>> {
-        let Some(index) = &self.index else { return Ok(Found::Unknown) };
-        let blocks = match self.source.copy() {
-            Some(blocks) => blocks,
-            None => {
-                index.fetch(hash);
-                if !self.is_checked(hash) {
-                    return Ok(Found::Unknown);
-                }
-                self.all_blocks()
-            }
-        };
-        index.find(blocks, hash, key).map_err(|e| e.in_file(self.path()))
+    fn find_indexed(&self, hash: u64, key: &[u8]) -> Found<'_> {
+        match &self.index {
+            Some(index) => index.find(self.all_blocks(), hash, key),
+            None => Found::Unknown,
+        }
     }
 
-    /// Whether the block that can hold a hash needs no check.
+    /// Lets the index answer for a hash from now on, if the block that can hold it was checked by
+    /// an earlier get, and those of the other records of its bucket were, too. So no get reads
+    /// more of the file than one without an index, until there is something to gain.
     #[inline(always)]
-    pub(crate) fn is_checked(&self, hash: u64) -> bool {
-        let number = || self.directory.find(place(hash, self.meta.slots));
-        self.source.is_resident() || number().is_some_and(|number| self.source.is_checked(number))
+    fn settle(&self, hash: u64, number: u64) -> Result<()> {
+        match &self.index {
+            Some(index) if self.source.is_checked(number) => {
+                let settled = index.settle(hash, |place| self.is_checked(place));
+                settled.map_err(|e| e.in_file(self.path()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The value of a hash, as it was added.
@@ -90,7 +91,7 @@ impl Table {
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         let hash = xxh3_64(key);
         if self.passes(hash) {
-            match self.find_indexed(hash, key)? {
+            match self.find_indexed(hash, key) {
                 Found::Value(_) => return Ok(true),
                 Found::Absent => return Ok(false),
                 Found::Unknown => {}

@@ -1,4 +1,4 @@
-//! The index of a table: from the hash of a key to its record, past directory and block.
+//! The index of a table: from the hash of a key to its record, past the head of its block.
 //!
 //! A search in a block reads the head of the block and then the record, which the head tells the
 //! place of. Where the record is, a line of the index tells: a small array where records are large,
@@ -13,26 +13,27 @@
 //!
 //! ```text
 //! ENTRY    BITS    FIELD (all zeros: free)
-//!          0..28   where the record begins, from where its bucket lets expect it, plus 2^27
-//!          28..44  bytes of the record; 2^16 - 1 if it has as many or more, or begins elsewhere
+//!          0..28   where the record begins, from where the bucket it is in lets expect it, plus
+//!                  2^27; 0 if these bits cannot tell
+//!          28..44  bytes of the record; 2^16 - 1 if it has as many or more, or if bits 0..28
+//!                  cannot tell where it begins
 //!          44..52  bytes of the key, plus 1
 //!          52..64  tag: the low bits of the hash
 //! ```
 //! With r records in b bytes of blocks there are n = max(1, ceil(r / 6)) buckets. A hash h names
 //! bucket h n / 2^64, and the records of bucket i are expected at byte i (2^16 b / n) / 2^16 of the
-//! blocks, quotients rounded down. Records with longer keys are not in the index, nor are those
-//! whose bucket and the 63 behind it are full: of these a search learns nothing.
+//! blocks, quotients rounded down. Records with keys of more than 254 bytes are not in the index,
+//! nor are those whose bucket and the 63 behind it are full: of these a search learns nothing.
 
 use super::block::{Body, CHECKSUM, VALUE_LINES, check};
 use super::find::is_same;
 use super::index_file::{Mapped, PART};
-use super::options::Compression;
 use super::reader::Table;
 use crate::Result;
 use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::{LINE, prefetch};
 use crate::disk::Slab;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// Bytes of an entry.
 const ENTRY: usize = 8;
@@ -76,7 +77,7 @@ impl Shape {
 
     /// Bytes of the array, at least and at most: buckets behind the last one in use may be absent.
     pub(crate) fn len(self) -> (u64, u64) {
-        let (least, most) = (self.buckets, self.buckets + FARTHEST);
+        let (least, most) = (self.buckets, self.buckets + FARTHEST - 1);
         (least * LINE as u64, most * LINE as u64)
     }
 
@@ -93,7 +94,7 @@ impl Shape {
 }
 
 /// A record as the index is told of it: the hash of its key, where it begins, and the bytes of its
-/// key and of all, up to [`LONGEST_KEY`] + 1 and [`LONG`].
+/// key and of all; of lengths above [`LONGEST_KEY`] and [`LONG`] only that they are.
 #[derive(Clone, Copy)]
 pub(crate) struct Pointer {
     pub(crate) hash: u64,
@@ -189,11 +190,7 @@ impl Index {
     /// blocks, or if records are out of order, which [`Table::verify`] tells: then gets find
     /// records in blocks.
     pub(crate) fn of(table: &Table, hash: impl Fn(&[u8]) -> u64) -> Result<Option<Index>> {
-        let meta = &table.meta;
-        let shape = match meta.compression {
-            Compression::Blocks { .. } => None,
-            _ => Shape::new(meta.records, table.blocks.1),
-        };
+        let shape = table.index_shape();
         // Memory is taken as records come: there may be fewer than the file says.
         let mut array = Slab::new(shape.map_or(0, |shape| shape.len().1 as usize))?;
         array.expect_random();
@@ -203,7 +200,7 @@ impl Index {
             Ok(())
         };
         let (mut writer, mut last) = (shape.map(IndexWriter::new), 0);
-        for number in 0..meta.blocks {
+        for number in 0..table.meta.blocks {
             let (offset, _) = table.extent(number)?;
             let block = table.memory(number)?;
             let mut add = || -> Result<()> {
@@ -248,25 +245,23 @@ impl Index {
         }
     }
 
-    /// Whether what the index says of a hash needs no check, as far as one bucket tells.
-    #[inline(always)]
-    pub(crate) fn is_checked(&self, hash: u64) -> bool {
-        match &self.entries {
-            Entries::Memory(_) => true,
-            Entries::File(mapped) => {
-                mapped.is_checked(self.shape.home(hash) as usize * LINE / PART)
-            }
-        }
-    }
-
     /// Asks for the bucket of a hash.
     #[inline(always)]
     pub(crate) fn fetch(&self, hash: u64) {
         prefetch(bucket(self.array(), self.shape.home(hash)), 1);
     }
 
-    /// Key and value of the record that is most likely that of a key, unread and unchecked; `None`
-    /// if there is none in the bucket of its hash.
+    /// Whether what a bucket says needs no check.
+    #[inline(always)]
+    fn is_ready(&self, bucket: u64) -> bool {
+        match &self.entries {
+            Entries::Memory(_) => true,
+            Entries::File(mapped) => mapped.is_ready(bucket as usize),
+        }
+    }
+
+    /// Key and value of the record that is most likely that of a key, unread; `None` if there is
+    /// none in the bucket of its hash, or if that is not known yet.
     #[inline(always)]
     pub(crate) fn candidate<'a>(
         &self,
@@ -274,67 +269,82 @@ impl Index {
         hash: u64,
         key: usize,
     ) -> Option<(&'a [u8], &'a [u8])> {
-        if key > LONGEST_KEY {
+        let home = self.shape.home(hash);
+        if key > LONGEST_KEY || !self.is_ready(home) {
             return None;
         }
-        let home = self.shape.home(hash);
         let bucket = bucket(self.array(), home);
         let equal = equal(bucket, pattern(hash, key));
         if equal == 0 {
             return None;
         }
-        self.record(blocks, home, first(bucket, equal), key)
+        let record = self.place(home, first(bucket, equal))?;
+        blocks.get(record)?.split_at_checked(key)
     }
 
-    /// The record of an entry; `None` if the entry does not say where it is.
+    /// Where the record of an entry is in the blocks; `None` if the entry does not say it.
     #[inline(always)]
-    fn record<'a>(
-        &self,
-        blocks: &'a [u8],
-        bucket: u64,
-        entry: u64,
-        key: usize,
-    ) -> Option<(&'a [u8], &'a [u8])> {
+    fn place(&self, bucket: u64, entry: u64) -> Option<Range<usize>> {
         let place = (entry & (2 * MIDDLE - 1)).wrapping_sub(MIDDLE);
         let begin = self.shape.expected(bucket).wrapping_add(place) as usize;
         let len = (entry >> LENGTH & LONG) as usize;
-        let record = blocks.get(begin..)?.get(..len).filter(|_| len < LONG as usize)?;
-        record.split_at_checked(key)
+        (len < LONG as usize).then(|| begin..begin.saturating_add(len))
     }
 
-    /// Looks a key up. `Corrupt` if the index is damaged where it is read.
+    /// Looks a key up.
     #[inline(always)]
-    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Result<Found<'a>> {
+    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
         if key.len() > LONGEST_KEY {
-            return Ok(Found::Unknown);
+            return Found::Unknown;
         }
         let array = self.array();
         let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
         for number in home..home + FARTHEST {
-            let bucket = bucket(array, number);
-            if let Entries::File(mapped) = &self.entries {
-                mapped.check_once(number as usize * LINE / PART)?;
+            if !self.is_ready(number) {
+                break;
             }
+            let bucket = bucket(array, number);
             let mut equal = equal(bucket, wanted);
             while equal != 0 {
-                let entry = first(bucket, equal);
-                let Some((found, value)) = self.record(blocks, number, entry, key.len()) else {
-                    return Ok(Found::Unknown);
-                };
+                let place = self.place(number, first(bucket, equal));
+                let record = place.and_then(|place| blocks.get(place)?.split_at_checked(key.len()));
+                let Some((found, value)) = record else { return Found::Unknown };
                 // Most likely the right one: its value is waited for together with its key.
                 if value.len() > LINE {
                     prefetch(value, VALUE_LINES);
                 }
                 if is_same(found, key) {
-                    return Ok(Found::Value(value));
+                    return Found::Value(value);
                 }
                 equal &= equal - 1;
             }
             if u64_at(bucket, LINE - ENTRY) == 0 {
-                return Ok(Found::Absent);
+                return Found::Absent;
             }
         }
-        Ok(Found::Unknown)
+        Found::Unknown
+    }
+
+    /// Makes the bucket of a hash known, if it is not and all that it tells of `is_checked`:
+    /// places in the blocks. `Corrupt` if its part of the index is damaged.
+    #[inline(never)]
+    pub(crate) fn settle(
+        &self,
+        hash: u64,
+        is_checked: impl Fn(Range<usize>) -> bool,
+    ) -> Result<()> {
+        let Entries::File(mapped) = &self.entries else { return Ok(()) };
+        let home = self.shape.home(hash);
+        if mapped.is_ready(home as usize) {
+            return Ok(());
+        }
+        mapped.check_once(home as usize * LINE / PART)?;
+        let (entries, _) = bucket(self.array(), home).as_chunks::<ENTRY>();
+        let used = entries.iter().map(|entry| u64_at(entry, 0)).filter(|&entry| entry != 0);
+        if used.filter_map(|entry| self.place(home, entry)).all(is_checked) {
+            mapped.set_ready(home as usize);
+        }
+        Ok(())
     }
 }
 
@@ -401,7 +411,7 @@ mod tests {
             records.sort();
             let mut blocks = Vec::new();
             let index = filled(&records, &mut blocks);
-            let find = |hash, key: &[u8]| index.find(&blocks, hash, key).unwrap();
+            let find = |hash, key: &[u8]| index.find(&blocks, hash, key);
             let (mut found, mut unknown) = (0, 0);
             for (hash, key, value) in &records {
                 match find(*hash, key) {
@@ -426,7 +436,7 @@ mod tests {
         let mut blocks = Vec::new();
         let index = filled(records, &mut blocks);
         records.iter().fold((0, 0), |(found, unknown), (hash, key, value)| {
-            match index.find(&blocks, *hash, key).unwrap() {
+            match index.find(&blocks, *hash, key) {
                 Found::Value(got) => (found + usize::from(got == value), unknown),
                 Found::Unknown => (found, unknown + 1),
                 Found::Absent => panic!("a record is lost"),
@@ -468,7 +478,7 @@ mod tests {
         writer.flush(put).unwrap();
         let index = Index { shape, entries: Entries::Memory(array) };
         let blocks = vec![9; 2004];
-        let is_unknown = |hash| matches!(index.find(&blocks, hash, b"abc"), Ok(Found::Unknown));
+        let is_unknown = |hash| matches!(index.find(&blocks, hash, b"abc"), Found::Unknown);
         assert!(is_unknown(u64::MAX) && !is_unknown(0));
     }
 }

@@ -1,14 +1,13 @@
 //! The index of a file: what a build keeps until its blocks are written, and the array in a map.
 //!
-//! A mapped table of large records has its index in the file: it takes about 11 bytes a record, a
-//! fiftieth of records of 512 bytes. Of smaller records it would be a larger share of the file, and
-//! a search in a block is fast there.
+//! A mapped table of large records has its index in the file: it takes about 11 bytes a record,
+//! about a fiftieth of records of 512 bytes. Of smaller records it would be a larger share.
 //!
 //! ```text
 //! SECTION       WHAT IT HOLDS
-//! index         the array of `index.rs`, up to its last bucket in use, or to the last that a hash
-//!               may name
-//! index checks  the XXH3-64 of every 64 KiB of the index, the last of what is left
+//! index         the array of `index.rs`, up to the last bucket in use or the last that a hash may
+//!               name, whichever comes later
+//! index checks  the XXH3-64 of every 64 KiB of the index; the last part may be shorter
 //! ```
 
 use super::format::section;
@@ -40,6 +39,7 @@ pub(crate) const PART: usize = 1 << 16;
 pub(crate) struct Pointers {
     spool: Spool,
     last: u64,
+    entry: Encoder,
 }
 
 const KEY: u32 = 40;
@@ -47,22 +47,25 @@ const LENGTH: u32 = 48;
 
 impl Pointers {
     pub(crate) fn new(spool: Spool) -> Pointers {
-        Pointers { spool, last: 0 }
+        Pointers { spool, last: 0, entry: Encoder::default() }
     }
 
     /// The next record, in the order of hashes and of places.
     pub(crate) fn push(&mut self, Pointer { hash, begin, key, len }: Pointer) -> Result<()> {
         let step = begin - self.last;
         self.last = begin;
-        let mut out = Encoder(Vec::with_capacity(16));
-        out.u64(hash);
-        out.u64(step | (key.min(LONGEST_KEY + 1) as u64) << KEY | len.min(LONG) << LENGTH);
-        self.spool.push(&out.0)
+        self.entry.0.clear();
+        self.entry.u64(hash);
+        self.entry.u64(step | (key.min(LONGEST_KEY + 1) as u64) << KEY | len.min(LONG) << LENGTH);
+        self.spool.push(&self.entry.0)
     }
 
-    /// Writes the sections of the index, of so many records in so many bytes of blocks.
+    /// Writes the sections of the index, of so many records in so many bytes of blocks, unless
+    /// records turned out to be small.
     pub(crate) fn finish(self, out: &mut FrozenWriter, records: u64, bytes: u64) -> Result<()> {
-        let Some(shape) = Shape::new(records, bytes) else { return Ok(()) };
+        let is_worth_it = bytes >= records.saturating_mul(INDEXED);
+        let shape = Shape::new(records, bytes).filter(|_| is_worth_it);
+        let Some(shape) = shape else { return Ok(()) };
         out.begin(section::INDEX, true)?;
         let mut parts = Parts { out, len: 0, part: Vec::new(), checks: Encoder::default() };
         let (mut writer, mut begin) = (IndexWriter::new(shape), 0);
@@ -132,6 +135,8 @@ pub(crate) struct Mapped {
     checks: Box<[u8]>,
     /// A bit a part says that its checksum was found right.
     checked: Box<[AtomicU64]>,
+    /// A bit a bucket says that its part was, and the blocks of all records that it has.
+    ready: Box<[AtomicU64]>,
 }
 
 impl Mapped {
@@ -145,17 +150,19 @@ impl Mapped {
         let checks = checks.filter(|checks| fits && checks.len() as u64 == 8 * parts);
         let checks = checks.ok_or_else(|| Error::corrupt("the index has a wrong size"))?;
         let start = entry.offset as usize;
+        let bits = |n: u64| (0..n.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         Ok(Some(Mapped {
             map: file.map().clone(),
             place: start..start + entry.len as usize,
             checks: checks.into(),
-            checked: (0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            checked: bits(parts),
+            ready: bits(entry.len / LINE as u64),
         }))
     }
 
     /// Bytes of memory beside the map.
     pub(crate) fn memory(&self) -> usize {
-        self.checks.len() + size_of_val(&*self.checked)
+        self.checks.len() + size_of_val(&*self.checked) + size_of_val(&*self.ready)
     }
 
     #[inline(always)]
@@ -164,19 +171,24 @@ impl Mapped {
     }
 
     #[inline(always)]
-    pub(crate) fn is_checked(&self, part: usize) -> bool {
-        let word = self.checked.get(part / 64);
-        word.is_none_or(|word| word.load(Relaxed) >> (part % 64) & 1 == 1)
+    pub(crate) fn is_ready(&self, bucket: usize) -> bool {
+        is_set(&self.ready, bucket)
     }
 
-    /// Checks a part unless its bit is set, which it then is. Behind the last part there are no
-    /// entries.
-    #[inline(always)]
+    pub(crate) fn set_ready(&self, bucket: usize) {
+        set(&self.ready, bucket);
+    }
+
+    /// Checks all parts.
+    pub(crate) fn check_all(&self) -> Result<()> {
+        (0..self.place.len().div_ceil(PART)).try_for_each(|part| self.check(part))
+    }
+
+    /// Checks a part unless its bit is set, which it then is.
     pub(crate) fn check_once(&self, part: usize) -> Result<()> {
-        if self.is_checked(part) { Ok(()) } else { self.check(part) }
+        if is_set(&self.checked, part) { Ok(()) } else { self.check(part) }
     }
 
-    #[cold]
     fn check(&self, part: usize) -> Result<()> {
         let Some(bytes) = self.array().chunks(PART).nth(part) else { return Ok(()) };
         let (got, expected) = (xxh3_64(bytes), u64_at(&self.checks, 8 * part));
@@ -185,8 +197,20 @@ impl Mapped {
                 format!("checksum of part {part} of the index is {got:016x}, not {expected:016x}");
             return Err(Error::corrupt(message).at((self.place.start + part * PART) as u64));
         }
-        self.checked[part / 64].fetch_or(1 << (part % 64), Relaxed);
+        set(&self.checked, part);
         Ok(())
+    }
+}
+
+/// A bit; set behind the last.
+#[inline(always)]
+fn is_set(bits: &[AtomicU64], i: usize) -> bool {
+    bits.get(i / 64).is_none_or(|word| word.load(Relaxed) >> (i % 64) & 1 == 1)
+}
+
+fn set(bits: &[AtomicU64], i: usize) {
+    if let Some(word) = bits.get(i / 64) {
+        word.fetch_or(1 << (i % 64), Relaxed);
     }
 }
 

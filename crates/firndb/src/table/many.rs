@@ -111,14 +111,14 @@ impl Table {
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
         let blocks = self.all_blocks();
-        let mut ring = [(0, false, None); RING];
+        let mut ring = [(0, None); RING];
         for turn in 0..keys.len() + 2 * AHEAD {
             if let Some(i) = turn.checked_sub(2 * AHEAD) {
-                let (hash, is_checked, first) = ring[i % RING];
+                let (hash, first) = ring[i % RING];
                 fetch_again(first);
                 let key = keys[i].as_ref();
                 values.push(match first {
-                    Some((found, value)) if is_checked && is_same(found, key) => {
+                    Some((found, value)) if is_same(found, key) => {
                         Some(self.unpacked(hash, value)?)
                     }
                     _ if self.passes(hash) => self.get_hashed(hash, key)?,
@@ -128,7 +128,7 @@ impl Table {
             if let Some(i) = turn.checked_sub(AHEAD)
                 && let Some(key) = keys.get(i)
             {
-                let (hash, _, first) = &mut ring[i % RING];
+                let (hash, first) = &mut ring[i % RING];
                 *first = index.candidate(blocks, *hash, key.as_ref().len());
                 if let Some((found, value)) = *first {
                     fetch(found, value);
@@ -137,8 +137,7 @@ impl Table {
             if let Some(key) = keys.get(turn) {
                 let hash = xxh3_64(key.as_ref());
                 index.fetch(hash);
-                let is_checked = index.is_checked(hash) && self.is_checked(hash);
-                ring[turn % RING] = (hash, is_checked, None);
+                ring[turn % RING] = (hash, None);
             }
         }
         Ok(())

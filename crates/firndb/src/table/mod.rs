@@ -25,7 +25,7 @@
 //! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
 //! 3. `Body::find`, or `find` where records are small: tags, then keys -> the stored value.
 //! 4. `Unpacker::unpack`, if values are compressed.
-//!    With an index, once the block was checked: from the filter to the stored value by
+//!    With an index, in a map once blocks were checked: from the filter to the stored value by
 //!    `Index::find`.
 //! 5. `Table::get_many` does these steps for several keys in turn, so that memory for the one comes
 //!    while another is looked for.

@@ -103,7 +103,8 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// From a map of the file; the page cache is the cache. A block's checksum is checked when it
-    /// is first touched.
+    /// is first touched. A file of large records has an index of them, about 11 bytes a record:
+    /// gets use it, as those of a resident table, where blocks were checked before.
     #[default]
     Map,
     /// By reads through the page cache, each checked.
@@ -113,8 +114,8 @@ pub enum Access {
     /// From a copy in memory, in huge pages where the system has them; checked when opened. The
     /// fastest of a [`crate::table::Table`]: an index of about 11 bytes a record tells where each
     /// record is, so that a get touches a line of it and the record, and no directory or head of a
-    /// block. There is none if blocks are compressed whole, if a key is longer than 254 bytes, if
-    /// more than 500 keys share a hash, or if sizes of records are so unlike that one stands 128
-    /// MiB from where it is expected. Records of 65,535 bytes or more are found by way of blocks.
+    /// block. There is none if blocks are compressed whole. By way of blocks go gets of keys that
+    /// are longer than 254 bytes, of records of 65,535 bytes or more, of those that stand 128 MiB
+    /// from where they are expected, and of keys whose hash some 500 others share.
     Resident,
 }

@@ -125,7 +125,7 @@ impl BlockWriter {
         let sum = checksum(&block, self.blocks);
         put_u32(&mut block, 0, sum);
         out.write(&block)?;
-        self.point(n)?;
+        self.point(n, shape)?;
         self.count(block.len());
         self.block = block;
         self.bytes.drain(..shape.bytes());
@@ -134,11 +134,10 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Tells the index where the first `n` records of the block are that comes now.
-    fn point(&mut self, n: usize) -> Result<()> {
+    /// Tells the index where the `n` records of the block are that comes now.
+    fn point(&mut self, n: usize, shape: Shape) -> Result<()> {
         let Some(pointers) = &mut self.pointers else { return Ok(()) };
         let items = &self.items[..n];
-        let shape = Shape::of(items);
         let mut begin = self.written + (shape.block_len() - shape.bytes()) as u64;
         for (item, hash) in items.iter().zip(self.hashes.drain(..n)) {
             let len = u64::from(item.key) + u64::from(item.value);

@@ -15,6 +15,7 @@ use crate::bytes::int::u32_at;
 use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -180,10 +181,18 @@ impl Table {
     }
 
     /// The index in the file, if it has one.
-    pub(crate) fn mapped_index(&self) -> Result<Option<Index>> {
-        let shape = Shape::new(self.meta.records, self.blocks.1);
+    fn mapped_index(&self) -> Result<Option<Index>> {
+        let shape = self.index_shape();
         let mapped = Mapped::open(&self.file, shape)?;
         Ok(shape.zip(mapped).map(|(shape, mapped)| Index::mapped(shape, mapped)))
+    }
+
+    /// The shape of an index; `None` if there can be none: of a frame of a block no record is told.
+    pub(crate) fn index_shape(&self) -> Option<Shape> {
+        match self.meta.compression {
+            Compression::Blocks { .. } => None,
+            _ => Shape::new(self.meta.records, self.blocks.1),
+        }
     }
 
     pub(crate) fn unpack_value(&self, frame: &[u8]) -> Result<Vec<u8>> {
@@ -220,11 +229,29 @@ impl Table {
         self.source.memory(&self.file, extent).map_err(|e| self.here(e, number))
     }
 
-    /// The bytes of all blocks that are in memory, unchecked.
+    /// The bytes of all blocks that are in memory.
     #[inline(always)]
     pub(crate) fn all_blocks(&self) -> &[u8] {
         let (offset, len) = self.blocks;
         self.source.copy().unwrap_or_else(|| self.file.bytes(offset, len))
+    }
+
+    /// Whether a place in the blocks is within one that was checked.
+    pub(crate) fn is_checked(&self, place: Range<usize>) -> bool {
+        let number = match &self.starts {
+            None => place.start / self.meta.block_size as usize,
+            Some(bytes) => {
+                let grain = (place.start / GRAIN) as u64;
+                self.starts(bytes).lower_bound(grain + 1).saturating_sub(1)
+            }
+        } as u64;
+        let within = |(offset, len): (u64, usize)| {
+            let start = (offset - self.blocks.0) as usize;
+            start <= place.start && place.end <= start + len
+        };
+        number < self.meta.blocks
+            && self.extent(number).is_ok_and(within)
+            && self.source.is_checked(number)
     }
 
     /// Whether blocks are in memory.

@@ -2,7 +2,7 @@
 
 use super::block::{Body, CHECKSUM, check, tag};
 use super::directory::place;
-use super::index::{Pointer, Shape};
+use super::index::Pointer;
 use super::index_file::{Comparison, Mapped};
 use super::options::Compression;
 use super::reader::Table;
@@ -28,8 +28,11 @@ impl Table {
     /// Checks every byte of the file, and that each record is where a get looks for it.
     pub fn verify(&self) -> Result<()> {
         self.file.verify()?;
-        let shape = Shape::new(self.meta.records, self.blocks.1);
+        let shape = self.index_shape();
         let mapped = Mapped::open(&self.file, shape).map_err(|e| e.in_file(self.path()))?;
+        if let Some(mapped) = &mapped {
+            mapped.check_all().map_err(|e| e.in_file(self.path()))?;
+        }
         let index = mapped.as_ref().zip(shape);
         let index = index.map(|(mapped, shape)| Comparison::new(mapped.array(), shape));
         let mut counted = Counted { index, ..Counted::default() };

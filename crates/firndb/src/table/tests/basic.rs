@@ -5,7 +5,11 @@ use super::*;
 use crate::ErrorKind;
 use crate::bytes::testing::Forged;
 use crate::table::format::section;
-use crate::table::{Compression, Filter};
+use crate::table::index::Found;
+use crate::table::index_file::PART;
+use crate::table::{Compression, Duplicates, Filter};
+use crate::testing::Rng;
+use xxhash_rust::xxh3::xxh3_64;
 
 fn records(n: usize, value: usize) -> Records {
     let record = |i: usize| (format!("key-{i}").into_bytes(), vec![i as u8; value + i % 7]);
@@ -60,4 +64,110 @@ fn verify_compares_the_index_with_the_records() {
         assert!(error.to_string().contains("index") && error.file().is_some(), "{error}");
     }
     assert!(index.step_by(8).filter(used).count() == 100);
+}
+
+/// Whether the index finds a key that is there.
+fn is_known(table: &Table, key: &[u8]) -> bool {
+    let index = table.index.as_ref().unwrap();
+    match index.find(table.all_blocks(), xxh3_64(key), key) {
+        Found::Value(_) => true,
+        Found::Unknown => false,
+        Found::Absent => panic!("a record is lost"),
+    }
+}
+
+/// Until then a get touches no more of the file than one without an index.
+#[test]
+fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
+    let value = |i: usize| (format!("key {i}").into_bytes(), vec![i as u8; 600 + i]);
+    let records: Records = (0..100).map(value).collect();
+    for block_size in [4096, 1 << 16] {
+        let options = BuildOptions { block_size, ..BuildOptions::default() };
+        let disk = disk_with(&bytes_of(options, &records));
+        let table = open(&disk, Access::Map).unwrap();
+        for (key, _) in records.iter().take(1) {
+            table.get(key).unwrap();
+            assert!(!is_known(&table, key), "known after the first get of its block");
+        }
+        for _ in 0..2 {
+            records.iter().for_each(|(key, _)| drop(table.get(key).unwrap()));
+        }
+        assert!(records.iter().all(|(key, _)| is_known(&table, key)));
+        let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
+        let values = table.get_many(&keys).unwrap();
+        let all = records.iter().zip(values);
+        all.for_each(|((_, value), got)| assert_eq!(got.as_deref(), Some(&value[..])));
+        assert_eq!(table.get(b"absent").unwrap(), None);
+    }
+}
+
+/// An index of several parts, one of which is damaged: keys of that part are told to be, and all
+/// others are found.
+#[test]
+fn a_damaged_part_of_an_index_harms_no_key_of_another() {
+    let mut rng = Rng(0x1DE);
+    let records: Records =
+        (0..14_000).map(|i| (format!("key {i}").into_bytes(), rng.fill(505 + i % 30))).collect();
+    for compression in [Compression::None, Compression::Records { level: 1 }] {
+        let whole = bytes_of(BuildOptions { compression, ..BuildOptions::default() }, &records);
+        let index = Forged(whole.clone()).find(section::INDEX).unwrap();
+        let parts = index.len().div_ceil(PART);
+        assert!(parts == 3, "{parts} parts");
+        for damaged in 0..=parts {
+            let mut bytes = whole.clone();
+            if damaged < parts {
+                bytes[index.start + damaged * PART + 77] ^= 1;
+            }
+            let table = open(&disk_with(&bytes), Access::Map).unwrap();
+            let mut errors = 0;
+            // The first time goes by way of the block, the second by the index.
+            for _ in 0..2 {
+                errors = 0;
+                for (key, value) in &records {
+                    match table.get(key) {
+                        Ok(got) => assert_eq!(got.as_deref(), Some(&value[..])),
+                        Err(e) => {
+                            assert_eq!(e.kind(), ErrorKind::Corrupt);
+                            errors += 1;
+                        }
+                    }
+                }
+            }
+            let most = records.len() * PART / index.len();
+            assert!(errors <= most + 100 && (errors > most / 2 || damaged > 1), "{errors} errors");
+            let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
+            let known = keys.iter().filter(|key| is_known(&table, key)).count();
+            // Some are in a bucket behind their own, which is in the damaged part.
+            let rest = records.len() - known - errors;
+            assert!(rest < 20, "{known} known, {errors} errors");
+            assert_eq!(table.get_many(&keys).is_err(), damaged < parts);
+            assert_eq!(table.verify().is_err(), damaged < parts);
+        }
+    }
+}
+
+/// What is no index of a table, with checksums that fit.
+#[test]
+fn verify_tells_wrong_checksums_of_an_index() {
+    let value = |i: usize| (format!("key {i}").into_bytes(), vec![i as u8; 600]);
+    let whole = bytes_of(BuildOptions::default(), &(0..20).map(value).collect());
+    let mut file = Forged(whole);
+    let checks = file.find(section::INDEX_CHECKS).unwrap();
+    file.0[checks.start] ^= 1;
+    file.seal();
+    let error = open(&disk_with(&file.0), Access::Map).unwrap().verify().unwrap_err();
+    assert!(error.to_string().contains("part 0 of the index"), "{error}");
+}
+
+/// The sizes of records are told by what is stored, not by what was added.
+#[test]
+fn small_records_have_no_index_whatever_was_added() {
+    let options = |duplicates| BuildOptions { duplicates, ..BuildOptions::default() };
+    let mut records: Records = (0..300).map(|i| (vec![7], vec![i as u8; 5_000])).collect();
+    records.extend((0..2_000).map(|i| (format!("key {i}").into_bytes(), vec![1; 20])));
+    let small = disk_with(&bytes_of(options(Duplicates::Last), &records));
+    assert_eq!(open(&small, Access::Map).unwrap().stats().index_bytes, 0);
+    records.truncate(301);
+    let large = disk_with(&bytes_of(options(Duplicates::First), &records));
+    assert!(open(&large, Access::Map).unwrap().stats().index_bytes > 0);
 }
