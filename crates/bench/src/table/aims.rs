@@ -18,8 +18,9 @@ const HEAD: &str = "\
 ## What is aimed at, and what this run found
 
 Times of gets are CPU times of one thread; `firndb` is the Table as it comes, mapped. A resident
-table has an index of its records in memory and is in huge pages always. A mapped one is where the
-page cache keeps the file in them, as after its build; else it is in pages of 4 KiB
+table has an index of its records in memory and is in huge pages always. A mapped one has an index
+in its file if records are large, and is in huge pages where the page cache keeps the file in them,
+as after its build; else it is in pages of 4 KiB
 (`firndb-smallpages`, whose process forbids itself others). *Bare arrays* is what `floor` reaches:
 slots and records in two arrays, found by the hash. Where it stays below a bound too, reading values
 is most of the time.

@@ -39,11 +39,12 @@ the other. `firndb-tenth` builds with memory for a tenth of the records, from a 
 and reads again.
 
 *What a get waits for.* A get of `firndb` in memory reads the directory (0.04 bytes a record: in the
-outer caches as a rule), which names the block. The head of the block and the lines in which the
-record probably stands are then asked for together: one wait for memory, in one page, and a second
-one only where the record stands elsewhere. cdb waits twice, for a slot of its hash table and then
-for the record, each in a page of its own; so does `phf`. So does `firndb-resident`, for a line of
-its index and the record; but these are few lines, and lines are what overlapping gets wait for.
+outer caches as a rule), which names the block; then it waits for memory twice, for the head of the
+block and for the record, in one page: three lines of a head of small records and one or two of the
+record. cdb waits twice, for a slot of its hash table and then for the record, each in a page of its
+own; so does `phf`. So does `firndb-resident`, for a line of its index and the record, and `firndb`
+where records are large and the file has an index; the index is small beside such records and mostly
+in the caches. Lines are what gets wait for that overlap.
 ";
 
 const BSDB: &str = "\

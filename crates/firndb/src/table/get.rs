@@ -64,13 +64,14 @@ impl Table {
     }
 
     /// Lets the index answer for a hash from now on, if the block that can hold it was checked by
-    /// an earlier get, and those of the other records of its bucket were, too. So no get reads
-    /// more of the file than one without an index, until there is something to gain.
+    /// an earlier get: the first get of a block reads no more of the file than without an index.
     #[inline(always)]
     fn settle(&self, hash: u64, number: u64) -> Result<()> {
         match &self.index {
             Some(index) if self.source.is_checked(number) => {
-                let settled = index.settle(hash, |place| self.is_checked(place));
+                let (offset, len) = self.extent(number)?;
+                let start = (offset - self.blocks.0) as usize;
+                let settled = index.settle(hash, start..start + len);
                 settled.map_err(|e| e.in_file(self.path()))
             }
             _ => Ok(()),
@@ -90,14 +91,12 @@ impl Table {
     /// Whether a key is there.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         let hash = xxh3_64(key);
-        if self.passes(hash) {
-            match self.find_indexed(hash, key) {
-                Found::Value(_) => return Ok(true),
-                Found::Absent => return Ok(false),
-                Found::Unknown => {}
-            }
-        }
         let Some((place, number)) = self.locate(hash) else { return Ok(false) };
+        match self.find_indexed(hash, key) {
+            Found::Value(_) => return Ok(true),
+            Found::Absent => return Ok(false),
+            Found::Unknown => self.settle(hash, number)?,
+        }
         let block = self.block(number)?;
         let body = self.body(&block).map_err(|e| self.here(e, number))?;
         let there = Body::parse(&body).and_then(|body| body.find(place, key));

@@ -251,35 +251,40 @@ impl Index {
         prefetch(bucket(self.array(), self.shape.home(hash)), 1);
     }
 
-    /// Whether what a bucket says needs no check.
+    /// Which entries of a bucket can be used: a bit for each whose block was checked, and the one
+    /// above them if the bucket was.
     #[inline(always)]
-    fn is_ready(&self, bucket: u64) -> bool {
+    fn ready(&self, bucket: u64) -> u32 {
         match &self.entries {
-            Entries::Memory(_) => true,
-            Entries::File(mapped) => mapped.is_ready(bucket as usize),
+            Entries::Memory(_) => u32::MAX,
+            Entries::File(mapped) => mapped.ready(bucket as usize),
         }
     }
 
-    /// Key and value of the record that is most likely that of a key, unread; `None` if there is
-    /// none in the bucket of its hash, or if that is not known yet.
+    /// Key and value of the record that is most likely that of a key, unread; `Some(None)` if there
+    /// is none in the bucket of its hash, `None` if that is not known.
     #[inline(always)]
     pub(crate) fn candidate<'a>(
         &self,
         blocks: &'a [u8],
         hash: u64,
         key: usize,
-    ) -> Option<(&'a [u8], &'a [u8])> {
+    ) -> Option<Option<(&'a [u8], &'a [u8])>> {
         let home = self.shape.home(hash);
-        if key > LONGEST_KEY || !self.is_ready(home) {
+        let ready = self.ready(home);
+        if key > LONGEST_KEY || ready & CHECKED == 0 {
             return None;
         }
         let bucket = bucket(self.array(), home);
         let equal = equal(bucket, pattern(hash, key));
         if equal == 0 {
+            return Some(None);
+        }
+        if equal & !ready != 0 {
             return None;
         }
         let record = self.place(home, first(bucket, equal))?;
-        blocks.get(record)?.split_at_checked(key)
+        Some(Some(blocks.get(record)?.split_at_checked(key)?))
     }
 
     /// Where the record of an entry is in the blocks; `None` if the entry does not say it.
@@ -300,11 +305,11 @@ impl Index {
         let array = self.array();
         let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
         for number in home..home + FARTHEST {
-            if !self.is_ready(number) {
-                break;
-            }
-            let bucket = bucket(array, number);
+            let (bucket, ready) = (bucket(array, number), self.ready(number));
             let mut equal = equal(bucket, wanted);
+            if equal & !ready != 0 || ready & CHECKED == 0 {
+                return Found::Unknown;
+            }
             while equal != 0 {
                 let place = self.place(number, first(bucket, equal));
                 let record = place.and_then(|place| blocks.get(place)?.split_at_checked(key.len()));
@@ -325,28 +330,32 @@ impl Index {
         Found::Unknown
     }
 
-    /// Makes the bucket of a hash known, if it is not and all that it tells of `is_checked`:
-    /// places in the blocks. `Corrupt` if its part of the index is damaged.
+    /// Makes the entries for records in `block`, a place in the blocks that was checked, usable, in
+    /// the buckets that a search for a hash comes to. `Corrupt` if the index is damaged there.
     #[inline(never)]
-    pub(crate) fn settle(
-        &self,
-        hash: u64,
-        is_checked: impl Fn(Range<usize>) -> bool,
-    ) -> Result<()> {
+    pub(crate) fn settle(&self, hash: u64, block: Range<usize>) -> Result<()> {
         let Entries::File(mapped) = &self.entries else { return Ok(()) };
-        let home = self.shape.home(hash);
-        if mapped.is_ready(home as usize) {
-            return Ok(());
-        }
-        mapped.check_once(home as usize * LINE / PART)?;
-        let (entries, _) = bucket(self.array(), home).as_chunks::<ENTRY>();
-        let used = entries.iter().map(|entry| u64_at(entry, 0)).filter(|&entry| entry != 0);
-        if used.filter_map(|entry| self.place(home, entry)).all(is_checked) {
-            mapped.set_ready(home as usize);
+        let (array, home) = (self.array(), self.shape.home(hash));
+        for number in home..home + FARTHEST {
+            mapped.check_once(number as usize * LINE / PART)?;
+            let bucket = bucket(array, number);
+            let within = |i: &usize| {
+                let place = self.place(number, u64_at(bucket, i * ENTRY));
+                // What has no place is told to be unknown, wherever it is.
+                place.is_none_or(|place| block.start <= place.start && place.end <= block.end)
+            };
+            let found = (0..LINE / ENTRY).filter(within).fold(0, |bits, i| bits | 1 << i);
+            mapped.set_ready(number as usize, found);
+            if u64_at(bucket, LINE - ENTRY) == 0 {
+                break;
+            }
         }
         Ok(())
     }
 }
+
+/// In [`Index::ready`]: the bucket itself.
+const CHECKED: u32 = 1 << 8;
 
 #[inline(always)]
 fn bucket(array: &[u8], number: u64) -> &Bucket {
@@ -421,7 +430,7 @@ mod tests {
                 }
                 let absent = [&key[..key.len() - 1], b"?"].concat();
                 assert!(!matches!(find(*hash, &absent), Found::Value(_)));
-                let first = index.candidate(&blocks, *hash, key.len());
+                let first = index.candidate(&blocks, *hash, key.len()).flatten();
                 assert!(first.is_none_or(|(found, _)| found.len() == key.len()));
             }
             assert_eq!(found + unknown, n);

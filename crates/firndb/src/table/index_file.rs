@@ -19,7 +19,7 @@ use crate::bytes::prefetch::LINE;
 use crate::disk::Map;
 use crate::{Error, Result};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of records, on average, from which on a file has an index.
@@ -135,8 +135,8 @@ pub(crate) struct Mapped {
     checks: Box<[u8]>,
     /// A bit a part says that its checksum was found right.
     checked: Box<[AtomicU64]>,
-    /// A bit a bucket says that its part was, and the blocks of all records that it has.
-    ready: Box<[AtomicU64]>,
+    /// A bit an entry says that its part was, and the block of its record.
+    ready: Box<[AtomicU8]>,
 }
 
 impl Mapped {
@@ -150,13 +150,13 @@ impl Mapped {
         let checks = checks.filter(|checks| fits && checks.len() as u64 == 8 * parts);
         let checks = checks.ok_or_else(|| Error::corrupt("the index has a wrong size"))?;
         let start = entry.offset as usize;
-        let bits = |n: u64| (0..n.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let buckets = entry.len / LINE as u64;
         Ok(Some(Mapped {
             map: file.map().clone(),
             place: start..start + entry.len as usize,
             checks: checks.into(),
-            checked: bits(parts),
-            ready: bits(entry.len / LINE as u64),
+            checked: (0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            ready: (0..buckets).map(|_| AtomicU8::new(0)).collect(),
         }))
     }
 
@@ -170,13 +170,25 @@ impl Mapped {
         self.map.get(self.place.clone()).unwrap_or(&[])
     }
 
+    /// A bit for each entry of a bucket that can be used, and above them one that says whether its
+    /// part was checked. Behind the last bucket all are free, and so they are known.
     #[inline(always)]
-    pub(crate) fn is_ready(&self, bucket: usize) -> bool {
-        is_set(&self.ready, bucket)
+    pub(crate) fn ready(&self, bucket: usize) -> u32 {
+        let Some(bits) = self.ready.get(bucket) else { return u32::MAX };
+        let part = bucket * LINE / PART;
+        u32::from(bits.load(Relaxed)) | u32::from(self.is_checked(part)) << 8
     }
 
-    pub(crate) fn set_ready(&self, bucket: usize) {
-        set(&self.ready, bucket);
+    pub(crate) fn set_ready(&self, bucket: usize, entries: u8) {
+        if let Some(bits) = self.ready.get(bucket) {
+            bits.fetch_or(entries, Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn is_checked(&self, part: usize) -> bool {
+        let word = self.checked.get(part / 64);
+        word.is_some_and(|word| word.load(Relaxed) >> (part % 64) & 1 == 1)
     }
 
     /// Checks all parts.
@@ -184,9 +196,9 @@ impl Mapped {
         (0..self.place.len().div_ceil(PART)).try_for_each(|part| self.check(part))
     }
 
-    /// Checks a part unless its bit is set, which it then is.
+    /// Checks a part unless its bit is set, which it then is; one behind the last has no bytes.
     pub(crate) fn check_once(&self, part: usize) -> Result<()> {
-        if is_set(&self.checked, part) { Ok(()) } else { self.check(part) }
+        if self.is_checked(part) { Ok(()) } else { self.check(part) }
     }
 
     fn check(&self, part: usize) -> Result<()> {
@@ -197,61 +209,55 @@ impl Mapped {
                 format!("checksum of part {part} of the index is {got:016x}, not {expected:016x}");
             return Err(Error::corrupt(message).at((self.place.start + part * PART) as u64));
         }
-        set(&self.checked, part);
+        self.checked[part / 64].fetch_or(1 << (part % 64), Relaxed);
         Ok(())
     }
 }
 
-/// A bit; set behind the last.
-#[inline(always)]
-fn is_set(bits: &[AtomicU64], i: usize) -> bool {
-    bits.get(i / 64).is_none_or(|word| word.load(Relaxed) >> (i % 64) & 1 == 1)
-}
+impl Mapped {
+    /// Whether the array goes on with zeros up to a bucket, and with that.
+    fn compare(&self, len: &mut usize, bucket: u64, bytes: &[u8]) -> Result<()> {
+        let (array, at) = (self.array(), bucket as usize * LINE);
+        let free = array.get(*len..at).is_some_and(|free| free.iter().all(|&byte| byte == 0));
+        if !free || array.get(at..at + LINE) != Some(bytes) {
+            return Err(self.other(*len));
+        }
+        *len = at + LINE;
+        Ok(())
+    }
 
-fn set(bits: &[AtomicU64], i: usize) {
-    if let Some(word) = bits.get(i / 64) {
-        word.fetch_or(1 << (i % 64), Relaxed);
+    fn other(&self, at: usize) -> Error {
+        let message = format!("from byte {at} on the index is not that of the records");
+        Error::corrupt(message).at((self.place.start + at) as u64)
     }
 }
 
 /// Compares the index in a file with what it should be, as far as it has come.
 pub(crate) struct Comparison<'a> {
-    array: &'a [u8],
+    mapped: &'a Mapped,
     writer: IndexWriter,
     /// Bytes that are alike.
     len: usize,
 }
 
 impl<'a> Comparison<'a> {
-    pub(crate) fn new(array: &'a [u8], shape: Shape) -> Comparison<'a> {
-        Comparison { array, writer: IndexWriter::new(shape), len: 0 }
+    pub(crate) fn new(mapped: &'a Mapped, shape: Shape) -> Comparison<'a> {
+        Comparison { mapped, writer: IndexWriter::new(shape), len: 0 }
     }
 
     /// The next record; `Corrupt` if the buckets before its own are others.
     pub(crate) fn push(&mut self, record: Pointer) -> Result<()> {
-        let Comparison { array, writer, len } = self;
-        writer.push(record, |bucket, bytes| compare(array, len, bucket, bytes))
+        let Comparison { mapped, writer, len } = self;
+        writer.push(record, |bucket, bytes| mapped.compare(len, bucket, bytes))
     }
 
     /// Compares what is left.
     pub(crate) fn finish(mut self) -> Result<()> {
-        let Comparison { array, writer, len } = &mut self;
-        writer.flush(|bucket, bytes| compare(array, len, bucket, bytes))?;
-        if array[*len..].iter().all(|&byte| byte == 0) { Ok(()) } else { Err(other(*len)) }
+        let Comparison { mapped, writer, len } = &mut self;
+        writer.flush(|bucket, bytes| mapped.compare(len, bucket, bytes))?;
+        match mapped.array().get(*len..).unwrap_or(&[]).iter().all(|&byte| byte == 0) {
+            true => Ok(()),
+            false => Err(mapped.other(*len)),
+        }
     }
-}
-
-/// Whether the array goes on with zeros up to a bucket, and with that.
-fn compare(array: &[u8], len: &mut usize, bucket: u64, bytes: &[u8]) -> Result<()> {
-    let at = bucket as usize * LINE;
-    let free = array.get(*len..at).is_some_and(|free| free.iter().all(|&byte| byte == 0));
-    if !free || array.get(at..at + LINE) != Some(bytes) {
-        return Err(other(*len));
-    }
-    *len = at + LINE;
-    Ok(())
-}
-
-fn other(at: usize) -> Error {
-    Error::corrupt(format!("from byte {at} on the index is not that of the records"))
 }

@@ -1,7 +1,7 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
 use super::block::{Body, CHECKSUM, VALUE_LINES, check, tag};
-use super::directory::Place;
+use super::directory::{Place, place};
 use super::find::{Equal, find, is_same};
 use super::index::Index;
 use super::options::Compression;
@@ -112,6 +112,10 @@ impl Table {
     ) -> Result<()> {
         let blocks = self.all_blocks();
         let mut ring = [(0, None); RING];
+        let head = |hash| match self.find_block(place(hash, self.meta.slots)) {
+            Some(number) => self.memory(number),
+            None => Ok(&[][..]),
+        };
         for turn in 0..keys.len() + 2 * AHEAD {
             if let Some(i) = turn.checked_sub(2 * AHEAD) {
                 let (hash, first) = ring[i % RING];
@@ -129,9 +133,13 @@ impl Table {
                 && let Some(key) = keys.get(i)
             {
                 let (hash, first) = &mut ring[i % RING];
-                *first = index.candidate(blocks, *hash, key.as_ref().len());
-                if let Some((found, value)) = *first {
-                    fetch(found, value);
+                match index.candidate(blocks, *hash, key.as_ref().len()) {
+                    Some(Some((found, value))) => {
+                        fetch(found, value);
+                        *first = Some((found, value));
+                    }
+                    Some(None) => {}
+                    None => prefetch_lines::<HEAD_LINES>(head(*hash)?),
                 }
             }
             if let Some(key) = keys.get(turn) {

@@ -15,7 +15,6 @@ use crate::bytes::int::u32_at;
 use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::borrow::Cow;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -234,24 +233,6 @@ impl Table {
     pub(crate) fn all_blocks(&self) -> &[u8] {
         let (offset, len) = self.blocks;
         self.source.copy().unwrap_or_else(|| self.file.bytes(offset, len))
-    }
-
-    /// Whether a place in the blocks is within one that was checked.
-    pub(crate) fn is_checked(&self, place: Range<usize>) -> bool {
-        let number = match &self.starts {
-            None => place.start / self.meta.block_size as usize,
-            Some(bytes) => {
-                let grain = (place.start / GRAIN) as u64;
-                self.starts(bytes).lower_bound(grain + 1).saturating_sub(1)
-            }
-        } as u64;
-        let within = |(offset, len): (u64, usize)| {
-            let start = (offset - self.blocks.0) as usize;
-            start <= place.start && place.end <= start + len
-        };
-        number < self.meta.blocks
-            && self.extent(number).is_ok_and(within)
-            && self.source.is_checked(number)
     }
 
     /// Whether blocks are in memory.

@@ -34,7 +34,7 @@ impl Table {
             mapped.check_all().map_err(|e| e.in_file(self.path()))?;
         }
         let index = mapped.as_ref().zip(shape);
-        let index = index.map(|(mapped, shape)| Comparison::new(mapped.array(), shape));
+        let index = index.map(|(mapped, shape)| Comparison::new(mapped, shape));
         let mut counted = Counted { index, ..Counted::default() };
         self.directory.verify().map_err(|e| e.in_file(self.path()))?;
         for number in 0..self.meta.blocks {

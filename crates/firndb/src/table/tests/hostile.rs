@@ -89,7 +89,8 @@ fn ask(bytes: &[u8], records: &Records, access: Access) -> (usize, usize) {
         Ok(table) => table,
         Err(_) => return (0, 1),
     };
-    for (key, _) in records.iter().step_by(1 + records.len() / 60) {
+    // Twice: an index is used when blocks were checked.
+    for (key, _) in [records, records].into_iter().flatten().step_by(1 + records.len() / 60) {
         count(table.get(key).is_ok());
         count(table.contains(&key[1..]).is_ok());
     }
