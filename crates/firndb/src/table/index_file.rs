@@ -16,10 +16,10 @@ use super::partitions::Spool;
 use crate::bytes::frozen::{Frozen, FrozenWriter};
 use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::LINE;
-use crate::disk::Map;
+use crate::disk::{Map, Words};
 use crate::{Error, Result};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of records, on average, from which on a file has an index.
@@ -135,8 +135,10 @@ pub(crate) struct Mapped {
     checks: Box<[u8]>,
     /// A bit a part says that its checksum was found right.
     checked: Box<[AtomicU64]>,
-    /// A bit an entry says that its part was, and the block of its record.
-    ready: Box<[AtomicU8]>,
+    /// A bit an entry, a byte a bucket: its part was, and the block of its record. Memory is taken
+    /// as it is touched, so that opening a large table takes no time.
+    ready: Words,
+    buckets: usize,
 }
 
 impl Mapped {
@@ -150,13 +152,14 @@ impl Mapped {
         let checks = checks.filter(|checks| fits && checks.len() as u64 == 8 * parts);
         let checks = checks.ok_or_else(|| Error::corrupt("the index has a wrong size"))?;
         let start = entry.offset as usize;
-        let buckets = entry.len / LINE as u64;
+        let buckets = entry.len as usize / LINE;
         Ok(Some(Mapped {
             map: file.map().clone(),
             place: start..start + entry.len as usize,
             checks: checks.into(),
             checked: (0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            ready: (0..buckets).map(|_| AtomicU8::new(0)).collect(),
+            ready: Words::new(buckets.div_ceil(8), false)?,
+            buckets,
         }))
     }
 
@@ -174,14 +177,17 @@ impl Mapped {
     /// part was checked. Behind the last bucket all are free, and so they are known.
     #[inline(always)]
     pub(crate) fn ready(&self, bucket: usize) -> u32 {
-        let Some(bits) = self.ready.get(bucket) else { return u32::MAX };
-        let part = bucket * LINE / PART;
-        u32::from(bits.load(Relaxed)) | u32::from(self.is_checked(part)) << 8
+        if bucket >= self.buckets {
+            return u32::MAX;
+        }
+        let word = self.ready.get(bucket / 8).map_or(0, |word| word.load(Relaxed));
+        let entries = word >> (8 * (bucket % 8)) & 0xFF;
+        entries as u32 | u32::from(self.is_checked(bucket * LINE / PART)) << 8
     }
 
     pub(crate) fn set_ready(&self, bucket: usize, entries: u8) {
-        if let Some(bits) = self.ready.get(bucket) {
-            bits.fetch_or(entries, Relaxed);
+        if bucket < self.buckets {
+            self.ready[bucket / 8].fetch_or(u64::from(entries) << (8 * (bucket % 8)), Relaxed);
         }
     }
 
