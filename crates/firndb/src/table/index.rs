@@ -384,25 +384,30 @@ mod tests {
 
     type Records = [(u64, Vec<u8>, Vec<u8>)];
 
-    /// The index of records that are put behind each other.
-    fn filled(records: &Records, blocks: &mut Vec<u8>) -> Index {
-        let bytes: usize = records.iter().map(|(_, key, value)| key.len() + value.len()).sum();
-        let shape = Shape::new(records.len() as u64, bytes as u64).unwrap();
+    /// The index of these records.
+    fn made(shape: Shape, records: impl Iterator<Item = Pointer>) -> Index {
         let mut array = Slab::new(shape.len().1 as usize).unwrap();
-        let mut writer = IndexWriter::new(shape);
         let mut put = |bucket: u64, bytes: &[u8]| {
             array[bucket as usize * LINE..][..LINE].copy_from_slice(bytes);
             Ok(())
         };
-        for (hash, key, value) in records {
+        let mut writer = IndexWriter::new(shape);
+        records.for_each(|record| writer.push(record, &mut put).unwrap());
+        writer.flush(put).unwrap();
+        Index { shape, entries: Entries::Memory(array) }
+    }
+
+    /// The index of records that are put behind each other.
+    fn filled(records: &Records, blocks: &mut Vec<u8>) -> Index {
+        let bytes: usize = records.iter().map(|(_, key, value)| key.len() + value.len()).sum();
+        let shape = Shape::new(records.len() as u64, bytes as u64).unwrap();
+        let pointers = records.iter().map(|(hash, key, value)| {
             let (begin, len) = (blocks.len() as u64, (key.len() + value.len()) as u64);
             blocks.extend_from_slice(key);
             blocks.extend_from_slice(value);
-            let record = Pointer { hash: *hash, begin, key: key.len(), len };
-            writer.push(record, &mut put).unwrap();
-        }
-        writer.flush(put).unwrap();
-        Index { shape, entries: Entries::Memory(array) }
+            Pointer { hash: *hash, begin, key: key.len(), len }
+        });
+        made(shape, pointers)
     }
 
     #[test]
@@ -474,18 +479,9 @@ mod tests {
     fn a_record_far_from_where_it_is_expected_is_unknown() {
         // The first half of the hashes has a thousandth of the bytes.
         let shape = Shape::new(1000, 1 << 28).unwrap();
-        let mut array = Slab::new(shape.len().1 as usize).unwrap();
-        let mut put = |bucket: u64, bytes: &[u8]| {
-            array[bucket as usize * LINE..][..LINE].copy_from_slice(bytes);
-            Ok(())
-        };
-        let mut writer = IndexWriter::new(shape);
-        for (hash, begin) in (0..500).map(|i| (i << 54, i * 4)).chain([(u64::MAX, 2000)]) {
-            let record = Pointer { hash, begin, key: 3, len: 4 };
-            writer.push(record, &mut put).unwrap();
-        }
-        writer.flush(put).unwrap();
-        let index = Index { shape, entries: Entries::Memory(array) };
+        let places = (0..500).map(|i| (i << 54, i * 4)).chain([(u64::MAX, 2000)]);
+        let index =
+            made(shape, places.map(|(hash, begin)| Pointer { hash, begin, key: 3, len: 4 }));
         let blocks = vec![9; 2004];
         let is_unknown = |hash| matches!(index.find(&blocks, hash, b"abc"), Found::Unknown);
         assert!(is_unknown(u64::MAX) && !is_unknown(0));

@@ -13,13 +13,14 @@
 use super::format::section;
 use super::index::{IndexWriter, LONG, LONGEST_KEY, Pointer, Shape};
 use super::partitions::Spool;
+use super::source::Checked;
 use crate::bytes::frozen::{Frozen, FrozenWriter};
 use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::LINE;
 use crate::disk::{Map, Words};
 use crate::{Error, Result};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of records, on average, from which on a file has an index.
@@ -133,8 +134,8 @@ pub(crate) struct Mapped {
     map: Map,
     place: Range<usize>,
     checks: Box<[u8]>,
-    /// A bit a part says that its checksum was found right.
-    checked: Box<[AtomicU64]>,
+    /// Which parts were.
+    checked: Checked,
     /// A bit an entry, a byte a bucket: its part was, and the block of its record. Memory is taken
     /// as it is touched, so that opening a large table takes no time.
     ready: Words,
@@ -157,7 +158,7 @@ impl Mapped {
             map: file.map().clone(),
             place: start..start + entry.len as usize,
             checks: checks.into(),
-            checked: (0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            checked: Checked::new(parts),
             ready: Words::new(buckets.div_ceil(8), false)?,
             buckets,
         }))
@@ -165,7 +166,7 @@ impl Mapped {
 
     /// Bytes of memory beside the map.
     pub(crate) fn memory(&self) -> usize {
-        self.checks.len() + size_of_val(&*self.checked) + size_of_val(&*self.ready)
+        self.checks.len() + self.checked.memory() + size_of_val(&*self.ready)
     }
 
     #[inline(always)]
@@ -182,19 +183,13 @@ impl Mapped {
         }
         let word = self.ready.get(bucket / 8).map_or(0, |word| word.load(Relaxed));
         let entries = word >> (8 * (bucket % 8)) & 0xFF;
-        entries as u32 | u32::from(self.is_checked(bucket * LINE / PART)) << 8
+        entries as u32 | u32::from(self.checked.has((bucket * LINE / PART) as u64)) << 8
     }
 
     pub(crate) fn set_ready(&self, bucket: usize, entries: u8) {
         if bucket < self.buckets {
             self.ready[bucket / 8].fetch_or(u64::from(entries) << (8 * (bucket % 8)), Relaxed);
         }
-    }
-
-    #[inline(always)]
-    fn is_checked(&self, part: usize) -> bool {
-        let word = self.checked.get(part / 64);
-        word.is_some_and(|word| word.load(Relaxed) >> (part % 64) & 1 == 1)
     }
 
     /// Checks all parts.
@@ -204,7 +199,7 @@ impl Mapped {
 
     /// Checks a part unless its bit is set, which it then is; one behind the last has no bytes.
     pub(crate) fn check_once(&self, part: usize) -> Result<()> {
-        if self.is_checked(part) { Ok(()) } else { self.check(part) }
+        self.checked.once(part as u64, || self.check(part))
     }
 
     fn check(&self, part: usize) -> Result<()> {
@@ -215,12 +210,9 @@ impl Mapped {
                 format!("checksum of part {part} of the index is {got:016x}, not {expected:016x}");
             return Err(Error::corrupt(message).at((self.place.start + part * PART) as u64));
         }
-        self.checked[part / 64].fetch_or(1 << (part % 64), Relaxed);
         Ok(())
     }
-}
 
-impl Mapped {
     /// Whether the array goes on with zeros up to a bucket, and with that.
     fn compare(&self, len: &mut usize, bucket: u64, bytes: &[u8]) -> Result<()> {
         let (array, at) = (self.array(), bucket as usize * LINE);

@@ -18,8 +18,8 @@ pub(crate) struct Source {
 }
 
 enum From {
-    /// The map of the file; a bit a block says that its checksum was found right.
-    Map(Box<[AtomicU64]>),
+    /// The map of the file, and which blocks were checked.
+    Map(Checked),
     /// A copy of the blocks.
     Resident(Map),
     Buffered(Box<dyn ReadAt>),
@@ -40,16 +40,36 @@ pub(crate) fn reopen<T>(path: &Path, mut open: impl FnMut() -> Result<Option<T>>
     Err(Error::new(ErrorKind::Failed, "replaced each time it was opened").in_file(path))
 }
 
-/// Checks a block unless its bit is set, which it then is.
-#[inline(always)]
-fn check_unless(checked: &[AtomicU64], block: &[u8], number: u64) -> Result<()> {
-    let bit = 1 << (number % 64);
-    let word = &checked[(number / 64) as usize];
-    if word.load(Ordering::Relaxed) & bit == 0 {
-        check(block, number)?;
-        word.fetch_or(bit, Ordering::Relaxed);
+/// A bit for each of some parts of a file says that its checksum was found right.
+pub(crate) struct Checked(Box<[AtomicU64]>);
+
+impl Checked {
+    pub(crate) fn new(parts: u64) -> Checked {
+        Checked((0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
-    Ok(())
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(&self, part: u64) -> bool {
+        let word = self.0.get((part / 64) as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (part % 64) & 1 == 1)
+    }
+
+    /// Checks a part unless its bit is set, which it then is.
+    #[inline(always)]
+    pub(crate) fn once(&self, part: u64, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.has(part) {
+            check()?;
+            if let Some(word) = self.0.get((part / 64) as usize) {
+                word.fetch_or(1 << (part % 64), Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Source {
@@ -64,10 +84,7 @@ impl Source {
     ) -> Result<Option<Source>> {
         let path = file.path();
         let from = match access {
-            Access::Map => {
-                let words = blocks.div_ceil(64);
-                From::Map((0..words).map(|_| AtomicU64::new(0)).collect())
-            }
+            Access::Map => From::Map(Checked::new(blocks)),
             Access::Resident | Access::Buffered => {
                 let opened = disk.open(path)?;
                 if !file.is_read_by(|at, bytes| opened.read_at(at, bytes))? {
@@ -107,7 +124,7 @@ impl Source {
             From::Map(checked) => {
                 let block = self.memory(file, (offset, len))?;
                 prefetch(block, lines);
-                check_unless(checked, block, number)?;
+                checked.once(number, || check(block, number))?;
                 return Ok(Cow::Borrowed(block));
             }
             From::Resident(_) => {
@@ -130,7 +147,7 @@ impl Source {
     #[inline(always)]
     pub(crate) fn check_once(&self, block: &[u8], number: u64) -> Result<()> {
         match &self.from {
-            From::Map(checked) => check_unless(checked, block, number),
+            From::Map(checked) => checked.once(number, || check(block, number)),
             _ => Ok(()),
         }
     }
@@ -139,10 +156,7 @@ impl Source {
     #[inline(always)]
     pub(crate) fn is_checked(&self, number: u64) -> bool {
         match &self.from {
-            From::Map(checked) => {
-                let word = checked[(number / 64) as usize].load(Ordering::Relaxed);
-                word >> (number % 64) & 1 == 1
-            }
+            From::Map(checked) => checked.has(number),
             _ => true,
         }
     }
@@ -197,7 +211,7 @@ impl Source {
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
         match &self.from {
-            From::Map(checked) => 8 * checked.len(),
+            From::Map(checked) => checked.memory(),
             From::Resident(copy) => copy.len(),
             From::Buffered(_) | From::Direct(_) => 0,
         }
