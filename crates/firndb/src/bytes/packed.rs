@@ -8,6 +8,7 @@
 
 use super::int::u64_at;
 use crate::{Error, Result};
+use std::ops::Range;
 
 /// Bits that hold every number up to `max`.
 pub(crate) fn width(max: u64) -> u8 {
@@ -123,17 +124,21 @@ impl<'a> Packed<'a> {
         (start..head).for_each(|i| each(self.get(i)));
         let groups = head / GROUP..(end / GROUP).max(head / GROUP);
         let tail = if head < end { groups.end * GROUP } else { end };
+        self.for_each_group(groups, |numbers| numbers.into_iter().for_each(&mut each));
+        (tail..end).for_each(|i| each(self.get(i)));
+    }
+
+    /// Calls `each` with numbers `8 g .. 8 g + 8` for each g of a range.
+    #[inline]
+    pub(crate) fn for_each_group(&self, groups: Range<usize>, mut each: impl FnMut([u32; GROUP])) {
         // The width is looked at once, not once a group.
         macro_rules! widths {
             ($($bits:literal)*) => {
                 match self.bits {
                     $($bits => for g in groups {
-                        let numbers = unpack::<$bits, { $bits + 8 }>(self.bytes, g);
-                        numbers.into_iter().for_each(&mut each);
+                        each(unpack::<$bits, { $bits + 8 }>(self.bytes, g));
                     },)*
-                    _ => for _ in groups {
-                        [0; GROUP].into_iter().for_each(&mut each);
-                    },
+                    _ => groups.for_each(|_| each([0; GROUP])),
                 }
             };
         }
@@ -141,7 +146,6 @@ impl<'a> Packed<'a> {
             1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
             17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
         );
-        (tail..end).for_each(|i| each(self.get(i)));
     }
 
     /// Numbers `8 g .. 8 g + 8`, which occupy whole bytes. Each width has code of its own, in which
@@ -164,7 +168,7 @@ impl<'a> Packed<'a> {
 }
 
 /// Numbers that are unpacked at a time.
-const GROUP: usize = 8;
+pub(crate) const GROUP: usize = 8;
 
 #[inline(always)]
 fn unpack<const BITS: usize, const WINDOW: usize>(bytes: &[u8], group: usize) -> [u32; GROUP] {

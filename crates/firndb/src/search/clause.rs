@@ -5,12 +5,15 @@
 //! the cache; only their ratios matter. The counts they are multiplied with are exact or upper
 //! bounds, never guesses.
 
+use super::format::Ordered;
 use super::kernels;
 use super::partition::Partition;
 use super::points::Window;
 use super::postings::{BLOCK, Cursor, Pieces};
+use super::scan::{self, Keys};
 use super::scratch::Scratch;
 use crate::Result;
+use crate::bytes::packed::Packed;
 
 const DECODE: u64 = 10;
 const GATHER: u64 = 20;
@@ -85,13 +88,55 @@ impl Clause {
         window: (u32, u32),
     ) -> Result<u64> {
         let (documents, wanted) = (u64::from(part.documents), u64::from(window.1 - window.0));
-        match self.single(scratch) {
-            Some((field, _)) if wanted < documents && part.meta(field).exceptions == 0 => {
-                let within = (self.count as f64 * wanted as f64 / documents as f64) as u64;
-                Ok(within * DECODE + part.words() as u64 * WORD)
+        let share = |cost: u64| (cost as f64 * wanted as f64 / documents as f64) as u64;
+        if wanted < documents {
+            let words = part.words() as u64 * WORD;
+            if self.scan(part, scratch)?.is_some() {
+                return Ok(share(cost_scan(part)) + words);
             }
-            _ => self.cost_bits(part, scratch),
+            if let Some((field, _)) = self.single(scratch)
+                && part.meta(field).exceptions == 0
+            {
+                return Ok(share(self.count) * DECODE + words);
+            }
         }
+        self.cost_bits(part, scratch)
+    }
+
+    /// The column and its keys that are the clause, if its documents are to be found by a scan:
+    /// because they are in no list, or because to read the lists takes longer.
+    pub(crate) fn scan<'p>(
+        &self,
+        part: &'p Partition,
+        scratch: &Scratch,
+    ) -> Result<Option<(Packed<'p>, Keys)>> {
+        let Form::Ordinals { field, first, last, multi: false } = self.form else {
+            return Ok(None);
+        };
+        let Some(column) = part.scanned(field)? else { return Ok(None) };
+        if part.meta(field).ordered != Ordered::No {
+            return Ok(None); // Its documents are ranges.
+        }
+        let intervals = &scratch.intervals[first..last];
+        if self.cost_lists(part, scratch)? <= cost_scan(part) {
+            let postings = part.postings(field)?;
+            if !intervals.iter().any(|&(start, end)| postings.is_scanned(start, end)) {
+                return Ok(None);
+            }
+        }
+        let mut keys = Keys::default();
+        intervals.iter().for_each(|&(start, end)| keys.insert(start, end));
+        Ok(Some((column, keys)))
+    }
+
+    /// The same with negation: a document without a value satisfies it.
+    pub(crate) fn scan_negated<'p>(
+        &self,
+        part: &'p Partition,
+        scratch: &Scratch,
+    ) -> Result<Option<(Packed<'p>, Keys)>> {
+        let found = self.scan(part, scratch)?;
+        Ok(found.map(|(column, keys)| (column, if self.negate { keys.others() } else { keys })))
     }
 
     /// The bitset in the file that is the clause, if there is one.
@@ -110,30 +155,45 @@ impl Clause {
 
     /// Cost of turning the clause into a bitset.
     pub(crate) fn cost_bits(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
+        let words = part.words() as u64 * WORD;
+        Ok(words
+            + match self.form {
+                Form::Bits(_) | Form::Documents(..) => 0,
+                Form::Window { pair, .. } => {
+                    part.points(pair[0])?.map_or(0, |(points, _)| points.cost(self.count))
+                }
+                Form::Ordinals { .. } if self.scan(part, scratch)?.is_some() => cost_scan(part),
+                Form::Ordinals { .. } => self.cost_lists(part, scratch)?,
+            })
+    }
+
+    /// Cost of setting the bits of the documents of the clause's ordinals by their lists.
+    fn cost_lists(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
+        let Form::Ordinals { field, multi, .. } = self.form else { return Ok(0) };
         let words = part.words() as u64;
-        Ok(match self.form {
-            Form::Bits(_) | Form::Documents(..) => words * WORD,
-            Form::Window { pair, .. } => {
-                let found = part.points(pair[0])?.map_or(0, |(points, _)| points.cost(self.count));
-                found + words * WORD
-            }
-            Form::Ordinals { field, multi, .. } => {
-                let points = part.points(field)?.map(|(points, _)| points.cost(self.count));
-                let mut cost = points.unwrap_or(self.count * DECODE);
-                if part.meta(field).exceptions > 0 {
-                    cost = cost.min(words * WORD * 8 + cost / 2);
-                }
-                if let (Some((field, (start, end))), false) = (self.interval(scratch), multi)
-                    && part.meta(field).bounds > 0
-                {
-                    let postings = part.postings(field)?;
-                    let pass = (postings.planes() + 3) * words * WORD;
-                    let edges = postings.edges(start, end);
-                    cost = cost.min(edges.map_or(u64::MAX, |e| e * DECODE + pass));
-                }
-                cost + words * WORD
-            }
-        })
+        if self.mapped(part, scratch)?.is_some() {
+            return Ok(words * WORD);
+        }
+        let points = part.points(field)?.map(|(points, _)| points.cost(self.count));
+        let mut cost = points.unwrap_or(self.count * DECODE);
+        if part.meta(field).exceptions > 0 {
+            cost = cost.min(words * WORD * 8 + cost / 2);
+        }
+        if let (Some((field, (start, end))), false) = (self.interval(scratch), multi)
+            && part.meta(field).bounds > 0
+        {
+            let postings = part.postings(field)?;
+            let pass = (postings.planes() + 3) * words * WORD;
+            let edges = postings.edges(start, end);
+            cost = cost.min(edges.map_or(u64::MAX, |e| e * DECODE + pass));
+        }
+        Ok(cost)
+    }
+
+    /// Cost of walking the documents of a clause that leads, so many of them.
+    pub(crate) fn cost_walk(&self, part: &Partition, scratch: &Scratch, docs: f64) -> Result<u64> {
+        let scan = self.scan(part, scratch)?.map_or(0, |_| cost_scan(part));
+        Ok(scan + (docs * DECODE as f64) as u64)
     }
 
     /// Cost of checking one document; `None` if the clause must be a bitset for that.
@@ -167,6 +227,14 @@ impl Clause {
         window: (u32, u32),
         bits: &mut [u64],
     ) -> Result<()> {
+        if let Some((column, keys)) = self.scan(part, scratch)? {
+            let (from, to) = (window.0 as usize / 64, (window.1 as usize).div_ceil(64));
+            let to = to.min(bits.len());
+            bits[..from.min(to)].fill(0);
+            bits[to..].fill(0);
+            scan::fill(column, &keys, from, &mut bits[from.min(to)..to]);
+            return Ok(());
+        }
         if window != (0, part.documents)
             && let Some((field, interval)) = self.single(scratch)
         {
@@ -195,10 +263,7 @@ impl Clause {
                 postings.add(postings.in_window(window), bits);
             }
             Form::Ordinals { field, first, last, .. } => {
-                let postings = part.postings(field)?;
-                for &(start, end) in &scratch.intervals[first..last] {
-                    postings.add_to(start, end, bits);
-                }
+                part.postings(field)?.add_each(&scratch.intervals[first..last], bits);
             }
         }
         Ok(())
@@ -209,8 +274,9 @@ impl Clause {
     }
 
     /// Whether [`Clause::count_in`] can tell.
-    pub(crate) fn is_countable(&self, scratch: &Scratch) -> bool {
-        self.interval(scratch).is_some() && !self.is_multi()
+    pub(crate) fn is_countable(&self, part: &Partition, scratch: &Scratch) -> Result<bool> {
+        let listed = self.interval(scratch).is_some() && !self.is_multi();
+        Ok(listed || self.scan(part, scratch)?.is_some())
     }
 
     /// The number of documents of a bitset that satisfy the clause, without making a bitset of it;
@@ -221,10 +287,14 @@ impl Clause {
         scratch: &Scratch,
         bits: usize,
     ) -> Result<Option<u64>> {
+        let bits = scratch.bits(bits);
+        if let Some((column, keys)) = self.scan_negated(part, scratch)? {
+            return Ok(Some(scan::count(column, &keys, bits)));
+        }
         let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) else {
             return Ok(None);
         };
-        let (bits, postings) = (scratch.bits(bits), part.postings(field)?);
+        let postings = part.postings(field)?;
         let pass = (postings.planes() + 1) * part.words() as u64 * WORD / DECODE;
         let count = postings.count_in(start, end, bits, pass);
         Ok(Some(if self.negate { kernels::count(bits).saturating_sub(count) } else { count }))
@@ -252,6 +322,9 @@ impl Clause {
     /// Whether a walk over the clause's postings meets each document once (`distinct`) and in
     /// ascending order.
     pub(crate) fn lead(&self, part: &Partition, scratch: &Scratch) -> Result<Lead> {
+        if self.scan(part, scratch)?.is_some() {
+            return Ok(Lead::Ascending);
+        }
         if self.negate {
             return Ok(Lead::No);
         }
@@ -275,6 +348,11 @@ impl Clause {
     }
 }
 
+/// Cost of a scan of a column.
+fn cost_scan(part: &Partition) -> u64 {
+    part.words() as u64 * scan::cost()
+}
+
 /// How a clause can be walked document by document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lead {
@@ -284,7 +362,10 @@ pub(crate) enum Lead {
 }
 
 /// A walk over the documents of a leading clause, in blocks.
-pub(crate) struct LeadCursor {
+pub(crate) struct LeadCursor<'p> {
+    /// The column and its keys, if the clause is walked by a scan; and the next word.
+    scan: Option<(Packed<'p>, Keys)>,
+    word: usize,
     interval: usize,
     cursor: Option<Cursor>,
     /// All that are wanted; of a range those that are left.
@@ -293,14 +374,20 @@ pub(crate) struct LeadCursor {
     size: u32,
 }
 
-impl LeadCursor {
+impl<'p> LeadCursor<'p> {
     /// Over the documents of a clause; those outside of `window` may be left out.
-    pub(crate) fn new(clause: &Clause, window: (u32, u32)) -> LeadCursor {
+    pub(crate) fn new(
+        clause: &Clause,
+        part: &'p Partition,
+        scratch: &Scratch,
+        window: (u32, u32),
+    ) -> Result<LeadCursor<'p>> {
         let documents = match clause.form {
             Form::Documents(a, b) => (a.max(window.0), b.min(window.1)),
             _ => window,
         };
-        LeadCursor { interval: 0, cursor: None, documents, size: 64 }
+        let (scan, word) = (clause.scan_negated(part, scratch)?, window.0 as usize / 64);
+        Ok(LeadCursor { scan, word, interval: 0, cursor: None, documents, size: 64 })
     }
 
     /// The next documents; false at the end.
@@ -311,10 +398,14 @@ impl LeadCursor {
         scratch: &Scratch,
         out: &mut Vec<u32>,
     ) -> Result<bool> {
+        out.clear();
+        if let Some((column, keys)) = &self.scan {
+            scan::push(*column, keys, &mut self.word, self.documents.1, out);
+            return Ok(!out.is_empty());
+        }
         let (Form::Ordinals { field, .. } | Form::Window { pair: [field, _], .. }) = clause.form
         else {
             let (first, last) = self.documents;
-            out.clear();
             let end = last.min(first.saturating_add(self.size));
             out.extend(first..end);
             self.documents.0 = end.max(first);

@@ -1,8 +1,8 @@
 //! The way back from documents to keys: document -> ordinals.
 //!
 //! A field has a column if its values must be read back or sorted by, or if its ordinals have at
-//! most 8 bits (then it costs little and lets a condition be verified document by document). An
-//! ordered field does without: the sums say it.
+//! most 8 bits (then it costs little and lets a condition be verified document by document, or its
+//! documents be found by a scan). An ordered field does without: the sums say it.
 
 use super::format::Ordered;
 use crate::bytes::increasing::{self, Increasing};
@@ -51,23 +51,19 @@ impl Ordinals {
         if ords.is_sorted_by_key(rank) { Ordered::Descending } else { Ordered::No }
     }
 
-    /// The parts COLUMN and STARTS, and the bits of an ordinal.
-    pub(crate) fn encode(&self, distinct: usize) -> (u8, Vec<u8>, Option<Vec<u8>>) {
+    /// The parts COLUMN, of so many bits an ordinal, and STARTS.
+    pub(crate) fn encode(&self, distinct: usize, bits: u8) -> (Vec<u8>, Option<Vec<u8>>) {
+        let mut w = PackedWriter::new(bits);
         match self {
             Ordinals::Single(ords) => {
-                let missing = ords.contains(&MISSING);
-                let bits = column_bits(distinct, missing);
-                let mut w = PackedWriter::new(bits);
                 let none = distinct as u32;
                 ords.iter().for_each(|&ord| w.push(if ord == MISSING { none } else { ord }));
-                (bits, w.finish(), None)
+                (w.finish(), None)
             }
             Ordinals::Multi { starts, ords } => {
-                let bits = column_bits(distinct, false);
-                let mut w = PackedWriter::new(bits);
                 ords.iter().for_each(|&ord| w.push(ord));
                 let starts = starts.iter().enumerate().map(|(d, &s)| u64::from(s) + d as u64);
-                (bits, w.finish(), Some(increasing::encode(starts)))
+                (w.finish(), Some(increasing::encode(starts)))
             }
         }
     }
@@ -107,7 +103,15 @@ pub(crate) enum Column<'a> {
     },
 }
 
-impl Column<'_> {
+impl<'a> Column<'a> {
+    /// The packed ordinals of a field of one value.
+    pub(crate) fn single(self) -> Option<Packed<'a>> {
+        match self {
+            Column::Single(ords) => Some(ords),
+            _ => None,
+        }
+    }
+
     /// The ordinal of a single-valued field's document; some number if `doc` is out of bounds.
     #[inline(always)]
     pub(crate) fn get(&self, doc: u32) -> u32 {

@@ -5,8 +5,8 @@
 //! 2. `Executor::conjunction` sorts the clauses by count and compares two ways: `by_list` walks the
 //!    shortest clause and checks the others document by document; `by_words` combines bitsets 64K
 //!    documents at a time.
-//! 3. Either way each other clause is checked or turned into a bitset, whichever costs less. An
-//!    `or` inside becomes a bitset first.
+//! 3. Either way each other clause is checked or turned into a bitset, whichever costs less: by its
+//!    lists or by a scan of its column (`Clause::scan`). An `or` inside becomes a bitset first.
 
 use super::bind::fixed_range;
 use super::check::Check;
@@ -14,6 +14,7 @@ use super::clause::{Clause, Form, Lead, LeadCursor, materialise};
 use super::kernels;
 use super::partition::Partition;
 use super::plan::{Node, Plan};
+use super::scan;
 use super::scratch::{FEW, Scratch};
 use super::set::{Limits, Set};
 use super::sink::Sink;
@@ -204,8 +205,8 @@ impl<'r> Executor<'r> {
         if how == Lead::Ascending && matches!(first.form, Form::Ordinals { .. }) {
             estimate *= share;
         }
-        let (mut list, mut words) =
-            ((estimate * 10.0) as u64, first.cost_window(part, &self.scratch, window)?);
+        let mut list = first.cost_walk(part, &self.scratch, estimate)?;
+        let mut words = first.cost_window(part, &self.scratch, window)?;
         for clause in &self.clauses[base + 1..] {
             let check = clause.cost_check(part, &self.scratch)?.unwrap_or(u64::MAX);
             let checked = (estimate * check as f64) as u64;
@@ -270,7 +271,7 @@ impl<'r> Executor<'r> {
         }
         let mut docs = std::mem::take(&mut self.scratch.docs);
         let clause = &self.clauses[lead];
-        let mut cursor = LeadCursor::new(clause, window);
+        let mut cursor = LeadCursor::new(clause, part, &self.scratch, window)?;
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue() && cursor.next(clause, part, &self.scratch, &mut docs)? {
             self.limits.check()?;
@@ -355,17 +356,25 @@ impl<'r> Executor<'r> {
         let [first, other] = &self.clauses[base..] else { return Ok(None) };
         let (mut first, mut other) = (first, other);
         let cost = |clause: &Clause| clause.cost_bits(part, &self.scratch);
-        if first.is_countable(&self.scratch) && !other.negate && cost(other)? < cost(first)? {
+        let countable = first.is_countable(part, &self.scratch)?;
+        if countable && !other.negate && cost(other)? < cost(first)? {
             // To set a bit takes longer than to look at one.
             (first, other) = (other, first);
         }
-        let mapped = first.mapped(part, &self.scratch)?.or(other.mapped(part, &self.scratch)?);
-        if first.negate || mapped.is_some() || !other.is_countable(&self.scratch) {
+        if first.mapped(part, &self.scratch)?.or(other.mapped(part, &self.scratch)?).is_some() {
             return Ok(None);
         }
-        if let Some(check) = other.cost_check(part, &self.scratch)?
+        if let (Some(check), false) = (other.cost_check(part, &self.scratch)?, first.negate)
             && first.count.saturating_mul(check * 2) < other.cost_bits(part, &self.scratch)?
         {
+            return Ok(None);
+        }
+        let scan = |clause: &Clause| clause.scan_negated(part, &self.scratch);
+        if let (Some((a, keys)), Some((b, others))) = (scan(first)?, scan(other)?) {
+            self.stats.words += 2 * part.words() as u64;
+            return Ok(Some(scan::count_both((a, &keys), (b, &others))));
+        }
+        if first.negate || !other.is_countable(part, &self.scratch)? {
             return Ok(None);
         }
         let all = (0, part.documents);

@@ -10,9 +10,9 @@ use super::intern::KeyMap;
 use super::kernels;
 use super::partition::Partition;
 use super::plan::filterable;
-use super::postings::Cursor;
 use super::query::Filter;
 use super::reader::Reader;
+use super::scan;
 use super::set::Limits;
 use super::sink::Fill;
 use super::value::{Key, Value};
@@ -176,6 +176,9 @@ fn count_in(
     Ok(all)
 }
 
+/// What it costs to look a document up in a column, tenths of a nanosecond.
+const GATHER: u64 = 15;
+
 /// Values, and words of a bitset, after which a query looks whether it has to stop.
 const STRIDE: usize = 1024;
 
@@ -197,7 +200,11 @@ fn count_field(
         () if meta.in_points => Some(part.column_or_made(field)?),
         () => part.column(field)?,
     };
-    let by_key = !meta.in_points && total >= u64::from(distinct) * part.words() as u64 / 8;
+    let pass = u64::from(distinct) * part.words() as u64;
+    let by_key = !meta.in_points
+        && total >= pass / 8
+        && (total * GATHER >= pass * scan::cost()
+            || !part.postings(field)?.is_scanned(0, distinct));
     // First of all: it says whether there are as many keys as the counts below take memory for.
     let dictionary = part.dictionary(field)?;
     let mut by_ord = vec![0u64; distinct as usize + 1];
@@ -236,35 +243,31 @@ fn count_by_key(
     limits: &Limits,
     by_ord: &mut [u64],
 ) -> Result<u64> {
+    let (meta, postings) = (part.meta(field), part.postings(field)?);
+    // A document may be with several keys, so these are put together unless all documents are.
     let multi = part.schema.fields[field].multi;
-    let (mut seen, mut with_value) = (if multi { vec![0u64; bits.len()] } else { Vec::new() }, 0);
-    let postings = part.postings(field)?;
-    let mut docs = Vec::new();
-    for (ord, count) in (0..part.meta(field).distinct).zip(by_ord) {
+    let mut seen = vec![0u64; if multi && meta.present < part.documents { bits.len() } else { 0 }];
+    for (ord, count) in (0..meta.distinct).zip(by_ord.iter_mut()) {
         if (ord as usize).is_multiple_of(STRIDE) {
             limits.check()?;
         }
         let pieces = postings.pieces(ord, ord + 1);
-        if let (Some(mapped), false) = (postings.bitset(&pieces), multi) {
-            *count = kernels::count_and(bits, mapped);
-            with_value += *count;
-            continue;
-        }
-        let mut cursor = Cursor::new(pieces);
-        while cursor.next(&postings, &mut docs) {
-            for &doc in &docs {
-                let word = doc as usize / 64;
-                let bit = bits.get(word).copied().unwrap_or(0) >> (doc % 64) & 1;
-                *count += bit;
-                if let Some(seen) = seen.get_mut(word) {
-                    *seen |= bit << (doc % 64);
-                } else {
-                    with_value += bit;
-                }
-            }
+        *count = match postings.bitset(&pieces) {
+            Some(mapped) => kernels::count_and(bits, mapped),
+            None => postings.probe(ord, ord + 1, bits),
+        };
+        if !seen.is_empty() {
+            postings.add(pieces, &mut seen);
         }
     }
-    Ok(with_value + kernels::count(&seen))
+    Ok(match (multi, seen.is_empty()) {
+        (false, _) => by_ord.iter().sum(),
+        (true, true) => kernels::count(bits),
+        (true, false) => {
+            kernels::and(&mut seen, bits);
+            kernels::count(&seen)
+        }
+    })
 }
 
 fn each_set(bits: &[u64], mut each: impl FnMut(u32)) {

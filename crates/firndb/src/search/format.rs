@@ -10,7 +10,7 @@
 //! | 2 | key bytes | the keys of strings and bytes, one after the other | dictionary |
 //! | 3 | sums | `distinct + 1` increasing: entry i = postings before key i | postings_build |
 //! | 4 | slices | packed document numbers, key after key, of keys not in part 5 | slices |
-//! | 5 | exceptions | 24 bytes for each key kept as a bitset or as runs | postings_build |
+//! | 5 | exceptions | 24 bytes for each key not in part 4, as below | postings_build |
 //! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | postings_build |
 //! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
 //! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
@@ -23,6 +23,16 @@
 //! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value. Where
 //! keys are more than documents, part 1 has 16 bytes for every 64 of them at least, as the payload
 //! offsets have of documents: a small file cannot ask for memory for more.
+//!
+//! An exception, integers little-endian; the last has the ordinal 2^32 - 1:
+//! ```text
+//! OFFSET  SIZE  FIELD
+//! 0       4     ordinal of the key; they ascend
+//! 4       4     runs in part 7; 0: a bitset in part 6; 2^32 - 1: what part 8 has, of one value
+//!               a document and at most 8 bits
+//! 8       8     offset in that part; 0 for part 8
+//! 16      8     documents of the exceptions before
+//! ```
 //!
 //! | part | of the partition | holds |
 //! |---|---|---|

@@ -3,9 +3,11 @@
 use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use super::manifest;
 use super::partition::Partition;
+use super::postings_build::{EXCEPTION, IN_COLUMN};
 use super::schema::{Field, Payload, Roles};
 use super::verify;
 use crate::bytes::frozen::Frozen;
+use crate::bytes::int::u32_at;
 use crate::disk;
 use crate::inspect::{InspectedItem, InspectedSection, Inspection};
 use crate::{Error, ErrorKind, Result};
@@ -61,7 +63,9 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
         let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
         let pair = schema.points().find(|pair| pair.contains(&field.name.as_str()));
         let other = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
-        let facts = describe_field(field, meta, &parts, other);
+        let exceptions = file.find(section(i, part::EXCEPTIONS));
+        let exceptions = exceptions.map_or(Ok(&[][..]), |at| file.section(at))?;
+        let facts = describe_field(field, meta, &parts, (exceptions, other));
         seen.items.push(InspectedItem { name: field.name.clone(), bytes, facts });
     }
     for i in 0..file.entries() {
@@ -79,12 +83,12 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
     Ok(())
 }
 
-/// `other` makes a point with the field, if one does.
+/// `exceptions` are those of the field; `other` makes a point with it, if one does.
 fn describe_field(
     field: &Field,
     meta: &FieldMeta,
     parts: &[(u32, u64)],
-    other: &str,
+    (exceptions, other): (&[u8], &str),
 ) -> Vec<(String, String)> {
     let has = |part: u32| parts.iter().any(|(p, bytes)| *p == part && *bytes > 0);
     let mut chosen: Vec<String> = Vec::new();
@@ -98,10 +102,11 @@ fn describe_field(
         }
         Ordered::No => {}
     }
-    if has(part::BITSETS) || has(part::RUNS) {
-        let kinds = [(part::BITSETS, "bitsets"), (part::RUNS, "runs")];
-        let kinds: Vec<&str> = kinds.iter().filter(|(p, _)| has(*p)).map(|(_, n)| *n).collect();
-        chosen.push(format!("{} for {} values", kinds.join(" and "), meta.exceptions));
+    let forms = exception_forms(exceptions, meta.exceptions);
+    for (count, form) in forms.into_iter().zip(["bitsets", "runs", "scans"]) {
+        if count > 0 {
+            chosen.push(format!("{form} for {count} values"));
+        }
     }
     if let Some(bits) = meta.column_bits {
         chosen.push(format!("column of {bits} bits"));
@@ -122,6 +127,19 @@ fn describe_field(
     .into_iter()
     .map(|(name, value)| (name.to_string(), value))
     .collect()
+}
+
+/// How many of a field's keys are kept as bitsets, as runs and in its column.
+fn exception_forms(exceptions: &[u8], count: u32) -> [u64; 3] {
+    let mut forms = [0; 3];
+    for entry in exceptions.chunks_exact(EXCEPTION).take(count as usize) {
+        forms[match u32_at(entry, 4) {
+            0 => 0,
+            IN_COLUMN => 2,
+            _ => 1,
+        }] += 1;
+    }
+    forms
 }
 
 fn roles(roles: Roles) -> String {

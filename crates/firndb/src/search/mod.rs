@@ -71,6 +71,7 @@ mod bundle;
 mod view;
 mod kernels;
 mod lists;
+mod scan;
 mod plan;
 mod scratch;
 mod clause;

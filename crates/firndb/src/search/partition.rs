@@ -10,6 +10,7 @@ use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use super::payload::{Payloads, Step};
 use super::points::Points;
 use super::postings::{Cursor, Parts, Postings};
+use super::scan;
 use super::schema::{Schema, Type};
 use super::value::Value;
 use super::verify;
@@ -282,9 +283,18 @@ impl Partition {
             parts.bitsets = self.part(f, part::BITSETS)?;
             parts.runs = self.part(f, part::RUNS)?;
             parts.bins = self.part(f, part::BINS)?;
+            parts.column = self.scanned(field)?;
         }
         parts.points = self.points(field)?;
         self.at_file(Postings::new(&f.meta, self.documents, parts))
+    }
+
+    /// The column of a field of one value, if it is narrow enough to be scanned.
+    pub(crate) fn scanned(&self, field: usize) -> Result<Option<Packed<'_>>> {
+        match self.fields[field].meta.column_bits {
+            Some(..=scan::MOST_BITS) => Ok(self.column(field)?.and_then(Column::single)),
+            _ => Ok(None),
+        }
     }
 
     /// The points that a field's documents are in, and which part of them it is.

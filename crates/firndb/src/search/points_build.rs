@@ -1,18 +1,8 @@
 //! Builds points: cuts the plane into leaves, and writes them. The bytes are told in `points.rs`.
 
 use super::points::{END, GROUP, LEAF, ORDINAL, low_bits};
-use super::small;
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::{PackedWriter, width};
-
-/// Whether so many documents are worth it: others are looked through as fast.
-pub(crate) fn pay(documents: u32) -> bool {
-    #[cfg(test)]
-    if super::testing::FORCED.get().points {
-        return true;
-    }
-    documents > small::DOCUMENTS
-}
 
 /// A document and its two ordinals.
 #[derive(Clone, Copy)]

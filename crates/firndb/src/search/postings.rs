@@ -5,11 +5,13 @@ use super::bins::Bins;
 use super::format::{FieldMeta, Ordered};
 use super::kernels;
 use super::points::{EVERYTHING, Points, Window};
-use super::postings_build::EXCEPTION;
+use super::postings_build::{EXCEPTION, IN_COLUMN};
+use super::scan::{self, Keys};
 pub(crate) use super::slices::BLOCK;
 use super::slices::{Slices, Span};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
+use crate::bytes::packed::Packed;
 use crate::{Error, Result};
 
 /// The sections of a field's postings, as they are in the file.
@@ -22,6 +24,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) bitsets: &'a [u8],
     pub(crate) runs: &'a [u8],
     pub(crate) bins: &'a [u8],
+    /// If it is one that is scanned.
+    pub(crate) column: Option<Packed<'a>>,
     /// The points that the field is part of, and which part: 0 or 1.
     pub(crate) points: Option<(Points<'a>, usize)>,
 }
@@ -39,7 +43,16 @@ pub(crate) struct Postings<'a> {
     bitsets: &'a [u8],
     runs: &'a [u8],
     bins: Bins<'a>,
+    column: Option<Packed<'a>>,
     points: Option<(Points<'a>, usize)>,
+}
+
+/// How the documents of an exception are kept.
+enum Kept<'a> {
+    Bitset(&'a [u8]),
+    /// Pairs of u32.
+    Runs(&'a [u8]),
+    Column,
 }
 
 /// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of
@@ -50,6 +63,8 @@ pub(crate) struct Pieces {
     exceptions: (usize, usize),
     documents: (u32, u32),
     window: Option<Window>,
+    /// Of exceptions that are in the column those behind this range are left out, if it is one.
+    within: Option<(u32, u32)>,
     /// Only one key: the documents come in ascending order, each once.
     pub(crate) sorted: bool,
 }
@@ -87,6 +102,7 @@ impl<'a> Postings<'a> {
             bitsets: parts.bitsets,
             runs: parts.runs,
             bins: Bins::new(parts.bins, meta.bounds, documents)?,
+            column: parts.column,
             points: parts.points,
         })
     }
@@ -152,6 +168,7 @@ impl<'a> Postings<'a> {
     /// The pieces whose documents are in a range; they may have others if they are not one list
     /// that ascends.
     pub(crate) fn within(&self, pieces: Pieces, docs: (u32, u32)) -> Pieces {
+        let pieces = Pieces { within: Some(docs), ..pieces };
         let cut = pieces.sorted && !pieces.slice.is_empty();
         if !cut || pieces.documents.0 < pieces.documents.1 {
             return pieces;
@@ -162,25 +179,46 @@ impl<'a> Postings<'a> {
     /// The bitset of the pieces, if they are one bitset.
     pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<&'a [u8]> {
         let (x0, x1) = pieces.exceptions;
-        let alone = x1 == x0 + 1 && pieces.slice.is_empty();
-        if !alone || u32_at(self.exceptions, x0 * EXCEPTION + 4) != 0 {
+        if x1 != x0 + 1 || !pieces.slice.is_empty() {
             return None;
         }
-        self.bitset_at(x0)
+        match self.kept(x0) {
+            Kept::Bitset(bitset) if !bitset.is_empty() => Some(bitset),
+            _ => None,
+        }
     }
 
-    fn bitset_at(&self, exception: usize) -> Option<&'a [u8]> {
-        let offset = u64_at(self.exceptions, exception * EXCEPTION + 8) as usize;
-        let size = (self.documents as usize).div_ceil(64) * 8;
-        self.bitsets.get(offset..offset.checked_add(size)?)
+    /// How an exception is kept; of a damaged file an empty bitset or no runs.
+    fn kept(&self, exception: usize) -> Kept<'a> {
+        let at = exception * EXCEPTION;
+        let (runs, offset) = (u32_at(self.exceptions, at + 4), u64_at(self.exceptions, at + 8));
+        let of = |area: &'a [u8], size: usize| {
+            let end = (offset as usize).checked_add(size);
+            end.and_then(|end| area.get(offset as usize..end)).unwrap_or(&[])
+        };
+        match runs {
+            0 => Kept::Bitset(of(self.bitsets, (self.documents as usize).div_ceil(64) * 8)),
+            IN_COLUMN => Kept::Column,
+            runs => Kept::Runs(of(self.runs, runs as usize * 8)),
+        }
     }
 
-    /// The runs of an exception, as pairs of u32; empty if it is a bitset.
-    fn runs_at(&self, exception: usize) -> &'a [u8] {
-        let runs = u32_at(self.exceptions, exception * EXCEPTION + 4) as usize;
-        let offset = u64_at(self.exceptions, exception * EXCEPTION + 8) as usize;
-        let end = offset.checked_add(runs * 8);
-        end.and_then(|end| self.runs.get(offset..end)).unwrap_or(&[])
+    /// Those of some exceptions that are in the column.
+    fn in_column(&self, (x0, x1): (usize, usize)) -> Keys {
+        let mut keys = Keys::default();
+        for at in (x0..x1).map(|x| x * EXCEPTION) {
+            if u32_at(self.exceptions, at + 4) == IN_COLUMN {
+                let ord = u32_at(self.exceptions, at);
+                keys.insert(ord, ord.saturating_add(1));
+            }
+        }
+        keys
+    }
+
+    /// Whether the documents of some of the ordinals `start..end` must be found in the column.
+    pub(crate) fn is_scanned(&self, start: u32, end: u32) -> bool {
+        self.column.is_some()
+            && !self.in_column((self.exception(start), self.exception(end))).is_empty()
     }
 
     /// Adds the documents of the ordinals `start..end` to a bitset of the partition.
@@ -188,8 +226,32 @@ impl<'a> Postings<'a> {
         self.add(self.pieces(start, end), bits);
     }
 
+    /// Adds the documents of some ranges of ordinals to a bitset of the partition.
+    pub(crate) fn add_each(&self, intervals: &[(u32, u32)], bits: &mut [u64]) {
+        let mut keys = Keys::default();
+        for &(start, end) in intervals {
+            let pieces = self.pieces(start, end);
+            self.add_listed(pieces, bits);
+            keys.join(&self.in_column(pieces.exceptions));
+        }
+        self.add_scanned(&keys, (0, self.documents), bits);
+    }
+
     /// Adds the documents of some pieces to a bitset of the partition.
     pub(crate) fn add(&self, pieces: Pieces, bits: &mut [u64]) {
+        self.add_listed(pieces, bits);
+        let keys = self.in_column(pieces.exceptions);
+        self.add_scanned(&keys, pieces.within.unwrap_or((0, self.documents)), bits);
+    }
+
+    fn add_scanned(&self, keys: &Keys, docs: (u32, u32), bits: &mut [u64]) {
+        if let (false, Some(column)) = (keys.is_empty(), self.column) {
+            scan::add(column, keys, docs, bits);
+        }
+    }
+
+    /// Adds the documents of some pieces but those of keys in the column.
+    fn add_listed(&self, pieces: Pieces, bits: &mut [u64]) {
         let (first, last) = pieces.documents;
         kernels::set_range(bits, first, last.min(self.documents));
         if let (Some(window), Some((points, _))) = (pieces.window, self.points) {
@@ -197,13 +259,16 @@ impl<'a> Postings<'a> {
         }
         self.slices.set(pieces.slice, bits);
         for x in pieces.exceptions.0..pieces.exceptions.1 {
-            let runs = self.runs_at(x);
-            for at in (0..runs.len()).step_by(8) {
-                let (first, len) = (u32_at(runs, at), u32_at(runs, at + 4));
-                kernels::set_range(bits, first, first.saturating_add(len).min(self.documents));
-            }
-            if runs.is_empty() {
-                kernels::or_bytes(bits, self.bitset_at(x).unwrap_or(&[]));
+            match self.kept(x) {
+                Kept::Bitset(bitset) => kernels::or_bytes(bits, bitset),
+                Kept::Runs(runs) => {
+                    for at in (0..runs.len()).step_by(8) {
+                        let (first, len) = (u32_at(runs, at), u32_at(runs, at + 4));
+                        let end = first.saturating_add(len).min(self.documents);
+                        kernels::set_range(bits, first, end);
+                    }
+                }
+                Kept::Column => {}
             }
         }
     }
@@ -219,8 +284,15 @@ impl<'a> Postings<'a> {
     }
 
     /// The number of documents of the ordinals `start..end` that are in a bitset, one by one.
-    fn probe(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
+    pub(crate) fn probe(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
+        let pieces = self.pieces(start, end);
         let mut count = 0;
+        if let (Some(column), (x0, x1)) = (self.column, pieces.exceptions) {
+            let keys = self.in_column((x0, x1));
+            if !keys.is_empty() && keys.len() == x1 - x0 {
+                return scan::count(column, &keys, bits) + self.slices.count(pieces.slice, bits);
+            }
+        }
         let slice = self.each_exception(start, end, |doc| {
             count += bits.get(doc as usize / 64).map_or(0, |word| word >> (doc % 64) & 1);
         });
@@ -332,14 +404,16 @@ impl<'a> Postings<'a> {
 /// Walks over the documents of some pieces, block by block.
 pub(crate) struct Cursor {
     pieces: Pieces,
-    /// Place inside the first exception: run and document in it, or word of a bitset; or the next
-    /// group of points.
+    /// Place inside the first exception: run and document in it, or word of a bitset; the next
+    /// group of points; or, behind all other exceptions, the next word of the column.
     at: (usize, u32),
+    /// Those whose documents are in the column, of the exceptions that were looked at.
+    keys: Keys,
 }
 
 impl Cursor {
     pub(crate) fn new(pieces: Pieces) -> Cursor {
-        Cursor { pieces, at: (0, 0) }
+        Cursor { pieces, at: (0, 0), keys: Keys::default() }
     }
 
     /// Replaces `out` by the next documents, about [`BLOCK`] of them, of points a group; false at
@@ -371,10 +445,14 @@ impl Cursor {
         }
         while self.pieces.exceptions.0 < self.pieces.exceptions.1 {
             let x = self.pieces.exceptions.0;
-            let runs = postings.runs_at(x);
-            let more = match runs.is_empty() {
-                false => self.next_runs(runs, postings.documents, out),
-                true => self.next_words(postings.bitset_at(x).unwrap_or(&[]), out),
+            let more = match postings.kept(x) {
+                Kept::Bitset(bitset) => self.next_words(bitset, out),
+                Kept::Runs(runs) => self.next_runs(runs, postings.documents, out),
+                Kept::Column => {
+                    // All of them at once, when there are no others.
+                    self.keys.join(&postings.in_column((x, x + 1)));
+                    false
+                }
             };
             if !more {
                 self.pieces.exceptions.0 += 1;
@@ -384,7 +462,11 @@ impl Cursor {
                 return true;
             }
         }
-        false
+        let (Some(column), false) = (postings.column, self.keys.is_empty()) else { return false };
+        let (first, last) = self.pieces.within.unwrap_or((0, postings.documents));
+        self.at.0 = self.at.0.max(first as usize / 64);
+        scan::push(column, &self.keys, &mut self.at.0, last, out);
+        !out.is_empty()
     }
 
     fn next_runs(&mut self, runs: &[u8], documents: u32, out: &mut Vec<u32>) -> bool {

@@ -6,6 +6,7 @@
 //! | slice | documents x bits / 8, or less if divided: `slices.rs` | nothing below is smaller |
 //! | bitset | ceil(documents of the partition / 64) x 8 | more than about 1/20 have the key |
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
+//! | column | 0 | the field has one of 3 to 8 bits, and more than 1/1024 of them have the key |
 //! | none | 0 | the field is ordered: the sums say it all; or its documents are in points |
 //!
 //! A field of many keys of fixed width gets `bins` for wide ranges, where it is sortable or has few
@@ -21,9 +22,15 @@ use crate::bytes::packed::width;
 
 /// Bins pay only where a range is long and a bitset short beside it.
 const BINNED_DOCUMENTS: usize = 1 << 16;
-const BINNED_KEYS: usize = 64;
+/// A key of fewer than one document in so many keeps its list where others are found by a scan of
+/// the column.
+const RARE: usize = 1024;
+/// Runs are the fastest of all forms if they take at most this share of a bitset.
+const FEW_RUNS: usize = 64;
 /// Bytes of an entry of the exceptions.
 pub(crate) const EXCEPTION: usize = 24;
+/// In the place of the number of runs: the documents of the key are found in the column.
+pub(crate) const IN_COLUMN: u32 = u32::MAX;
 
 /// The parts SUMS, SLICES, HIGHS, EXCEPTIONS, BITSETS, RUNS and BINS; empty ones are not
 /// written.
@@ -80,6 +87,16 @@ pub(crate) fn invert(ordinals: &Ordinals, distinct: usize) -> Inverted {
 enum Form {
     Bitset,
     Runs,
+    Column,
+}
+
+/// What the postings of a field are for.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    /// It is asked for by ranges, and has no column that can be scanned.
+    pub(crate) ranges: bool,
+    /// Its column is scanned instead of reading lists.
+    pub(crate) scanned: bool,
 }
 
 impl Inverted {
@@ -91,18 +108,18 @@ impl Inverted {
         self.sums.len() - 1
     }
 
-    /// Chooses and writes the form of every key. `ranges` asks for bins where they pay.
-    pub(crate) fn encode(&self, documents: usize, ranges: bool, meta: &mut FieldMeta) -> Encoded {
+    /// Chooses and writes the form of every key, and bins where they pay.
+    pub(crate) fn encode(&self, documents: usize, of: Use, meta: &mut FieldMeta) -> Encoded {
         let sums = self.sums.iter().map(|&sum| u64::from(sum));
         let mut out = Encoded { sums: increasing::encode(sums), ..Encoded::default() };
         meta.slice_bits = width((documents as u64).saturating_sub(1));
         if meta.ordered != Ordered::No || meta.in_points {
             return out;
         }
-        let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits);
+        let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits, of.scanned);
         meta.exceptions = forms.len() as u32;
         let removed = self.write_exceptions(&forms, documents, &mut out);
-        if ranges && documents >= BINNED_DOCUMENTS && self.distinct() > BINNED_KEYS {
+        if of.ranges && documents >= BINNED_DOCUMENTS {
             (meta.bounds, out.bins) = bins::encode(&self.sums, &self.docs, documents);
         } else {
             // Where ranges are asked for, whole numbers are read faster across keys.
@@ -114,8 +131,8 @@ impl Inverted {
     }
 
     /// The keys for which something takes less than whole numbers.
-    fn exceptions(&self, documents: usize, bits: u8) -> Vec<(u32, Form)> {
-        let bitset = documents.div_ceil(64) * 8;
+    fn exceptions(&self, documents: usize, bits: u8, scanned: bool) -> Vec<(u32, Form)> {
+        let bitset = documents.div_ceil(64) * 8 + EXCEPTION;
         let mut forms = Vec::new();
         for ord in 0..self.distinct() {
             let docs = self.of(ord);
@@ -123,13 +140,17 @@ impl Inverted {
             if slice <= EXCEPTION + 8 {
                 continue; // Nothing else is smaller: an exception alone takes as much.
             }
-            let runs = count_runs(docs);
+            let runs = count_runs(docs) * 8;
             // Bitsets are the fastest to combine: runs must save half of them.
-            let as_runs = 2 * runs * 8 + EXCEPTION;
-            if slice > as_runs.min(bitset + EXCEPTION) {
-                let runs = as_runs < bitset + EXCEPTION;
-                forms.push((ord as u32, if runs { Form::Runs } else { Form::Bitset }));
-            }
+            let as_runs = 2 * runs + EXCEPTION;
+            let form = match scanned && docs.len() >= documents / RARE {
+                true if runs < bitset / FEW_RUNS => Form::Runs,
+                true => Form::Column,
+                false if slice <= as_runs.min(bitset) => continue,
+                false if as_runs < bitset => Form::Runs,
+                false => Form::Bitset,
+            };
+            forms.push((ord as u32, form));
         }
         forms
     }
@@ -154,6 +175,10 @@ impl Inverted {
                         runs.u32(first);
                         runs.u32(len);
                     });
+                }
+                Form::Column => {
+                    exceptions.u32(IN_COLUMN);
+                    exceptions.u64(0);
                 }
                 Form::Bitset => {
                     exceptions.u32(0);

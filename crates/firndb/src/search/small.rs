@@ -30,6 +30,16 @@ pub(crate) fn is_small(part: &Partition) -> bool {
     part.documents <= DOCUMENTS
 }
 
+/// Whether so many documents are written in forms that pay in larger partitions only: points, keys
+/// whose documents are in the column.
+pub(crate) fn has_large_forms(documents: u32) -> bool {
+    #[cfg(test)]
+    if super::testing::FORCED.get().forms {
+        return true;
+    }
+    documents > DOCUMENTS
+}
+
 /// A set of documents of a small partition.
 type Bits = [u64; WORDS];
 

@@ -33,15 +33,15 @@ pub(crate) struct Forced {
     pub(crate) threads: bool,
     /// Act as if the system had no thread to give.
     pub(crate) alone: bool,
-    /// Write points of however few documents.
-    pub(crate) points: bool,
+    /// Write what pays in large partitions only: points, keys whose documents are in the column.
+    pub(crate) forms: bool,
 }
 
 thread_local! {
     pub(crate) static FORCED: Cell<Forced> =
         const {
-            let (large, threads, alone, points) = (false, false, false, false);
-            Cell::new(Forced { list: None, large, threads, alone, points })
+            let (large, threads, alone, forms) = (false, false, false, false);
+            Cell::new(Forced { list: None, large, threads, alone, forms })
         };
 }
 

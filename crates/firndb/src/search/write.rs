@@ -1,13 +1,15 @@
 //! Writes a partition: fields as sorted keys and ordinals, payloads from a source. Builder and
 //! merge both end here, so that a merged partition has the bytes of one built from the documents.
 
-use super::column::{MISSING, Ordinals};
+use super::column::{MISSING, Ordinals, column_bits};
 use super::dictionary::Keys;
 use super::format::{FieldMeta, Ordered, encode_meta, global, part, section};
 use super::payload;
 use super::points_build;
-use super::postings_build::{self, Encoded};
+use super::postings_build::{self, Encoded, Use};
+use super::scan;
 use super::schema::{Field, Schema};
+use super::small;
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::disk::Append;
 use crate::{Error, Result};
@@ -18,9 +20,9 @@ pub(crate) struct FieldData {
     pub(crate) ordinals: Ordinals,
 }
 
-/// Columns of at most this many bits are kept for every field: a condition can then be verified by
-/// document.
-const SMALL_COLUMN: u8 = 8;
+/// Columns of so many bits up to [`scan::MOST_BITS`], which every field of one value has, are read
+/// instead of lists. Bitsets of fewer keys are faster and take less than a byte a document.
+const SCANNED_BITS: u8 = 3;
 
 /// Documents of a key, from which on keys are more likely named one by one than asked for by
 /// ranges.
@@ -148,7 +150,7 @@ pub(crate) fn write_points<'f>(
     field: impl Fn(usize) -> Option<&'f FieldData>,
 ) -> Result<Vec<usize>> {
     let mut done = Vec::new();
-    for pair in schema.points.iter().filter(|_| points_build::pay(documents)) {
+    for pair in schema.points.iter().filter(|_| small::has_large_forms(documents)) {
         let [Some(a), Some(b)] = pair.map(&field) else { continue };
         let (Ordinals::Single(x), Ordinals::Single(y)) = (&a.ordinals, &b.ordinals) else {
             continue;
@@ -176,6 +178,10 @@ pub(crate) fn write_field(
     let indexed = field.roles.filterable || field.roles.sortable;
     meta.ordered = if indexed { ordinals.ordered() } else { Ordered::No };
 
+    let bits = column_bits(distinct, meta.present < documents && !field.multi);
+    // A condition can then be verified by document.
+    let narrow = bits <= scan::MOST_BITS && !field.multi;
+
     write_keys(w, i, &keys, n)?;
     let inverted = postings_build::invert(&ordinals, distinct);
     meta.postings = inverted.docs.len() as u64;
@@ -183,16 +189,17 @@ pub(crate) fn write_field(
         // Fields that are asked for by ranges: those with an order, and those whose keys are so
         // many that nobody knows them.
         let numbers = field.roles.sortable || distinct >= n / NAMED;
-        let ranges = field.roles.filterable && field.ty.is_fixed() && !field.multi && numbers;
-        let encoded = inverted.encode(n, ranges, &mut meta);
+        let single = field.ty.is_fixed() && !field.multi;
+        let ranges = field.roles.filterable && single && numbers && !narrow;
+        let scanned = narrow && bits >= SCANNED_BITS && small::has_large_forms(documents);
+        let encoded = inverted.encode(n, Use { ranges, scanned }, &mut meta);
         write_postings(w, i, &encoded)?;
     }
     drop(inverted);
-    let (bits, column, starts) = ordinals.encode(distinct);
-    let small = bits <= SMALL_COLUMN && !field.multi;
     let told = meta.ordered != Ordered::No && place == Place::File;
     let read_back = (field.roles.sortable || field.roles.stored) && !told;
-    if small || read_back {
+    if narrow || read_back {
+        let (column, starts) = ordinals.encode(distinct, bits);
         meta.column_bits = Some(bits);
         w.section(section(i, part::COLUMN), &column)?;
         if let Some(starts) = starts {

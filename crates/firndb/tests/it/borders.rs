@@ -133,7 +133,7 @@ fn chunks_and_bins() {
 }
 
 #[test]
-fn bins_begin_at_65_536_documents_and_65_values() {
+fn bins_begin_at_65_536_documents_and_257_values() {
     let place = Place::new();
     let has = |size: u64, values: u64| {
         let field = Field::new("v", Type::U64, Roles::FULL);
@@ -144,6 +144,6 @@ fn bins_begin_at_65_536_documents_and_65_values() {
         let sections = firndb::inspect(&file).unwrap().sections;
         sections.iter().any(|section| section.name == "v: bins")
     };
-    assert!(has(65_536, 65));
-    assert!(!has(65_535, 65) && !has(65_536, 64));
+    assert!(has(65_536, 257));
+    assert!(!has(65_535, 257) && !has(65_536, 256));
 }

@@ -65,8 +65,8 @@ fn room(n: u64) -> Document {
 }
 
 /// The partitions: small ones with raw and with compressed payloads; one just large enough for
-/// points; and one just large enough for bins, with two values that nearly all of its documents
-/// have, and long lists.
+/// points and for keys that are found in the column; and one just large enough for bins, with two
+/// values that nearly all of its documents have, and long lists.
 fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
@@ -78,17 +78,20 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let fields = "[fields]\nlevel = 'i64 full nullable'\nhall = 'u64 filterable'";
     let mut wide = PartitionBuilder::new(Schema::from_toml(fields).unwrap());
     for n in 0..65_600i64 {
-        let rare = n % 1_000 == 7;
-        let level = if rare { n / 1_000 - 20 } else { [-100, 100][usize::from(n % 5_000 < 900)] };
-        let document = Document::new().set("hall", n as u64 * n as u64 % 499);
+        let rare = n % 250 == 7;
+        let level = if rare { n / 250 - 50 } else { [-100, 100][usize::from(n % 5_000 < 900)] };
+        let document = Document::new().set("hall", n as u64 * n as u64 % 521);
         wide.add(&if n % 977 == 5 { document } else { document.set("level", level) }).unwrap();
     }
     let fields = "points = [['lat', 'lon']]\n[fields]\nlat = 'f64 filterable nullable'\n\
-                  lon = 'f64 filterable stored'";
+                  lon = 'f64 filterable stored'\nkind = 'string filterable nullable'";
     let mut spots = PartitionBuilder::new(Schema::from_toml(fields).unwrap());
     for n in 0..4_200i64 {
         let (lat, lon) = (n * 7_919 % 130, n * n % 97);
-        let spot = Document::new().set("lon", lon as f64 / 8.0);
+        let mut spot = Document::new().set("lon", lon as f64 / 8.0);
+        if n % 17 != 4 {
+            spot.push("kind", if n % 2_000 == 9 { "cape".into() } else { format!("k{}", n % 11) });
+        }
         spots
             .add(&if n % 50 == 3 { spot } else { spot.set("lat", 50.0 + lat as f64 / 16.0) })
             .unwrap();
@@ -232,6 +235,7 @@ fn golden_files_have_every_structure() {
         "exceptions",
         "bitsets",
         "runs",
+        "scans for 11 values",
         "column",
         "starts",
         "highs",

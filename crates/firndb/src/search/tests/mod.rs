@@ -6,6 +6,7 @@
 //! - `compact.rs`: small partitions are merged, and no answer changes;
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
 //! - `points.rs`: windows over points of two fields;
+//! - `scans.rs`: keys whose documents are in the column alone;
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
 //! - `files.rs`: partition files without a collection;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
@@ -28,6 +29,7 @@ mod model;
 mod naive;
 mod points;
 mod refuse;
+mod scans;
 mod shelf;
 mod verify;
 mod world;

@@ -246,7 +246,7 @@ fn wrong_high_bits_are_caught() {
     });
     caught(moved, &["`key`", "key 0"]);
     caught(large.section(highs, |b| b.fill(0)), &["`key`", "the slice of key 0 is cut"]);
-    caught(large.section(highs, |b| b.fill(0xFF)), &["`key`", "key 0", "column"]);
+    caught(large.section(highs, |b| b.fill(0xFF)), &["`key`", "key 0", "out of place"]);
     caught(large.section(highs, |b| *b.last_mut().unwrap() |= 0x80), &["`key`", "high bits end"]);
     caught(large.section(highs, |b| b.extend([0; 8])), &["`key`", "high bits"]);
     caught(large.forge(|id, bytes| (id != highs).then_some(bytes)), &["is missing"]);
@@ -269,6 +269,29 @@ fn wrong_exceptions_are_caught() {
     caught(built.section(list, |b| b[48] = 0), &["`run`", "of 2 exceptions 2"]);
     caught(built.section(list, |b| b[48 + 16] -= 1), &["`run`"]);
     caught(built.section(list, |b| b.truncate(48)), &["`run`", "exceptions"]);
+}
+
+#[test]
+fn wrong_keys_in_columns_are_caught() {
+    let large = Victim::of("large");
+    let meta = large.fields()[RATIO];
+    let (list, column) = (section(RATIO, part::EXCEPTIONS), section(RATIO, part::COLUMN));
+    assert_eq!((meta.exceptions, meta.distinct), (31, 31), "all keys are found in the column");
+    let changed = |ord: u32| {
+        let bits = meta.column_bits.unwrap();
+        large.packed(column, bits, 66_000, move |ords| ords[40] = ord)
+    };
+    caught(changed(2), &["`ratio`", "key 1 has", "sums say"]);
+    caught(changed(31), &["`ratio`", "key 1 has", "sums say"]);
+    caught(large.section(list, |b| b[24] = 2), &["`ratio`", "key 1"]);
+    caught(large.section(list, |b| b[24 + 4..24 + 8].fill(0)), &["`ratio`", "key 1", "section"]);
+    caught(large.section(list, |b| b[24 + 8] = 8), &["`ratio`", "key 1", "offset"]);
+    caught(large.section(list, |b| b[24 + 16] += 1), &["`ratio`", "exceptions before key 1"]);
+    // Several values, and more bits than are scanned.
+    let built = Victim::built();
+    let in_column = |b: &mut Vec<u8>| b[24 + 4..24 + 8].fill(0xFF);
+    let of = section(1, part::EXCEPTIONS);
+    caught(built.section(of, in_column), &["`run`", "no column that can be scanned"]);
 }
 
 #[test]

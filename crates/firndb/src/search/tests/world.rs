@@ -93,7 +93,7 @@ impl World {
         let mut parts = Vec::new();
         let mut change = store.collection.change().unwrap();
         let forced = FORCED.get();
-        FORCED.set(Forced { points: true, ..forced });
+        FORCED.set(Forced { forms: true, ..forced });
         for (n, &size) in plan.sizes.iter().enumerate() {
             let name = format!("{}{n}", rng.pick(&["p", "part-", "P.", "2013-", "_"]));
             let (builder, docs) = plan.partition(rng, size);

@@ -10,7 +10,7 @@ use crate::bytes::packed::Packed;
 use crate::search::bins::Bins;
 use crate::search::column::Column;
 use crate::search::format::{Ordered, part};
-use crate::search::postings_build::EXCEPTION;
+use crate::search::postings_build::{EXCEPTION, IN_COLUMN};
 use crate::{Error, Result};
 
 /// The documents of the keys, key after key.
@@ -29,6 +29,8 @@ pub(super) struct Lists<'p> {
     removed: u64,
     bitsets: &'p [u8],
     runs: &'p [u8],
+    /// What the column has of each key, if some keys have no list.
+    in_column: Vec<Vec<u32>>,
 }
 
 impl<'p> Lists<'p> {
@@ -59,6 +61,7 @@ impl<'p> Lists<'p> {
             removed: 0,
             bitsets: check.bytes(part::BITSETS)?,
             runs: check.bytes(part::RUNS)?,
+            in_column: in_column(check, exceptions)?,
         })
     }
 
@@ -95,6 +98,11 @@ impl<'p> Lists<'p> {
         self.next += 1;
         let runs = u32_at(self.exceptions, entry + 4) as usize;
         let offset = u64_at(self.exceptions, entry + 8) as usize;
+        if runs == IN_COLUMN as usize {
+            ensure(offset == 0, || format!("key {ord} is in the column at offset {offset}"))?;
+            let docs = self.in_column.get(ord as usize).map_or(&[][..], Vec::as_slice);
+            return docs.iter().try_for_each(|&doc| visit(doc));
+        }
         let (area, size) = match runs {
             0 => (self.bitsets, self.words * 8),
             n => (self.runs, n * 8),
@@ -125,6 +133,23 @@ impl<'p> Lists<'p> {
         let (at, len) = (self.at, self.slices.len());
         ensure(at == len, || format!("{at} of the {len} documents in its slices belong to a key"))
     }
+}
+
+/// For each key the documents that the column of a field says, if an exception calls for it.
+fn in_column(check: &FieldCheck, exceptions: &[u8]) -> Result<Vec<Vec<u32>>> {
+    let entries = exceptions.chunks_exact(EXCEPTION);
+    if !entries.into_iter().any(|entry| u32_at(entry, 4) == IN_COLUMN) {
+        return Ok(Vec::new());
+    }
+    let column = check.part.scanned(check.i)?;
+    let column = column.ok_or_else(|| Error::corrupt("it has no column that can be scanned"))?;
+    let mut docs = vec![Vec::new(); check.meta.distinct as usize];
+    for doc in 0..check.part.documents {
+        if let Some(docs) = docs.get_mut(column.get(doc as usize) as usize) {
+            docs.push(doc);
+        }
+    }
+    Ok(docs)
 }
 
 /// The high bits of the slices, read bit by bit.

@@ -1,0 +1,102 @@
+//! Documents of keys are those one by one, whatever the width and the instruction set.
+
+use super::*;
+use crate::bytes::packed::PackedWriter;
+use crate::search::kernels::tests::with_each_version;
+use crate::search::testing::Rng;
+
+fn packed(bits: u8, ords: &[u32]) -> Vec<u8> {
+    let mut w = PackedWriter::new(bits);
+    ords.iter().for_each(|&ord| w.push(ord));
+    w.finish()
+}
+
+/// Documents of a column, and some keys; sometimes a range of them.
+fn column(rng: &mut Rng, bits: u8, documents: usize) -> (Vec<u32>, Keys) {
+    let most = 1 << bits;
+    let ords = (0..documents).map(|_| rng.below(most) as u32).collect();
+    let mut keys = Keys::default();
+    for _ in 0..rng.below(4) {
+        let start = rng.below(most) as u32;
+        keys.insert(start, start + 1 + rng.below(most / 2 + 1) as u32);
+    }
+    (ords, keys)
+}
+
+#[test]
+fn every_width_gives_the_documents_of_the_keys() {
+    let seed = 0x5CA_4E0;
+    println!("seed {seed:#x}");
+    let mut rng = Rng(seed);
+    for bits in 0..=MOST_BITS {
+        for round in 0..30 {
+            let documents = [0, 1, 63, 64, 128, 777, 4096, 5000][round % 8] + rng.below(99);
+            let (ords, keys) = column(&mut rng, bits, documents);
+            let bytes = packed(bits, &ords);
+            let column = Packed::new(&bytes, bits, documents).unwrap();
+            let inside = |doc: usize| ords.get(doc).is_some_and(|&ord| keys.bit(ord) == 1);
+            let words = documents.div_ceil(64) + rng.below(3);
+            let first = rng.below(words + 1);
+            let before: Vec<u64> = (0..words).map(|_| rng.next()).collect();
+            let has = |bits: &[u64], doc: usize| bits[doc / 64] >> (doc % 64) & 1 == 1;
+            with_each_version(|version| {
+                let at = format!("{version}, {bits} bits, {documents} documents");
+                let mut found = before.clone();
+                fill(column, &keys, first, &mut found[first..]);
+                for doc in first * 64..words * 64 {
+                    assert_eq!(has(&found, doc), inside(doc), "{at}, {doc} from {first}");
+                }
+                let mut more = before.clone();
+                add(column, &keys, (first as u32 * 64, u32::MAX), &mut more);
+                for doc in 0..words * 64 {
+                    let expected = has(&before, doc) || doc / 64 >= first && inside(doc);
+                    assert_eq!(has(&more, doc), expected, "{at}, {doc} added from {first}");
+                }
+                let both = (0..documents).filter(|&doc| inside(doc) && has(&before, doc));
+                assert_eq!(count(column, &keys, &before), both.count() as u64, "{at}");
+                let (mut word, mut docs, mut block) = (first, Vec::new(), Vec::new());
+                loop {
+                    block.clear();
+                    push(column, &keys, &mut word, u32::MAX, &mut block);
+                    if block.is_empty() {
+                        break;
+                    }
+                    docs.append(&mut block);
+                }
+                let expected = (first * 64..documents).filter(|&doc| inside(doc));
+                assert!(docs.iter().map(|&doc| doc as usize).eq(expected), "{at}");
+            });
+        }
+    }
+}
+
+#[test]
+fn two_columns_are_counted_together() {
+    let mut rng = Rng(7);
+    for round in 0..300 {
+        let documents = rng.below(2000);
+        let bits = if round % 2 == 0 { [4, 4] } else { [1, 1].map(|n| n + rng.below(8) as u8) };
+        let [(a, keys), (b, others)] = bits.map(|bits| column(&mut rng, bits, documents));
+        let bytes = [packed(bits[0], &a), packed(bits[1], &b)];
+        let [x, y] = [0, 1].map(|i| Packed::new(&bytes[i], bits[i], documents).unwrap());
+        let both =
+            a.iter().zip(&b).filter(|(a, b)| keys.bit(**a) == 1 && others.bit(**b) == 1).count();
+        with_each_version(|version| {
+            let found = count_both((x, &keys), (y, &others));
+            assert_eq!(found, both as u64, "{version}, {bits:?} bits, {documents} documents");
+        });
+    }
+}
+
+#[test]
+fn other_keys_are_those_that_are_not_in_the_set() {
+    let mut keys = Keys::default();
+    assert!(keys.is_empty());
+    keys.insert(3, 5);
+    keys.insert(60, 300);
+    let others = keys.others();
+    for ord in 0..256 {
+        let inside = u64::from((3..5).contains(&ord) || ord >= 60);
+        assert_eq!((keys.bit(ord), others.bit(ord)), (inside, 1 - inside), "{ord}");
+    }
+}

@@ -1,0 +1,233 @@
+//! Keys whose documents are in the column alone: every kind of question is answered document by
+//! document, with every plan and instruction set, and damage is found.
+
+use super::store;
+use crate::ErrorKind;
+use crate::bytes::int::u32_at;
+use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::search::format::{part, section};
+use crate::search::kernels::tests::with_each_version;
+use crate::search::postings_build::IN_COLUMN;
+use crate::search::query::{and, asc, between, desc, eq, exists, gte, is_in, lt, not, or};
+use crate::search::testing::{FORCED, Forced, Rng};
+use crate::search::{
+    Document, Facet, Field, Filter, GroupBy, PartitionBuilder, Query, Reader, Roles, Schema, Type,
+    Value,
+};
+use std::path::Path;
+
+const SEED: u64 = 0x5CA_5EED;
+const DOCUMENTS: usize = 9_000;
+
+/// A kind of nine, of which one is rare and one comes in one run; a shade that may be missing; a
+/// year; and a number that is another one in every document.
+type Row = (u64, Option<i64>, i64, u64);
+
+/// Whether a row satisfies a filter.
+type Holds = Box<dyn Fn(&Row) -> bool>;
+
+const RARE: u64 = 7;
+const RUN: u64 = 8;
+
+fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
+    let row = |i: usize| {
+        let kind = match i {
+            100..900 => RUN,
+            _ if i % 1_777 == 5 => RARE,
+            _ => rng.below(7) as u64,
+        };
+        let shade = (rng.below(11) > 0).then(|| (rng.below(14) * rng.below(14)) as i64 - 20);
+        let year = 2020 - (rng.below(60) * rng.below(60) / 60) as i64;
+        (kind, shade, year, (i * 7_919 % 100_003) as u64)
+    };
+    (0..count).map(row).collect()
+}
+
+fn builder(rows: &[Row]) -> PartitionBuilder {
+    let fields = [
+        Field::new("kind", Type::U64, Roles::FILTERABLE),
+        Field::new("shade", Type::I64, Roles::FULL).nullable(),
+        Field::new("year", Type::I64, Roles::FULL),
+        Field::new("number", Type::U64, Roles::FULL),
+    ];
+    let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+    for (kind, shade, year, number) in rows {
+        let document = Document::new().set("kind", *kind).set("year", *year).set("number", *number);
+        let shades = shade.iter().fold(document, |document, shade| document.set("shade", *shade));
+        builder.add(&shades).unwrap();
+    }
+    builder
+}
+
+fn bytes(builder: PartitionBuilder) -> Vec<u8> {
+    let (disk, path) = (SimDisk::new(), Path::new("/scans"));
+    builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
+    disk.map(path).unwrap().to_vec()
+}
+
+fn reader(bytes: &[u8]) -> crate::Result<Reader> {
+    let (disk, path) = (SimDisk::new(), Path::new("/scans"));
+    disk.write_raw(path, bytes);
+    Reader::open_files_on(&*disk, &[path])
+}
+
+/// The ordinals of a field that are found in its column.
+fn scanned(reader: &Reader, field: usize) -> Vec<u32> {
+    let file = &reader.set.partitions[0].file;
+    let list = file.find(section(field, part::EXCEPTIONS)).map(|at| file.section(at).unwrap());
+    let entries = list.unwrap_or(&[]).chunks_exact(24);
+    entries.filter(|entry| u32_at(entry, 4) == IN_COLUMN).map(|entry| u32_at(entry, 0)).collect()
+}
+
+/// Some filters, and which rows satisfy each.
+fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
+    let (kind, other) = (rng.below(9) as u64, rng.below(9) as u64);
+    let shade = rng.below(190) as i64 - 20;
+    let (low, high) = (1961 + rng.below(50) as i64, 1980 + rng.below(41) as i64);
+    let limit = rng.below(100_003) as u64;
+    let years = move |row: &Row| (low..=high).contains(&row.2);
+    vec![
+        (eq("kind", kind), Box::new(move |row| row.0 == kind)),
+        (eq("kind", RARE), Box::new(move |row| row.0 == RARE)),
+        (
+            is_in("kind", [kind, other, RARE]),
+            Box::new(move |row| [kind, other, RARE].contains(&row.0)),
+        ),
+        (not(eq("shade", shade)), Box::new(move |row| row.1 != Some(shade))),
+        (not(exists("shade")), Box::new(move |row| row.1.is_none())),
+        (between("year", low, high), Box::new(years)),
+        (and([eq("kind", kind), between("year", low, high)]), {
+            Box::new(move |row| row.0 == kind && years(row))
+        }),
+        (and([not(eq("kind", kind)), not(between("year", low, high))]), {
+            Box::new(move |row| row.0 != kind && !years(row))
+        }),
+        (and([gte("shade", shade), is_in("kind", [kind, RUN]), lt("number", limit)]), {
+            Box::new(move |row| {
+                row.1.is_some_and(|own| own >= shade)
+                    && [kind, RUN].contains(&row.0)
+                    && row.3 < limit
+            })
+        }),
+        (or([eq("kind", other), gte("year", high), and([eq("shade", shade), lt("year", low)])]), {
+            Box::new(move |row| {
+                row.0 == other || row.2 >= high || row.1 == Some(shade) && row.2 < low
+            })
+        }),
+        (and([lt("number", limit), eq("kind", kind), not(eq("shade", shade))]), {
+            Box::new(move |row| row.3 < limit && row.0 == kind && row.1 != Some(shade))
+        }),
+    ]
+}
+
+fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
+    for (filter, holds) in filters(rng) {
+        let at = format!("{at}: {filter}");
+        let expected: Vec<usize> = (0..rows.len()).filter(|&i| holds(&rows[i])).collect();
+        assert_eq!(reader.count(&filter).unwrap(), expected.len() as u64, "{at}");
+        let page = |query: Query| -> Vec<usize> {
+            let hits = reader.search(&query.limit(30)).unwrap().hits;
+            hits.iter().map(|hit| hit.doc as usize).collect()
+        };
+        let query = Query::new(filter.clone());
+        assert!(page(query.clone()).iter().eq(expected.iter().take(30)), "{at}");
+        let mut ordered = expected.clone();
+        ordered.sort_by_key(|&i| rows[i].2);
+        assert!(
+            page(query.clone().order_by(asc("year"))).iter().eq(ordered.iter().take(30)),
+            "{at}"
+        );
+        // Documents without a shade come last, either way.
+        ordered.clone_from(&expected);
+        ordered.sort_by_key(|&i| (rows[i].1.is_none(), std::cmp::Reverse(rows[i].1), rows[i].3));
+        let by_shade = query.order_by(desc("shade")).order_by(asc("number"));
+        assert!(page(by_shade).iter().eq(ordered.iter().take(30)), "{at}");
+        let facet = Facet { field: "kind".into(), top: 9, disjunctive: false };
+        let counts = reader.facets(&filter, &[facet]).unwrap().remove(0);
+        for (value, count) in counts.values {
+            let of = expected.iter().filter(|&&i| Value::from(rows[i].0) == value).count();
+            assert_eq!(count, of as u64, "{at}, {value}");
+        }
+        let by = GroupBy { fields: vec!["shade".into()], aggregates: vec!["year".into()] };
+        let groups = reader.group_by(&filter, &by).unwrap();
+        assert_eq!(groups.iter().map(|group| group.count).sum::<u64>(), expected.len() as u64);
+    }
+}
+
+#[test]
+fn every_question_is_answered_document_by_document() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED);
+    let rows = rows(&mut rng, DOCUMENTS);
+    let reader = reader(&bytes(builder(&rows))).unwrap();
+    reader.verify().unwrap();
+    assert_eq!(scanned(&reader, 0), [0, 1, 2, 3, 4, 5, 6], "one is rare, one a run");
+    assert!(scanned(&reader, 1).len() > 20 && scanned(&reader, 2).len() > 40);
+    assert_eq!(scanned(&reader, 3), [0; 0]);
+    for list in [None, Some(true), Some(false)] {
+        with_each_version(|version| {
+            FORCED.set(Forced { list, ..Forced::default() });
+            (0..20).for_each(|_| ask(&mut rng, &rows, &reader, &format!("{version}, {list:?}")));
+            FORCED.set(Forced::default());
+        });
+    }
+}
+
+#[test]
+fn merged_partitions_are_those_built_at_once() {
+    let mut rng = Rng(SEED + 1);
+    // The first is too small to be scanned.
+    let parts = [rows(&mut rng, 700), rows(&mut rng, 6_000), rows(&mut rng, 5_000)];
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    for (name, rows) in ["a", "b", "c"].iter().zip(&parts) {
+        change.put(name, builder(rows)).unwrap();
+    }
+    let reader = change.commit().unwrap();
+    assert!(scanned(&reader, 0).is_empty());
+    let mut change = store.collection.change().unwrap();
+    change.merge(&["a", "b", "c"], "a").unwrap();
+    let merged = change.commit().unwrap();
+    let whole = bytes(builder(&parts.concat()));
+    let file = store.disk.map(merged.set.partitions[0].file.path()).unwrap();
+    assert!(file.to_vec() == whole, "a merged partition has other bytes than one built at once");
+    ask(&mut rng, &parts.concat(), &merged, "merged");
+}
+
+#[test]
+fn every_byte_damaged_is_found_or_does_not_matter() {
+    let mut rng = Rng(SEED + 2);
+    let rows = rows(&mut rng, 330);
+    FORCED.set(Forced { forms: true, ..Forced::default() });
+    let whole = bytes(builder(&rows));
+    FORCED.set(Forced { large: true, ..Forced::default() });
+    let right = reader(&whole).unwrap();
+    assert!(!scanned(&right, 0).is_empty());
+    let questions = filters(&mut rng);
+    let answers: Vec<u64> = questions.iter().map(|(f, _)| right.count(f).unwrap()).collect();
+    let (mut found, mut same) = (0, 0);
+    for at in 0..whole.len() {
+        for flip in [1, 0x80, 0xFF] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= flip;
+            let Ok(reader) = reader(&damaged) else {
+                found += 1;
+                continue;
+            };
+            for ((filter, _), answer) in questions.iter().zip(&answers) {
+                match reader.count(filter) {
+                    Ok(count) => {
+                        assert_eq!(count, *answer, "byte {at}: {filter}");
+                        same += 1;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {at}: {error}");
+                        found += 1;
+                    }
+                }
+            }
+        }
+    }
+    FORCED.set(Forced::default());
+    assert!(found > 10_000 && same > 10_000, "{found} found, {same} answered");
+}
