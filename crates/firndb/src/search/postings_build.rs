@@ -121,11 +121,9 @@ impl Inverted {
         let removed = self.write_exceptions(&forms, documents, &mut out);
         if of.ranges && documents >= BINNED_DOCUMENTS {
             (meta.bounds, out.bins) = bins::encode(&self.sums, &self.docs, documents);
-        } else {
-            // Where ranges are asked for, whole numbers are read faster across keys.
-            let keys = self.distinct() - forms.len();
-            meta.slice_bits = slices::low_bits(documents, keys, self.docs.len() - removed);
         }
+        let keys = self.distinct() - forms.len();
+        meta.slice_bits = slices::low_bits(documents, keys, self.docs.len() - removed);
         self.write_slices(&forms, documents, meta.slice_bits, &mut out);
         out
     }
