@@ -20,9 +20,10 @@ const FAR_AHEAD: usize = 16;
 const RING: usize = 2 * FAR_AHEAD;
 /// Keys whose compressed values are asked for at the same time.
 const GROUP: usize = 32;
-/// A value of more bytes is asked for twice: of so many lines the processor leaves some out where
-/// many values are asked for at once.
+/// Of a value of more bytes only the first lines are asked for: memory does not give more at once,
+/// and the processor asks for those that follow as they are read.
 const LONG: usize = 4096;
+const FIRST_LINES: usize = 8;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;
 
@@ -43,18 +44,11 @@ const EMPTY: Wanted = Wanted { located: None, block: &[], first: None };
 #[inline(always)]
 fn fetch(key: &[u8], value: &[u8]) {
     prefetch(key, 1);
+    if value.len() > LONG {
+        return prefetch(value, FIRST_LINES);
+    }
     prefetch(value, VALUE_LINES);
     prefetch(value.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
-}
-
-/// Asks for a long value once more.
-#[inline(always)]
-fn fetch_again(record: Option<(&[u8], &[u8])>) {
-    if let Some((_, value)) = record
-        && value.len() > LONG
-    {
-        prefetch(value, VALUE_LINES);
-    }
 }
 
 impl Table {
@@ -119,7 +113,6 @@ impl Table {
         for turn in 0..keys.len() + 2 * AHEAD {
             if let Some(i) = turn.checked_sub(2 * AHEAD) {
                 let (hash, first) = ring[i % RING];
-                fetch_again(first);
                 let key = keys[i].as_ref();
                 values.push(match first {
                     Some((found, value)) if is_same(found, key) => {
@@ -183,7 +176,6 @@ impl Table {
         let &Wanted { located: Some((place, number)), block, first } = wanted else {
             return Ok(None);
         };
-        fetch_again(first);
         let found = self.source.check_once(block, number).and_then(|()| match first {
             Some((found, value)) if is_same(found, key) => Ok(Some(value)),
             _ => find(&block[CHECKSUM..], place, None, key),
