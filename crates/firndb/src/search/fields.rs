@@ -200,3 +200,42 @@ impl Reader {
         Ok(FieldReader { set: &self.set, field, ty, view: None })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::format::Ordered;
+    use crate::search::testing::reader_of;
+    use crate::search::{Document, Field, PartitionBuilder, Roles, Schema};
+
+    #[test]
+    fn a_stored_field_with_a_key_for_each_document_in_order_has_no_column() {
+        const DOCUMENTS: u64 = 40_000;
+        type Of = fn(u64) -> u64;
+        let cases: [(Of, Ordered); 4] = [
+            (|n| 7 + n * 3, Ordered::Ascending),
+            (|n| DOCUMENTS - n, Ordered::Descending),
+            // A key for two documents, and no order.
+            (|n| n / 2, Ordered::No),
+            (|n| n ^ 1, Ordered::No),
+        ];
+        for (of, ordered) in cases {
+            let schema = Schema::new([Field::new("id", Type::U64, Roles::STORED)]).unwrap();
+            let mut builder = PartitionBuilder::new(schema);
+            (0..DOCUMENTS).for_each(|n| builder.add(&Document::new().set("id", of(n))).unwrap());
+            let reader = reader_of([builder]);
+            reader.verify().unwrap();
+            let meta = reader.set.partitions[0].meta(0);
+            assert_eq!(
+                (meta.ordered, meta.column_bits.is_none()),
+                (ordered, ordered != Ordered::No)
+            );
+            let hits: Vec<Hit> =
+                (0..DOCUMENTS as u32).map(|doc| Hit { partition: 0, doc }).collect();
+            let mut values = Vec::new();
+            reader.field("id").unwrap().each_u64(&hits, |value| values.extend(value)).unwrap();
+            assert!(values.iter().copied().eq((0..DOCUMENTS).map(of)));
+            assert_eq!(reader.value(hits[77], "id").unwrap(), Some(of(77).into()));
+        }
+    }
+}

@@ -59,7 +59,8 @@
 //! ```
 //! An *ordered* field has its documents in the order of its keys (those without a value last): the
 //! documents of a key are a range given by the sums, and parts 4 to 7 are absent. So are they where
-//! the documents of a key are in *points*.
+//! the documents of a key are in *points*. Fields that are neither filterable nor sortable have
+//! part 3 only if they are ordered.
 
 use super::query::OrderBy;
 use super::schema::{Field, Payload, Roles, Schema, Type};

@@ -90,7 +90,7 @@ fn sections(part: &Partition) -> Result<()> {
         let wanted = [
             (part::KEYS, true),
             (part::KEY_BYTES, !field.ty.is_fixed()),
-            (part::SUMS, indexed),
+            (part::SUMS, indexed || meta.ordered != Ordered::No),
             (part::SLICES, slices),
             (part::EXCEPTIONS, exceptions),
             (part::BITSETS, maybe(part::BITSETS)),

@@ -176,7 +176,9 @@ pub(crate) fn write_field(
     let mut meta = FieldMeta { distinct: distinct as u32, in_points, ..FieldMeta::default() };
     meta.present = ordinals.present();
     let indexed = field.roles.filterable || field.roles.sortable;
-    meta.ordered = if indexed { ordinals.ordered() } else { Ordered::No };
+    // Where each document has a key of its own, sums take nothing and are as fast as a column.
+    let ordered = indexed || distinct == n;
+    meta.ordered = if ordered { ordinals.ordered() } else { Ordered::No };
 
     let bits = column_bits(distinct, meta.present < documents && !field.multi);
     // A condition can then be verified by document.
@@ -185,7 +187,7 @@ pub(crate) fn write_field(
     write_keys(w, i, &keys, n)?;
     let inverted = postings_build::invert(&ordinals, distinct);
     meta.postings = inverted.docs.len() as u64;
-    if indexed {
+    if indexed || meta.ordered != Ordered::No {
         // Fields that are asked for by ranges: those with an order, and those whose keys are so
         // many that nobody knows them.
         let numbers = field.roles.sortable || distinct >= n / NAMED;

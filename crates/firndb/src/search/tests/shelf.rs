@@ -129,7 +129,7 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
         ("day", Value::Timestamp((n / 20) as i64 * 86_400_000_000)),
         ("ratio", Value::F64((n * 7 % 31) as f64 / 4.0)),
         ("key", Value::Bytes(vec![(n % 60) as u8, 0xFF - large as u8])),
-        ("kept", Value::U64(n)),
+        ("kept", Value::U64(n ^ 1)),
     ];
     if !n.is_multiple_of(3) {
         values.push(("n", Value::I64((n * 37 % 101 + 101 * large) as i64 - 50)));

@@ -32,7 +32,7 @@ impl FieldCheck<'_> {
             let readable = meta.column_bits.is_some();
             ensure(readable, || "its values cannot be read back without a column".into())?;
         }
-        if !roles.filterable && !roles.sortable {
+        if !roles.filterable && !roles.sortable && meta.ordered == Ordered::No {
             return self.column_alone();
         }
         let (single, listed) = (!self.field.multi, meta.exceptions > 0 || meta.bounds > 0);
