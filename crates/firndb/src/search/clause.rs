@@ -190,10 +190,15 @@ impl Clause {
         Ok(cost)
     }
 
-    /// Cost of walking the documents of a clause that leads, so many of them.
-    pub(crate) fn cost_walk(&self, part: &Partition, scratch: &Scratch, docs: f64) -> Result<u64> {
+    /// Cost of walking the documents of a clause that leads, so many in a share of all documents.
+    pub(crate) fn cost_walk(
+        &self,
+        part: &Partition,
+        scratch: &Scratch,
+        (docs, share): (f64, f64),
+    ) -> Result<u64> {
         let scan = self.scan(part, scratch)?.map_or(0, |_| cost_scan(part));
-        Ok(scan + (docs * DECODE as f64) as u64)
+        Ok((scan as f64 * share + docs * DECODE as f64) as u64)
     }
 
     /// Cost of checking one document; `None` if the clause must be a bitset for that.

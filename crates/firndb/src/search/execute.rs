@@ -205,7 +205,7 @@ impl<'r> Executor<'r> {
         if how == Lead::Ascending && matches!(first.form, Form::Ordinals { .. }) {
             estimate *= share;
         }
-        let mut list = first.cost_walk(part, &self.scratch, estimate)?;
+        let mut list = first.cost_walk(part, &self.scratch, (estimate, share))?;
         let mut words = first.cost_window(part, &self.scratch, window)?;
         for clause in &self.clauses[base + 1..] {
             let check = clause.cost_check(part, &self.scratch)?.unwrap_or(u64::MAX);

@@ -11,6 +11,7 @@ use crate::search::bins::Bins;
 use crate::search::column::Column;
 use crate::search::format::{Ordered, part};
 use crate::search::postings_build::{EXCEPTION, IN_COLUMN};
+use crate::search::scan;
 use crate::{Error, Result};
 
 /// The documents of the keys, key after key.
@@ -143,7 +144,7 @@ fn in_column(check: &FieldCheck, exceptions: &[u8]) -> Result<Vec<Vec<u32>>> {
     }
     let column = check.part.scanned(check.i)?;
     let column = column.ok_or_else(|| Error::corrupt("it has no column that can be scanned"))?;
-    let mut docs = vec![Vec::new(); check.meta.distinct as usize];
+    let mut docs = vec![Vec::new(); check.meta.distinct.min(1 << scan::MOST_BITS) as usize];
     for doc in 0..check.part.documents {
         if let Some(docs) = docs.get_mut(column.get(doc as usize) as usize) {
             docs.push(doc);
