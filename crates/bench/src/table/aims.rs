@@ -22,8 +22,10 @@ table has an index of its records in memory and is in huge pages always. A mappe
 in its file if records are large, and is in huge pages where the page cache keeps the file in them,
 as after its build; else it is in pages of 4 KiB
 (`firndb-smallpages`, whose process forbids itself others). *Bare arrays* is what `floor` reaches:
-slots and records in two arrays, found by the hash. Where it stays below a bound too, reading values
-is most of the time.
+slots and records in two arrays, found by the hash. Of *get* and *get_many* every byte of the value
+is read, by FirnDB's user and every peer's alike; where bare arrays stay below a bound too, that
+reading is most of the time. Of *get alone* the first eight bytes are read: what the store itself
+takes, to hand a value over.
 
 | aim | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
@@ -65,7 +67,7 @@ fn gets(section: &Section) -> Vec<Aim> {
     };
     let filtered = cpu("firndb-filter8", "absent");
     let batched = cpu("firndb", "batch");
-    vec![
+    let mut aims = vec![
         beside("get, times as fast as cdb", 1.3, "cdb", ours),
         beside("get, times as fast as LMDB", 3.0, "lmdb", ours),
         beside("get, times as fast as RocksDB", 8.0, "rocksdb", ours),
@@ -85,6 +87,55 @@ fn gets(section: &Section) -> Vec<Aim> {
             1.3,
             cpu("firndb-smallpages", "present"),
             resident,
+        ),
+    ];
+    if section.records.workload != Workload::Small {
+        aims.extend(gets_alone(section));
+    }
+    aims
+}
+
+/// Gets of which the value is handed over: of small values it is the same to read every byte.
+fn gets_alone(section: &Section) -> Vec<Aim> {
+    let cpu = |engine: &str, what: &str| figure(section, engine, &format!("{what} 1 cpu"));
+    let alone = |engine: &str| cpu(engine, "handed");
+    let faster = |words, bound, slow: Option<f64>, fast: Option<f64>, floor: Option<f64>| Aim {
+        words,
+        bound: AtLeast(bound),
+        found: slow.zip(fast).map(|(slow, fast)| slow / fast),
+        floor: slow.zip(floor).map(|(slow, floor)| slow / floor),
+    };
+    let beside = |words, bound, peer, ours: &str| {
+        faster(words, bound, alone(peer), alone(ours), alone("floor"))
+    };
+    let (ours, resident) = ("firndb", "firndb-resident");
+    vec![
+        beside("get alone, times as fast as cdb", 1.3, "cdb", ours),
+        beside("get alone, times as fast as LMDB", 3.0, "lmdb", ours),
+        beside("get alone, times as fast as RocksDB", 8.0, "rocksdb", ours),
+        beside("get alone of a resident table, times as fast as cdb", 1.3, "cdb", resident),
+        beside("get alone of a resident table, times as fast as LMDB", 3.0, "lmdb", resident),
+        beside("get alone of a resident table, times as fast as RocksDB", 8.0, "rocksdb", resident),
+        faster(
+            "get_many of 64 alone, times as fast as get",
+            2.0,
+            alone(ours),
+            cpu(ours, "handed batch"),
+            None,
+        ),
+        faster(
+            "get alone, resident, times as fast as mapped in huge pages too",
+            1.0,
+            alone(ours),
+            alone(resident),
+            None,
+        ),
+        faster(
+            "get alone, resident in huge pages, times as fast as mapped in pages of 4 KiB",
+            1.3,
+            alone("firndb-smallpages"),
+            alone(resident),
+            None,
         ),
     ]
 }

@@ -2,8 +2,9 @@
 //!
 //! Figures have names: `build wall`, `build cpu`, `build peak`, `disk`, `open`, `warm`, `memory
 //! own`, `memory mapped`; for `WHAT` present or absent `WHAT p50`, `p99`, `p999`, `max`; for 1 and
-//! 2 threads `WHAT N cpu` and `WHAT N rate`; for batches `batch N cpu`, `batch N rate`. An engine
-//! that reads past the page cache has `cold` figures instead of the warm ones.
+//! 2 threads `WHAT N cpu` and `WHAT N rate`, where `WHAT` may also be `handed` (the first bytes of
+//! a value are read, not all), `batch`, or `handed batch`. An engine that reads past the page cache
+//! has `cold` figures instead of the warm ones.
 
 use super::cold;
 use super::jobs::{Getter, Rate};
@@ -203,7 +204,13 @@ fn measure_warm(
     batches: bool,
     figures: &mut Figures,
 ) -> Result<()> {
-    let kinds = [("present", "present", 1), ("absent", "absent", 1), ("batch", "present", BATCH)];
+    let kinds = [
+        ("present", "present", 1),
+        ("handed", "handed", 1),
+        ("absent", "absent", 1),
+        ("batch", "present", BATCH),
+        ("handed batch", "handed", BATCH),
+    ];
     let mut rates: BTreeMap<String, Vec<Rate>> = BTreeMap::new();
     for _ in 0..options.rounds.max(1) {
         for (name, what, batch) in kinds.iter().filter(|kind| batches || kind.2 == 1) {

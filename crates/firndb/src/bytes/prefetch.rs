@@ -22,6 +22,22 @@ pub(crate) fn prefetch_lines<const LINES: usize>(bytes: &[u8]) {
     }
 }
 
+/// Bytes behind which processors do not look ahead: the smallest page.
+const PAGE: usize = 4096;
+/// Pages that are asked for: reading one takes longer than waiting for one more.
+const PAGES: usize = 4;
+
+/// Asks for the first line of each further page that `bytes` goes on in, but not of many. By itself
+/// a processor asks for lines that are read one after the other, up to the end of a page, and waits
+/// anew there.
+#[inline(always)]
+pub(crate) fn prefetch_pages(bytes: &[u8]) {
+    let second = PAGE - bytes.as_ptr().addr() % PAGE;
+    if let Some(rest) = bytes.get(second..) {
+        rest.chunks(PAGE).take(PAGES).for_each(|page| ask(page.as_ptr()));
+    }
+}
+
 /// `item` points to a live item.
 #[inline(always)]
 fn ask<T>(item: *const T) {

@@ -35,9 +35,10 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Bytes before the body.
 pub(crate) const CHECKSUM: usize = 4;
 pub(crate) const HEAD: usize = 12;
-/// Cache lines of a value that are asked for before its key was compared: 16 KB, which the nearest
-/// cache holds. The processor by itself goes on to the end of a page, and waits anew for each.
-pub(crate) const VALUE_LINES: usize = 256;
+/// Cache lines of a value that are asked for before its key was compared. Those that follow the
+/// processor asks for by itself, if they are read; who reads one field of a value does not wait for
+/// the others.
+pub(crate) const VALUE_LINES: usize = 2;
 const MAX_RECORDS: usize = (1 << 24) - 1;
 
 /// The tag of a record.

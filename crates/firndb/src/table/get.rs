@@ -12,7 +12,7 @@ use super::index::Found;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
-use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
+use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines, prefetch_pages};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -82,6 +82,7 @@ impl Table {
     #[inline(always)]
     pub(crate) fn unpacked<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         if self.meta.compression == Compression::None {
+            prefetch_pages(stored);
             return Ok(Cow::Borrowed(stored));
         }
         let value = self.unpack_value(stored).map(Cow::Owned);

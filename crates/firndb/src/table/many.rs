@@ -7,7 +7,7 @@ use super::index::Index;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
-use crate::bytes::prefetch::{prefetch, prefetch_lines};
+use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,10 +20,6 @@ const FAR_AHEAD: usize = 16;
 const RING: usize = 2 * FAR_AHEAD;
 /// Keys whose compressed values are asked for at the same time.
 const GROUP: usize = 32;
-/// Of a value of more bytes only the first lines are asked for: memory does not give more at once,
-/// and the processor asks for those that follow as they are read.
-const LONG: usize = 4096;
-const FIRST_LINES: usize = 8;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;
 
@@ -40,15 +36,13 @@ struct Wanted<'a> {
 
 const EMPTY: Wanted = Wanted { located: None, block: &[], first: None };
 
-/// Asks for a record.
+/// Asks for a record: its key, and the beginning of its value.
 #[inline(always)]
 fn fetch(key: &[u8], value: &[u8]) {
     prefetch(key, 1);
-    if value.len() > LONG {
-        return prefetch(value, FIRST_LINES);
-    }
-    prefetch(value, VALUE_LINES);
-    prefetch(value.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
+    let beginning = value.get(..VALUE_LINES * LINE).unwrap_or(value);
+    prefetch(beginning, VALUE_LINES);
+    prefetch(beginning.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
 }
 
 impl Table {
