@@ -169,12 +169,21 @@ impl Clause {
 
     /// Cost of setting the bits of the documents of the clause's ordinals by their lists.
     fn cost_lists(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
-        let Form::Ordinals { field, multi, .. } = self.form else { return Ok(0) };
+        let Form::Ordinals { field, first, last, multi } = self.form else { return Ok(0) };
         let words = part.words() as u64;
         if self.mapped(part, scratch)?.is_some() {
             return Ok(words * WORD);
         }
         let points = part.points(field)?.map(|(points, _)| points.cost(self.count));
+        if points.is_none() && part.scanned(field)?.is_some() {
+            // A choice between lists and a scan is worth a look at each list.
+            let postings = part.postings(field)?;
+            let cost = |&(start, end): &(u32, u32)| {
+                let (entries, words) = postings.work(start, end);
+                entries * DECODE + words * WORD
+            };
+            return Ok(scratch.intervals[first..last].iter().map(cost).sum());
+        }
         let mut cost = points.unwrap_or(self.count * DECODE);
         if part.meta(field).exceptions > 0 {
             cost = cost.min(words * WORD * 8 + cost / 2);
@@ -268,7 +277,9 @@ impl Clause {
                 postings.add(postings.in_window(window), bits);
             }
             Form::Ordinals { field, first, last, .. } => {
-                part.postings(field)?.add_each(&scratch.intervals[first..last], bits);
+                let postings = part.postings(field)?;
+                let intervals = &scratch.intervals[first..last];
+                intervals.iter().for_each(|&(start, end)| postings.add_to(start, end, bits));
             }
         }
         Ok(())
@@ -353,6 +364,11 @@ impl Clause {
     }
 }
 
+/// Documents of lists that take as long as a scan of a column.
+pub(crate) fn pass(part: &Partition) -> u64 {
+    cost_scan(part) / DECODE
+}
+
 /// Cost of a scan of a column.
 fn cost_scan(part: &Partition) -> u64 {
     part.words() as u64 * scan::cost()
@@ -405,7 +421,9 @@ impl<'p> LeadCursor<'p> {
     ) -> Result<bool> {
         out.clear();
         if let Some((column, keys)) = &self.scan {
-            scan::push(*column, keys, &mut self.word, self.documents.1, out);
+            let place = (&mut self.word, self.documents.1);
+            scan::push(*column, keys, place, self.size as usize, out);
+            self.size = (self.size * 2).min(BLOCK as u32);
             return Ok(!out.is_empty());
         }
         let (Form::Ordinals { field, .. } | Form::Window { pair: [field, _], .. }) = clause.form

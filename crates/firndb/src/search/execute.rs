@@ -312,7 +312,7 @@ impl<'r> Executor<'r> {
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.stats.by_words += 1;
-        if let Some(total) = sink.counter()
+        if let (Some(total), true) = (sink.counter(), window == (0, part.documents))
             && let Some(count) = self.count_pair(part, base)?
         {
             *total += count;

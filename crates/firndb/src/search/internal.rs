@@ -64,7 +64,7 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
         let pair = schema.points().find(|pair| pair.contains(&field.name.as_str()));
         let other = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
         let exceptions = file.find(section(i, part::EXCEPTIONS));
-        let exceptions = exceptions.map_or(Ok(&[][..]), |at| file.section(at))?;
+        let exceptions = exceptions.map_or(Ok(&[][..]), |at| file.section(at)).ok();
         let facts = describe_field(field, meta, &parts, (exceptions, other));
         seen.items.push(InspectedItem { name: field.name.clone(), bytes, facts });
     }
@@ -83,12 +83,13 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
     Ok(())
 }
 
-/// `exceptions` are those of the field; `other` makes a point with it, if one does.
+/// `exceptions` are those of the field, if they are not damaged; `other` makes a point with it, if
+/// one does.
 fn describe_field(
     field: &Field,
     meta: &FieldMeta,
     parts: &[(u32, u64)],
-    (exceptions, other): (&[u8], &str),
+    (exceptions, other): (Option<&[u8]>, &str),
 ) -> Vec<(String, String)> {
     let has = |part: u32| parts.iter().any(|(p, bytes)| *p == part && *bytes > 0);
     let mut chosen: Vec<String> = Vec::new();
@@ -102,7 +103,10 @@ fn describe_field(
         }
         Ordered::No => {}
     }
-    let forms = exception_forms(exceptions, meta.exceptions);
+    if exceptions.is_none() {
+        chosen.push("damaged exceptions".into());
+    }
+    let forms = exception_forms(exceptions.unwrap_or(&[]), meta.exceptions);
     for (count, form) in forms.into_iter().zip(["bitsets", "runs", "scans"]) {
         if count > 0 {
             chosen.push(format!("{form} for {count} values"));

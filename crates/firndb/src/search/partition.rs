@@ -291,10 +291,9 @@ impl Partition {
 
     /// The column of a field of one value, if it is narrow enough to be scanned.
     pub(crate) fn scanned(&self, field: usize) -> Result<Option<Packed<'_>>> {
-        match self.fields[field].meta.column_bits {
-            Some(..=scan::MOST_BITS) => Ok(self.column(field)?.and_then(Column::single)),
-            _ => Ok(None),
-        }
+        let f = &self.fields[field];
+        let narrow = f.meta.column_bits.is_some_and(|bits| bits <= scan::MOST_BITS) && !f.multi;
+        Ok(if narrow { self.column(field)?.and_then(Column::single) } else { None })
     }
 
     /// The points that a field's documents are in, and which part of them it is.

@@ -152,23 +152,28 @@ impl Plan {
         })
     }
 
-    /// Joins leaves of one field into the first of them: ranges under `and`, points under `or`.
+    /// Joins leaves of one field into the first of them: ranges under `and`, points under `or` and,
+    /// negated, under `and`.
     fn join(&mut self, nodes: &mut Vec<Node>, schema: &Schema, and: bool) {
         let mut firsts: Vec<usize> = Vec::new();
         let mut points: Vec<usize> = Vec::new();
         let leaves = &mut self.leaves;
         nodes.retain_mut(|node| {
-            let Node::Leaf(leaf, false) = *node else { return true };
+            let Node::Leaf(leaf, negate) = *node else { return true };
             let field = leaves[leaf].field;
             let joins = match leaves[leaf].test {
-                Test::Range(_) => and && !schema.fields[field].multi,
-                Test::Points(_) => !and,
+                Test::Range(_) => and && !negate && !schema.fields[field].multi,
+                Test::Points(_) => and == negate,
                 Test::Exists => false,
             };
             if !joins {
                 return true;
             }
-            let Some(&first) = firsts.iter().find(|&&first| leaves[first].field == field) else {
+            let same = |first: usize| {
+                let kinds = [first, leaf].map(|leaf| matches!(leaves[leaf].test, Test::Points(_)));
+                leaves[first].field == field && kinds[0] == kinds[1]
+            };
+            let Some(&first) = firsts.iter().find(|&&first| same(first)) else {
                 firsts.push(leaf);
                 return true;
             };
@@ -328,6 +333,19 @@ mod tests {
             other => panic!("{other:?}"),
         });
         assert_eq!(sizes.collect::<Vec<_>>(), [15_000, 100]);
+    }
+
+    #[test]
+    fn values_that_are_ruled_out_are_one_leaf() {
+        let ranges = [gt("n", 1i64), lt("n", 9i64)];
+        let nots = ["a", "b", "c"].map(|name| not(eq("name", name)));
+        let plan = plan(&and(nots.into_iter().chain(ranges).chain([not(eq("n", 4i64))])));
+        let leaves = [Node::Leaf(0, true), Node::Leaf(1, false), Node::Leaf(2, true)];
+        assert_eq!(plan.root, Node::And(leaves.into()));
+        assert!(matches!(&plan.leaves[0].test, Test::Points(keys) if keys.len() == 3));
+        assert!(matches!(&plan.leaves[1].test, Test::Range(_)));
+        let plan = self::plan(&or([not(eq("name", "a")), not(eq("name", "b"))]));
+        assert_eq!(plan.leaves.len(), 2, "together they rule out nothing");
     }
 
     #[test]

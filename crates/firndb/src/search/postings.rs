@@ -63,8 +63,6 @@ pub(crate) struct Pieces {
     exceptions: (usize, usize),
     documents: (u32, u32),
     window: Option<Window>,
-    /// Of exceptions that are in the column those behind this range are left out, if it is one.
-    within: Option<(u32, u32)>,
     /// Only one key: the documents come in ascending order, each once.
     pub(crate) sorted: bool,
 }
@@ -168,7 +166,6 @@ impl<'a> Postings<'a> {
     /// The pieces whose documents are in a range; they may have others if they are not one list
     /// that ascends.
     pub(crate) fn within(&self, pieces: Pieces, docs: (u32, u32)) -> Pieces {
-        let pieces = Pieces { within: Some(docs), ..pieces };
         let cut = pieces.sorted && !pieces.slice.is_empty();
         if !cut || pieces.documents.0 < pieces.documents.1 {
             return pieces;
@@ -221,43 +218,39 @@ impl<'a> Postings<'a> {
             && !self.in_column((self.exception(start), self.exception(end))).is_empty()
     }
 
+    /// What it takes to set the bits of the documents of the ordinals `start..end`, but of those
+    /// that are in the column: entries that are read one by one, and words.
+    pub(crate) fn work(&self, start: u32, end: u32) -> (u64, u64) {
+        let pieces = self.pieces(start, end);
+        let (mut entries, mut words) = (pieces.slice.len() as u64, 0);
+        for x in pieces.exceptions.0..pieces.exceptions.1 {
+            match self.kept(x) {
+                Kept::Bitset(bitset) => words += bitset.len() as u64 / 8,
+                Kept::Runs(runs) => {
+                    entries += runs.len() as u64 / 8;
+                    let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
+                    words += removed(x + 1).wrapping_sub(removed(x)).min(self.present.into()) / 64;
+                }
+                Kept::Column => {}
+            }
+        }
+        (entries, words)
+    }
+
     /// Adds the documents of the ordinals `start..end` to a bitset of the partition.
     pub(crate) fn add_to(&self, start: u32, end: u32, bits: &mut [u64]) {
         self.add(self.pieces(start, end), bits);
     }
 
-    /// Adds the documents of some ranges of ordinals to a bitset of the partition.
-    pub(crate) fn add_each(&self, intervals: &[(u32, u32)], bits: &mut [u64]) {
-        let mut keys = Keys::default();
-        for &(start, end) in intervals {
-            let pieces = self.pieces(start, end);
-            self.add_listed(pieces, bits);
-            keys.join(&self.in_column(pieces.exceptions));
-        }
-        self.add_scanned(&keys, (0, self.documents), bits);
-    }
-
     /// Adds the documents of some pieces to a bitset of the partition.
     pub(crate) fn add(&self, pieces: Pieces, bits: &mut [u64]) {
-        self.add_listed(pieces, bits);
-        let keys = self.in_column(pieces.exceptions);
-        self.add_scanned(&keys, pieces.within.unwrap_or((0, self.documents)), bits);
-    }
-
-    fn add_scanned(&self, keys: &Keys, docs: (u32, u32), bits: &mut [u64]) {
-        if let (false, Some(column)) = (keys.is_empty(), self.column) {
-            scan::add(column, keys, docs, bits);
-        }
-    }
-
-    /// Adds the documents of some pieces but those of keys in the column.
-    fn add_listed(&self, pieces: Pieces, bits: &mut [u64]) {
         let (first, last) = pieces.documents;
         kernels::set_range(bits, first, last.min(self.documents));
         if let (Some(window), Some((points, _))) = (pieces.window, self.points) {
             points.add(window, bits);
         }
         self.slices.set(pieces.slice, bits);
+        let mut keys = Keys::default();
         for x in pieces.exceptions.0..pieces.exceptions.1 {
             match self.kept(x) {
                 Kept::Bitset(bitset) => kernels::or_bytes(bits, bitset),
@@ -268,8 +261,11 @@ impl<'a> Postings<'a> {
                         kernels::set_range(bits, first, end);
                     }
                 }
-                Kept::Column => {}
+                Kept::Column => keys.join(&self.in_column((x, x + 1))),
             }
+        }
+        if let (false, Some(column)) = (keys.is_empty(), self.column) {
+            scan::add(column, &keys, bits);
         }
     }
 
@@ -283,7 +279,7 @@ impl<'a> Postings<'a> {
         self.slices.clear(slice, bits);
     }
 
-    /// The number of documents of the ordinals `start..end` that are in a bitset, one by one.
+    /// The number of documents of the ordinals `start..end` that are in a bitset, without bins.
     pub(crate) fn probe(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
         let pieces = self.pieces(start, end);
         let mut count = 0;
@@ -463,9 +459,7 @@ impl Cursor {
             }
         }
         let (Some(column), false) = (postings.column, self.keys.is_empty()) else { return false };
-        let (first, last) = self.pieces.within.unwrap_or((0, postings.documents));
-        self.at.0 = self.at.0.max(first as usize / 64);
-        scan::push(column, &self.keys, &mut self.at.0, last, out);
+        scan::push(column, &self.keys, (&mut self.at.0, postings.documents), size, out);
         !out.is_empty()
     }
 

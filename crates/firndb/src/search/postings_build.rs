@@ -6,7 +6,7 @@
 //! | slice | documents x bits / 8, or less if divided: `slices.rs` | nothing below is smaller |
 //! | bitset | ceil(documents of the partition / 64) x 8 | more than about 1/20 have the key |
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
-//! | column | 0 | the field has one of 3 to 8 bits, and more than 1/1024 of them have the key |
+//! | column | 0 | the field has one of 3 to 8 bits, and 1/1024 of them or more have the key |
 //! | none | 0 | the field is ordered: the sums say it all; or its documents are in points |
 //!
 //! A field of many keys of fixed width gets `bins` for wide ranges, where it is sortable or has few

@@ -110,14 +110,12 @@ fn fill_each(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) {
 /// Words that are made at a time where they are not kept.
 const BLOCK: usize = 64;
 
-/// Adds the documents of a range whose ordinals are keys to a bitset, and perhaps some beside it.
-pub(crate) fn add(column: Packed, keys: &Keys, (start, end): (u32, u32), bits: &mut [u64]) {
-    let (from, to) = (start as usize / 64, (end as usize).div_ceil(64).min(bits.len()));
-    let Some(bits) = bits.get_mut(from..to) else { return };
+/// Adds the documents whose ordinals are keys to a bitset.
+pub(crate) fn add(column: Packed, keys: &Keys, bits: &mut [u64]) {
     let mut found = [0; BLOCK];
     for (i, bits) in bits.chunks_mut(BLOCK).enumerate() {
         let found = &mut found[..bits.len()];
-        fill(column, keys, from + i * BLOCK, found);
+        fill(column, keys, i * BLOCK, found);
         kernels::or(bits, found);
     }
 }
@@ -156,18 +154,28 @@ pub(crate) fn count_both(a: (Packed, &Keys), b: (Packed, &Keys)) -> u64 {
     sum
 }
 
-/// Appends documents from word `*word` on whose ordinals are keys, a block of words at a time,
-/// until there are some or `last` is reached.
-pub(crate) fn push(column: Packed, keys: &Keys, word: &mut usize, last: u32, out: &mut Vec<u32>) {
+/// Replaces `out` by documents before `last` from word `*word` on whose ordinals are keys: about
+/// `size` of them, and at most 1,024.
+pub(crate) fn push(
+    column: Packed,
+    keys: &Keys,
+    (word, last): (&mut usize, u32),
+    size: usize,
+    out: &mut Vec<u32>,
+) {
+    out.clear();
     let end = (last as usize).min(column.len()).div_ceil(64);
     let mut found = [0; BLOCK / 4];
-    while *word < end && out.is_empty() {
-        let found = &mut found[..(end - *word).min(BLOCK / 4)];
+    let mut room = found.len();
+    // A call for the last few would take longer than they do.
+    while *word < end && out.len() < size && room > BLOCK / 16 {
+        let found = &mut found[..(end - *word).min(room)];
         fill(column, keys, *word, found);
         for (i, &bits) in found.iter().enumerate() {
             kernels::push_word(bits, (*word + i) as u32 * 64, out);
         }
         *word += found.len();
+        room = BLOCK / 4 - out.len().div_ceil(64);
     }
 }
 

@@ -117,7 +117,11 @@ pub(crate) struct Span {
 
 impl Span {
     pub(crate) fn is_empty(&self) -> bool {
-        self.first >= self.last
+        self.len() == 0
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.last.saturating_sub(self.first)
     }
 }
 

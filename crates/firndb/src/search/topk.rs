@@ -12,7 +12,7 @@
 
 use super::best::Best;
 use super::check::Check;
-use super::clause::{Clause, Form};
+use super::clause::{self, Clause, Form};
 use super::execute::Executor;
 use super::format::Ordered;
 use super::partition::Partition;
@@ -162,7 +162,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         if executor.prepare(p, extra)?.is_none() {
             return Ok(true);
         }
-        let walked = self.walk_pays(executor, part) && self.walk(executor, part)?;
+        let walked = self.walk_pays(executor, part)? && self.walk(executor, part)?;
         if !walked {
             self.buffer.clear();
             (self.limit, self.seen) = (None, 0);
@@ -179,10 +179,10 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     }
 
     /// Compares the expected costs of walk and gather.
-    fn walk_pays(&self, executor: &Executor, part: &Partition) -> bool {
-        if self.ranks.first_field().is_none() || self.wanted.k == 0 {
-            return false;
-        }
+    fn walk_pays(&self, executor: &Executor, part: &Partition) -> Result<bool> {
+        let Some(field) = self.ranks.first_field().filter(|_| self.wanted.k > 0) else {
+            return Ok(false);
+        };
         let n = f64::from(part.documents.max(1));
         let (mut matches, mut fewest) = (n, n);
         for clause in &executor.clauses {
@@ -193,7 +193,12 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let checks = 1.0 + executor.clauses.len() as f64;
         let steps = (self.wanted.k as f64 * n / matches.max(1.0)).min(n);
         let gather = matches * 4.0 + fewest.min(n / 16.0) * checks;
-        steps * (2.0 + 2.0 * checks) < gather
+        // A batch has as many documents as a pass takes the time of.
+        let passes = match scan_pass(part, field)? {
+            0 => 0.0,
+            pass => pass as f64 + steps,
+        };
+        Ok(steps * (2.0 + 2.0 * checks) + passes < gather)
     }
 
     /// Goes through the keys in order; false if it took far longer than expected and was given up.
@@ -214,16 +219,25 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         // Whether documents of one key stand in the order of the other fields.
         let rest_in_order = begins_order(set, part, &self.wanted.order[1..]);
         let (mut rank, mut steps, mut batch) = (self.start(distinct), 0u64, 64u64);
+        let mut seen = 0;
+        // Each batch of a field that is scanned takes a pass over its column.
+        let pass = scan_pass(part_r, field)?;
+        let (growth, most) = if pass > 0 { (16, pass.max(1024)) } else { (2, 1024) };
         let budget = u64::from(part.documents) / 2 + 1024;
         let mut docs = std::mem::take(&mut executor.scratch.docs);
         while rank < distinct && self.buffer.len() < self.wanted.k && steps <= budget {
             executor.check_limits()?;
             let (start, end) = self.batch(&postings, rank, distinct, batch);
             rank += end - start;
-            batch = (batch * 2).min(1024);
+            batch = (batch * growth).min(most);
+            if pass > 0 {
+                steps += pass;
+                executor.stats.words += part.words() as u64;
+            }
             let mut cursor = PostingsCursor::new(postings.pieces(start, end));
             while cursor.next(&postings, &mut docs) {
                 steps += docs.len() as u64;
+                seen += docs.len() as u64;
                 checks.iter().for_each(|check| check.retain(&executor.scratch, &mut docs));
                 let _ = self.docs(&docs)?;
                 if rest_in_order && end == start + 1 && self.buffer.len() >= self.wanted.k {
@@ -231,7 +245,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
                 }
             }
         }
-        executor.stats.docs += steps;
+        executor.stats.docs += seen;
         executor.scratch.docs = docs;
         drop(checks);
         if self.buffer.len() >= self.wanted.k {
@@ -303,6 +317,13 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             self.buffer.push(key);
         }
     }
+}
+
+/// How many documents of lists take as long as a pass over the column of a field; 0 if none of its
+/// documents are found by passes.
+fn scan_pass(part: &Partition, field: usize) -> Result<u64> {
+    let scanned = part.postings(field)?.is_scanned(0, part.meta(field).distinct);
+    Ok(if scanned { clause::pass(part) } else { 0 })
 }
 
 /// Whether the numbers of a partition's documents ascend in an order, ties included: if documents
