@@ -170,11 +170,13 @@ impl Executor<'_> {
                 form = Form::Documents(from, to);
             }
         }
-        let clause = Clause::new(form, negate, count);
+        let mut clause = Clause::new(form, negate, count);
         // No more entries stand for a document that has one already than the whole field has.
         let again = meta.postings.saturating_sub(meta.present.into());
-        let least = if self.is_exact(&clause) { count } else { count.saturating_sub(again).max(1) };
-        Ok(Bound::Clause(Clause { least, ..clause }))
+        if !self.is_exact(&clause) {
+            clause.least = count.saturating_sub(again).max(1);
+        }
+        Ok(Bound::Clause(clause))
     }
 
     /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document

@@ -14,6 +14,7 @@ use super::scan::{self, Keys};
 use super::scratch::Scratch;
 use crate::Result;
 use crate::bytes::packed::Packed;
+use std::cell::OnceCell;
 
 const DECODE: u64 = 10;
 const GATHER: u64 = 20;
@@ -28,6 +29,8 @@ pub(crate) struct Clause {
     /// where a document has several values.
     pub(crate) count: u64,
     pub(crate) least: u64,
+    /// What [`Clause::scan`] found, for every step of a plan asks.
+    scanned: OnceCell<Option<Keys>>,
 }
 
 /// What the condition is over.
@@ -46,7 +49,7 @@ pub(crate) enum Form {
 impl Clause {
     /// A clause that so many documents satisfy.
     pub(crate) fn new(form: Form, negate: bool, count: u64) -> Clause {
-        Clause { form, negate, count, least: count }
+        Clause { form, negate, count, least: count, scanned: OnceCell::new() }
     }
 
     /// Documents that satisfy the clause, negation included, at most.
@@ -114,19 +117,21 @@ impl Clause {
             return Ok(None);
         };
         let Some(column) = part.scanned(field)? else { return Ok(None) };
-        if part.meta(field).ordered != Ordered::No {
-            return Ok(None); // Its documents are ranges.
+        if let Some(keys) = self.scanned.get() {
+            return Ok(keys.map(|keys| (column, keys)));
         }
-        let intervals = &scratch.intervals[first..last];
-        if self.cost_lists(part, scratch)? <= cost_scan(part) {
+        // Where documents are in the order of a field, they are ranges.
+        let listed = part.meta(field).ordered != Ordered::No || {
             let postings = part.postings(field)?;
-            if !intervals.iter().any(|&(start, end)| postings.is_scanned(start, end)) {
-                return Ok(None);
-            }
-        }
+            let mut intervals = scratch.intervals[first..last].iter();
+            !intervals.any(|&(start, end)| postings.is_scanned(start, end))
+                && self.cost_lists(part, scratch)? <= cost_scan(part)
+        };
         let mut keys = Keys::default();
-        intervals.iter().for_each(|&(start, end)| keys.insert(start, end));
-        Ok(Some((column, keys)))
+        let intervals = scratch.intervals[first..last].iter();
+        intervals.for_each(|&(start, end)| keys.insert(start, end));
+        let keys = self.scanned.get_or_init(|| (!listed).then_some(keys));
+        Ok(keys.map(|keys| (column, keys)))
     }
 
     /// The same with negation: a document without a value satisfies it.
