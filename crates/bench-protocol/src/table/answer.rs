@@ -37,6 +37,11 @@ impl Ask {
         Ok(Ask { present, whole, batch: batch.clamp(1, KEYS), threads: threads.max(1), time })
     }
 
+    /// The same, if every byte of values is read: a fold of them all is compared.
+    pub fn reading_all(self) -> Result<Ask> {
+        if self.whole { Ok(self) } else { Err("the values of these gets are not read".into()) }
+    }
+
     /// Random keys, the same for every engine.
     fn keys(&self, records: &Records, count: usize) -> Vec<Key> {
         let count = count.min((16 * records.count) as usize);

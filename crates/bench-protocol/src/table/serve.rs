@@ -128,7 +128,7 @@ fn perform<S: Store>(
             writeln!(out, "checked\t{sample}")?;
         }
         ["latency", what, gets, millis] => {
-            let ask = Ask::new(what, 1, 1, millis)?;
+            let ask = Ask::new(what, 1, 1, millis)?.reading_all()?;
             let (nanos, fold) = answer::latency(records, store, &ask, gets.parse()?)?;
             let share = |share: f64| {
                 let place = (share * nanos.len() as f64).ceil() as usize;

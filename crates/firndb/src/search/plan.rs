@@ -2,8 +2,8 @@
 //! normalised.
 //!
 //! `not` is pushed down to single conditions, nested `and`s and `or`s are flattened, ranges on a
-//! single-valued field under one `and` become one range, points on a field under one `or` become
-//! one list. What can be decided without documents is decided here: a condition that no value can
+//! single-valued field under one `and` become one range, points on a field under one `or`, or
+//! ruled out under one `and`, become one list. What can be decided without documents is decided here: a condition that no value can
 //! satisfy is `Nothing`.
 
 use super::condition::{Interval, between, interval, key_of, prefix_interval};
@@ -152,8 +152,8 @@ impl Plan {
         })
     }
 
-    /// Joins leaves of one field into the first of them: ranges under `and`, points under `or` and,
-    /// negated, under `and`.
+    /// Joins leaves of one field into the first of them: points under `or`; under `and` ranges, and
+    /// points that are ruled out, of fields of one value.
     fn join(&mut self, nodes: &mut Vec<Node>, schema: &Schema, and: bool) {
         let mut firsts: Vec<usize> = Vec::new();
         let mut points: Vec<usize> = Vec::new();
@@ -163,7 +163,9 @@ impl Plan {
             let field = leaves[leaf].field;
             let joins = match leaves[leaf].test {
                 Test::Range(_) => and && !negate && !schema.fields[field].multi,
-                Test::Points(_) => and == negate,
+                // As one they are no longer the bitsets that the file may have of each.
+                Test::Points(_) if and => negate && !schema.fields[field].multi,
+                Test::Points(_) => !negate,
                 Test::Exists => false,
             };
             if !joins {
@@ -316,6 +318,8 @@ mod tests {
     fn plan(filter: &Filter) -> Plan {
         let fields = [("name", Type::String), ("n", Type::I64)];
         let fields = fields.map(|(name, ty)| Field::new(name, ty, Roles::FULL));
+        let tags = Field::new("tags", Type::String, Roles::FILTERABLE).multi();
+        let fields = fields.into_iter().chain([tags]);
         Plan::new(filter, &Schema::new(fields).unwrap()).unwrap()
     }
 
@@ -346,6 +350,8 @@ mod tests {
         assert!(matches!(&plan.leaves[1].test, Test::Range(_)));
         let plan = self::plan(&or([not(eq("name", "a")), not(eq("name", "b"))]));
         assert_eq!(plan.leaves.len(), 2, "together they rule out nothing");
+        let plan = self::plan(&and([not(eq("tags", "a")), not(eq("tags", "b"))]));
+        assert_eq!(plan.leaves.len(), 2, "of several values");
     }
 
     #[test]

@@ -193,12 +193,13 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let checks = 1.0 + executor.clauses.len() as f64;
         let steps = (self.wanted.k as f64 * n / matches.max(1.0)).min(n);
         let gather = matches * 4.0 + fewest.min(n / 16.0) * checks;
-        // A batch has as many documents as a pass takes the time of.
+        // A batch comes to have as many documents as a pass takes the time of.
         let passes = match scan_pass(part, field)? {
             0 => 0.0,
             pass => pass as f64 + steps,
         };
-        Ok(steps * (2.0 + 2.0 * checks) + passes < gather)
+        let in_time = steps + passes <= budget(part) as f64;
+        Ok(in_time && steps * (2.0 + 2.0 * checks) + passes < gather)
     }
 
     /// Goes through the keys in order; false if it took far longer than expected and was given up.
@@ -223,7 +224,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         // Each batch of a field that is scanned takes a pass over its column.
         let pass = scan_pass(part_r, field)?;
         let (growth, most) = if pass > 0 { (16, pass.max(1024)) } else { (2, 1024) };
-        let budget = u64::from(part.documents) / 2 + 1024;
+        let budget = budget(part);
         let mut docs = std::mem::take(&mut executor.scratch.docs);
         while rank < distinct && self.buffer.len() < self.wanted.k && steps <= budget {
             executor.check_limits()?;
@@ -317,6 +318,11 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             self.buffer.push(key);
         }
     }
+}
+
+/// Documents that a walk may look at before it is given up.
+fn budget(part: &Partition) -> u64 {
+    u64::from(part.documents) / 2 + 1024
 }
 
 /// How many documents of lists take as long as a pass over the column of a field; 0 if none of its

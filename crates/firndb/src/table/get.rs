@@ -23,6 +23,13 @@ const NEAR_LINES: usize = 2;
 /// Lines around the place where a larger record is expected: lines before it, and all.
 const FAR_LINES: (usize, usize) = (2, 6);
 
+/// A value where it lies, on its way to who reads it.
+#[inline(always)]
+pub(crate) fn handed(value: &[u8]) -> Cow<'_, [u8]> {
+    prefetch_pages(value);
+    Cow::Borrowed(value)
+}
+
 impl Table {
     /// The value of a key, if it is there: borrowed from the table where it is in memory as it is,
     /// else a copy. `Corrupt` if the block that should hold it is damaged.
@@ -82,8 +89,7 @@ impl Table {
     #[inline(always)]
     pub(crate) fn unpacked<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         if self.meta.compression == Compression::None {
-            prefetch_pages(stored);
-            return Ok(Cow::Borrowed(stored));
+            return Ok(handed(stored));
         }
         let value = self.unpack_value(stored).map(Cow::Owned);
         value.map_err(|e| self.here(e, self.find_block(place(hash, self.meta.slots)).unwrap_or(0)))
@@ -140,7 +146,7 @@ impl Table {
         self.fetch_far(block, place, number);
         let found = self.source.check_once(block, number);
         let found = found.and_then(|()| find(&block[CHECKSUM..], place, None, key));
-        found.map(|value| value.map(Cow::Borrowed)).map_err(|e| self.here(e, number))
+        found.map(|value| value.map(handed)).map_err(|e| self.here(e, number))
     }
 
     /// [`Table::get_hashed`] of small records in memory, in blocks of equal length.

@@ -3,6 +3,7 @@
 use super::block::{Body, CHECKSUM, VALUE_LINES, check, tag};
 use super::directory::{Place, place};
 use super::find::{Equal, find, is_same};
+use super::get::handed;
 use super::index::Index;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
@@ -77,7 +78,7 @@ impl Table {
         for turn in 0..keys.len() + 2 * ahead {
             if let Some(i) = turn.checked_sub(2 * ahead) {
                 let value = self.take(keys[i].as_ref(), &ring[i % RING])?;
-                values.push(value.map(Cow::Borrowed));
+                values.push(value.map(handed));
             }
             if let Some(i) = turn.checked_sub(ahead)
                 && let Some(key) = keys.get(i)
