@@ -2,9 +2,9 @@
 //! normalised.
 //!
 //! `not` is pushed down to single conditions, nested `and`s and `or`s are flattened, ranges on a
-//! single-valued field under one `and` become one range, points on a field under one `or`, or
-//! ruled out under one `and`, become one list. What can be decided without documents is decided here: a condition that no value can
-//! satisfy is `Nothing`.
+//! single-valued field under one `and` become one range, points on a field under one `or` one list,
+//! and so do those that are ruled out of a single-valued field under one `and`. What can be decided
+//! without documents is decided here: a condition that no value can satisfy is `Nothing`.
 
 use super::condition::{Interval, between, interval, key_of, prefix_interval};
 use super::parse::MAX_DEPTH;

@@ -154,8 +154,8 @@ pub(crate) fn count_both(a: (Packed, &Keys), b: (Packed, &Keys)) -> u64 {
     sum
 }
 
-/// Replaces `out` by documents before `last`, and perhaps some behind it, from word `*word` on whose
-/// ordinals are keys: about `size` of them, and at most 1,024.
+/// Replaces `out` by documents from word `*word` on whose ordinals are keys: about `size` of them,
+/// and at most 1,024. Those behind `last` need not come.
 pub(crate) fn push(
     column: Packed,
     keys: &Keys,
