@@ -16,8 +16,7 @@ const SEED: u64 = 7;
 /// What to ask for, and how.
 pub struct Ask {
     present: bool,
-    /// Every byte of a value is read; else the first eight: what a get costs by itself, to those
-    /// who take one field out of a value.
+    /// Every byte of a value is read; else the first eight: what a get costs by itself.
     whole: bool,
     batch: usize,
     threads: usize,

@@ -127,10 +127,13 @@ impl Clause {
             !intervals.any(|&(start, end)| postings.is_scanned(start, end))
                 && self.cost_lists(part, scratch)? <= cost_scan(part)
         };
-        let mut keys = Keys::default();
-        let intervals = scratch.intervals[first..last].iter();
-        intervals.for_each(|&(start, end)| keys.insert(start, end));
-        let keys = self.scanned.get_or_init(|| (!listed).then_some(keys));
+        let all = || {
+            let mut keys = Keys::default();
+            let intervals = scratch.intervals[first..last].iter();
+            intervals.for_each(|&(start, end)| keys.insert(start, end));
+            keys
+        };
+        let keys = self.scanned.get_or_init(|| (!listed).then(all));
         Ok(keys.map(|keys| (column, keys)))
     }
 

@@ -36,8 +36,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) const CHECKSUM: usize = 4;
 pub(crate) const HEAD: usize = 12;
 /// Cache lines of a value that are asked for before its key was compared. Those that follow the
-/// processor asks for by itself, if they are read; who reads one field of a value does not wait for
-/// the others.
+/// processor asks for by itself, if they are read; who reads the beginning only does not wait for
+/// them.
 pub(crate) const VALUE_LINES: usize = 2;
 const MAX_RECORDS: usize = (1 << 24) - 1;
 

@@ -21,6 +21,8 @@ const FAR_AHEAD: usize = 16;
 const RING: usize = 2 * FAR_AHEAD;
 /// Keys whose compressed values are asked for at the same time.
 const GROUP: usize = 32;
+/// Lines of a frame that are asked for: 4 KiB.
+const FRAME_LINES: usize = 64;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;
 
@@ -37,12 +39,12 @@ struct Wanted<'a> {
 
 const EMPTY: Wanted = Wanted { located: None, block: &[], first: None };
 
-/// Asks for a record: its key, and the beginning of its value.
+/// Asks for a record: its key, and so many lines of its value.
 #[inline(always)]
-fn fetch(key: &[u8], value: &[u8]) {
+fn fetch(key: &[u8], value: &[u8], lines: usize) {
     prefetch(key, 1);
-    let beginning = value.get(..VALUE_LINES * LINE).unwrap_or(value);
-    prefetch(beginning, VALUE_LINES);
+    let beginning = value.get(..lines * LINE).unwrap_or(value);
+    prefetch(beginning, lines);
     prefetch(beginning.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
 }
 
@@ -99,7 +101,7 @@ impl Table {
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
-        let blocks = self.all_blocks();
+        let (blocks, lines) = (self.all_blocks(), self.lines_ahead());
         let mut ring = [(0, None); RING];
         let head = |hash| match self.find_block(place(hash, self.meta.slots)) {
             Some(number) => self.memory(number),
@@ -123,7 +125,7 @@ impl Table {
                 let (hash, first) = &mut ring[i % RING];
                 match index.candidate(blocks, *hash, key.as_ref().len()) {
                     Some(Some((found, value))) => {
-                        fetch(found, value);
+                        fetch(found, value, lines);
                         *first = Some((found, value));
                     }
                     Some(None) => {}
@@ -161,8 +163,14 @@ impl Table {
             None => Body::parse(body).ok().and_then(|body| body.candidate(place, key.len())),
         };
         if let Some((found, value)) = wanted.first {
-            fetch(found, value);
+            fetch(found, value, self.lines_ahead());
         }
+    }
+
+    /// Lines of a stored value that a batch asks for: what is compressed is read to its end.
+    #[inline(always)]
+    fn lines_ahead(&self) -> usize {
+        if self.meta.compression == Compression::None { VALUE_LINES } else { FRAME_LINES }
     }
 
     /// The value of a key whose block and record have been asked for.

@@ -254,6 +254,31 @@ fn golden_files_have_every_structure() {
     }
 }
 
+/// Who inspects a file wants to know what is wrong with it.
+#[test]
+fn damaged_exceptions_are_told_and_the_rest_is_shown() {
+    let place = Place::new();
+    let mut damaged = 0;
+    for name in names(&golden()).iter().filter(|name| name.ends_with(".part.firn")) {
+        let whole = firndb::inspect(golden().join(name)).unwrap();
+        let lists = |s: &&firndb::InspectedSection| s.name.ends_with(": exceptions") && s.bytes > 0;
+        for section in whole.sections.iter().filter(lists) {
+            let mut bytes = fs::read(golden().join(name)).unwrap();
+            bytes[section.offset as usize] ^= 1;
+            fs::write(place.path(name), bytes).unwrap();
+            let seen = firndb::inspect(place.path(name)).unwrap();
+            let field = section.name.trim_end_matches(": exceptions");
+            for (item, before) in seen.items.iter().zip(&whole.items) {
+                let told = format!("{:?}", item.facts).contains("damaged exceptions");
+                assert_eq!(told, item.name == field, "{name}: {}", item.name);
+                assert!(told || item.facts == before.facts, "{name}: {}", item.name);
+            }
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 5, "{damaged} damaged");
+}
+
 /// Whether two partition files differ only in what the release of zstd decides.
 fn same_but_for_zstd(a: &Path, b: &Path) -> bool {
     let decided = ["payloads", "payload checks", "block offsets", "dictionary"];
