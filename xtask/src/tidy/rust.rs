@@ -61,7 +61,7 @@ const FENCES: [Fence; 6] = [
 ];
 
 /// The only files with unsafe code.
-const UNSAFE_FILES: [&str; 12] = [
+const UNSAFE_FILES: [&str; 14] = [
     "crates/firndb/src/bytes/elias_fano.rs",
     "crates/firndb/src/bytes/prefetch.rs",
     "crates/firndb/src/disk/direct.rs",
@@ -73,6 +73,8 @@ const UNSAFE_FILES: [&str; 12] = [
     "crates/firndb/src/search/kernels.rs",
     "crates/firndb/src/search/lists.rs",
     "crates/firndb/src/search/scan.rs",
+    "crates/firndb/src/search/scan/avx2.rs",
+    "crates/firndb/src/search/scan/avx512.rs",
     "crates/firndb/src/table/kernels.rs",
 ];
 

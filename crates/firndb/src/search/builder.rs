@@ -146,6 +146,7 @@ impl PartitionBuilder {
                         roles,
                         multi,
                         nullable: true,
+                        scanned: false,
                     })?;
                     self.schema.fields.len() - 1
                 }

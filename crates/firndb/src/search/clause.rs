@@ -10,7 +10,7 @@ use super::kernels;
 use super::partition::Partition;
 use super::points::Window;
 use super::postings::{BLOCK, Cursor, Pieces};
-use super::scan::{self, Keys};
+use super::scan::{self, Wanted};
 use super::scratch::Scratch;
 use crate::Result;
 use crate::bytes::packed::Packed;
@@ -30,7 +30,7 @@ pub(crate) struct Clause {
     pub(crate) count: u64,
     pub(crate) least: u64,
     /// What [`Clause::scan`] found, for every step of a plan asks.
-    scanned: OnceCell<Option<Keys>>,
+    scanned: OnceCell<Option<Wanted>>,
 }
 
 /// What the condition is over.
@@ -94,8 +94,8 @@ impl Clause {
         let share = |cost: u64| (cost as f64 * wanted as f64 / documents as f64) as u64;
         if wanted < documents {
             let words = part.words() as u64 * WORD;
-            if self.scan(part, scratch)?.is_some() {
-                return Ok(share(cost_scan(part)) + words);
+            if let Some((column, wanted)) = self.scan(part, scratch)? {
+                return Ok(share(cost_scan(part, column, wanted)) + words);
             }
             if let Some((field, _)) = self.single(scratch)
                 && part.meta(field).exceptions == 0
@@ -106,35 +106,30 @@ impl Clause {
         self.cost_bits(part, scratch)
     }
 
-    /// The column and its keys that are the clause, if its documents are to be found by a scan:
+    /// The column and the ordinals that are the clause, if its documents are to be found by a scan:
     /// because they are in no list, or because to read the lists takes longer.
     pub(crate) fn scan<'p>(
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<(Packed<'p>, Keys)>> {
+    ) -> Result<Option<(Packed<'p>, &Wanted)>> {
         let Form::Ordinals { field, first, last, multi: false } = self.form else {
             return Ok(None);
         };
         let Some(column) = part.scanned(field)? else { return Ok(None) };
-        if let Some(keys) = self.scanned.get() {
-            return Ok(keys.map(|keys| (column, keys)));
+        if let Some(wanted) = self.scanned.get() {
+            return Ok(wanted.as_ref().map(|wanted| (column, wanted)));
         }
+        let intervals = &scratch.intervals[first..last];
+        let wanted = Wanted::new(intervals, column.raw().1);
         // Where documents are in the order of a field, they are ranges.
         let listed = part.meta(field).ordered != Ordered::No || {
             let postings = part.postings(field)?;
-            let mut intervals = scratch.intervals[first..last].iter();
-            !intervals.any(|&(start, end)| postings.is_scanned(start, end))
-                && self.cost_lists(part, scratch)? <= cost_scan(part)
+            !intervals.iter().any(|&(start, end)| postings.is_scanned(start, end))
+                && self.cost_lists(part, scratch)? <= cost_scan(part, column, &wanted)
         };
-        let all = || {
-            let mut keys = Keys::default();
-            let intervals = scratch.intervals[first..last].iter();
-            intervals.for_each(|&(start, end)| keys.insert(start, end));
-            keys
-        };
-        let keys = self.scanned.get_or_init(|| (!listed).then(all));
-        Ok(keys.map(|keys| (column, keys)))
+        let wanted = self.scanned.get_or_init(|| (!listed).then_some(wanted));
+        Ok(wanted.as_ref().map(|wanted| (column, wanted)))
     }
 
     /// The same with negation: a document without a value satisfies it.
@@ -142,9 +137,10 @@ impl Clause {
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<(Packed<'p>, Keys)>> {
+    ) -> Result<Option<(Packed<'p>, Wanted)>> {
         let found = self.scan(part, scratch)?;
-        Ok(found.map(|(column, keys)| (column, if self.negate { keys.others() } else { keys })))
+        let own = |wanted: &Wanted| if self.negate { wanted.others() } else { wanted.clone() };
+        Ok(found.map(|(column, wanted)| (column, own(wanted))))
     }
 
     /// The bitset in the file that is the clause, if there is one.
@@ -170,8 +166,10 @@ impl Clause {
                 Form::Window { pair, .. } => {
                     part.points(pair[0])?.map_or(0, |(points, _)| points.cost(self.count))
                 }
-                Form::Ordinals { .. } if self.scan(part, scratch)?.is_some() => cost_scan(part),
-                Form::Ordinals { .. } => self.cost_lists(part, scratch)?,
+                Form::Ordinals { .. } => match self.scan(part, scratch)? {
+                    Some((column, wanted)) => cost_scan(part, column, wanted),
+                    None => self.cost_lists(part, scratch)?,
+                },
             })
     }
 
@@ -214,7 +212,8 @@ impl Clause {
         scratch: &Scratch,
         (docs, share): (f64, f64),
     ) -> Result<u64> {
-        let scan = self.scan(part, scratch)?.map_or(0, |_| cost_scan(part));
+        let scan = self.scan(part, scratch)?;
+        let scan = scan.map_or(0, |(column, wanted)| cost_scan(part, column, wanted));
         Ok((scan as f64 * share + docs * DECODE as f64) as u64)
     }
 
@@ -249,12 +248,12 @@ impl Clause {
         window: (u32, u32),
         bits: &mut [u64],
     ) -> Result<()> {
-        if let Some((column, keys)) = self.scan(part, scratch)? {
+        if let Some((column, wanted)) = self.scan(part, scratch)? {
             let (from, to) = (window.0 as usize / 64, (window.1 as usize).div_ceil(64));
             let to = to.min(bits.len());
             bits[..from.min(to)].fill(0);
             bits[to..].fill(0);
-            scan::fill(column, &keys, from, &mut bits[from.min(to)..to]);
+            scan::fill(column, wanted, from, &mut bits[from.min(to)..to]);
             return Ok(());
         }
         if window != (0, part.documents)
@@ -312,8 +311,8 @@ impl Clause {
         bits: usize,
     ) -> Result<Option<u64>> {
         let bits = scratch.bits(bits);
-        if let Some((column, keys)) = self.scan_negated(part, scratch)? {
-            return Ok(Some(scan::count(column, &keys, bits)));
+        if let Some((column, wanted)) = self.scan_negated(part, scratch)? {
+            return Ok(Some(scan::count(column, &wanted, bits)));
         }
         let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) else {
             return Ok(None);
@@ -372,14 +371,14 @@ impl Clause {
     }
 }
 
-/// Documents of lists that take as long as a scan of a column.
-pub(crate) fn pass(part: &Partition) -> u64 {
-    cost_scan(part) / DECODE
+/// Documents of lists that take as long as a scan of a column of so many bits for a range.
+pub(crate) fn pass(part: &Partition, bits: u8) -> u64 {
+    part.words() as u64 * scan::cost(bits.into()) / DECODE
 }
 
 /// Cost of a scan of a column.
-fn cost_scan(part: &Partition) -> u64 {
-    part.words() as u64 * scan::cost()
+fn cost_scan(part: &Partition, column: Packed, wanted: &Wanted) -> u64 {
+    part.words() as u64 * scan::cost_of(column.raw().1, wanted)
 }
 
 /// How a clause can be walked document by document.
@@ -392,8 +391,8 @@ pub(crate) enum Lead {
 
 /// A walk over the documents of a leading clause, in blocks.
 pub(crate) struct LeadCursor<'p> {
-    /// The column and its keys, if the clause is walked by a scan; and the next word.
-    scan: Option<(Packed<'p>, Keys)>,
+    /// The column and what is wanted of it, if the clause is walked by a scan; and the next word.
+    scan: Option<(Packed<'p>, Wanted)>,
     word: usize,
     interval: usize,
     cursor: Option<Cursor>,
@@ -428,9 +427,9 @@ impl<'p> LeadCursor<'p> {
         out: &mut Vec<u32>,
     ) -> Result<bool> {
         out.clear();
-        if let Some((column, keys)) = &self.scan {
+        if let Some((column, wanted)) = &self.scan {
             let place = (&mut self.word, self.documents.1);
-            scan::push(*column, keys, place, self.size as usize, out);
+            scan::push(*column, wanted, place, self.size as usize, out);
             self.size = (self.size * 2).min(BLOCK as u32);
             return Ok(!out.is_empty());
         }

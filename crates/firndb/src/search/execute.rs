@@ -429,16 +429,18 @@ impl<'r> Executor<'r> {
     fn checked(
         &mut self,
         first: u32,
-        acc: &[u64],
+        acc: &mut [u64],
         checks: &[Check],
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         let mut docs = std::mem::take(&mut self.scratch.docs);
         let mut flow = ControlFlow::Continue(());
-        for (i, words) in acc.chunks(16).enumerate() {
+        for (i, words) in acc.chunks_mut(16).enumerate() {
             docs.clear();
+            let first = first + i as u32 * 16 * 64;
+            sink.leave_out(first, words);
             for (j, &word) in words.iter().enumerate() {
-                kernels::push_word(word, first + (i * 16 + j) as u32 * 64, &mut docs);
+                kernels::push_word(word, first + j as u32 * 64, &mut docs);
             }
             self.stats.docs += docs.len() as u64;
             for check in checks {

@@ -203,7 +203,7 @@ fn count_field(
     let pass = u64::from(distinct) * part.words() as u64;
     let by_key = !meta.in_points
         && total >= pass / 8
-        && (total * GATHER >= pass * scan::cost()
+        && (total * GATHER >= pass * scan::cost(meta.column_bits.unwrap_or(0).into())
             || !part.postings(field)?.is_scanned(0, distinct));
     // First of all: it says whether there are as many keys as the counts below take memory for.
     let dictionary = part.dictionary(field)?;

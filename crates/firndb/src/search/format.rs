@@ -49,18 +49,20 @@
 //! u32 documents
 //! schema:  u8 dynamic (0 = no, else 0x80 | roles)
 //!          u8 payload (0 raw, 1 zstd), u8 level, u8 dictionary trained
-//!          u32 fields; each: name, u8 type, u8 roles, u8 multi | nullable << 1 | point << 2,
+//!          u32 fields; each: name, u8 type, u8 roles,
+//!              u8 multi | nullable << 1 | point << 2 | scanned << 3,
 //!              with point: u32 number of the field before it that it makes a point with
 //!          u32 order keys; each: name, u8 descending
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
 //!          u8 column bits (255 = no column), u8 slice bits,
-//!          u8 ordered (1 ascending, 2 descending) or points (3), u8 bounds of bins,
-//!          u32 exceptions
+//!          u8 ordered (1 ascending, 2 descending), points (3) or scanned (4), u8 bounds of bins,
+//!          u32 exceptions, of a scanned field u32 first key without a list, u32 first behind them
 //! ```
 //! An *ordered* field has its documents in the order of its keys (those without a value last): the
 //! documents of a key are a range given by the sums, and parts 4 to 7 are absent. So are they where
-//! the documents of a key are in *points*. Fields that are neither filterable nor sortable have
-//! part 3 only if they are ordered.
+//! the documents of a key are in *points*. A *scanned* field has one value a document, and part 8;
+//! of some keys part 8 alone says which documents have them, and the others are in part 4. Fields
+//! that are neither filterable nor sortable have part 3 only if they are ordered.
 
 use super::query::OrderBy;
 use super::schema::{Field, Payload, Roles, Schema, Type};
@@ -151,11 +153,27 @@ pub(crate) struct FieldMeta {
     pub(crate) bounds: u8,
     /// The documents of a key are in the points of this field and another one.
     pub(crate) in_points: bool,
+    /// The ordinals `scanned.0..scanned.1` have no lists: their documents are in the column alone.
+    pub(crate) scanned: (u32, u32),
+}
+
+impl FieldMeta {
+    /// Some keys have lists, unless an exception says something else of one.
+    pub(crate) fn has_lists(&self) -> bool {
+        let scanned = self.is_scanned() && self.scanned == (0, self.distinct);
+        self.ordered == Ordered::No && !self.in_points && !scanned
+    }
+
+    /// Some keys have none.
+    pub(crate) fn is_scanned(&self) -> bool {
+        self.scanned.0 < self.scanned.1
+    }
 }
 
 const NO_COLUMN: u8 = 255;
 /// In the place of what [`Ordered`] says.
 const IN_POINTS: u8 = 3;
+const SCANNED: u8 = 4;
 
 /// The schema part of the meta section: equal schemas, equal bytes.
 pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
@@ -173,7 +191,8 @@ pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
         out.bytes(f.name.as_bytes());
         out.u8(f.ty as u8);
         out.u8(f.roles.to_code());
-        out.u8(u8::from(f.multi) | u8::from(f.nullable) << 1 | u8::from(point.is_some()) << 2);
+        let flags = [f.multi, f.nullable, point.is_some(), f.scanned];
+        out.u8((0..).zip(flags).map(|(i, flag)| u8::from(flag) << i).sum());
         if let Some([other, _]) = point {
             out.u32(*other as u32);
         }
@@ -204,9 +223,10 @@ pub(crate) fn decode_schema(from: &mut Decoder) -> Result<Schema> {
         let ty = Type::from_code(from.u8()?).ok_or_else(|| wrong("type"))?;
         let roles = Roles::from_code(from.u8()?).ok_or_else(|| wrong("role"))?;
         let flags = from.u8()?;
-        let field = Field { name, ty, roles, multi: flags & 1 != 0, nullable: flags & 2 != 0 };
+        let [multi, nullable, point, scanned] = [1, 2, 4, 8].map(|flag| flags & flag != 0);
+        let field = Field { name, ty, roles, multi, nullable, scanned };
         schema.add(field).map_err(|e| Error::corrupt(e.message()))?;
-        if flags & 4 != 0 {
+        if point {
             let pair = [from.u32()? as usize, schema.fields.len() - 1];
             schema.add_point(pair).map_err(|e| Error::corrupt(e.message()))?;
         }
@@ -229,9 +249,17 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
         out.u32(f.present);
         out.u8(f.column_bits.unwrap_or(NO_COLUMN));
         out.u8(f.slice_bits);
-        out.u8(if f.in_points { IN_POINTS } else { f.ordered as u8 });
+        out.u8(match () {
+            () if f.in_points => IN_POINTS,
+            () if f.is_scanned() => SCANNED,
+            () => f.ordered as u8,
+        });
         out.u8(f.bounds);
         out.u32(f.exceptions);
+        if f.is_scanned() {
+            out.u32(f.scanned.0);
+            out.u32(f.scanned.1);
+        }
     }
     out.0
 }
@@ -257,6 +285,12 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(u32, Schema, Vec<FieldMeta>)>
         fields.push(meta);
     }
     from.finish()?;
+    for (meta, field) in fields.iter().zip(&schema.fields).filter(|(meta, _)| meta.is_scanned()) {
+        if meta.column_bits.is_none() || field.multi || meta.exceptions > 0 {
+            let name = &field.name;
+            return Err(Error::corrupt(format!("field `{name}` has no column that is scanned")));
+        }
+    }
     for i in (0..fields.len()).filter(|&i| fields[i].in_points) {
         // The other field of the point is in it, too.
         let pair = schema.points.iter().find(|pair| pair.contains(&i));
@@ -273,14 +307,19 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
     let column_bits = Some(from.u8()?).filter(|&bits| bits != NO_COLUMN);
     let slice_bits = from.u8()?;
     let ordered = from.u8()?;
-    let in_points = ordered == IN_POINTS;
+    let (in_points, is_scanned) = (ordered == IN_POINTS, ordered == SCANNED);
     let ordered = match ordered {
-        0 | IN_POINTS => Ordered::No,
+        0 | IN_POINTS | SCANNED => Ordered::No,
         1 => Ordered::Ascending,
         2 => Ordered::Descending,
         other => return Err(Error::corrupt(format!("{other} is no order of a field"))),
     };
     let (bounds, exceptions) = (from.u8()?, from.u32()?);
+    let scanned = if is_scanned { (from.u32()?, from.u32()?) } else { (0, 0) };
+    if is_scanned && (scanned.0 >= scanned.1 || scanned.1 > distinct) {
+        let (first, end) = scanned;
+        return Err(Error::corrupt(format!("keys {first} to {end} of {distinct} are scanned")));
+    }
     Ok(FieldMeta {
         distinct,
         present,
@@ -291,5 +330,6 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         ordered,
         bounds,
         in_points,
+        scanned,
     })
 }

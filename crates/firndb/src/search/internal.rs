@@ -103,6 +103,9 @@ fn describe_field(
         }
         Ordered::No => {}
     }
+    if meta.is_scanned() {
+        chosen.push(format!("scans for {} values", meta.scanned.1 - meta.scanned.0));
+    }
     if exceptions.is_none() {
         chosen.push("damaged exceptions".into());
     }

@@ -209,7 +209,7 @@ impl Partition {
         bits: &mut [u64],
     ) -> Result<u64> {
         let f = &self.fields[field];
-        if f.parts & RARE_PARTS != 0 || f.meta.ordered != Ordered::No || f.meta.in_points {
+        if f.parts & RARE_PARTS != 0 || f.meta.is_scanned() || !f.meta.has_lists() {
             let postings = self.postings(field)?;
             postings.add_to(start, end, bits);
             return Ok(postings.count(start, end).min(f.meta.postings));
@@ -235,7 +235,8 @@ impl Partition {
         ords: &[u32],
         bits: &mut [u64],
     ) -> Result<u64> {
-        if ords.is_empty() || self.fields[field].parts & RARE_PARTS == 0 {
+        let f = &self.fields[field];
+        if ords.is_empty() || (f.parts & RARE_PARTS == 0 && !f.meta.is_scanned()) {
             let mut entries = 0;
             for &ord in ords {
                 entries += self.ready_add(field, ord, ord + 1, bits)?;
@@ -277,7 +278,7 @@ impl Partition {
             slices: self.part(f, part::SLICES)?,
             ..Parts::default()
         };
-        if f.parts & RARE_PARTS != 0 {
+        if f.parts & RARE_PARTS != 0 || f.meta.is_scanned() {
             parts.highs = self.part(f, part::HIGHS)?;
             parts.exceptions = self.part(f, part::EXCEPTIONS)?;
             parts.bitsets = self.part(f, part::BITSETS)?;
@@ -289,11 +290,12 @@ impl Partition {
         self.at_file(Postings::new(&f.meta, self.documents, parts))
     }
 
-    /// The column of a field of one value, if it is narrow enough to be scanned.
+    /// The column of a field of one value, if it is narrow enough to be scanned or has to be.
     pub(crate) fn scanned(&self, field: usize) -> Result<Option<Packed<'_>>> {
         let f = &self.fields[field];
-        let narrow = f.meta.column_bits.is_some_and(|bits| bits <= scan::MOST_BITS) && !f.multi;
-        Ok(if narrow { self.column(field)?.and_then(Column::single) } else { None })
+        let narrow = f.meta.column_bits.is_some_and(|bits| bits <= scan::MOST_BITS);
+        let scanned = (narrow || f.meta.is_scanned()) && !f.multi;
+        Ok(if scanned { self.column(field)?.and_then(Column::single) } else { None })
     }
 
     /// The points that a field's documents are in, and which part of them it is.

@@ -1,18 +1,21 @@
 //! Reads the postings of a field: the documents of a key or of a range of keys. See
 //! `postings_build.rs` for forms.
 
+mod cursor;
+
 use super::bins::Bins;
 use super::format::{FieldMeta, Ordered};
 use super::kernels;
 use super::points::{EVERYTHING, Points, Window};
 use super::postings_build::{EXCEPTION, IN_COLUMN};
-use super::scan::{self, Keys};
+use super::scan::{self, Keys, Wanted};
 pub(crate) use super::slices::BLOCK;
 use super::slices::{Slices, Span};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::packed::Packed;
 use crate::{Error, Result};
+pub(crate) use cursor::Cursor;
 
 /// The sections of a field's postings, as they are in the file.
 #[derive(Default)]
@@ -44,6 +47,8 @@ pub(crate) struct Postings<'a> {
     runs: &'a [u8],
     bins: Bins<'a>,
     column: Option<Packed<'a>>,
+    /// Ordinals that have no lists, but are in the column.
+    scanned: (u32, u32),
     points: Option<(Points<'a>, usize)>,
 }
 
@@ -56,14 +61,15 @@ enum Kept<'a> {
 }
 
 /// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of
-/// an ordered field, a window over points.
+/// an ordered field, ordinals of a field that is scanned, a window over points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {
     slice: Span,
     exceptions: (usize, usize),
     documents: (u32, u32),
+    column: (u32, u32),
     window: Option<Window>,
-    /// Only one key: the documents come in ascending order, each once.
+    /// Only one key, or a scan: the documents come in ascending order, each once.
     pub(crate) sorted: bool,
 }
 
@@ -75,15 +81,16 @@ impl<'a> Postings<'a> {
         if parts.exceptions.len() != entries * EXCEPTION {
             return Err(Error::corrupt("the exceptions of a field have a wrong size"));
         }
-        let removed = match exception_count {
-            0 => 0,
-            n => u64_at(parts.exceptions, n * EXCEPTION + 16),
+        let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
+        let (removed, gone) = match exception_count {
+            0 => (sums.get(end).wrapping_sub(sums.get(first)), end - first),
+            n => (u64_at(parts.exceptions, n * EXCEPTION + 16), n),
         };
-        let slices = if meta.ordered == Ordered::No && parts.points.is_none() {
+        let slices = if meta.has_lists() {
             let len = meta.postings.checked_sub(removed);
             let len =
                 len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
-            let keys = (meta.distinct as usize).saturating_sub(exception_count);
+            let keys = (meta.distinct as usize).saturating_sub(gone);
             let bytes = (parts.slices, parts.highs);
             Slices::new(bytes, (documents, meta.slice_bits), keys, len as usize)?
         } else {
@@ -101,6 +108,7 @@ impl<'a> Postings<'a> {
             runs: parts.runs,
             bins: Bins::new(parts.bins, meta.bounds, documents)?,
             column: parts.column,
+            scanned: meta.scanned,
             points: parts.points,
         })
     }
@@ -129,6 +137,9 @@ impl<'a> Postings<'a> {
             window[part] = (start, end);
             return self.in_window(window);
         }
+        if self.in_column(start, end) {
+            return Pieces { column: (start, end), sorted: true, ..Pieces::default() };
+        }
         let (low, high) = (self.sums.get(start as usize), self.sums.get(end as usize));
         let sorted = end - start <= 1;
         let nothing = Pieces { sorted, ..Pieces::default() };
@@ -142,9 +153,14 @@ impl<'a> Postings<'a> {
                 Pieces { documents: (first, last), sorted: true, ..nothing }
             }
             Ordered::No if self.exception_count == 0 => {
-                let keys = (start as usize, end as usize);
-                let slice = self.slices.span(keys, low as usize, high as usize);
-                Pieces { slice, ..nothing }
+                // Those behind the keys that are scanned follow those before.
+                let (first, last) = self.scanned;
+                let behind = if start >= last { (first, last) } else { (0, 0) };
+                let (keys, entries) =
+                    ((behind.1 - behind.0) as usize, self.count(behind.0, behind.1));
+                let keys = (start as usize - keys, end as usize - keys);
+                let place = |sum: u64| sum.wrapping_sub(entries) as usize;
+                Pieces { slice: self.slices.span(keys, place(low), place(high)), ..nothing }
             }
             Ordered::No => {
                 let (x0, x1) = (self.exception(start), self.exception(end));
@@ -156,6 +172,11 @@ impl<'a> Postings<'a> {
                 Pieces { slice, exceptions: (x0, x1), ..nothing }
             }
         }
+    }
+
+    /// Whether some of the ordinals `start..end` are in the column alone.
+    fn in_column(&self, start: u32, end: u32) -> bool {
+        start.max(self.scanned.0) < end.min(self.scanned.1)
     }
 
     /// The documents of a window over the points of the field and another one.
@@ -201,7 +222,7 @@ impl<'a> Postings<'a> {
     }
 
     /// Those of some exceptions that are in the column.
-    fn in_column(&self, (x0, x1): (usize, usize)) -> Keys {
+    fn keys_in_column(&self, (x0, x1): (usize, usize)) -> Keys {
         let mut keys = Keys::default();
         for at in (x0..x1).map(|x| x * EXCEPTION) {
             if u32_at(self.exceptions, at + 4) == IN_COLUMN {
@@ -214,8 +235,11 @@ impl<'a> Postings<'a> {
 
     /// Whether the documents of some of the ordinals `start..end` must be found in the column.
     pub(crate) fn is_scanned(&self, start: u32, end: u32) -> bool {
-        self.column.is_some()
-            && !self.in_column((self.exception(start), self.exception(end))).is_empty()
+        if self.in_column(start, end) {
+            return true;
+        }
+        let exceptions = || (self.exception(start), self.exception(end));
+        self.column.is_some() && !self.keys_in_column(exceptions()).is_empty()
     }
 
     /// What it takes to set the bits of the documents of the ordinals `start..end`, but of those
@@ -261,12 +285,20 @@ impl<'a> Postings<'a> {
                         kernels::set_range(bits, first, end);
                     }
                 }
-                Kept::Column => keys.join(&self.in_column((x, x + 1))),
+                Kept::Column => keys.join(&self.keys_in_column((x, x + 1))),
             }
         }
-        if let (false, Some(column)) = (keys.is_empty(), self.column) {
-            scan::add(column, &keys, bits);
+        if let (Some(wanted), Some(column)) = (self.wanted(pieces.column, keys), self.column) {
+            scan::add(column, &wanted, bits);
         }
+    }
+
+    /// What is to be found in the column: ordinals of a field that has nothing else, or some keys.
+    fn wanted(&self, (start, end): (u32, u32), keys: Keys) -> Option<Wanted> {
+        if start < end {
+            return self.column.map(|column| Wanted::new(&[(start, end)], column.raw().1));
+        }
+        (!keys.is_empty()).then_some(Wanted::Keys(keys))
     }
 
     /// Takes the documents of the ordinals `start..end` out of a bitset of the partition.
@@ -284,9 +316,10 @@ impl<'a> Postings<'a> {
         let pieces = self.pieces(start, end);
         let mut count = 0;
         if let (Some(column), (x0, x1)) = (self.column, pieces.exceptions) {
-            let keys = self.in_column((x0, x1));
-            if !keys.is_empty() && keys.len() == x1 - x0 {
-                return scan::count(column, &keys, bits) + self.slices.count(pieces.slice, bits);
+            let keys = self.keys_in_column((x0, x1));
+            let wanted = self.wanted(pieces.column, keys);
+            if let (Some(wanted), true) = (wanted, keys.len() == x1 - x0) {
+                return scan::count(column, &wanted, bits) + self.slices.count(pieces.slice, bits);
             }
         }
         let slice = self.each_exception(start, end, |doc| {
@@ -394,93 +427,5 @@ impl<'a> Postings<'a> {
         } else {
             self.take_from(end, b, bits);
         }
-    }
-}
-
-/// Walks over the documents of some pieces, block by block.
-pub(crate) struct Cursor {
-    pieces: Pieces,
-    /// Place inside the first exception: run and document in it, or word of a bitset; the next
-    /// group of points; or, behind all other exceptions, the next word of the column.
-    at: (usize, u32),
-    /// Those whose documents are in the column, of the exceptions that were looked at.
-    keys: Keys,
-}
-
-impl Cursor {
-    pub(crate) fn new(pieces: Pieces) -> Cursor {
-        Cursor { pieces, at: (0, 0), keys: Keys::default() }
-    }
-
-    /// Replaces `out` by the next documents, about [`BLOCK`] of them, of points a group; false at
-    /// the end.
-    pub(crate) fn next(&mut self, postings: &Postings, out: &mut Vec<u32>) -> bool {
-        self.next_block(postings, BLOCK, out)
-    }
-
-    /// The same with about `size` documents, at most [`BLOCK`], where they are cheap to divide.
-    pub(crate) fn next_block(
-        &mut self,
-        postings: &Postings,
-        size: usize,
-        out: &mut Vec<u32>,
-    ) -> bool {
-        out.clear();
-        let (first, last) = self.pieces.documents;
-        if first < last.min(postings.documents) {
-            let end = last.min(postings.documents).min(first + BLOCK as u32);
-            out.extend(first..end);
-            self.pieces.documents.0 = end;
-            return true;
-        }
-        if let (Some(window), Some((points, _))) = (self.pieces.window, postings.points) {
-            return points.next(window, &mut self.at.0, out);
-        }
-        if postings.slices.next(&mut self.pieces.slice, size, out) {
-            return true;
-        }
-        while self.pieces.exceptions.0 < self.pieces.exceptions.1 {
-            let x = self.pieces.exceptions.0;
-            let more = match postings.kept(x) {
-                Kept::Bitset(bitset) => self.next_words(bitset, out),
-                Kept::Runs(runs) => self.next_runs(runs, postings.documents, out),
-                Kept::Column => {
-                    // All of them at once, when there are no others.
-                    self.keys.join(&postings.in_column((x, x + 1)));
-                    false
-                }
-            };
-            if !more {
-                self.pieces.exceptions.0 += 1;
-                self.at = (0, 0);
-            }
-            if !out.is_empty() {
-                return true;
-            }
-        }
-        let (Some(column), false) = (postings.column, self.keys.is_empty()) else { return false };
-        scan::push(column, &self.keys, (&mut self.at.0, postings.documents), size, out);
-        !out.is_empty()
-    }
-
-    fn next_runs(&mut self, runs: &[u8], documents: u32, out: &mut Vec<u32>) -> bool {
-        while self.at.0 * 8 < runs.len() && out.len() < BLOCK {
-            let (first, len) = (u32_at(runs, self.at.0 * 8), u32_at(runs, self.at.0 * 8 + 4));
-            let start = first.saturating_add(self.at.1);
-            let end = first.saturating_add(len).min(documents);
-            let stop = end.min(start.saturating_add((BLOCK - out.len()) as u32));
-            out.extend(start..stop);
-            self.at = if stop >= end { (self.at.0 + 1, 0) } else { (self.at.0, stop - first) };
-        }
-        self.at.0 * 8 < runs.len()
-    }
-
-    fn next_words(&mut self, bitset: &[u8], out: &mut Vec<u32>) -> bool {
-        while self.at.0 * 8 < bitset.len() && out.len() < BLOCK - 64 {
-            let word = u64_at(bitset, self.at.0 * 8);
-            kernels::push_word(word, self.at.0 as u32 * 64, out);
-            self.at.0 += 1;
-        }
-        self.at.0 * 8 < bitset.len()
     }
 }

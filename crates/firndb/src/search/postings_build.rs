@@ -7,14 +7,14 @@
 //! | bitset | ceil(documents of the partition / 64) x 8 | more than about 1/20 have the key |
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | column | 0 | the field has one of 3 to 8 bits, and 1/1024 of them or more have the key |
-//! | none | 0 | the field is ordered: the sums say it all; or its documents are in points |
+//! | none | 0 | the sums say it all, of an ordered field, or points or a scan of the column do |
 //!
 //! A field of many keys of fixed width gets `bins` for wide ranges, where it is sortable or has few
 //! documents a key (`write_field`).
 
 use super::bins;
 use super::column::{MISSING, Ordinals};
-use super::format::{FieldMeta, Ordered};
+use super::format::FieldMeta;
 use super::slices::{self, SlicesWriter};
 use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
@@ -95,9 +95,13 @@ enum Form {
 pub(crate) struct Use {
     /// It is asked for by ranges, and has no column that can be scanned.
     pub(crate) ranges: bool,
-    /// Its column is scanned instead of reading lists.
+    /// Its column is scanned for keys of many documents instead of reading lists.
     pub(crate) scanned: bool,
 }
+
+/// Documents of the first and of the last keys of a sortable field that have lists though others
+/// are scanned for: enough for a page of an order, of which a filter leaves little.
+const ENDS: usize = if cfg!(test) { 1 << 8 } else { 1 << 15 };
 
 impl Inverted {
     fn of(&self, ord: usize) -> &[u32] {
@@ -113,19 +117,32 @@ impl Inverted {
         let sums = self.sums.iter().map(|&sum| u64::from(sum));
         let mut out = Encoded { sums: increasing::encode(sums), ..Encoded::default() };
         meta.slice_bits = width((documents as u64).saturating_sub(1));
-        if meta.ordered != Ordered::No || meta.in_points {
+        if !meta.has_lists() {
+            return out;
+        }
+        let scanned = meta.scanned.0 as usize..meta.scanned.1 as usize;
+        if !scanned.is_empty() {
+            self.write_slices(documents, |ord| !scanned.contains(&ord), &mut out, meta);
             return out;
         }
         let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits, of.scanned);
         meta.exceptions = forms.len() as u32;
-        let removed = self.write_exceptions(&forms, documents, &mut out);
+        self.write_exceptions(&forms, documents, &mut out);
         if of.ranges && documents >= BINNED_DOCUMENTS {
             (meta.bounds, out.bins) = bins::encode(&self.sums, &self.docs, documents);
         }
-        let keys = self.distinct() - forms.len();
-        meta.slice_bits = slices::low_bits(documents, keys, self.docs.len() - removed);
-        self.write_slices(&forms, documents, meta.slice_bits, &mut out);
+        let mut next = forms.iter().map(|(ord, _)| *ord as usize).peekable();
+        self.write_slices(documents, |ord| next.next_if_eq(&ord).is_none(), &mut out, meta);
         out
+    }
+
+    /// The keys of a scanned field that have no lists. Orders begin with the others: a page of one
+    /// is found without a pass over the column.
+    pub(crate) fn without_lists(&self, sortable: bool) -> (u32, u32) {
+        let (all, most) = (self.docs.len(), if sortable { ENDS } else { 0 });
+        let first = self.sums.partition_point(|&sum| sum as usize <= most) - 1;
+        let end = self.sums.partition_point(|&sum| (sum as usize) < all.saturating_sub(most));
+        if first < end { (first as u32, end as u32) } else { (0, 0) }
     }
 
     /// The keys for which something takes less than whole numbers.
@@ -153,13 +170,8 @@ impl Inverted {
         forms
     }
 
-    /// Writes exceptions, bitsets and runs. Gives the number of their documents.
-    fn write_exceptions(
-        &self,
-        forms: &[(u32, Form)],
-        documents: usize,
-        out: &mut Encoded,
-    ) -> usize {
+    /// Writes exceptions, bitsets and runs.
+    fn write_exceptions(&self, forms: &[(u32, Form)], documents: usize, out: &mut Encoded) {
         let (mut exceptions, mut runs) = (Encoder::default(), Encoder::default());
         let mut removed = 0;
         for (ord, form) in forms {
@@ -194,20 +206,22 @@ impl Inverted {
             exceptions.u64(removed as u64);
         }
         (out.exceptions, out.runs) = (exceptions.0, runs.0);
-        removed
     }
 
-    /// Writes the documents of all keys but the exceptions.
-    fn write_slices(&self, forms: &[(u32, Form)], documents: usize, bits: u8, out: &mut Encoded) {
-        let removed: usize = forms.iter().map(|(ord, _)| self.of(*ord as usize).len()).sum();
-        let (keys, entries) = (self.distinct() - forms.len(), self.docs.len() - removed);
-        let mut slices = SlicesWriter::new(documents, bits, keys, entries);
-        let mut forms = forms.iter().map(|(ord, _)| *ord as usize).peekable();
-        for ord in 0..self.distinct() {
-            if forms.next_if_eq(&ord).is_none() {
-                slices.push(self.of(ord));
-            }
-        }
+    /// Writes the documents of those keys that are `listed`, which is asked of each in turn.
+    fn write_slices(
+        &self,
+        documents: usize,
+        listed: impl FnMut(usize) -> bool,
+        out: &mut Encoded,
+        meta: &mut FieldMeta,
+    ) {
+        let mut listed = listed;
+        let ords: Vec<usize> = (0..self.distinct()).filter(|&ord| listed(ord)).collect();
+        let entries = ords.iter().map(|&ord| self.of(ord).len()).sum();
+        meta.slice_bits = slices::low_bits(documents, ords.len(), entries);
+        let mut slices = SlicesWriter::new(documents, meta.slice_bits, ords.len(), entries);
+        ords.iter().for_each(|&ord| slices.push(self.of(ord)));
         (out.slices, out.highs) = slices.finish();
     }
 }

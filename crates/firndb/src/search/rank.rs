@@ -9,9 +9,10 @@
 use super::column::Column;
 use super::partition::Partition;
 use super::query::Cursor;
+use super::scan::Wanted;
 use super::set::Set;
 use super::value::{Key, encode};
-use crate::bytes::packed::width;
+use crate::bytes::packed::{Packed as Ordinals, width};
 use crate::{Error, Result};
 use std::ops::Bound;
 
@@ -34,6 +35,8 @@ pub(crate) trait Packed: Copy + Ord {
     fn push(self, bits: u32, v: u32) -> Self;
     /// The last 32 bits.
     fn low(self) -> u32;
+    /// The 32 bits above the last `bits`.
+    fn above(self, bits: u32) -> u32;
 }
 
 impl Packed for u128 {
@@ -46,6 +49,10 @@ impl Packed for u128 {
 
     fn low(self) -> u32 {
         self as u32
+    }
+
+    fn above(self, bits: u32) -> u32 {
+        (self >> bits) as u32
     }
 }
 
@@ -70,6 +77,12 @@ impl Packed for Wide {
 
     fn low(self) -> u32 {
         self.0[4] as u32
+    }
+
+    fn above(self, bits: u32) -> u32 {
+        let (word, bit) = (4 - bits as usize / 128, bits % 128);
+        let next = if word > 0 && bit > 0 { self.0[word - 1] << (128 - bit) } else { 0 };
+        (self.0[word] >> bit | next) as u32
     }
 }
 
@@ -183,6 +196,30 @@ impl<'p> Ranks<'p> {
             false => dictionary.range(&Bound::Unbounded, &Bound::Included(key.clone())),
         };
         Ok(Some(range))
+    }
+
+    /// A document packed with its rank in the first field only.
+    #[inline(always)]
+    pub(crate) fn pack_first<K: Packed>(&self, doc: u32) -> K {
+        let f = &self.fields[0];
+        K::ZERO.push(f.bits, f.rank(doc)).push(32, doc)
+    }
+
+    /// The ordinals of documents whose rank in the first field is not behind that of `key`, which
+    /// has the ranks of all fields or only that; and the column that has them. `None` if it is none
+    /// that can be scanned, or if there are no other documents.
+    pub(crate) fn best_of_first<K: Packed>(
+        &self,
+        key: K,
+        all: bool,
+    ) -> Option<(Ordinals<'p>, Wanted)> {
+        let f = &self.fields[0];
+        let Some(Column::Single(column)) = f.column.as_ref().filter(|_| f.distinct > 0) else {
+            return None;
+        };
+        let rank = key.above(if all { self.bits() - f.bits } else { 32 });
+        let range = self.below(rank.saturating_add(1));
+        (rank < f.distinct).then(|| (*column, Wanted::new(&[range], column.raw().1)))
     }
 
     /// The ordinals whose rank in the first field is below `rank`.

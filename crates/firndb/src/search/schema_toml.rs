@@ -16,10 +16,11 @@
 //! roles = ["filterable"]            # or "filterable stored"; full is all three
 //! multi = false                     # false if missing
 //! nullable = false                  # same as multi if missing
+//! scanned = false                   # false if missing
 //! ```
 //!
 //! Instead of `[[field]]`, a table gives a line to a field: the type, then roles, `multi`,
-//! `nullable`.
+//! `nullable`, `scanned`.
 //!
 //! ```toml
 //! [fields]
@@ -105,6 +106,9 @@ fn field_text(field: &Field) -> String {
     if field.nullable != field.multi {
         out += &format!("nullable = {}\n", field.nullable);
     }
+    if field.scanned {
+        out += "scanned = true\n";
+    }
     out
 }
 
@@ -184,7 +188,7 @@ impl Reader<'_> {
 
     fn field(&self, at: Range<usize>, table: &DeTable) -> Result<Field> {
         let (mut name, mut ty, mut roles) = (None, None, Roles::default());
-        let (mut multi, mut nullable) = (false, None);
+        let (mut multi, mut nullable, mut scanned) = (false, None, false);
         for (key, at, value) in entries(table) {
             match key {
                 "name" => name = Some(self.string(value)?),
@@ -192,8 +196,9 @@ impl Reader<'_> {
                 "roles" => roles = self.roles(&value.span(), &self.words(value)?)?,
                 "multi" => multi = self.bool(value)?,
                 "nullable" => nullable = Some(self.bool(value)?),
+                "scanned" => scanned = self.bool(value)?,
                 _ => {
-                    let keys = ["name", "type", "roles", "multi", "nullable"];
+                    let keys = ["name", "type", "roles", "multi", "nullable", "scanned"];
                     return Err(self.unknown(at, key, "key of a field", &keys));
                 }
             }
@@ -205,6 +210,7 @@ impl Reader<'_> {
             roles,
             multi,
             nullable: nullable.unwrap_or(multi),
+            scanned,
         })
     }
 
@@ -221,6 +227,7 @@ impl Reader<'_> {
                 match *word {
                     "multi" => field = field.multi(),
                     "nullable" => field = field.nullable(),
+                    "scanned" => field = field.scanned(),
                     role => roles.push(role),
                 }
             }

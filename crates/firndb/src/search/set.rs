@@ -188,15 +188,16 @@ fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<
                     common.fields.push(super::schema::Field { nullable: true, ..field.clone() })
                 }
                 Some(known) => {
-                    let nullable = known.nullable || field.nullable;
-                    known.nullable = field.nullable;
+                    let (nullable, scanned) =
+                        (known.nullable || field.nullable, known.scanned || field.scanned);
+                    (known.nullable, known.scanned) = (field.nullable, field.scanned);
                     if known != field {
                         return Err(Error::invalid(format!(
                             "partition `{name}` has field `{}` with another type or role than `{}`",
                             field.name, names[0]
                         )));
                     }
-                    known.nullable = nullable;
+                    (known.nullable, known.scanned) = (nullable, scanned);
                 }
             }
         }

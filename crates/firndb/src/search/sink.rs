@@ -17,6 +17,9 @@ pub(crate) trait Sink {
     fn counter(&mut self) -> Option<&mut u64> {
         None
     }
+    /// Takes out of what may be matches, 64 documents a word from document `first` on, what it has
+    /// no use for.
+    fn leave_out(&self, _first: u32, _words: &mut [u64]) {}
     /// Takes some matches.
     fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>>;
     /// Takes the matches of 64 documents a word, from document `first` on.

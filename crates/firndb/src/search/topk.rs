@@ -6,15 +6,18 @@
 //! 2. *walk*: go through the keys of the first field in order, check each document, stop when
 //!    enough were found;
 //! 3. *gather*: look up the ranks of all matches and keep the best in a buffer of twice the page
-//!    that is cut back to a page whenever it is full.
+//!    that is cut back to a page whenever it is full. Where matches are many, a scan of the column
+//!    leaves out those whose first field comes behind the best page so far (`gather.rs`).
 //!
 //! `visit.rs` goes through the partitions.
+
+mod gather;
 
 use super::best::Best;
 use super::check::Check;
 use super::clause::{self, Clause, Form};
 use super::execute::Executor;
-use super::format::Ordered;
+use super::format::{FieldMeta, Ordered};
 use super::partition::Partition;
 use super::postings::Cursor as PostingsCursor;
 use super::query::{Cursor, OrderBy};
@@ -24,7 +27,7 @@ use super::sink::{Count, Sink};
 use super::small;
 use super::visit::Wanted;
 use crate::Result;
-use std::ops::ControlFlow;
+use gather::InOrder;
 
 /// The best documents of partition `p`, of those that are better than the best found elsewhere.
 pub(super) fn search(
@@ -53,6 +56,9 @@ struct Search<'a, 'p, K> {
     wanted: &'a Wanted<'a>,
     p: usize,
     buffer: Vec<K>,
+    /// Documents of one rank in the first field stand in the order of the others: no need to look
+    /// at these.
+    first_decides: bool,
     /// Nothing at or above this is good enough.
     limit: Option<K>,
     /// Nothing below this is wanted.
@@ -63,7 +69,8 @@ struct Search<'a, 'p, K> {
 impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     fn new(ranks: &'a Ranks<'p>, wanted: &'a Wanted<'a>, p: usize) -> Result<Self> {
         let floor = wanted.after.map(|cursor| (cursor, None, None));
-        Ok(Search { ranks, wanted, p, buffer: Vec::new(), limit: None, floor, seen: 0 })
+        let (buffer, limit) = (Vec::new(), None);
+        Ok(Search { ranks, wanted, p, buffer, first_decides: false, limit, floor, seen: 0 })
     }
 
     fn run(mut self, executor: &mut Executor, best: &Best) -> Result<Found> {
@@ -73,6 +80,9 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             let (floor, rank) = self.ranks.after::<K>(set, p, self.wanted.order, cursor)?;
             (*key, *first) = (Some(floor), rank);
         }
+        // A cursor is compared by all its keys.
+        self.first_decides = self.floor.is_none()
+            && begins_order(set, part, self.wanted.order.get(1..).unwrap_or(&[]));
         let mut count = 0;
         let counting = self.wanted.count;
         let Some(extra) = self.bounds(executor, part, best)? else {
@@ -198,8 +208,22 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             0 => 0.0,
             pass => pass as f64 + steps,
         };
-        let in_time = steps + passes <= budget(part) as f64;
+        let in_time = steps + passes <= self.listed(part, field)?.min(budget(part)) as f64;
         Ok(in_time && steps * (2.0 + 2.0 * checks) + passes < gather)
+    }
+
+    /// How many documents a walk can find before it comes to keys without lists, of which each
+    /// takes a pass over the column.
+    fn listed(&self, part: &Partition, field: usize) -> Result<u64> {
+        let meta = part.meta(field);
+        if !meta.is_scanned() {
+            return Ok(u64::MAX);
+        }
+        let (sums, (first, end)) = (part.sums(field)?, meta.scanned);
+        Ok(match self.ranks.first_descending() {
+            true => meta.postings.saturating_sub(sums.get(end as usize)),
+            false => sums.get(first as usize),
+        })
     }
 
     /// Goes through the keys in order; false if it took far longer than expected and was given up.
@@ -217,7 +241,6 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             let check = Check::new(clause, part_r, &mut executor.scratch, all)?;
             check.push(&mut checks, &mut executor.scratch, own);
         }
-        // Whether documents of one key stand in the order of the other fields.
         let rest_in_order = begins_order(set, part, &self.wanted.order[1..]);
         let (mut rank, mut steps, mut batch) = (self.start(distinct), 0u64, 64u64);
         let mut seen = 0;
@@ -228,7 +251,11 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let mut docs = std::mem::take(&mut executor.scratch.docs);
         while rank < distinct && self.buffer.len() < self.wanted.k && steps <= budget {
             executor.check_limits()?;
-            let (start, end) = self.batch(&postings, rank, distinct, batch);
+            let (start, end) = self.batch(&postings, rank, part.meta(field), batch);
+            if pass == 0 && postings.is_scanned(start, end) {
+                // A gather that leaves out what a pass rules out is better from here on.
+                break;
+            }
             rank += end - start;
             batch = (batch * growth).min(most);
             if pass > 0 {
@@ -267,24 +294,24 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         }
     }
 
-    /// The ordinals of the next ranks, about `size` documents.
+    /// The ordinals of the next ranks, about `size` documents; not with lists and without.
     fn batch(
         &self,
         postings: &super::postings::Postings,
         rank: u32,
-        distinct: u32,
+        meta: &FieldMeta,
         size: u64,
     ) -> (u32, u32) {
-        let sums = &postings.sums;
+        let (sums, distinct, scanned) = (&postings.sums, meta.distinct, meta.scanned);
         if self.ranks.first_descending() {
             let end = distinct - rank;
             let below = sums.get(end as usize).saturating_sub(size);
             let start = (sums.lower_bound(below) as u32).min(end - 1);
-            (start, end)
+            (if end > scanned.1 { start.max(scanned.1) } else { start }, end)
         } else {
             let above = sums.get(rank as usize).saturating_add(size);
             let end = (sums.lower_bound(above) as u32).clamp(rank + 1, distinct);
-            (rank, end)
+            (rank, if rank < scanned.0 { end.min(scanned.0) } else { end })
         }
     }
 
@@ -307,17 +334,6 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let _ = executor.conjunction(part, 0, self)?;
         Ok(())
     }
-
-    /// Takes a document if it is good enough.
-    #[inline(always)]
-    fn offer(&mut self, doc: u32) {
-        let key = self.ranks.pack::<K>(doc);
-        let too_late = self.limit.is_some_and(|limit| key >= limit);
-        let too_early = matches!(self.floor, Some((_, Some(floor), _)) if key < floor);
-        if !too_late && !too_early {
-            self.buffer.push(key);
-        }
-    }
 }
 
 /// Documents that a walk may look at before it is given up.
@@ -325,11 +341,12 @@ fn budget(part: &Partition) -> u64 {
     u64::from(part.documents) / 2 + 1024
 }
 
-/// How many documents of lists take as long as a pass over the column of a field; 0 if none of its
-/// documents are found by passes.
+/// How many documents of lists take as long as a pass over the column of a field of few keys; 0 if
+/// none of its documents are found by passes.
 fn scan_pass(part: &Partition, field: usize) -> Result<u64> {
-    let scanned = part.postings(field)?.is_scanned(0, part.meta(field).distinct);
-    Ok(if scanned { clause::pass(part) } else { 0 })
+    let meta = part.meta(field);
+    let scanned = !meta.is_scanned() && part.postings(field)?.is_scanned(0, meta.distinct);
+    Ok(meta.column_bits.filter(|_| scanned).map_or(0, |bits| clause::pass(part, bits)))
 }
 
 /// Whether the numbers of a partition's documents ascend in an order, ties included: if documents
@@ -359,54 +376,6 @@ fn begins_order(set: &Set, part: &Partition, wanted: &[By]) -> bool {
         names[by.field].name == key.field && by.descending == key.descending
     };
     long_enough && wanted.iter().zip(order).all(same)
-}
-
-impl<K: Packed> Sink for Search<'_, '_, K> {
-    fn ascending(&self) -> bool {
-        false
-    }
-
-    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
-        self.seen += docs.len() as u64;
-        for &doc in docs {
-            self.offer(doc);
-        }
-        let k = self.wanted.k;
-        if k > 0 && self.buffer.len() >= 2 * k + 1024 {
-            self.buffer.select_nth_unstable(k - 1);
-            self.buffer.truncate(k);
-            self.limit = self.buffer.last().copied();
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-}
-
-/// Takes the first matches as they come.
-struct InOrder<'s, 'a, 'p, K>(&'s mut Search<'a, 'p, K>);
-
-impl<K: Packed> Sink for InOrder<'_, '_, '_, K> {
-    fn ascending(&self) -> bool {
-        true
-    }
-
-    fn wanted(&self) -> u64 {
-        self.0.wanted.k as u64
-    }
-
-    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
-        let search = &mut *self.0;
-        for &doc in docs {
-            if search.buffer.len() == search.wanted.k {
-                return Ok(ControlFlow::Break(()));
-            }
-            match search.floor {
-                Some(_) => search.offer(doc),
-                // The document's number says its place; no rank need be looked up.
-                None => search.buffer.push(K::ZERO.push(32, doc)),
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
 }
 
 /// The number of matches of a partition.

@@ -82,7 +82,7 @@ fn sections(part: &Partition) -> Result<()> {
         let meta = part.meta(i);
         let indexed = field.roles.filterable || field.roles.sortable;
         let (column, exceptions) = (meta.column_bits.is_some(), meta.exceptions > 0);
-        let slices = indexed && meta.ordered == Ordered::No && !meta.in_points;
+        let slices = indexed && meta.has_lists();
         let points = meta.in_points && part.schema.points.iter().any(|pair| pair[0] == i);
         let whole = meta.slice_bits >= width(u64::from(part.documents).saturating_sub(1));
         // Of bitsets and runs a field may have either.

@@ -183,10 +183,13 @@ pub(crate) fn write_field(
     let bits = column_bits(distinct, meta.present < documents && !field.multi);
     // A condition can then be verified by document.
     let narrow = bits <= scan::MOST_BITS && !field.multi;
-
     write_keys(w, i, &keys, n)?;
     let inverted = postings_build::invert(&ordinals, distinct);
     meta.postings = inverted.docs.len() as u64;
+    let alone = !(narrow || field.multi || in_points) && meta.ordered == Ordered::No;
+    if field.scanned && indexed && alone && small::has_large_forms(documents) {
+        meta.scanned = inverted.without_lists(field.roles.sortable);
+    }
     if indexed || meta.ordered != Ordered::No {
         // Fields that are asked for by ranges: those with an order, and those whose keys are so
         // many that nobody knows them.
@@ -200,7 +203,7 @@ pub(crate) fn write_field(
     drop(inverted);
     let told = meta.ordered != Ordered::No && place == Place::File;
     let read_back = (field.roles.sortable || field.roles.stored) && !told;
-    if narrow || read_back {
+    if narrow || read_back || meta.is_scanned() {
         let (column, starts) = ordinals.encode(distinct, bits);
         meta.column_bits = Some(bits);
         w.section(section(i, part::COLUMN), &column)?;

@@ -65,8 +65,8 @@ fn room(n: u64) -> Document {
 }
 
 /// The partitions: small ones with raw and with compressed payloads; one just large enough for
-/// points and for keys that are found in the column; and one just large enough for bins, with two
-/// values that nearly all of its documents have, and long lists.
+/// points and for keys and fields that are found in the column; and one just large enough for bins,
+/// with two values that nearly all of its documents have, and long lists.
 fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
@@ -84,11 +84,15 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
         wide.add(&if n % 977 == 5 { document } else { document.set("level", level) }).unwrap();
     }
     let fields = "points = [['lat', 'lon']]\n[fields]\nlat = 'f64 filterable nullable'\n\
-                  lon = 'f64 filterable stored'\nkind = 'string filterable nullable'";
+                  lon = 'f64 filterable stored'\nkind = 'string filterable nullable'\n\
+                  fee = 'i64 filterable nullable scanned'";
     let mut spots = PartitionBuilder::new(Schema::from_toml(fields).unwrap());
     for n in 0..4_200i64 {
         let (lat, lon) = (n * 7_919 % 130, n * n % 97);
         let mut spot = Document::new().set("lon", lon as f64 / 8.0);
+        if n % 13 != 6 {
+            spot.push("fee", n * n % 701 - 50);
+        }
         if n % 17 != 4 {
             spot.push("kind", if n % 2_000 == 9 { "cape".into() } else { format!("k{}", n % 11) });
         }

@@ -53,6 +53,18 @@ fn multi_valued_fields_may_be_missing() {
 }
 
 #[test]
+fn what_cannot_be_scanned_is_refused() {
+    let message = |field: Field| Schema::new([field.scanned()]).unwrap_err().message().to_string();
+    let several = Field::new("tags", Type::String, Roles::FILTERABLE).multi();
+    assert_eq!(message(several), "field `tags` has several values: it cannot be scanned");
+    let stored = Field::new("id", Type::U64, Roles::STORED);
+    assert_eq!(message(stored), "field `id` is asked for nothing: it cannot be scanned");
+    for roles in [Roles::FILTERABLE, Roles::SORTABLE, Roles::FULL] {
+        Schema::new([Field::new("price", Type::I64, roles).scanned()]).unwrap();
+    }
+}
+
+#[test]
 fn documents_are_ordered_by_sortable_fields_only() {
     let schema = Schema::new([
         Field::new("price", Type::F64, Roles::SORTABLE),

@@ -28,6 +28,7 @@ name = "price"
 type = "f64"
 roles = "sortable filterable stored"
 nullable = true
+scanned = true
 
 [[field]]
 name = "date"
@@ -42,7 +43,7 @@ payload = { compression = "zstd", level = 3, dictionary = true }
 [fields]
 region = "i64 filterable stored"
 tags = "string multi filterable"
-price = "f64 full nullable"
+price = "f64 full nullable scanned"
 date = "timestamp full"
 "#;
 
@@ -50,7 +51,7 @@ fn example() -> Schema {
     let schema = Schema::new([
         Field::new("region", Type::I64, Roles::FILTERABLE.with(Roles::STORED)),
         Field::new("tags", Type::String, Roles::FILTERABLE).multi(),
-        Field::new("price", Type::F64, Roles::FULL).nullable(),
+        Field::new("price", Type::F64, Roles::FULL).nullable().scanned(),
         Field::new("date", Type::Timestamp, Roles::FULL),
     ]);
     let payload = Payload::Zstd { level: 3, dictionary: true };
@@ -123,6 +124,8 @@ fn the_text_of_a_schema_gives_it_back() {
             let mut field = Field::new(name, *rng.pick(&Type::ALL), roles);
             field.multi = !roles.sortable && rng.below(2) == 0;
             field.nullable = rng.below(2) == 0;
+            let indexed = roles.filterable || roles.sortable;
+            field.scanned = indexed && !field.multi && rng.below(2) == 0;
             if roles.sortable {
                 let descending = rng.below(2) == 0;
                 order.push(OrderBy { field: field.name.clone(), descending });
@@ -250,6 +253,9 @@ fn damaged_schemas_never_panic() {
     for _ in 0..5_000 {
         let mut text: Vec<char> = rng.pick(&[FULL_FORM, COMPACT_FORM]).chars().collect();
         for _ in 0..1 + rng.below(3) {
+            if text.is_empty() {
+                break;
+            }
             let (at, from) = (rng.below(text.len()), rng.below(text.len()));
             match rng.below(3) {
                 0 => drop(text.remove(at)),

@@ -1,5 +1,6 @@
-//! Keys whose documents are in the column alone: every kind of question is answered document by
-//! document, with every plan and instruction set, and damage is found.
+//! Keys whose documents are in the column alone, of fields of few keys and of fields that are
+//! scanned: every kind of question is answered document by document, with every plan and
+//! instruction set, and damage is found.
 
 use super::store;
 use crate::ErrorKind;
@@ -20,8 +21,17 @@ const SEED: u64 = 0x5CA_5EED;
 const DOCUMENTS: usize = 9_000;
 
 /// A kind of nine, of which one is rare and one comes in one run; a shade that may be missing; a
-/// year; and a number that is another one in every document.
+/// year; and a number that is another one in every document. The price follows from the number: it
+/// has many values, and may be missing; so does the half of it.
 type Row = (u64, Option<i64>, i64, u64);
+
+fn price(row: &Row) -> Option<i64> {
+    (!row.3.is_multiple_of(13)).then_some((row.3 % 4_001) as i64 - 1_000)
+}
+
+fn half(row: &Row) -> u64 {
+    row.3 % 4_001 / 2
+}
 
 /// Whether a row satisfies a filter.
 type Holds = Box<dyn Fn(&Row) -> bool>;
@@ -49,12 +59,18 @@ fn builder(rows: &[Row]) -> PartitionBuilder {
         Field::new("shade", Type::I64, Roles::FULL).nullable(),
         Field::new("year", Type::I64, Roles::FULL),
         Field::new("number", Type::U64, Roles::FULL),
+        Field::new("price", Type::I64, Roles::FULL).nullable().scanned(),
+        Field::new("half", Type::U64, Roles::FILTERABLE).scanned(),
     ];
     let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
-    for (kind, shade, year, number) in rows {
+    for row in rows {
+        let (kind, shade, year, number) = row;
         let document = Document::new().set("kind", *kind).set("year", *year).set("number", *number);
-        let shades = shade.iter().fold(document, |document, shade| document.set("shade", *shade));
-        builder.add(&shades).unwrap();
+        let document = shade.iter().fold(document, |document, shade| document.set("shade", *shade));
+        let document = document.set("half", half(row));
+        let document =
+            price(row).iter().fold(document, |document, price| document.set("price", *price));
+        builder.add(&document).unwrap();
     }
     builder
 }
@@ -86,7 +102,10 @@ fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
     let (low, high) = (1961 + rng.below(50) as i64, 1980 + rng.below(41) as i64);
     let limit = rng.below(100_003) as u64;
     let years = move |row: &Row| (low..=high).contains(&row.2);
-    vec![
+    let (cheap, dear) = (rng.below(3_000) as i64 - 1_000, rng.below(3_000) as i64);
+    let some = [cheap, cheap + 1, dear, dear + 7, 2_999];
+    let prices = move |row: &Row| price(row).is_some_and(|price| (cheap..=dear).contains(&price));
+    let mut filters: Vec<(Filter, Holds)> = vec![
         (eq("kind", kind), Box::new(move |row| row.0 == kind)),
         (eq("kind", RARE), Box::new(move |row| row.0 == RARE)),
         (
@@ -117,7 +136,27 @@ fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
         (and([lt("number", limit), eq("kind", kind), not(eq("shade", shade))]), {
             Box::new(move |row| row.3 < limit && row.0 == kind && row.1 != Some(shade))
         }),
-    ]
+    ];
+    let scanned: [(Filter, Holds); 8] = [
+        (eq("price", cheap), Box::new(move |row| price(row) == Some(cheap))),
+        (between("price", cheap, dear), Box::new(prices)),
+        (not(between("price", cheap, dear)), Box::new(move |row| !prices(row))),
+        (is_in("price", some), {
+            Box::new(move |row| price(row).is_some_and(|price| some.contains(&price)))
+        }),
+        (and([not(is_in("price", some)), gte("half", 900u64)]), {
+            Box::new(move |row| !price(row).is_some_and(|p| some.contains(&p)) && half(row) >= 900)
+        }),
+        (and([eq("kind", kind), between("price", cheap, dear), lt("half", dear as u64)]), {
+            Box::new(move |row| row.0 == kind && prices(row) && half(row) < dear as u64)
+        }),
+        (or([between("price", cheap, dear), lt("half", 20u64), eq("year", high)]), {
+            Box::new(move |row| prices(row) || half(row) < 20 || row.2 == high)
+        }),
+        (not(exists("price")), Box::new(move |row| price(row).is_none())),
+    ];
+    filters.extend(scanned);
+    filters
 }
 
 /// Values and how often each comes: most frequent first, equal ones by value.
@@ -160,14 +199,30 @@ fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
         ordered.sort_by_key(|&i| (rows[i].1.is_none(), std::cmp::Reverse(rows[i].1), rows[i].3));
         let by_shade = query.order_by(desc("shade")).order_by(asc("number"));
         assert!(page(by_shade).iter().eq(ordered.iter().take(30)), "{at}");
+        // Beyond the keys at both ends, which have lists, and with a count of all.
+        ordered.clone_from(&expected);
+        ordered.sort_by_key(|&i| (price(&rows[i]).is_none(), price(&rows[i])));
+        let by_price = Query::new(filter.clone()).order_by(asc("price"));
+        assert!(page(by_price.clone()).iter().eq(ordered.iter().take(30)), "{at}");
+        let skip = rng.below(1_000) as u64;
+        let rest = ordered.iter().skip(skip as usize).take(30);
+        let found = reader.search(&by_price.skip(skip).limit(30).with_count()).unwrap();
+        assert!(found.hits.iter().map(|hit| hit.doc as usize).eq(rest.copied()), "{at}, {skip}");
+        assert_eq!(found.count, Some(expected.len() as u64), "{at}");
+        ordered.sort_by_key(|&i| (price(&rows[i]).is_none(), std::cmp::Reverse(price(&rows[i]))));
+        let by_price = Query::new(filter.clone()).order_by(desc("price"));
+        assert!(page(by_price).iter().eq(ordered.iter().take(30)), "{at}");
         let facet = |field: &str| Facet { field: field.into(), top: 400, disjunctive: false };
-        let counts = reader.facets(&filter, &[facet("kind"), facet("shade")]).unwrap();
+        let fields = [facet("kind"), facet("shade"), facet("half")];
+        let counts = reader.facets(&filter, &fields).unwrap();
         let kinds = expected.iter().map(|&i| Value::from(rows[i].0));
         assert_eq!(counts[0].values, ranked(kinds), "{at}");
         let shades = expected.iter().filter_map(|&i| rows[i].1);
         let missing = expected.len() - shades.clone().count();
         assert_eq!(counts[1].values, ranked(shades.map(Value::from)), "{at}");
         assert_eq!(counts[1].missing, missing as u64, "{at}");
+        let halves = ranked(expected.iter().map(|&i| Value::from(half(&rows[i]))));
+        assert!(counts[2].values.iter().eq(halves.iter().take(400)), "{at}");
         let by = GroupBy { fields: vec!["shade".into()], aggregates: vec!["year".into()] };
         let groups = reader.group_by(&filter, &by).unwrap();
         assert_eq!(groups.iter().map(|group| group.count).sum::<u64>(), expected.len() as u64);
@@ -184,6 +239,10 @@ fn every_question_is_answered_document_by_document() {
     assert_eq!(scanned(&reader, 0), [0, 1, 2, 3, 4, 5, 6], "one is rare, one a run");
     assert!(scanned(&reader, 1).len() > 20 && scanned(&reader, 2).len() > 40);
     assert_eq!(scanned(&reader, 3), [0; 0]);
+    let metas = [4, 5].map(|field| *reader.set.partitions[0].meta(field));
+    assert_eq!(metas[1].scanned, (0, metas[1].distinct), "no order begins with a list");
+    let (first, end) = metas[0].scanned;
+    assert!(first > 50 && end < metas[0].distinct - 50, "{first} to {end} are scanned");
     for list in [None, Some(true), Some(false)] {
         with_each_version(|version| {
             FORCED.set(Forced { list, ..Forced::default() });

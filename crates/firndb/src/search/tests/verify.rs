@@ -49,6 +49,20 @@ impl Victim {
             }
             builder.add(&document).unwrap();
         }
+        Victim::of_builder(builder)
+    }
+
+    /// A partition with a field that is scanned, but for the keys of the first and last documents.
+    fn scanned() -> Victim {
+        let price = Field::new("price", Type::I64, Roles::FULL).scanned();
+        let mut builder = PartitionBuilder::new(Schema::new([price]).unwrap());
+        for n in 0..5_000i64 {
+            builder.add(&Document::new().set("price", n * 7_919 % 900)).unwrap();
+        }
+        Victim::of_builder(builder)
+    }
+
+    fn of_builder(builder: PartitionBuilder) -> Victim {
         let disk = SimDisk::new();
         disk.create_dir_all(Path::new(DIR)).unwrap();
         let path = Path::new(DIR).join("built");
@@ -292,6 +306,32 @@ fn wrong_keys_in_columns_are_caught() {
     let in_column = |b: &mut Vec<u8>| b[24 + 4..24 + 8].fill(0xFF);
     let of = section(1, part::EXCEPTIONS);
     caught(built.section(of, in_column), &["`run`", "no column that can be scanned"]);
+}
+
+#[test]
+fn wrong_scanned_fields_are_caught() {
+    let built = Victim::scanned();
+    let meta = built.fields()[0];
+    let (first, end) = meta.scanned;
+    assert!(0 < first && first < end && end < meta.distinct, "{first} to {end}");
+    let column = |doc: usize, ord: u32| {
+        built.packed(section(0, part::COLUMN), 10, 5_000, move |ords| ords[doc] = ord)
+    };
+    // Document n has key 719 n modulo 900: document 0 is in a list.
+    let other = first + 1;
+    caught(column(0, other), &["`price`", "document 0 has key 0, but not in the column"]);
+    let alone = (0..5_000).find(|n| n * 719 % 900 == other as usize).unwrap();
+    caught(column(alone, 0), &["`price`", &format!("key {other} has"), "sums say"]);
+    let slices = built.section(section(0, part::SLICES), |b| b[0] ^= 1);
+    caught(slices, &["`price`", "key 0"]);
+    let moved = |first: u32, end: u32| built.meta(move |_, metas| metas[0].scanned = (first, end));
+    caught(moved(first + 1, end), &["`price`", "do not hold"]);
+    caught(moved(first + 1, end + 1), &["`price`", "key"]);
+    caught(moved(0, 0), &["`price`", "do not hold"]);
+    caught(moved(first, meta.distinct + 1), &["901 of 900 are scanned"]);
+    caught(built.meta(|schema, _| schema.fields[0].scanned = false), &["`price`", "declared"]);
+    caught(built.meta(|_, metas| metas[0].column_bits = None), &["`price`", "no column that is"]);
+    caught(built.meta(|_, metas| metas[0].exceptions = 1), &["`price`", "no column that is"]);
 }
 
 #[test]

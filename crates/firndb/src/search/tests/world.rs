@@ -276,6 +276,7 @@ impl Source {
         } else if dynamic.is_some() || rng.below(2) == 0 {
             field = field.nullable();
         }
+        field.scanned = !multi && (roles.filterable || roles.sortable) && rng.below(3) == 0;
         let cardinality = *rng.pick(&[1, 2, 3, 10, 60, 300, most_values]);
         let count = 1 + rng.below(cardinality);
         let missing = if field.nullable { *rng.pick(&[0, 0, 5, 50, 99, 100]) } else { 0 };
@@ -306,6 +307,8 @@ impl Source {
         let mut field = Field::new("wide", ty, dynamic.unwrap_or(Roles::FULL));
         if let Some(roles) = dynamic {
             field = if roles.sortable { field.nullable() } else { field.multi() };
+        } else if rng.below(2) == 0 {
+            field = field.scanned();
         }
         let more = *rng.pick(&[10, 1_000, 100_000]);
         let count = 65 + rng.below(more);

@@ -36,11 +36,14 @@ impl FieldCheck<'_> {
             return self.column_alone();
         }
         let (single, listed) = (!self.field.multi, meta.exceptions > 0 || meta.bounds > 0);
-        if meta.ordered != Ordered::No || meta.in_points {
+        if !meta.has_lists() || meta.is_scanned() {
             let present = u64::from(meta.present) == meta.postings;
             let alone = single && present && !listed;
             ensure(alone, || {
-                "what is in document order or in points has its sums and nothing else".into()
+                "what is in document order, in points or scanned has no lists beside".into()
+            })?;
+            ensure(!meta.is_scanned() || self.field.scanned, || {
+                "it is scanned, but not declared so".into()
             })?;
         }
         ensure(single || meta.bounds == 0, || "bins of several values".into())?;

@@ -11,7 +11,6 @@ use crate::search::bins::Bins;
 use crate::search::column::Column;
 use crate::search::format::{Ordered, part};
 use crate::search::postings_build::{EXCEPTION, IN_COLUMN};
-use crate::search::scan;
 use crate::{Error, Result};
 
 /// The documents of the keys, key after key.
@@ -30,8 +29,10 @@ pub(super) struct Lists<'p> {
     removed: u64,
     bitsets: &'p [u8],
     runs: &'p [u8],
-    /// What the column has of each key, if some keys have no list.
-    in_column: Vec<Vec<u32>>,
+    /// What the column has of each key, if some keys have no list; and which these are beside
+    /// exceptions.
+    in_column: InColumn,
+    scanned: (u32, u32),
 }
 
 impl<'p> Lists<'p> {
@@ -41,13 +42,15 @@ impl<'p> Lists<'p> {
         let size = if count > 0 { (count + 1) * EXCEPTION } else { 0 };
         ensure(exceptions.len() == size, || "its exceptions have a wrong size".into())?;
         let removed = u64_at(exceptions, count * EXCEPTION + 16);
-        let slices = match meta.ordered {
-            Ordered::No => {
-                let too_many = || Error::corrupt("it has more exceptions than postings");
-                let len = meta.postings.checked_sub(removed).ok_or_else(too_many)?;
-                Packed::new(check.bytes(part::SLICES)?, meta.slice_bits, len as usize)
-            }
-            _ => Packed::new(&[0; 8], 0, 0),
+        let slices = if meta.has_lists() {
+            let too_many = || Error::corrupt("it has more exceptions than postings");
+            let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
+            let sums = check.part.sums(check.i)?;
+            let removed = removed + sums.get(end).saturating_sub(sums.get(first));
+            let len = meta.postings.checked_sub(removed).ok_or_else(too_many)?;
+            Packed::new(check.bytes(part::SLICES)?, meta.slice_bits, len as usize)
+        } else {
+            Packed::new(&[0; 8], 0, 0)
         };
         Ok(Lists {
             ordered: meta.ordered,
@@ -62,7 +65,8 @@ impl<'p> Lists<'p> {
             removed: 0,
             bitsets: check.bytes(part::BITSETS)?,
             runs: check.bytes(part::RUNS)?,
-            in_column: in_column(check, exceptions)?,
+            in_column: InColumn::new(check, exceptions)?,
+            scanned: meta.scanned,
         })
     }
 
@@ -78,6 +82,9 @@ impl<'p> Lists<'p> {
             Ordered::Ascending => return (low..high).try_for_each(|doc| visit(doc as u32)),
             Ordered::Descending => {
                 return (all - high..all - low).try_for_each(|doc| visit(doc as u32));
+            }
+            Ordered::No if (self.scanned.0..self.scanned.1).contains(&ord) => {
+                return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
             }
             Ordered::No => {}
         }
@@ -101,8 +108,7 @@ impl<'p> Lists<'p> {
         let offset = u64_at(self.exceptions, entry + 8) as usize;
         if runs == IN_COLUMN as usize {
             ensure(offset == 0, || format!("key {ord} is in the column at offset {offset}"))?;
-            let docs = self.in_column.get(ord as usize).map_or(&[][..], Vec::as_slice);
-            return docs.iter().try_for_each(|&doc| visit(doc));
+            return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
         }
         let (area, size) = match runs {
             0 => (self.bitsets, self.words * 8),
@@ -136,21 +142,47 @@ impl<'p> Lists<'p> {
     }
 }
 
-/// For each key the documents that the column of a field says, if an exception calls for it.
-fn in_column(check: &FieldCheck, exceptions: &[u8]) -> Result<Vec<Vec<u32>>> {
-    let entries = exceptions.chunks_exact(EXCEPTION);
-    if !entries.into_iter().any(|entry| u32_at(entry, 4) == IN_COLUMN) {
-        return Ok(Vec::new());
+/// For each key the documents that the column of a field says.
+#[derive(Default)]
+struct InColumn {
+    /// The documents of key o are `docs[ends[o]..ends[o + 1]]`, ascending.
+    ends: Vec<u32>,
+    docs: Vec<u32>,
+}
+
+impl InColumn {
+    /// Of nothing, unless the field or an exception calls for it.
+    fn new(check: &FieldCheck, exceptions: &[u8]) -> Result<InColumn> {
+        let mut entries = exceptions.chunks_exact(EXCEPTION);
+        if !check.meta.is_scanned() && !entries.any(|entry| u32_at(entry, 4) == IN_COLUMN) {
+            return Ok(InColumn::default());
+        }
+        let column = check.part.scanned(check.i)?;
+        let column =
+            column.ok_or_else(|| Error::corrupt("it has no column that can be scanned"))?;
+        let ords = (0..check.part.documents).map(|doc| column.get(doc as usize));
+        // A field of one value has no more keys than documents; a damaged one may say so.
+        let distinct = check.meta.distinct.min(check.part.documents) as usize;
+        let mut ends = vec![0; distinct + 1];
+        let present = |ord: &u32| (*ord as usize) < distinct;
+        ords.clone().filter(present).for_each(|ord| ends[ord as usize + 1] += 1);
+        for ord in 0..distinct {
+            ends[ord + 1] += ends[ord];
+        }
+        let (mut next, mut docs) = (ends.clone(), vec![0; ends[distinct] as usize]);
+        for (doc, ord) in (0..).zip(ords).filter(|(_, ord)| present(ord)) {
+            docs[next[ord as usize] as usize] = doc;
+            next[ord as usize] += 1;
+        }
+        Ok(InColumn { ends, docs })
     }
-    let column = check.part.scanned(check.i)?;
-    let column = column.ok_or_else(|| Error::corrupt("it has no column that can be scanned"))?;
-    let mut docs = vec![Vec::new(); check.meta.distinct.min(1 << scan::MOST_BITS) as usize];
-    for doc in 0..check.part.documents {
-        if let Some(docs) = docs.get_mut(column.get(doc as usize) as usize) {
-            docs.push(doc);
+
+    fn of(&self, ord: u32) -> &[u32] {
+        match self.ends.get(ord as usize..ord as usize + 2) {
+            Some(&[start, end]) => &self.docs[start as usize..end as usize],
+            _ => &[],
         }
     }
-    Ok(docs)
 }
 
 /// The high bits of the slices, read bit by bit.
