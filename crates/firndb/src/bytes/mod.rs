@@ -8,6 +8,7 @@
 pub(crate) mod int;
 pub(crate) mod packed;
 pub(crate) mod increasing;
+pub(crate) mod offsets;
 mod lines;
 mod elias_fano;
 mod divided;

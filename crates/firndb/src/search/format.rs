@@ -38,7 +38,7 @@
 //! |---|---|---|
 //! | 1 | meta | the table below |
 //! | 2 | payloads | payload bytes, raw or in zstd blocks: `payload.rs` |
-//! | 3 | payload offsets | `offset[d] + d`, `documents + 1` increasing, in uncompressed bytes |
+//! | 3 | payload offsets | where each begins and ends, in uncompressed bytes: `bytes/offsets.rs` |
 //! | 4 | payload checks | XXH3-64 of every 64 KiB of part 2 (raw) or of every zstd block |
 //! | 5 | block documents | zstd: first document of each block, and `documents` |
 //! | 6 | block offsets | zstd: offset of each block in part 2, and its end |

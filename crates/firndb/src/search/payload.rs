@@ -10,6 +10,7 @@ use super::schema::Payload;
 use crate::bytes::frozen::{Frozen, FrozenWriter};
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::{Encoder, u64_at};
+use crate::bytes::offsets::{self, Offsets};
 use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -48,8 +49,7 @@ pub(crate) fn write(
         }
     };
     offsets.push(total);
-    let offsets = offsets.iter().enumerate().map(|(d, o)| o + d as u64);
-    out.section(global::OFFSETS, &increasing::encode_vouching(offsets))
+    out.section(global::OFFSETS, &offsets::encode(&offsets))
 }
 
 fn write_raw(
@@ -180,7 +180,7 @@ impl Payloads {
             *slot = file.find(id).ok_or_else(missing)?;
         }
         // What is read later relies on it: memory for all documents is asked for at once.
-        if file.entry(sections[1]).len < increasing::least_size(documents as usize + 1) as u64 {
+        if file.entry(sections[1]).len < offsets::least_size(documents as usize) as u64 {
             return Err(Error::corrupt(format!("there are no offsets for {documents} documents")));
         }
         let blocks = (file.entry(sections[0]).len as usize).div_ceil(RAW_BLOCK);
@@ -196,10 +196,9 @@ impl Payloads {
             Step::Head => offsets.fetch_head(doc as usize),
             Step::Offset => offsets.fetch(doc as usize),
             Step::Bytes if self.form == Payload::Raw => {
-                let (start, end) = offsets.pair(doc as usize);
-                let start = start.wrapping_sub(doc.into()) as usize;
-                let end = end.wrapping_sub(u64::from(doc) + 1) as usize;
-                let bytes = file.section(self.sections[0])?.get(start..end).unwrap_or(&[]);
+                let (start, end) = offsets.range(doc as usize);
+                let range = start as usize..end as usize;
+                let bytes = file.section(self.sections[0])?.get(range).unwrap_or(&[]);
                 prefetch(bytes, LINES);
                 prefetch(bytes.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
             }
@@ -211,8 +210,8 @@ impl Payloads {
     /// The payload of a document below `documents`.
     pub(crate) fn get<'a>(&self, file: &'a Frozen, doc: u32) -> Result<Cow<'a, [u8]>> {
         let offsets = self.offsets(file)?;
-        let at = |d: u32| offsets.get(d as usize).wrapping_sub(u64::from(d));
-        let (start, end) = (at(doc), at(doc + 1));
+        let at = |d: u32| offsets.start(d as usize);
+        let (start, end) = offsets.range(doc as usize);
         if start > end {
             return Err(Error::corrupt("payload offsets descend").in_file(file.path()));
         }
@@ -226,8 +225,8 @@ impl Payloads {
     }
 
     #[inline]
-    fn offsets<'a>(&self, file: &'a Frozen) -> Result<Increasing<'a>> {
-        Increasing::new(file.section(self.sections[1])?, self.documents as usize + 1)
+    fn offsets<'a>(&self, file: &'a Frozen) -> Result<Offsets<'a>> {
+        Offsets::new(file.section(self.sections[1])?, self.documents as usize)
     }
 
     fn raw<'a>(&self, file: &'a Frozen, start: usize, end: usize) -> Result<&'a [u8]> {
@@ -265,7 +264,7 @@ impl Payloads {
         }
         let mut append = || -> Result<()> {
             let offsets = self.offsets(file)?;
-            let at = |d: u32| offsets.get(d as usize).wrapping_sub(u64::from(d));
+            let at = |d: u32| offsets.start(d as usize);
             let block = match kept.take().filter(|block| block.documents.contains(&doc)) {
                 Some(block) => kept.insert(block),
                 None => kept.insert(self.block(file, doc, &at)?),

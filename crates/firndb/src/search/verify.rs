@@ -18,6 +18,7 @@ use super::payload::RAW_BLOCK;
 use super::schema::Payload;
 use super::set::Set;
 use crate::bytes::increasing::Increasing;
+use crate::bytes::offsets::Offsets;
 use crate::bytes::packed::width;
 use crate::disk::Disk;
 use crate::{Error, Result};
@@ -160,16 +161,16 @@ fn payloads(part: &Partition) -> Result<()> {
     };
     let (data, checks) = (section(global::PAYLOADS)?, section(global::CHECKS)?);
     let (bytes, documents) = (data.len() as u64, part.documents);
+    let offsets = Offsets::new(section(global::OFFSETS)?, documents as usize)?;
+    offsets.verify().map_err(|e| within("payload offsets", e))?;
+    ensure(offsets.start(0) == 0, || "the first payload does not begin at 0".into())?;
     if part.schema.payload == Payload::Raw {
-        let end = bytes + u64::from(documents);
-        bounds("payload offsets", global::OFFSETS, documents as usize + 1, end)?;
+        let end = offsets.start(documents as usize);
+        ensure(end == bytes, || format!("payload offsets go to {end}, not to {bytes}"))?;
         let blocks = data.len().div_ceil(RAW_BLOCK);
         ensure(checks.len() == blocks * 8, || "payload checks have a wrong size".into())?;
         return (0..documents).try_for_each(|doc| part.payload(doc).map(|_| ()));
     }
-    let offsets = Increasing::new(section(global::OFFSETS)?, documents as usize + 1)?;
-    offsets.verify().map_err(|e| within("payload offsets", e))?;
-    ensure(offsets.get(0) == 0, || "the first payload does not begin at 0".into())?;
     let blocks = checks.len() / 8;
     let firsts = bounds("block documents", global::BLOCK_DOCUMENTS, blocks + 1, documents.into())?;
     bounds("block offsets", global::BLOCK_OFFSETS, blocks + 1, bytes)?;

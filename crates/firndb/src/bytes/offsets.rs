@@ -1,0 +1,280 @@
+//! Where things that stand one after the other begin and end: `n + 1` offsets of n things.
+//!
+//! They have one of two forms. The first is an increasing sequence (`increasing.rs`) of `offset[i]
+//! + i`, for things may be empty. The second is the steps from one to the next, for 32,768 things
+//! and more where it takes an eighth less, as it does where all are about as long: payloads of 440
+//! to 560 bytes take 8 bits each instead of 11.
+//!
+//! ```text
+//! OFFSET  SIZE  FIELD
+//! 0       6     n
+//! 6       1     bits of a step
+//! 7       1     2; the first form has 0 or 1 here
+//! 8       8     least step
+//! 16      8 b   for every 64 things where the first begins, and the end of all
+//! ..      ..    steps less the least, packed (`packed.rs`)
+//! ```
+
+use super::increasing::{self, Increasing};
+use super::int::{Encoder, u64_at};
+use super::packed::{Packed, PackedWriter, width};
+use super::prefetch::prefetch;
+use crate::{Error, Result};
+
+/// Things of the fewest that have the second form.
+const LONG: usize = 1 << 15;
+/// Things for each offset of the second form.
+const BLOCK: usize = 64;
+const HEAD: usize = 16;
+/// What byte 7 says.
+const STEPS: u8 = 2;
+
+/// Encodes offsets, which do not descend, in no fewer bytes than [`least_size`] says.
+pub(crate) fn encode(offsets: &[u64]) -> Vec<u8> {
+    let numbers = offsets.iter().enumerate().map(|(i, offset)| offset + i as u64);
+    let first = increasing::encode_vouching(numbers);
+    match encode_steps(offsets) {
+        Some(steps) if steps.len() < first.len() / 8 * 7 => steps,
+        _ => first,
+    }
+}
+
+/// Bytes that offsets of so many things have at least.
+pub(crate) fn least_size(things: usize) -> usize {
+    increasing::least_size(things + 1)
+}
+
+/// The second form, if it can be taken.
+fn encode_steps(offsets: &[u64]) -> Option<Vec<u8>> {
+    let (things, end) = (offsets.len() - 1, offsets.last()?);
+    let steps = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
+    let least = steps().min().filter(|_| things >= LONG)?;
+    let bits = width(steps().max()? - least);
+    if bits > 32 {
+        return None;
+    }
+    let mut packed = PackedWriter::new(bits);
+    steps().for_each(|step| packed.push((step - least) as u32));
+    let head = things as u64 | u64::from(bits) << 48 | u64::from(STEPS) << 56;
+    let starts = offsets[..things].iter().step_by(BLOCK);
+    let numbers = [head, least].into_iter().chain(starts.copied()).chain([*end]);
+    let mut out = Encoder::default();
+    numbers.for_each(|number| out.u64(number));
+    out.0.extend(packed.finish());
+    (out.0.len() >= least_size(things)).then_some(out.0)
+}
+
+/// Offsets of n things over bytes.
+#[derive(Clone, Copy)]
+pub(crate) enum Offsets<'a> {
+    Sequence(Increasing<'a>),
+    Steps(Steps<'a>),
+}
+
+/// The second form.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps<'a> {
+    least: u64,
+    starts: &'a [u8],
+    steps: Packed<'a>,
+}
+
+impl<'a> Offsets<'a> {
+    /// Checks that they are of so many things.
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], things: usize) -> Result<Offsets<'a>> {
+        if things < LONG || bytes.get(7) != Some(&STEPS) {
+            return Ok(Offsets::Sequence(Increasing::new(bytes, things + 1)?));
+        }
+        let head = u64_at(bytes, 0);
+        let end = HEAD + 8 * (things.div_ceil(BLOCK) + 1);
+        if head << 16 >> 16 != things as u64 || bytes.len() < end {
+            return Err(Error::corrupt(format!("offsets of {things} things are of others")));
+        }
+        let (starts, steps) = bytes.split_at(end);
+        let steps = Packed::new(steps, (head >> 48) as u8, things)?;
+        Ok(Offsets::Steps(Steps { least: u64_at(bytes, 8), starts: &starts[HEAD..], steps }))
+    }
+
+    /// Where thing `i` begins; of n things thing n begins where all end.
+    #[inline]
+    pub(crate) fn start(&self, i: usize) -> u64 {
+        match self {
+            Offsets::Sequence(numbers) => numbers.get(i).wrapping_sub(i as u64),
+            Offsets::Steps(steps) => steps.start(i),
+        }
+    }
+
+    /// Where thing `i` begins and ends.
+    #[inline]
+    pub(crate) fn range(&self, i: usize) -> (u64, u64) {
+        match self {
+            Offsets::Sequence(numbers) => {
+                let (start, end) = numbers.pair(i);
+                (start.wrapping_sub(i as u64), end.wrapping_sub(i as u64 + 1))
+            }
+            Offsets::Steps(steps) => {
+                let start = steps.start(i);
+                (start, start.wrapping_add(steps.step(i)))
+            }
+        }
+    }
+
+    /// Asks for the memory that [`Offsets::fetch`] of thing `i` reads.
+    #[inline(always)]
+    pub(crate) fn fetch_head(&self, i: usize) {
+        if let Offsets::Sequence(numbers) = self {
+            numbers.fetch_head(i);
+        }
+    }
+
+    /// Asks for the memory of what thing `i` is found by.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, i: usize) {
+        match self {
+            Offsets::Sequence(numbers) => numbers.fetch(i),
+            Offsets::Steps(Steps { starts, steps, .. }) => {
+                let (bytes, bits) = steps.raw();
+                let block = i / BLOCK;
+                prefetch(starts.get(8 * block..8 * block + 8).unwrap_or(&[]), 1);
+                let end = bytes.len().min((block + 1) * BLOCK / 8 * bits);
+                prefetch(bytes.get(block * BLOCK / 8 * bits..end).unwrap_or(&[]), 4);
+            }
+        }
+    }
+
+    /// Checks every offset: not before the last one, and all where they are looked for.
+    pub(crate) fn verify(&self) -> Result<()> {
+        match self {
+            Offsets::Sequence(numbers) => numbers.verify(),
+            Offsets::Steps(steps) => steps.verify(),
+        }
+    }
+}
+
+impl Steps<'_> {
+    #[inline]
+    fn step(&self, i: usize) -> u64 {
+        self.least.wrapping_add(self.steps.get(i).into())
+    }
+
+    #[inline]
+    fn start(&self, i: usize) -> u64 {
+        if i >= self.steps.len() {
+            return u64_at(self.starts, self.starts.len() - 8);
+        }
+        let first = i / BLOCK * BLOCK;
+        let (mut rise, steps) = (0u64, (i - first) as u64);
+        self.steps.for_each(first, i, |step| rise += u64::from(step));
+        let start = u64_at(self.starts, i / BLOCK * 8);
+        start.wrapping_add(rise).wrapping_add(self.least.wrapping_mul(steps))
+    }
+
+    fn verify(&self) -> Result<()> {
+        let wrong =
+            |i: usize| Error::corrupt(format!("offset {i} is not where the last step ends"));
+        let mut next = u64_at(self.starts, 0);
+        for i in 0..self.steps.len() {
+            if i % BLOCK == 0 && u64_at(self.starts, i / BLOCK * 8) != next {
+                return Err(wrong(i));
+            }
+            next = next.checked_add(self.least).ok_or_else(|| wrong(i))?;
+            next = next.checked_add(self.steps.get(i).into()).ok_or_else(|| wrong(i))?;
+        }
+        match self.start(self.steps.len()) == next {
+            true => Ok(()),
+            false => Err(wrong(self.steps.len())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rng;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    /// Offsets of so many things of `least` to `most` bytes.
+    fn offsets(rng: &mut Rng, things: usize, (least, most): (u64, u64)) -> Vec<u64> {
+        let mut at = 5;
+        let next = |_| {
+            let start = at;
+            at += least + rng.below(most - least + 1);
+            start
+        };
+        (0..=things).map(next).collect()
+    }
+
+    fn is_steps(bytes: &[u8], things: usize) -> bool {
+        matches!(Offsets::new(bytes, things).unwrap(), Offsets::Steps(_))
+    }
+
+    #[test]
+    fn things_begin_and_end_where_they_did() {
+        let mut rng = Rng(0x0FF_5E7);
+        for things in [0, 1, 63, 64, 1_000, LONG - 1, LONG, LONG + 1, LONG + 70] {
+            for lengths in [(440, 560), (0, 0), (7, 7), (0, 1), (0, 9), (0, 1 << 30), (0, 1 << 33)]
+            {
+                let offsets = offsets(&mut rng, things, lengths);
+                let bytes = encode(&offsets);
+                assert!(bytes.len() >= least_size(things));
+                let read = Offsets::new(&bytes, things).unwrap();
+                read.verify().unwrap();
+                for (i, pair) in offsets.windows(2).enumerate() {
+                    assert_eq!(read.range(i), (pair[0], pair[1]), "{i} of {things}: {lengths:?}");
+                    assert_eq!(read.start(i), pair[0]);
+                    read.fetch_head(i);
+                    read.fetch(i);
+                }
+                assert_eq!(read.start(things), offsets[things]);
+                assert!(Offsets::new(&bytes, things + 1).is_err());
+                assert!(things == 0 || Offsets::new(&bytes, things - 1).is_err());
+                match lengths {
+                    _ if things < LONG => assert!(!is_steps(&bytes, things)),
+                    (440, 560) => assert!(is_steps(&bytes, things)),
+                    (0, most) if most > 1 << 20 => assert!(!is_steps(&bytes, things)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_steps_are_caught() {
+        let bytes = encode(&offsets(&mut Rng(3), LONG, (440, 560)));
+        assert!(is_steps(&bytes, LONG));
+        let caught = |edit: &dyn Fn(&mut Vec<u8>)| {
+            let mut damaged = bytes.clone();
+            edit(&mut damaged);
+            let found = Offsets::new(&damaged, LONG).and_then(|offsets| offsets.verify());
+            assert!(found.is_err());
+        };
+        let last = HEAD + LONG / BLOCK * 8;
+        for at in [0, 6, 7, 8, HEAD + 8, last, last + 8, last + 5_000] {
+            caught(&|bytes| bytes[at] ^= 1);
+        }
+        caught(&|bytes| bytes[15] = 0xFF);
+        caught(&|bytes| bytes.truncate(last));
+        caught(&|bytes| bytes.truncate(bytes.len() - 1));
+        // Whatever the bytes are, some number comes back.
+        let mut rng = Rng(4);
+        for _ in 0..1_000 {
+            let mut damaged = bytes.clone();
+            let at = rng.below(last);
+            damaged[at] ^= 1 << rng.below(8);
+            if let Ok(offsets) = Offsets::new(&damaged, LONG) {
+                for i in [0, 77, LONG - 1] {
+                    offsets.fetch(i);
+                    let _ = (offsets.range(i), offsets.start(LONG));
+                }
+                let _ = offsets.verify();
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_do_not_change() {
+        let bytes = encode(&offsets(&mut Rng(5), 40_000, (440, 560)));
+        assert_eq!((bytes.len(), xxh3_64(&bytes)), (40_032, 0xA35E_F378_5EB9_105E));
+    }
+}
