@@ -1,9 +1,9 @@
 //! Where things that stand one after the other begin and end: `n + 1` offsets of n things.
 //!
-//! They have one of two forms. The first is an increasing sequence (`increasing.rs`) of `offset[i]
-//! + i`, for things may be empty. The second is the steps from one to the next, for 32,768 things
-//! and more where it takes an eighth less, as it does where all are about as long: payloads of 440
-//! to 560 bytes take 8 bits each instead of 11.
+//! They have one of two forms. The first is an increasing sequence (`increasing.rs`), of offset
+//! i plus i, for things may be empty. The second is the steps from one to the next, for 32,768
+//! things and more where it takes an eighth less, as it does where all are about as long: payloads
+//! of 440 to 560 bytes take 8 bits each instead of 11.
 //!
 //! ```text
 //! OFFSET  SIZE  FIELD

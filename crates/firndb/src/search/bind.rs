@@ -1,6 +1,6 @@
 //! Binds the conditions of a plan to one partition: keys become ordinals, with exact counts.
 
-use super::clause::{Clause, Form};
+use super::clause::{Clause, Form, Lead, cost_of_list};
 use super::execute::Executor;
 use super::kernels;
 use super::partition::Partition;
@@ -93,6 +93,35 @@ impl Executor<'_> {
             }
         }
         self.clauses.push(clause);
+    }
+
+    /// A pass over a column takes longer than to walk a list and to check its documents, even if
+    /// these are more: puts such a list in front.
+    pub(crate) fn lead_with_a_list(
+        &mut self,
+        part: &Partition,
+        base: usize,
+        ascending: bool,
+    ) -> Result<()> {
+        let first = &self.clauses[base];
+        if first.scan(part, &self.scratch)?.is_none() {
+            return Ok(());
+        }
+        let pass = first.cost_bits(part, &self.scratch)?;
+        for i in base + 1..self.clauses.len() {
+            let clause = &self.clauses[i];
+            let most = clause.at_most(part.documents);
+            if cost_of_list(most) >= pass {
+                return Ok(()); // Those behind it have no fewer documents.
+            }
+            let how = clause.lead(part, &self.scratch)?;
+            let leads = how == Lead::Ascending || (how == Lead::Once && !ascending);
+            if leads && clause.scan(part, &self.scratch)?.is_none() {
+                self.clauses[base..=i].rotate_right(1);
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// The number of matches of partition `p` if no document must be looked at for it.

@@ -376,6 +376,11 @@ pub(crate) fn pass(part: &Partition, bits: u8) -> u64 {
     part.words() as u64 * scan::cost(bits.into()) / DECODE
 }
 
+/// Cost of walking a list of so many documents and checking each by a column.
+pub(crate) fn cost_of_list(documents: u64) -> u64 {
+    documents.saturating_mul(DECODE + GATHER)
+}
+
 /// Cost of a scan of a column.
 fn cost_scan(part: &Partition, column: Packed, wanted: &Wanted) -> u64 {
     part.words() as u64 * scan::cost_of(column.raw().1, wanted)

@@ -1,8 +1,8 @@
 //! The way back from documents to keys: document -> ordinals.
 //!
-//! A field has a column if its values must be read back or sorted by, or if its ordinals have at
-//! most 8 bits (then it costs little and lets a condition be verified document by document, or its
-//! documents be found by a scan). An ordered field does without: the sums say it.
+//! A field has a column if its values must be read back or sorted by, if it is scanned, or if its
+//! ordinals have at most 8 bits (then it costs little and lets a condition be verified document by
+//! document, or its documents be found by a scan). An ordered field does without: the sums say it.
 
 use super::format::Ordered;
 use crate::bytes::increasing::{self, Increasing};

@@ -238,8 +238,11 @@ fn alike(a: &Partition, b: &Partition) -> bool {
     let (a, b) = (&*a.schema, &*b.schema);
     let fields = || match a.dynamic.is_some() {
         // Those that both have.
-        true => b.fields.iter().all(|f| a.field(&f.name).is_none_or(|(_, known)| known == f)),
-        false => a.fields == b.fields,
+        true => b.fields.iter().all(|f| a.field(&f.name).is_none_or(|(_, known)| known.is_like(f))),
+        false => {
+            a.fields.len() == b.fields.len()
+                && a.fields.iter().zip(&b.fields).all(|(a, b)| a.is_like(b))
+        }
     };
     let points = || a.clone().adopt_points(b).is_ok();
     a.order == b.order && a.payload == b.payload && a.dynamic == b.dynamic && fields() && points()

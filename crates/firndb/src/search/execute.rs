@@ -197,6 +197,7 @@ impl<'r> Executor<'r> {
             self.clauses.push(Clause::new(form, false, documents.into()));
         }
         self.clauses[base..].sort_by_key(|clause| clause.at_most(documents));
+        self.lead_with_a_list(part, base, sink.ascending())?;
         let window = self.window(part, base)?;
         let share = f64::from(window.1 - window.0) / f64::from(documents.max(1));
         let first = &self.clauses[base];

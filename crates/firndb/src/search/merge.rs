@@ -58,8 +58,8 @@ fn join_schema(schema: &mut Schema, other: &Schema) -> Result<()> {
         return Err(differs("their fields"));
     }
     for field in &other.fields {
-        match schema.field(&field.name) {
-            Some((_, known)) if known == field => {}
+        match schema.fields.iter_mut().find(|known| known.name == field.name) {
+            Some(known) if known.is_like(field) => known.scanned |= field.scanned,
             None if dynamic => schema.add(field.clone())?,
             _ => return Err(differs(&format!("field `{}`", field.name))),
         }

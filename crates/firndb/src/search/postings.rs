@@ -83,6 +83,7 @@ impl<'a> Postings<'a> {
         }
         let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
         let (removed, gone) = match exception_count {
+            0 if first == end => (0, 0),
             0 => (sums.get(end).wrapping_sub(sums.get(first)), end - first),
             n => (u64_at(parts.exceptions, n * EXCEPTION + 16), n),
         };

@@ -19,6 +19,7 @@ use super::slices::{self, SlicesWriter};
 use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::width;
+use std::ops::Range;
 
 /// Bins pay only where a range is long and a bitset short beside it.
 const BINNED_DOCUMENTS: usize = 1 << 16;
@@ -101,7 +102,7 @@ pub(crate) struct Use {
 
 /// Documents of the first and of the last keys of a sortable field that have lists though others
 /// are scanned for: enough for a page of an order, of which a filter leaves little.
-const ENDS: usize = if cfg!(test) { 1 << 8 } else { 1 << 15 };
+const ENDS: usize = 1 << 15;
 
 impl Inverted {
     fn of(&self, ord: usize) -> &[u32] {
@@ -122,7 +123,7 @@ impl Inverted {
         }
         let scanned = meta.scanned.0 as usize..meta.scanned.1 as usize;
         if !scanned.is_empty() {
-            self.write_slices(documents, |ord| !scanned.contains(&ord), &mut out, meta);
+            self.write_slices(documents, &[scanned], &mut out, meta);
             return out;
         }
         let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits, of.scanned);
@@ -131,15 +132,16 @@ impl Inverted {
         if of.ranges && documents >= BINNED_DOCUMENTS {
             (meta.bounds, out.bins) = bins::encode(&self.sums, &self.docs, documents);
         }
-        let mut next = forms.iter().map(|(ord, _)| *ord as usize).peekable();
-        self.write_slices(documents, |ord| next.next_if_eq(&ord).is_none(), &mut out, meta);
+        let gaps: Vec<Range<usize>> =
+            forms.iter().map(|(ord, _)| *ord as usize..*ord as usize + 1).collect();
+        self.write_slices(documents, &gaps, &mut out, meta);
         out
     }
 
     /// The keys of a scanned field that have no lists. Orders begin with the others: a page of one
     /// is found without a pass over the column.
-    pub(crate) fn without_lists(&self, sortable: bool) -> (u32, u32) {
-        let (all, most) = (self.docs.len(), if sortable { ENDS } else { 0 });
+    pub(crate) fn without_lists(&self, documents: usize, sortable: bool) -> (u32, u32) {
+        let (all, most) = (self.docs.len(), if sortable { ENDS.min(documents / 16) } else { 0 });
         let first = self.sums.partition_point(|&sum| sum as usize <= most) - 1;
         let end = self.sums.partition_point(|&sum| (sum as usize) < all.saturating_sub(most));
         if first < end { (first as u32, end as u32) } else { (0, 0) }
@@ -208,20 +210,23 @@ impl Inverted {
         (out.exceptions, out.runs) = (exceptions.0, runs.0);
     }
 
-    /// Writes the documents of those keys that are `listed`, which is asked of each in turn.
+    /// Writes the documents of all keys but those in some ranges, which ascend.
     fn write_slices(
         &self,
         documents: usize,
-        listed: impl FnMut(usize) -> bool,
+        gaps: &[Range<usize>],
         out: &mut Encoded,
         meta: &mut FieldMeta,
     ) {
-        let mut listed = listed;
-        let ords: Vec<usize> = (0..self.distinct()).filter(|&ord| listed(ord)).collect();
-        let entries = ords.iter().map(|&ord| self.of(ord).len()).sum();
-        meta.slice_bits = slices::low_bits(documents, ords.len(), entries);
-        let mut slices = SlicesWriter::new(documents, meta.slice_bits, ords.len(), entries);
-        ords.iter().for_each(|&ord| slices.push(self.of(ord)));
+        let starts = [0].into_iter().chain(gaps.iter().map(|gap| gap.end));
+        let ends = gaps.iter().map(|gap| gap.start).chain([self.distinct()]);
+        let listed = starts.zip(ends).flat_map(|(start, end)| start..end);
+        let (keys, entries) = listed
+            .clone()
+            .fold((0, 0), |(keys, entries), ord| (keys + 1, entries + self.of(ord).len()));
+        meta.slice_bits = slices::low_bits(documents, keys, entries);
+        let mut slices = SlicesWriter::new(documents, meta.slice_bits, keys, entries);
+        listed.for_each(|ord| slices.push(self.of(ord)));
         (out.slices, out.highs) = slices.finish();
     }
 }

@@ -304,3 +304,30 @@ pub(crate) fn resolve(set: &Set, order: &[super::query::OrderBy]) -> Result<Vec<
     }
     Ok(resolved)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::testing::Rng;
+
+    /// The first of some numbers is above the others.
+    fn check<K: Packed>(rng: &mut Rng, most: u32) {
+        for _ in 0..2_000 {
+            let (first, bits) = (rng.next() as u32 >> 6, 26);
+            let (mut key, mut below) = (K::ZERO.push(bits, first), 0);
+            while below + 26 <= most && rng.below(9) > 0 {
+                let bits = rng.below(27) as u32;
+                key = key.push(bits, (rng.next() & ((1 << bits) - 1)) as u32);
+                below += bits;
+            }
+            assert_eq!(key.above(below), first, "above {below} bits");
+        }
+    }
+
+    #[test]
+    fn the_first_rank_is_above_the_others() {
+        let mut rng = Rng(0xAB04E);
+        check::<u128>(&mut rng, 102);
+        check::<Wide>(&mut rng, 600);
+    }
+}

@@ -4,7 +4,8 @@
 //! A field needs no lists then: its column alone says which documents a key has. Of at most 8 bits
 //! a pass finds any number of keys at once, and over a million documents takes 15 to 28 us with
 //! AVX-512 VBMI and 60 to 70 us with AVX2. Of wider columns it finds a range of keys, in 30 to 80
-//! us with AVX-512 VBMI; sets of keys that are no range are looked up one document at a time.
+//! us with AVX-512 VBMI; keys that are no range take a pass for each of a few ranges, and are
+//! looked up one document at a time where they are more.
 #![expect(unsafe_code, reason = "calling functions compiled for features that were just detected")]
 
 #[cfg(target_arch = "x86_64")]
@@ -29,11 +30,16 @@ pub(crate) fn cost(bits: usize) -> u64 {
             return match bits {
                 0..=8 => 12,
                 9..=avx512::HALF_BITS => 21,
-                _ => 48,
+                16..=avx512::RANGE_BITS => 48,
+                _ => 500,
             };
         }
         if avx2::can() {
-            return if bits <= MOST_BITS.into() { 42 } else { 100 };
+            return match bits {
+                0..=8 => 42,
+                9..=avx2::RANGE_BITS => 100,
+                _ => 500,
+            };
         }
     }
     500
@@ -41,7 +47,11 @@ pub(crate) fn cost(bits: usize) -> u64 {
 
 /// The same for what is wanted.
 pub(crate) fn cost_of(bits: usize, wanted: &Wanted) -> u64 {
-    if matches!(wanted, Wanted::Many { .. }) { 1000 } else { cost(bits) }
+    match wanted {
+        Wanted::Keys(_) | Wanted::Range { .. } => cost(bits),
+        Wanted::Ranges(ranges) => cost(bits) * ranges.len() as u64,
+        Wanted::Many { .. } => 1000,
+    }
 }
 
 /// Sets each word `i` of `out` to those documents from `64 (first + i)` on whose ordinals are
@@ -57,6 +67,7 @@ pub(crate) fn fill(column: Packed, wanted: &Wanted, first: usize, out: &mut [u64
         Wanted::Range { first: start, len } => {
             fill_each(column, |ord| ord.wrapping_sub(*start) < *len, first, out);
         }
+        Wanted::Ranges(ranges) => fill_ranges(column, ranges, first, out),
         Wanted::Many { bits, behind } => {
             fill_each(column, |ord| wanted::has(bits, *behind, ord), first, out);
         }
@@ -86,6 +97,19 @@ fn fill_fast(column: Packed, wanted: &Wanted, first: usize, out: &mut [u64]) -> 
 #[cfg(not(target_arch = "x86_64"))]
 fn fill_fast(_: Packed, _: &Wanted, _: usize, _: &mut [u64]) -> usize {
     0
+}
+
+/// [`fill`] of each of some ranges.
+fn fill_ranges(column: Packed, ranges: &[(u32, u32)], first: usize, out: &mut [u64]) {
+    out.fill(0);
+    let mut found = [0; BLOCK];
+    for (i, out) in out.chunks_mut(BLOCK).enumerate() {
+        let found = &mut found[..out.len()];
+        for &(start, len) in ranges {
+            fill(column, &Wanted::Range { first: start, len }, first + i * BLOCK, found);
+            kernels::or(out, found);
+        }
+    }
 }
 
 /// [`fill`] without a choice of instructions.

@@ -5,7 +5,7 @@
 //!    answer;
 //! 2. *walk*: go through the keys of the first field in order, check each document, stop when
 //!    enough were found;
-//! 3. *gather*: look up the ranks of all matches and keep the best in a buffer of twice the page
+//! 3. *gather*: look up the ranks of all matches and keep the best in a buffer of more than a page
 //!    that is cut back to a page whenever it is full. Where matches are many, a scan of the column
 //!    leaves out those whose first field comes behind the best page so far (`gather.rs`).
 //!
@@ -63,14 +63,25 @@ struct Search<'a, 'p, K> {
     limit: Option<K>,
     /// Nothing below this is wanted.
     floor: Option<(&'a Cursor, Option<K>, Option<u32>)>,
+    /// Matches that were seen, if they have to be counted.
+    counting: bool,
     seen: u64,
 }
 
 impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     fn new(ranks: &'a Ranks<'p>, wanted: &'a Wanted<'a>, p: usize) -> Result<Self> {
         let floor = wanted.after.map(|cursor| (cursor, None, None));
-        let (buffer, limit) = (Vec::new(), None);
-        Ok(Search { ranks, wanted, p, buffer, first_decides: false, limit, floor, seen: 0 })
+        Ok(Search {
+            ranks,
+            wanted,
+            p,
+            buffer: Vec::new(),
+            first_decides: false,
+            limit: None,
+            floor,
+            counting: wanted.count,
+            seen: 0,
+        })
     }
 
     fn run(mut self, executor: &mut Executor, best: &Best) -> Result<Found> {
@@ -84,7 +95,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         self.first_decides = self.floor.is_none()
             && begins_order(set, part, self.wanted.order.get(1..).unwrap_or(&[]));
         let mut count = 0;
-        let counting = self.wanted.count;
+        let counting = self.counting;
         let Some(extra) = self.bounds(executor, part, best)? else {
             // Nothing here is good enough, but it may have to be counted.
             return Ok(Found { docs: Vec::new(), count: self.count(executor)? });
@@ -92,6 +103,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         if counting && (!extra.is_empty() || self.floor.is_some()) {
             executor.reset();
             count = self.count(executor)?;
+            self.counting = false;
             let extra = self.bounds(executor, part, best)?.unwrap_or_default();
             self.search(executor, part, extra)?;
         } else {
@@ -212,17 +224,26 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         Ok(in_time && steps * (2.0 + 2.0 * checks) + passes < gather)
     }
 
-    /// How many documents a walk can find before it comes to keys without lists, of which each
-    /// takes a pass over the column.
+    /// How many documents a walk can find from where it starts before it comes to keys without
+    /// lists, of which each takes a pass over the column.
     fn listed(&self, part: &Partition, field: usize) -> Result<u64> {
         let meta = part.meta(field);
         if !meta.is_scanned() {
             return Ok(u64::MAX);
         }
         let (sums, (first, end)) = (part.sums(field)?, meta.scanned);
+        let start = self.start(meta.distinct);
+        let between =
+            |from: u32, to: u32| sums.get(to as usize).wrapping_sub(sums.get(from as usize));
         Ok(match self.ranks.first_descending() {
-            true => meta.postings.saturating_sub(sums.get(end as usize)),
-            false => sums.get(first as usize),
+            true => match meta.distinct - start {
+                top if top <= first => u64::MAX,
+                top if top <= end => 0,
+                top => between(end, top),
+            },
+            false if start >= end => u64::MAX,
+            false if start >= first => 0,
+            false => between(start, first),
         })
     }
 

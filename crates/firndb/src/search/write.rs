@@ -188,7 +188,7 @@ pub(crate) fn write_field(
     meta.postings = inverted.docs.len() as u64;
     let alone = !(narrow || field.multi || in_points) && meta.ordered == Ordered::No;
     if field.scanned && indexed && alone && small::has_large_forms(documents) {
-        meta.scanned = inverted.without_lists(field.roles.sortable);
+        meta.scanned = inverted.without_lists(n, field.roles.sortable);
     }
     if indexed || meta.ordered != Ordered::No {
         // Fields that are asked for by ranges: those with an order, and those whose keys are so

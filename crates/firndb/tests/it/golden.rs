@@ -85,7 +85,7 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     }
     let fields = "points = [['lat', 'lon']]\n[fields]\nlat = 'f64 filterable nullable'\n\
                   lon = 'f64 filterable stored'\nkind = 'string filterable nullable'\n\
-                  fee = 'i64 filterable nullable scanned'";
+                  fee = 'i64 full nullable scanned'";
     let mut spots = PartitionBuilder::new(Schema::from_toml(fields).unwrap());
     for n in 0..4_200i64 {
         let (lat, lon) = (n * 7_919 % 130, n * n % 97);
@@ -240,6 +240,7 @@ fn golden_files_have_every_structure() {
         "bitsets",
         "runs",
         "scans for 11 values",
+        "slices of 13 bits; scans for 304 values",
         "column",
         "starts",
         "highs",

@@ -142,7 +142,7 @@ fn fill_by(
 
 /// Bits of the widest column that [`fill_range`] can read: a number of more does not fit the four
 /// bytes that are moved to its lane.
-const RANGE_BITS: usize = 25;
+pub(super) const RANGE_BITS: usize = 25;
 
 /// For each width where the four bytes of a number's lane come from, and how far they are shifted
 /// down, for the first four of eight numbers and for the others, which begin in the byte that

@@ -123,7 +123,7 @@ pub(super) const HALF_BITS: usize = 15;
 
 /// Bits of the widest column that [`fill_range`] can read: a number of more does not fit the four
 /// bytes that are moved to its lane.
-const RANGE_BITS: usize = 25;
+pub(super) const RANGE_BITS: usize = 25;
 
 /// How numbers of more than 8 bits are cut out of 64 bytes: the bytes that are moved to each lane,
 /// and how far they are shifted. 32 numbers of 16 bits, four of which come from 8 bytes; or 16 of

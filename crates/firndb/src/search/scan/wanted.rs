@@ -4,6 +4,9 @@ use super::MOST_BITS;
 use crate::search::kernels;
 use std::sync::Arc;
 
+/// Passes for a range each that take less than to look every ordinal up.
+const FEW: usize = 12;
+
 /// A set of ordinals below 256.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys(pub(super) [u64; 4]);
@@ -54,6 +57,8 @@ pub(crate) enum Wanted {
     Keys(Keys),
     /// So many from the first on, modulo 2^32.
     Range { first: u32, len: u32 },
+    /// Some ranges, first and length, which ascend and do not touch; the last may go on at 0.
+    Ranges(Arc<[(u32, u32)]>),
     /// Those whose bits are set; of all ordinals behind the last bit what `behind` says.
     Many { bits: Arc<[u64]>, behind: bool },
 }
@@ -66,12 +71,19 @@ impl Wanted {
             intervals.iter().for_each(|&(start, end)| keys.insert(start, end));
             return Wanted::Keys(keys);
         }
+        if let [(first, end)] = *intervals {
+            return Wanted::Range { first, len: end.saturating_sub(first) };
+        }
+        let intervals = apart(intervals);
         match *intervals {
             [] => Wanted::Range { first: 0, len: 0 },
-            [(first, end)] => Wanted::Range { first, len: end.saturating_sub(first) },
+            [(first, end)] => Wanted::Range { first, len: end - first },
+            _ if intervals.len() <= FEW => {
+                Wanted::Ranges(intervals.iter().map(|&(first, end)| (first, end - first)).collect())
+            }
             _ => {
                 // A column has no ordinals of more bits, whatever a damaged file says of keys.
-                let most = intervals.iter().map(|(_, end)| *end).max().unwrap_or(0) as usize;
+                let most = intervals.last().map_or(0, |(_, end)| *end) as usize;
                 let mut set = vec![0; most.min(1 << bits.min(31)).div_ceil(64)];
                 intervals.iter().for_each(|&(start, end)| kernels::set_range(&mut set, start, end));
                 Wanted::Many { bits: set.into(), behind: false }
@@ -88,6 +100,15 @@ impl Wanted {
             Wanted::Range { first, len } => {
                 Wanted::Range { first: first.wrapping_add(*len), len: len.wrapping_neg() }
             }
+            // From the end of each to the next one, and from the last around to the first.
+            Wanted::Ranges(ranges) => {
+                let next = ranges.iter().cycle().skip(1);
+                let gap = |(&(first, len), &(next, _)): (&(u32, u32), &(u32, u32))| {
+                    let end = first.wrapping_add(len);
+                    (end, next.wrapping_sub(end))
+                };
+                Wanted::Ranges(ranges.iter().zip(next).map(gap).collect())
+            }
             Wanted::Many { bits, behind } => {
                 Wanted::Many { bits: bits.iter().map(|word| !word).collect(), behind: !behind }
             }
@@ -100,9 +121,26 @@ impl Wanted {
         match self {
             Wanted::Keys(keys) => keys.bit(ord) == 1,
             Wanted::Range { first, len } => ord.wrapping_sub(*first) < *len,
+            Wanted::Ranges(ranges) => {
+                ranges.iter().any(|(first, len)| ord.wrapping_sub(*first) < *len)
+            }
             Wanted::Many { bits, behind } => has(bits, *behind, ord),
         }
     }
+}
+
+/// Ranges `start..end` in ascending order, and those that touch as one.
+fn apart(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let mut all: Vec<_> = intervals.iter().copied().filter(|(start, end)| start < end).collect();
+    all.sort_unstable();
+    all.dedup_by(|next, last| {
+        let touch = next.0 <= last.1;
+        if touch {
+            last.1 = last.1.max(next.1);
+        }
+        touch
+    });
+    all
 }
 
 /// Whether the bit of an ordinal is set.

@@ -16,6 +16,7 @@
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
 
 mod ask;
+mod bins;
 mod bundle;
 mod change;
 mod compact;

@@ -9,11 +9,11 @@ use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{part, section};
 use crate::search::kernels::tests::with_each_version;
 use crate::search::postings_build::IN_COLUMN;
-use crate::search::query::{and, asc, between, desc, eq, exists, gte, is_in, lt, not, or};
+use crate::search::query::{OrderBy, and, asc, between, desc, eq, exists, gte, is_in, lt, not, or};
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{
-    Document, Facet, Field, Filter, GroupBy, PartitionBuilder, Query, Reader, Roles, Schema, Type,
-    Value,
+    Document, Facet, Field, Filter, GroupBy, Hit, PartitionBuilder, Query, Reader, Roles, Schema,
+    Type, Value,
 };
 use std::path::Path;
 
@@ -289,6 +289,56 @@ fn runs_and_bitsets_cost_what_they_take() {
     assert_eq!(postings.work(RUN as u32, RUN as u32 + 1), (1, 800 / 64), "a run of 800 documents");
 }
 
+/// A pass over the column of `half` takes longer than to look at the few documents of a number.
+#[test]
+fn a_list_leads_though_a_scan_finds_fewer() {
+    let mut rng = Rng(SEED + 5);
+    let rows = rows(&mut rng, 150_000);
+    let reader = reader(&bytes(builder(&rows))).unwrap();
+    for (half, most) in [(700u64, 3_000u64), (1_999, 4_000)] {
+        let filter = and([eq("half", half), lt("number", most)]);
+        let expected = rows.iter().filter(|row| self::half(row) == half && row.3 < most).count();
+        with_each_version(|version| {
+            let query = Query::new(filter.clone()).limit(1_000);
+            assert_eq!(reader.search(&query).unwrap().hits.len(), expected, "{version}");
+            let told = reader.explain(&query).unwrap();
+            assert!(told.bytes_touched < 150_000 / 4, "{version}: {}", told.bytes_touched);
+        });
+    }
+}
+
+/// How documents are found may change from one partition to the next.
+#[test]
+fn fields_that_are_scanned_join_those_that_are_not() {
+    let store = store();
+    let part = |scanned: bool, from: i64| {
+        let price = Field::new("price", Type::I64, Roles::FULL);
+        let price = if scanned { price.scanned() } else { price };
+        let mut builder = PartitionBuilder::new(Schema::new([price]).unwrap());
+        for n in from..from + 5_000 {
+            builder.add(&Document::new().set("price", n * 7_919 % 6_007)).unwrap();
+        }
+        builder
+    };
+    let mut change = store.collection.change().unwrap();
+    change.put("a", part(false, 0)).unwrap();
+    change.put("b", part(true, 5_000)).unwrap();
+    let reader = change.commit().unwrap();
+    assert!(reader.schema().fields()[0].scanned);
+    let filter = between("price", 100i64, 500i64);
+    let count = reader.count(&filter).unwrap();
+    assert_eq!(
+        count,
+        (0..10_000).filter(|n| (100..=500).contains(&(n * 7_919 % 6_007))).count() as u64
+    );
+    let mut change = store.collection.change().unwrap();
+    change.merge(&["a", "b"], "a").unwrap();
+    let merged = change.commit().unwrap();
+    assert_eq!((merged.partitions().len(), merged.count(&filter).unwrap()), (1, count));
+    assert!(merged.set.partitions[0].meta(0).is_scanned());
+    merged.verify().unwrap();
+}
+
 #[test]
 fn merged_partitions_are_those_built_at_once() {
     let mut rng = Rng(SEED + 1);
@@ -319,8 +369,20 @@ fn every_byte_damaged_is_found_or_does_not_matter() {
     FORCED.set(Forced { large: true, ..Forced::default() });
     let right = reader(&whole).unwrap();
     assert!(!scanned(&right, 0).is_empty());
+    let meta = right.set.partitions[0].meta(4);
+    assert!(0 < meta.scanned.0 && meta.scanned.1 < meta.distinct, "lists at both ends");
     let questions = filters(&mut rng);
     let answers: Vec<u64> = questions.iter().map(|(f, _)| right.count(f).unwrap()).collect();
+    let page = |reader: &Reader, order: OrderBy| {
+        let query = Query::new(lt("number", 90_000u64)).order_by(order).limit(40);
+        let first = reader.search(&query)?.hits;
+        let after = reader.cursor(&query, first[39])?;
+        Ok([first, reader.search(&query.clone().after(after))?.hits])
+    };
+    let pages = |reader: &Reader| -> crate::Result<[[Vec<Hit>; 2]; 2]> {
+        Ok([page(reader, asc("price"))?, page(reader, desc("price"))?])
+    };
+    let ordered = pages(&right).unwrap();
     let (mut found, mut same) = (0, 0);
     for at in 0..whole.len() {
         for flip in [1, 0x80, 0xFF] {
@@ -330,6 +392,10 @@ fn every_byte_damaged_is_found_or_does_not_matter() {
                 found += 1;
                 continue;
             };
+            match pages(&reader) {
+                Ok(hits) => assert_eq!(hits, ordered, "byte {at}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {at}: {error}"),
+            }
             for ((filter, _), answer) in questions.iter().zip(&answers) {
                 match reader.count(filter) {
                     Ok(count) => {

@@ -111,6 +111,7 @@ fn schema(payload: Payload) -> Schema {
         field("key", Type::Bytes, Roles::FILTERABLE),
         field("on", Type::Bool, Roles::FILTERABLE).nullable(),
         field("kept", Type::U64, Roles::STORED),
+        field("price", Type::I64, Roles::FULL).scanned(),
     ];
     Schema::new(fields).unwrap().payload(payload)
 }
@@ -130,6 +131,7 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
         ("ratio", Value::F64((n * 7 % 31) as f64 / 4.0)),
         ("key", Value::Bytes(vec![(n % 60) as u8, 0xFF - large as u8])),
         ("kept", Value::U64(n ^ 1)),
+        ("price", Value::I64((n * 7_919 % 1_201) as i64 - 300)),
     ];
     if !n.is_multiple_of(3) {
         values.push(("n", Value::I64((n * 37 % 101 + 101 * large) as i64 - 50)));
@@ -224,7 +226,7 @@ fn documents<T: std::fmt::Debug>(
 }
 
 /// Questions that touch every structure.
-pub(crate) const BATTERY: [Question; 27] = [
+pub(crate) const BATTERY: [Question; 30] = [
     ("partitions", |r| Ok(format!("{:?}", r.partitions()))),
     ("all", |r| count(r, all())),
     ("a word", |r| count(r, eq("word", "w7"))),
@@ -245,6 +247,11 @@ pub(crate) const BATTERY: [Question; 27] = [
     ("order", |r| hits(r, Query::new(all()).order_by(desc("n")).order_by(asc("ratio")).limit(30))),
     ("order of a few", |r| {
         hits(r, Query::new(eq("on", false)).order_by(asc("ratio")).skip(3).limit(9).with_count())
+    }),
+    ("a price", |r| count(r, and([eq("price", 501i64), lt("ratio", 4.0)]))),
+    ("prices", |r| count(r, and([not(between("price", -200i64, 700i64)), eq("on", true)]))),
+    ("order of prices", |r| {
+        hits(r, Query::new(gt("ratio", 2.0)).order_by(desc("price")).skip(300).limit(9))
     }),
     ("facet", |r| facet(r, gt("n", 0i64), "word", false)),
     ("facet of keys", |r| facet(r, all(), "key", false)),

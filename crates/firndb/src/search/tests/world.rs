@@ -301,15 +301,14 @@ impl Source {
     }
 
     /// A field of which every document has one of many fixed-width values: with more than 65,536
-    /// documents it gets bins for wide ranges.
+    /// documents it gets bins for wide ranges, or is scanned.
     fn wide(rng: &mut Rng, dynamic: Option<Roles>) -> Source {
         let ty = *rng.pick(&[Type::I64, Type::U64, Type::F64, Type::Timestamp]);
         let mut field = Field::new("wide", ty, dynamic.unwrap_or(Roles::FULL));
         if let Some(roles) = dynamic {
             field = if roles.sortable { field.nullable() } else { field.multi() };
-        } else if rng.below(2) == 0 {
-            field = field.scanned();
         }
+        field.scanned = dynamic.is_none() && rng.below(2) == 0;
         let more = *rng.pick(&[10, 1_000, 100_000]);
         let count = 65 + rng.below(more);
         let habit = *rng.pick(&[Habit::Uniform, Habit::Skewed, Habit::Uniform]);

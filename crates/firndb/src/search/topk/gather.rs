@@ -62,7 +62,7 @@ impl<K: Packed> Sink for Search<'_, '_, K> {
     }
 
     fn leave_out(&self, first: u32, words: &mut [u64]) {
-        if !self.wanted.count {
+        if !self.counting {
             self.leave_best(first, words);
         }
     }
@@ -72,7 +72,7 @@ impl<K: Packed> Sink for Search<'_, '_, K> {
         for (i, words) in words.chunks(STEP).enumerate() {
             let (first, piece) = (first + (i * STEP * 64) as u32, &mut piece[..words.len()]);
             piece.copy_from_slice(words);
-            if self.wanted.count {
+            if self.counting {
                 self.seen += kernels::count(piece);
             }
             self.leave_best(first, piece);
