@@ -18,7 +18,7 @@
 use super::increasing::{self, Increasing};
 use super::int::{Encoder, u64_at};
 use super::packed::{Packed, PackedWriter, width};
-use super::prefetch::prefetch;
+use super::prefetch::{LINE, prefetch};
 use crate::{Error, Result};
 
 /// Things of the fewest that have the second form.
@@ -137,8 +137,9 @@ impl<'a> Offsets<'a> {
                 let (bytes, bits) = steps.raw();
                 let block = i / BLOCK;
                 prefetch(starts.get(8 * block..8 * block + 8).unwrap_or(&[]), 1);
-                let end = bytes.len().min((block + 1) * BLOCK / 8 * bits);
-                prefetch(bytes.get(block * BLOCK / 8 * bits..end).unwrap_or(&[]), 4);
+                // One line more: a block may begin anywhere in its first.
+                let end = bytes.len().min((block + 1) * BLOCK / 8 * bits + LINE - 1);
+                prefetch(bytes.get(block * BLOCK / 8 * bits..end).unwrap_or(&[]), 5);
             }
         }
     }

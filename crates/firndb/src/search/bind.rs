@@ -107,7 +107,10 @@ impl Executor<'_> {
         if first.scan(part, &self.scratch)?.is_none() {
             return Ok(());
         }
-        let pass = first.cost_bits(part, &self.scratch)?;
+        // Of a pass no more is made than a window over documents leaves.
+        let narrow = |docs, clause: &Clause| clause.narrowed(docs, part.documents).unwrap_or(docs);
+        let (start, end) = self.clauses[base..].iter().fold((0, part.documents), narrow);
+        let pass = first.cost_window(part, &self.scratch, (start.min(end), end))?;
         for i in base + 1..self.clauses.len() {
             let clause = &self.clauses[i];
             let most = clause.at_most(part.documents);

@@ -3,7 +3,7 @@
 //! A conjunction:
 //! 1. `bind.rs` turns each condition into ordinals with their exact counts.
 //! 2. `Executor::conjunction` sorts the clauses by count and compares two ways: `by_list` walks the
-//!    shortest clause and checks the others document by document; `by_words` combines bitsets 64K
+//!    first clause and checks the others document by document; `by_words` combines bitsets 64K
 //!    documents at a time.
 //! 3. Either way each other clause is checked or turned into a bitset, whichever costs less: by its
 //!    lists or by a scan of its column (`Clause::scan`). An `or` inside becomes a bitset first.

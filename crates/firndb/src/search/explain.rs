@@ -68,7 +68,7 @@ impl Reader {
         let ways = [
             (stats.windows, "looked for both ranges of a point in one window"),
             (stats.by_count, "answered from stored counts"),
-            (stats.by_list, "walked the shortest list and checked the other conditions"),
+            (stats.by_list, "walked a list and checked the other conditions"),
             (stats.by_words, "combined bitsets"),
             (stats.small, "combined small bitsets"),
             (stats.walks, "walked the first key of the order"),

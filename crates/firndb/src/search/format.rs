@@ -9,7 +9,8 @@
 //! | 1 | keys | the distinct keys, ascending, as below | dictionary |
 //! | 2 | key bytes | the keys of strings and bytes, one after the other | dictionary |
 //! | 3 | sums | `distinct + 1` increasing: entry i = postings before key i | postings_build |
-//! | 4 | slices | packed document numbers, key after key, of keys not in part 5 or 8 | slices |
+//! | 4 | slices | packed document numbers, key after key, of keys not in part 5 and not scanned |
+//! slices |
 //! | 5 | exceptions | 24 bytes for each key not in part 4, as below | postings_build |
 //! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | postings_build |
 //! | 7 | runs | pairs of u32: first document, number of documents | postings_build |

@@ -18,6 +18,15 @@ fn column(rng: &mut Rng, bits: u8, documents: usize) -> (Vec<u32>, Wanted) {
     let ord = |i: usize| if i % 50 == 49 { most as u32 - 1 } else { rng.below(most) as u32 };
     let ords = (0..documents).map(ord).collect();
     let mut intervals: Vec<(u32, u32)> = Vec::new();
+    for i in 0..rng.below(60) as u32 {
+        // Many that stay apart, of which one in three is taken.
+        if most > 400 && i % 3 == 1 {
+            intervals.push((5 * i, 5 * i + 1 + i % 4));
+        }
+    }
+    if rng.below(2) == 0 {
+        intervals.clear();
+    }
     for _ in 0..rng.below(4) {
         let start = rng.below(most) as u32;
         let end = start + 1 + rng.below((most / 2).max(1)) as u32;
@@ -93,7 +102,8 @@ fn two_columns_are_counted_together() {
 
 #[test]
 fn others_are_those_that_are_not_wanted() {
-    for intervals in [vec![], vec![(3, 5)], vec![(3, 5), (60, 100)], vec![(0, 128)]] {
+    let many = (0..20).map(|i| (6 * i, 6 * i + 3)).collect();
+    for intervals in [vec![], vec![(3, 5)], vec![(3, 5), (60, 100)], vec![(0, 128)], many] {
         for bits in [7, 8, 12, 26] {
             let wanted = Wanted::new(&intervals, bits);
             let others = wanted.others();

@@ -4,9 +4,6 @@ use super::MOST_BITS;
 use crate::search::kernels;
 use std::sync::Arc;
 
-/// Passes for a range each that take less than to look every ordinal up.
-const FEW: usize = 12;
-
 /// A set of ordinals below 256.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys(pub(super) [u64; 4]);
@@ -78,7 +75,7 @@ impl Wanted {
         match *intervals {
             [] => Wanted::Range { first: 0, len: 0 },
             [(first, end)] => Wanted::Range { first, len: end - first },
-            _ if intervals.len() <= FEW => {
+            _ if super::cost(bits) * intervals.len() as u64 <= super::MANY => {
                 Wanted::Ranges(intervals.iter().map(|&(first, end)| (first, end - first)).collect())
             }
             _ => {

@@ -28,6 +28,7 @@ mod hostile;
 mod keep;
 mod model;
 mod naive;
+mod payloads;
 mod points;
 mod refuse;
 mod scans;
