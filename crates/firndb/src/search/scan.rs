@@ -48,7 +48,7 @@ pub(crate) fn cost(bits: usize) -> u64 {
 /// What it costs to look 64 documents up one by one.
 const MANY: u64 = 1000;
 
-/// The same for what is wanted.
+/// [`cost`] of a pass for what is wanted.
 pub(crate) fn cost_of(bits: usize, wanted: &Wanted) -> u64 {
     match wanted {
         Wanted::Keys(_) | Wanted::Range { .. } => cost(bits),
