@@ -107,10 +107,7 @@ impl Executor<'_> {
         if first.scan(part, &self.scratch)?.is_none() {
             return Ok(());
         }
-        // Of a pass no more is made than a window over documents leaves.
-        let narrow = |docs, clause: &Clause| clause.narrowed(docs, part.documents).unwrap_or(docs);
-        let (start, end) = self.clauses[base..].iter().fold((0, part.documents), narrow);
-        let pass = first.cost_window(part, &self.scratch, (start.min(end), end))?;
+        let pass = first.cost_window(part, &self.scratch, self.left(part, base))?;
         for i in base + 1..self.clauses.len() {
             let clause = &self.clauses[i];
             let most = clause.at_most(part.documents);
@@ -125,6 +122,13 @@ impl Executor<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The documents that clauses over ranges of documents leave.
+    pub(crate) fn left(&self, part: &Partition, base: usize) -> (u32, u32) {
+        let narrow = |docs, clause: &Clause| clause.narrowed(docs, part.documents).unwrap_or(docs);
+        let (start, end) = self.clauses[base..].iter().fold((0, part.documents), narrow);
+        (start.min(end), end)
     }
 
     /// The number of matches of partition `p` if no document must be looked at for it.

@@ -233,9 +233,6 @@ impl<'r> Executor<'r> {
     /// The documents that clauses over ranges of documents leave. If these are the rarest, the
     /// shortest list that ascends is put in front of them: of it, too, no more is walked.
     fn window(&mut self, part: &Partition, base: usize) -> Result<(u32, u32)> {
-        let all = (0, part.documents);
-        let narrow = |docs, clause: &Clause| clause.narrowed(docs, part.documents).unwrap_or(docs);
-        let (start, end) = self.clauses[base..].iter().fold(all, narrow);
         if let Form::Documents(..) = self.clauses[base].form {
             for i in base + 1..self.clauses.len() {
                 let list = matches!(self.clauses[i].form, Form::Ordinals { .. });
@@ -245,7 +242,7 @@ impl<'r> Executor<'r> {
                 }
             }
         }
-        Ok((start.min(end), end))
+        Ok(self.left(part, base))
     }
 
     /// Walks clause `lead` and checks the clauses behind it. If its documents ascend, only those in

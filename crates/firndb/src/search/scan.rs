@@ -97,6 +97,20 @@ fn fill_fast(column: Packed, wanted: &Wanted, first: usize, out: &mut [u64]) -> 
     }
 }
 
+/// The bytes of a column from word `first` on, and those words of `out` of which all numbers are
+/// there.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn whole<'c, 'o>(
+    column: Packed<'c>,
+    first: usize,
+    out: &'o mut [u64],
+) -> (&'c [u8], &'o mut [u64]) {
+    let (bytes, bits) = column.raw();
+    let words = (column.len() / 64).saturating_sub(first).min(out.len());
+    (bytes.get(first * 8 * bits..).unwrap_or(&[]), &mut out[..words])
+}
+
 #[cfg(not(target_arch = "x86_64"))]
 fn fill_fast(_: Packed, _: &Wanted, _: usize, _: &mut [u64]) -> usize {
     0

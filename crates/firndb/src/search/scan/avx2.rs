@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "loads take addresses")]
 
 use super::wanted::Keys;
+use super::whole;
 use crate::bytes::packed::Packed;
 use crate::search::kernels::{self, Version};
 use std::arch::x86_64::*;
@@ -75,12 +76,11 @@ impl Cut {
 /// [`super::fill`] of the words whose bytes can be loaded; gives how many they are.
 #[target_feature(enable = "avx2")]
 pub(super) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -> usize {
-    let (bytes, bits) = column.raw();
+    let bits = column.raw().1;
     if bits == 0 || bits > 8 {
         return 0;
     }
-    let whole = (column.len() / 64).saturating_sub(first).min(out.len());
-    let (bytes, out) = (bytes.get(first * 8 * bits..).unwrap_or(&[]), &mut out[..whole]);
+    let (bytes, out) = whole(column, first, out);
     let [a, b, c, d] = keys.0.map(|word| word as i64);
     let (low, high) = (_mm256_set_epi64x(b, a, b, a), _mm256_set_epi64x(d, c, d, c));
     let powers = _mm256_set1_epi64x(0x8040_2010_0804_0201u64 as i64);
@@ -175,12 +175,11 @@ pub(super) fn fill_range(
     first: usize,
     out: &mut [u64],
 ) -> usize {
-    let (bytes, bits) = column.raw();
+    let bits = column.raw().1;
     if bits > RANGE_BITS {
         return 0;
     }
-    let whole = (column.len() / 64).saturating_sub(first).min(out.len());
-    let bytes = bytes.get(first * 8 * bits..).unwrap_or(&[]);
+    let (bytes, out) = whole(column, first, out);
     let (places, shifts) = &RANGE_CUTS[bits];
     // SAFETY: 32 bytes are in both arrays; the loads need no alignment.
     let [places, shifts] = unsafe {
@@ -191,7 +190,7 @@ pub(super) fn fill_range(
     let mask = _mm256_set1_epi32((1 << bits) - 1);
     let least = _mm256_set1_epi32((first_ord as i32).wrapping_add(half));
     let most = _mm256_set1_epi32((len as i32).wrapping_add(half));
-    for (i, word) in out[..whole].iter_mut().enumerate() {
+    for (i, word) in out.iter_mut().enumerate() {
         // Each load takes 16 bytes; the last begins half a byte before the last four numbers.
         let start = i * 8 * bits;
         let Some(window) = bytes.get(start..start + 8 * bits + 16) else { return i };
@@ -208,5 +207,5 @@ pub(super) fn fill_range(
             *word |= u64::from(_mm256_movemask_ps(inside) as u8) << (8 * group);
         }
     }
-    whole
+    out.len()
 }

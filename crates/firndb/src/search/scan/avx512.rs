@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "loads take addresses")]
 
 use super::wanted::Keys;
+use super::whole;
 use crate::bytes::packed::Packed;
 use std::arch::x86_64::*;
 
@@ -52,14 +53,12 @@ fn tables(keys: &Keys, bits: usize) -> [__m512i; 4] {
 /// [`super::fill`] of the words whose bytes can be loaded; gives how many they are.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 pub(super) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -> usize {
-    let (bytes, bits) = column.raw();
+    let bits = column.raw().1;
     if bits == 0 || bits > 8 {
         return 0;
     }
-    let whole = (column.len() / 64).saturating_sub(first).min(out.len());
-    let bytes = bytes.get(first * 8 * bits..).unwrap_or(&[]);
+    let (bytes, out) = whole(column, first, out);
     let tables = tables(keys, bits);
-    let out = &mut out[..whole];
     match bits {
         7 => fill_by(bytes, bits, out, |numbers| {
             _mm512_permutex2var_epi8(tables[0], numbers, tables[1])
@@ -159,12 +158,11 @@ pub(super) fn fill_range(
     first: usize,
     out: &mut [u64],
 ) -> usize {
-    let (bytes, bits) = column.raw();
+    let bits = column.raw().1;
     if bits > RANGE_BITS {
         return 0;
     }
-    let whole = (column.len() / 64).saturating_sub(first).min(out.len());
-    let bytes = bytes.get(first * 8 * bits..).unwrap_or(&[]);
+    let (bytes, out) = whole(column, first, out);
     let [places, shifts] = &RANGE_CUTS[bits];
     let (places, shifts) = (load(places), load(shifts));
     let mask = ((1u32 << bits) - 1) as i32;
@@ -174,7 +172,7 @@ pub(super) fn fill_range(
             _mm512_set1_epi16(first_ord as i16),
             _mm512_set1_epi16(len as i16),
         );
-        return fill_parts::<2>(bytes, bits, &mut out[..whole], |window| {
+        return fill_parts::<2>(bytes, bits, out, |window| {
             let moved = _mm512_permutexvar_epi8(places, window);
             let numbers = _mm512_and_si512(_mm512_multishift_epi64_epi8(shifts, moved), mask);
             _mm512_cmplt_epu16_mask(_mm512_sub_epi16(numbers, least), len).into()
@@ -185,7 +183,7 @@ pub(super) fn fill_range(
         _mm512_set1_epi32(first_ord as i32),
         _mm512_set1_epi32(len as i32),
     );
-    fill_parts::<4>(bytes, bits, &mut out[..whole], |window| {
+    fill_parts::<4>(bytes, bits, out, |window| {
         let moved = _mm512_permutexvar_epi8(places, window);
         let numbers = _mm512_and_si512(_mm512_srlv_epi32(moved, shifts), mask);
         _mm512_cmplt_epu32_mask(_mm512_sub_epi32(numbers, least), len).into()
