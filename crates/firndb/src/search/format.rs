@@ -9,15 +9,14 @@
 //! | 1 | keys | the distinct keys, ascending, as below | dictionary |
 //! | 2 | key bytes | the keys of strings and bytes, one after the other | dictionary |
 //! | 3 | sums | `distinct + 1` increasing: entry i = postings before key i | postings_build |
-//! | 4 | slices | packed document numbers, key after key, of keys not in part 5 and not scanned |
-//! slices |
+//! | 4 | slices | documents, key after key, of keys not in part 5 and not scanned | slices |
 //! | 5 | exceptions | 24 bytes for each key not in part 4, as below | postings_build |
 //! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | postings_build |
 //! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
 //! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
 //! | 10 | bins | which share of the keys each document is in, for ranges | bins |
-//! | 11 | highs | the high bits of part 4, if that has not all bits of a document | slices |
+//! | 11 | places | where each list of part 4 begins, if these are divided | slices |
 //! | 12 | points | of the first of two fields that are a point: the documents of both | points |
 //!
 //! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
@@ -55,7 +54,7 @@
 //!              with point: u32 number of the field before it that it makes a point with
 //!          u32 order keys; each: name, u8 descending
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
-//!          u8 column bits (255 = no column), u8 slice bits,
+//!          u8 column bits (255 = no column), u8 slice bits (255 = divided lists),
 //!          u8 ordered (1 ascending, 2 descending), points (3) or scanned (4), u8 bounds of bins,
 //!          u32 exceptions, of a scanned field u32 first key without a list, u32 first behind them
 //! ```
@@ -85,7 +84,7 @@ pub(crate) mod part {
     pub(crate) const COLUMN: u32 = 8;
     pub(crate) const STARTS: u32 = 9;
     pub(crate) const BINS: u32 = 10;
-    pub(crate) const HIGHS: u32 = 11;
+    pub(crate) const PLACES: u32 = 11;
     pub(crate) const POINTS: u32 = 12;
     /// Names for people, by part number.
     pub(crate) const NAMES: [&str; 13] = [
@@ -100,7 +99,7 @@ pub(crate) mod part {
         "column",
         "starts",
         "bins",
-        "highs",
+        "places",
         "points",
     ];
 }

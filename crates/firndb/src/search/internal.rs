@@ -5,6 +5,7 @@ use super::manifest;
 use super::partition::Partition;
 use super::postings_build::{EXCEPTION, IN_COLUMN};
 use super::schema::{Field, Payload, Roles};
+use super::slices::DIVIDED;
 use super::verify;
 use crate::bytes::frozen::Frozen;
 use crate::bytes::int::u32_at;
@@ -98,8 +99,10 @@ fn describe_field(
         Ordered::Descending => chosen.push("document order, descending".to_string()),
         Ordered::No if meta.in_points => chosen.push(format!("points with {other}")),
         Ordered::No if has(part::SLICES) => {
-            let highs = if has(part::HIGHS) { " and high bits" } else { "" };
-            chosen.push(format!("slices of {} bits{highs}", meta.slice_bits));
+            chosen.push(match meta.slice_bits {
+                DIVIDED => "divided slices".into(),
+                bits => format!("slices of {bits} bits"),
+            });
         }
         Ordered::No => {}
     }

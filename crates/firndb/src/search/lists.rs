@@ -113,41 +113,33 @@ pub(crate) fn inside(bytes: &[u8], bits: u8, low: u32, span: u32) -> u64 {
 }
 
 /// Makes documents of the bits that tell the buckets of the entries from `first` on: the bit of
-/// entry j plus `before - j` is its bucket, and each key has `buckets` (modulo 2^32).
-pub(crate) fn join(list: Packed, first: usize, (before, buckets): (u32, u32), docs: &mut [u32]) {
-    let (mut before, mut start) = (before, 0);
+/// entry j plus `before - j` is its bucket (modulo 2^32).
+pub(crate) fn join(list: Packed, first: usize, before: u32, docs: &mut [u32]) {
+    let mut start = 0;
     #[cfg(target_arch = "x86_64")]
     if let Some((from, end)) = wide::groups(list, first, first + docs.len()) {
-        before = join_each(list, first, (before, buckets), (0, from - first), docs);
+        join_each(list, first, before, (0, from - first), docs);
         // SAFETY: `groups` gives nothing on processors without the features.
-        before = unsafe {
-            wide::join(list, first, (before, buckets), (from - first, end - first), docs)
-        };
+        unsafe { wide::join(list, first, before, (from - first, end - first), docs) };
         start = end - first;
     }
-    join_each(list, first, (before, buckets), (start, docs.len()), docs);
+    join_each(list, first, before, (start, docs.len()), docs);
 }
 
-/// [`join`] of the entries `from..to`; gives `before` for those behind them.
+/// [`join`] of the entries `from..to`.
 #[inline(always)]
 fn join_each(
     list: Packed,
     first: usize,
-    (mut before, buckets): (u32, u32),
+    before: u32,
     (from, to): (usize, usize),
     docs: &mut [u32],
-) -> u32 {
+) {
     let bits = list.raw().1;
     for (j, doc) in docs[..to].iter_mut().enumerate().skip(from) {
-        let mut bucket = doc.wrapping_add(before).wrapping_sub(j as u32);
-        if bucket >= buckets {
-            // The next key, or one behind it.
-            let skipped = bucket / buckets * buckets;
-            (before, bucket) = (before.wrapping_sub(skipped), bucket - skipped);
-        }
+        let bucket = doc.wrapping_add(before).wrapping_sub(j as u32);
         *doc = bucket << bits | list.get(first + j);
     }
-    before
 }
 
 #[inline(always)]
@@ -326,44 +318,23 @@ mod wide {
     pub(super) fn join(
         list: Packed,
         first: usize,
-        (before, buckets): (u32, u32),
+        before: u32,
         (from, to): (usize, usize),
         docs: &mut [u32],
-    ) -> u32 {
+    ) {
         let (bytes, bits) = list.raw();
         let (cut, high) = (Cut::new(bits), _mm_cvtsi32_si128(bits as i32));
-        let (most, mut before) = (_mm512_set1_epi32(buckets as i32), before);
         for j in (from..to).step_by(LANES) {
             let group = docs.get_mut(j..j + LANES);
             let (Some(window), Some(docs)) = (window(bytes, first + j, bits), group) else { break };
-            let shift = _mm512_sub_epi32(
-                _mm512_set1_epi32((before.wrapping_sub(j as u32)) as i32),
-                lanes(),
-            );
+            let shift = _mm512_set1_epi32(before.wrapping_sub(j as u32) as i32);
             // SAFETY: 16 numbers are there; neither load nor store needs an alignment.
             let ones = unsafe { _mm512_loadu_si512(docs.as_ptr().cast()) };
-            let mut of = _mm512_add_epi32(ones, shift);
-            if _mm512_cmpge_epu32_mask(of, most) != 0 {
-                let mut each = [0u32; LANES];
-                // SAFETY: as above.
-                unsafe { _mm512_storeu_si512(each.as_mut_ptr().cast(), of) };
-                let mut skipped = 0u32;
-                for bucket in &mut each {
-                    *bucket = bucket.wrapping_sub(skipped);
-                    if *bucket >= buckets {
-                        let more = *bucket / buckets * buckets;
-                        (*bucket, skipped) = (*bucket - more, skipped.wrapping_add(more));
-                    }
-                }
-                before = before.wrapping_sub(skipped);
-                // SAFETY: as above.
-                of = unsafe { _mm512_loadu_si512(each.as_ptr().cast()) };
-            }
+            let of = _mm512_add_epi32(ones, _mm512_sub_epi32(shift, lanes()));
             let numbers = _mm512_or_si512(_mm512_sll_epi32(of, high), cut.unpack(window));
             // SAFETY: as above.
             unsafe { _mm512_storeu_si512(docs.as_mut_ptr().cast(), numbers) };
         }
-        before
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]

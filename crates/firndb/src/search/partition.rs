@@ -59,7 +59,7 @@ const RARE_PARTS: u16 = 1 << part::EXCEPTIONS
     | 1 << part::BITSETS
     | 1 << part::RUNS
     | 1 << part::BINS
-    | 1 << part::HIGHS;
+    | 1 << part::PLACES;
 
 impl Partition {
     /// Opens a partition file. `like` is a partition whose schema is shared if it is the same.
@@ -279,7 +279,7 @@ impl Partition {
             ..Parts::default()
         };
         if f.parts & RARE_PARTS != 0 || f.meta.is_scanned() {
-            parts.highs = self.part(f, part::HIGHS)?;
+            parts.places = self.part(f, part::PLACES)?;
             parts.exceptions = self.part(f, part::EXCEPTIONS)?;
             parts.bitsets = self.part(f, part::BITSETS)?;
             parts.runs = self.part(f, part::RUNS)?;

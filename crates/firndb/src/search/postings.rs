@@ -22,7 +22,7 @@ pub(crate) use cursor::Cursor;
 pub(crate) struct Parts<'a> {
     pub(crate) sums: &'a [u8],
     pub(crate) slices: &'a [u8],
-    pub(crate) highs: &'a [u8],
+    pub(crate) places: &'a [u8],
     pub(crate) exceptions: &'a [u8],
     pub(crate) bitsets: &'a [u8],
     pub(crate) runs: &'a [u8],
@@ -92,7 +92,7 @@ impl<'a> Postings<'a> {
             let len =
                 len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
             let keys = (meta.distinct as usize).saturating_sub(gone);
-            let bytes = (parts.slices, parts.highs);
+            let bytes = (parts.slices, parts.places);
             Slices::new(bytes, (documents, meta.slice_bits), keys, len as usize)?
         } else {
             Slices::none()
@@ -157,19 +157,19 @@ impl<'a> Postings<'a> {
                 // Those behind the keys that are scanned follow those before.
                 let (first, last) = self.scanned;
                 let behind = if start >= last { (first, last) } else { (0, 0) };
-                let (keys, entries) =
-                    ((behind.1 - behind.0) as usize, self.count(behind.0, behind.1));
-                let keys = (start as usize - keys, end as usize - keys);
+                let key = (start - (behind.1 - behind.0)) as usize;
+                let entries = self.count(behind.0, behind.1);
                 let place = |sum: u64| sum.wrapping_sub(entries) as usize;
-                Pieces { slice: self.slices.span(keys, place(low), place(high)), ..nothing }
+                Pieces { slice: self.slices.span(key, place(low), place(high)), ..nothing }
             }
             Ordered::No => {
                 let (x0, x1) = (self.exception(start), self.exception(end));
                 let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
                 let slice0 = low.wrapping_sub(removed(x0)) as usize;
                 let slice1 = high.wrapping_sub(removed(x1)) as usize;
-                let keys = ((start as usize).saturating_sub(x0), (end as usize).saturating_sub(x1));
-                let slice = self.slices.span(keys, slice0, slice1);
+                // The first key of the range that is no exception.
+                let key = (start as usize).saturating_sub(x0);
+                let slice = self.slices.span(key, slice0, slice1);
                 Pieces { slice, exceptions: (x0, x1), ..nothing }
             }
         }
@@ -192,7 +192,7 @@ impl<'a> Postings<'a> {
         if !cut || pieces.documents.0 < pieces.documents.1 {
             return pieces;
         }
-        Pieces { slice: self.slices.narrow(pieces.slice, docs, self.documents), ..pieces }
+        Pieces { slice: self.slices.narrow(pieces.slice, docs), ..pieces }
     }
 
     /// The bitset of the pieces, if they are one bitset.

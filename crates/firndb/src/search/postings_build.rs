@@ -33,13 +33,13 @@ pub(crate) const EXCEPTION: usize = 24;
 /// In the place of the number of runs: the documents of the key are found in the column.
 pub(crate) const IN_COLUMN: u32 = u32::MAX;
 
-/// The parts SUMS, SLICES, HIGHS, EXCEPTIONS, BITSETS, RUNS and BINS; empty ones are not
+/// The parts SUMS, SLICES, PLACES, EXCEPTIONS, BITSETS, RUNS and BINS; empty ones are not
 /// written.
 #[derive(Default)]
 pub(crate) struct Encoded {
     pub(crate) sums: Vec<u8>,
     pub(crate) slices: Vec<u8>,
-    pub(crate) highs: Vec<u8>,
+    pub(crate) places: Vec<u8>,
     pub(crate) exceptions: Vec<u8>,
     pub(crate) bitsets: Vec<u8>,
     pub(crate) runs: Vec<u8>,
@@ -221,13 +221,11 @@ impl Inverted {
         let starts = [0].into_iter().chain(gaps.iter().map(|gap| gap.end));
         let ends = gaps.iter().map(|gap| gap.start).chain([self.distinct()]);
         let listed = starts.zip(ends).flat_map(|(start, end)| start..end);
-        let (keys, entries) = listed
-            .clone()
-            .fold((0, 0), |(keys, entries), ord| (keys + 1, entries + self.of(ord).len()));
-        meta.slice_bits = slices::low_bits(documents, keys, entries);
-        let mut slices = SlicesWriter::new(documents, meta.slice_bits, keys, entries);
+        let lens = listed.clone().map(|ord| self.of(ord).len());
+        meta.slice_bits = slices::bits_of(documents, lens);
+        let mut slices = SlicesWriter::new(documents, meta.slice_bits);
         listed.for_each(|ord| slices.push(self.of(ord)));
-        (out.slices, out.highs) = slices.finish();
+        (out.slices, out.places) = slices.finish();
     }
 }
 

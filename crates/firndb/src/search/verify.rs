@@ -18,9 +18,9 @@ use super::partition::Partition;
 use super::payload::RAW_BLOCK;
 use super::schema::Payload;
 use super::set::Set;
+use super::slices::DIVIDED;
 use crate::bytes::increasing::Increasing;
 use crate::bytes::offsets::Offsets;
-use crate::bytes::packed::width;
 use crate::disk::Disk;
 use crate::{Error, Result};
 use field::FieldCheck;
@@ -86,7 +86,6 @@ fn sections(part: &Partition) -> Result<()> {
         let (column, exceptions) = (meta.column_bits.is_some(), meta.exceptions > 0);
         let slices = indexed && meta.has_lists();
         let points = meta.in_points && part.schema.points.iter().any(|pair| pair[0] == i);
-        let whole = meta.slice_bits >= width(u64::from(part.documents).saturating_sub(1));
         // Of bitsets and runs a field may have either.
         let maybe = |p| exceptions && part.file.find(section(i, p)).is_some();
         let wanted = [
@@ -100,7 +99,7 @@ fn sections(part: &Partition) -> Result<()> {
             (part::COLUMN, column),
             (part::STARTS, column && field.multi),
             (part::BINS, meta.bounds > 0),
-            (part::HIGHS, slices && !whole && meta.postings > 0),
+            (part::PLACES, slices && meta.slice_bits == DIVIDED),
             (part::POINTS, points),
         ];
         expected.extend(wanted.iter().filter(|(_, on)| *on).map(|(p, _)| section(i, *p)));

@@ -232,7 +232,7 @@ fn write_postings(w: &mut FrozenWriter, field: usize, encoded: &Encoded) -> Resu
     let parts = [
         (part::SUMS, &encoded.sums),
         (part::SLICES, &encoded.slices),
-        (part::HIGHS, &encoded.highs),
+        (part::PLACES, &encoded.places),
         (part::EXCEPTIONS, &encoded.exceptions),
         (part::BITSETS, &encoded.bitsets),
         (part::RUNS, &encoded.runs),

@@ -243,7 +243,7 @@ fn golden_files_have_every_structure() {
         "slices of 13 bits; scans for 304 values",
         "column",
         "starts",
-        "highs",
+        "places",
         "bins",
         "document order, ascending",
         "document order, descending",

@@ -2,6 +2,7 @@
 
 use super::store;
 use crate::search::query::{Query, and, between, eq, not};
+use crate::search::slices::DIVIDED;
 use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 
 /// Fields that are only filterable have bins if they have few documents a key.
@@ -29,7 +30,7 @@ fn fields_of_many_keys_get_bins_and_long_lists_are_divided() {
     let bounds = [0, 1, 2].map(|field| part.meta(field).bounds);
     assert_eq!(bounds, [31, 0, 0]);
     let bits = [0, 1, 2].map(|field| part.meta(field).slice_bits);
-    assert_eq!(bits, [17, 9, 17], "long lists without bins are divided");
+    assert_eq!(bits, [17, DIVIDED, 17], "long lists without bins are divided");
     // Half a share of a 32nd is the most that is taken one by one; at the ends it is nothing.
     let (postings, end) = (part.postings(0).unwrap(), DOCUMENTS as u32);
     assert_eq!(postings.edges(0, end), Some(0));

@@ -107,10 +107,10 @@ fn more_postings_than_the_counts_say_are_an_error() {
 }
 
 #[test]
-fn lists_without_high_bits_or_with_all_of_them_are_read_to_their_end() {
+fn lists_of_zeros_or_of_ones_are_read_to_their_end() {
     for filling in [0, 0xFF] {
         let forged =
-            victim(Payload::Raw).section(section(1, part::HIGHS), |bytes| bytes.fill(filling));
+            victim(Payload::Raw).section(section(1, part::SLICES), |bytes| bytes.fill(filling));
         let (disk, path) = (SimDisk::new(), Path::new("/forged"));
         disk.write_raw(path, &forged);
         let reader = Reader::open_files_on(&*disk, &[path]).unwrap();

@@ -12,6 +12,7 @@ use crate::search::format::{FieldMeta, Ordered, decode_meta, encode_meta, global
 use crate::search::manifest::{self, Member};
 use crate::search::partition::Partition;
 use crate::search::query::asc;
+use crate::search::slices::DIVIDED;
 use crate::search::testing::Rng;
 use crate::search::{Document, Field, PartitionBuilder, Payload, Roles, Schema, Type, verify};
 use crate::{ErrorKind, Result};
@@ -249,21 +250,25 @@ fn wrong_postings_are_caught() {
 }
 
 #[test]
-fn wrong_high_bits_are_caught() {
+fn wrong_divided_lists_are_caught() {
     let large = Victim::of("large");
-    let highs = section(KEY, part::HIGHS);
-    assert!(large.fields()[KEY].slice_bits < 16, "the documents of a key are divided");
-    let first = |bytes: &[u8]| bytes.iter().position(|byte| *byte != 0).unwrap();
-    let moved = large.section(highs, |b| {
-        let first = first(b);
+    let (lists, places) = (section(KEY, part::SLICES), section(KEY, part::PLACES));
+    assert_eq!(large.fields()[KEY].slice_bits, DIVIDED);
+    // A list begins with its length and high bits.
+    let moved = large.section(lists, |b| {
+        let first = 4 + b[4..].iter().position(|byte| *byte != 0).unwrap();
         b[first..first + 9].rotate_left(1);
     });
     caught(moved, &["`key`", "key 0"]);
-    caught(large.section(highs, |b| b.fill(0)), &["`key`", "the slice of key 0 is cut"]);
-    caught(large.section(highs, |b| b.fill(0xFF)), &["`key`", "key 0", "out of place"]);
-    caught(large.section(highs, |b| *b.last_mut().unwrap() |= 0x80), &["`key`", "high bits end"]);
-    caught(large.section(highs, |b| b.extend([0; 8])), &["`key`", "high bits"]);
-    caught(large.forge(|id, bytes| (id != highs).then_some(bytes)), &["is missing"]);
+    caught(large.section(lists, |b| b.fill(0)), &["`key`", "the slice of key 0 is cut"]);
+    caught(large.section(lists, |b| b[0] -= 1), &["`key`", "the slice of key 0 is cut"]);
+    caught(large.section(lists, |b| b[4..].fill(0)), &["`key`", "the slice of key 0 is cut"]);
+    caught(large.section(lists, |b| b[4..].fill(0xFF)), &["`key`", "key 0", "out of place"]);
+    caught(large.section(lists, |b| *b.last_mut().unwrap() |= 0x80), &["`key`", "lists end"]);
+    caught(large.section(lists, |b| b.extend([0; 8])), &["`key`", "lists"]);
+    caught(large.sequence(places, |v| v[1] += 1), &["`key`", "the slice of key 1 is cut"]);
+    caught(large.sequence(places, |v| *v.last_mut().unwrap() += 1), &["`key`", "lists"]);
+    caught(large.forge(|id, bytes| (id != places).then_some(bytes)), &["is missing"]);
     let whole = |m: &mut Vec<FieldMeta>| m[KEY].slice_bits = 17;
     caught(large.meta(|_, m| whole(m)), &["not called for"]);
 }

@@ -11,6 +11,7 @@ use crate::search::bins::Bins;
 use crate::search::column::Column;
 use crate::search::format::{Ordered, part};
 use crate::search::postings_build::{EXCEPTION, IN_COLUMN};
+use crate::search::slices::{self, DIVIDED, END, HEAD};
 use crate::{Error, Result};
 
 /// The documents of the keys, key after key.
@@ -18,10 +19,7 @@ pub(super) struct Lists<'p> {
     ordered: Ordered,
     present: u64,
     words: usize,
-    slices: Packed<'p>,
-    highs: Highs<'p>,
-    /// Entries of the slices that were read.
-    at: usize,
+    slices: Slices<'p>,
     exceptions: &'p [u8],
     count: usize,
     /// Exceptions that were read, and their documents.
@@ -48,17 +46,15 @@ impl<'p> Lists<'p> {
             let sums = check.part.sums(check.i)?;
             let removed = removed + sums.get(end).saturating_sub(sums.get(first));
             let len = meta.postings.checked_sub(removed).ok_or_else(too_many)?;
-            Packed::new(check.bytes(part::SLICES)?, meta.slice_bits, len as usize)
+            Slices::new(check, len as usize)?
         } else {
-            Packed::new(&[0; 8], 0, 0)
+            Slices::Whole { numbers: Packed::new(&[0; 8], 0, 0)?, at: 0 }
         };
         Ok(Lists {
             ordered: meta.ordered,
             present: meta.present.into(),
             words: check.part.words(),
-            slices: slices.map_err(|e| within("slices", e))?,
-            highs: Highs::new(check)?,
-            at: 0,
+            slices,
             exceptions,
             count,
             next: 0,
@@ -90,13 +86,8 @@ impl<'p> Lists<'p> {
         }
         let entry = self.next * EXCEPTION;
         if self.next == self.count || u32_at(self.exceptions, entry) != ord {
-            let start = self.at;
-            self.at += (high - low) as usize;
-            ensure(self.at <= self.slices.len(), || format!("the slice of key {ord} is cut"))?;
-            for i in start..self.at {
-                visit(self.highs.next(ord)? | self.slices.get(i))?;
-            }
-            return self.highs.end_key(ord);
+            let cut = || format!("the slice of key {ord} is cut");
+            return self.slices.each((high - low) as usize, cut, visit);
         }
         let (removed, says) = (self.removed, u64_at(self.exceptions, entry + 16));
         ensure(removed == says, || {
@@ -136,9 +127,7 @@ impl<'p> Lists<'p> {
         ensure(next == self.count && sentinel, || {
             format!("of {} exceptions {next} are in the order of the keys", self.count)
         })?;
-        self.highs.finish()?;
-        let (at, len) = (self.at, self.slices.len());
-        ensure(at == len, || format!("{at} of the {len} documents in its slices belong to a key"))
+        self.slices.finish()
     }
 }
 
@@ -185,63 +174,89 @@ impl InColumn {
     }
 }
 
-/// The high bits of the slices, read bit by bit.
-struct Highs<'p> {
-    bytes: &'p [u8],
-    /// Bits of the low numbers.
-    low: u8,
-    /// Buckets of a key; 0 if there are no high bits.
-    buckets: usize,
-    at: usize,
-    bucket: usize,
+/// The slices, read key after key.
+enum Slices<'p> {
+    /// `at` entries were read.
+    Whole { numbers: Packed<'p>, at: usize },
+    /// `key` lists were read, the bytes before `at`.
+    Divided { lists: &'p [u8], places: Increasing<'p>, documents: usize, key: usize, at: usize },
 }
 
-impl<'p> Highs<'p> {
-    fn new(check: &'p FieldCheck) -> Result<Highs<'p>> {
-        let (bytes, low) = (check.bytes(part::HIGHS)?, check.meta.slice_bits);
-        let step = 1u64.checked_shl(low.into()).unwrap_or(u64::MAX);
-        let buckets = match bytes {
-            [] => 0,
-            _ => u64::from(check.part.documents).div_ceil(step) as usize,
+impl<'p> Slices<'p> {
+    /// Of so many entries.
+    fn new(check: &'p FieldCheck, len: usize) -> Result<Slices<'p>> {
+        let (bytes, bits) = (check.bytes(part::SLICES)?, check.meta.slice_bits);
+        if bits != DIVIDED {
+            let numbers = Packed::new(bytes, bits, len).map_err(|e| within("slices", e))?;
+            return Ok(Slices::Whole { numbers, at: 0 });
+        }
+        let scanned = (check.meta.scanned.1 - check.meta.scanned.0) as usize;
+        let keys = (check.meta.distinct as usize)
+            .checked_sub(check.meta.exceptions as usize + scanned)
+            .ok_or_else(|| Error::corrupt("it has more exceptions than keys"))?;
+        let places = Increasing::new(check.bytes(part::PLACES)?, keys + 1)
+            .and_then(|places| places.verify().map(|()| places))
+            .map_err(|e| within("places", e))?;
+        let documents = check.part.documents as usize;
+        Ok(Slices::Divided { lists: bytes, places, documents, key: 0, at: 0 })
+    }
+
+    /// Visits the documents of the next key, `len` of them; `cut` says that there are not as many.
+    fn each(
+        &mut self,
+        len: usize,
+        cut: impl Fn() -> String,
+        mut visit: impl FnMut(u32) -> Result<()>,
+    ) -> Result<()> {
+        let (lists, documents, at) = match self {
+            Slices::Whole { numbers, at } => {
+                let start = *at;
+                *at += len;
+                ensure(*at <= numbers.len(), cut)?;
+                return (start..*at).try_for_each(|i| visit(numbers.get(i)));
+            }
+            Slices::Divided { lists, places, documents, key, at } => {
+                let fits = *key + 1 < places.len() && places.get(*key) == *at as u64;
+                ensure(fits && u32_at(lists, *at) as usize == len, &cut)?;
+                *key += 1;
+                (*lists, *documents, at)
+            }
         };
-        Ok(Highs { bytes, low, buckets, at: 0, bucket: 0 })
-    }
-
-    fn bit(&self) -> bool {
-        self.bytes.get(self.at / 8).is_some_and(|byte| byte >> (self.at % 8) & 1 == 1)
-    }
-
-    /// Those of the next entry, where they belong in a number.
-    fn next(&mut self, ord: u32) -> Result<u32> {
-        if self.buckets == 0 {
-            return Ok(0);
+        let highs = *at + HEAD;
+        let lows = highs + slices::size_of_highs(documents, len);
+        let low = usize::from(slices::low_bits(documents, len));
+        *at = lows + (len * low).div_ceil(8);
+        ensure(*at + END <= lists.len(), &cut)?;
+        let bit = |bit: usize| usize::from(lists[bit / 8] >> (bit % 8) & 1);
+        let mut entry = 0;
+        for high in highs * 8..lows * 8 {
+            if bit(high) == 0 {
+                continue;
+            }
+            ensure(entry < len, || format!("{}: there are more", cut()))?;
+            let bucket = high - highs * 8 - entry;
+            let number = |sum, i| sum | bit(lows * 8 + entry * low + i) << i;
+            visit((bucket << low | (0..low).fold(0, number)) as u32)?;
+            entry += 1;
         }
-        while !self.bit() {
-            (self.at, self.bucket) = (self.at + 1, self.bucket + 1);
-            ensure(self.bucket < self.buckets, || format!("the slice of key {ord} is cut"))?;
-        }
-        self.at += 1;
-        Ok((self.bucket << self.low) as u32)
+        let rest = (lows * 8 + len * low..*at * 8).find(|&at| bit(at) != 0);
+        ensure(entry == len && rest.is_none(), cut)
     }
 
-    /// Behind the entries of a key its buckets end.
-    fn end_key(&mut self, ord: u32) -> Result<()> {
-        for _ in self.bucket..self.buckets {
-            ensure(!self.bit(), || format!("the slice of key {ord} has more documents"))?;
-            self.at += 1;
+    /// Nothing follows.
+    fn finish(self) -> Result<()> {
+        match self {
+            Slices::Whole { numbers, at } => ensure(at == numbers.len(), || {
+                let all = numbers.len();
+                format!("{at} of the {all} documents in its slices belong to a key")
+            }),
+            Slices::Divided { lists, places, key, at, .. } => {
+                let ends = key + 1 == places.len() && places.get(key) == at as u64;
+                ensure(ends && lists[at..] == [0; END], || {
+                    format!("its lists end at {}, not at {at}", lists.len())
+                })
+            }
         }
-        self.bucket = 0;
-        Ok(())
-    }
-
-    /// Nothing but zeros follows, up to the end of the word.
-    fn finish(&self) -> Result<()> {
-        let rest =
-            (self.at..self.bytes.len() * 8).find(|at| self.bytes[at / 8] >> (at % 8) & 1 == 1);
-        let end = self.at.div_ceil(64) * 8;
-        ensure(rest.is_none() && end == self.bytes.len(), || {
-            format!("its high bits end at {}, not at {}", self.bytes.len() * 8, self.at)
-        })
     }
 }
 
