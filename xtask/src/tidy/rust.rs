@@ -61,7 +61,7 @@ const FENCES: [Fence; 6] = [
 ];
 
 /// The only files with unsafe code.
-const UNSAFE_FILES: [&str; 14] = [
+const UNSAFE_FILES: [&str; 15] = [
     "crates/firndb/src/bytes/elias_fano.rs",
     "crates/firndb/src/bytes/prefetch.rs",
     "crates/firndb/src/disk/direct.rs",
@@ -70,6 +70,7 @@ const UNSAFE_FILES: [&str; 14] = [
     "crates/firndb/src/disk/tape.rs",
     "crates/firndb/src/log/lenient.rs",
     "crates/firndb/src/search/bins.rs",
+    "crates/firndb/src/search/bitset/spread.rs",
     "crates/firndb/src/search/kernels.rs",
     "crates/firndb/src/search/lists.rs",
     "crates/firndb/src/search/scan.rs",

@@ -1,5 +1,6 @@
 //! Checks documents one by one: what is done with a clause while another one leads.
 
+use super::bitset::Bitset;
 use super::clause::{Clause, Form, materialise};
 use super::column::Column;
 use super::kernels;
@@ -21,7 +22,7 @@ enum How<'p> {
     Set(Column<'p>, usize),
     /// Both ordinals are in the window.
     Window([Column<'p>; 2], Window),
-    Mapped(&'p [u8]),
+    Mapped(Bitset<'p>),
     Bits(usize),
     Documents(u32, u32),
 }
@@ -78,9 +79,7 @@ impl<'p> Check<'p> {
                 .iter()
                 .zip(window)
                 .all(|(column, (start, end))| (*start..*end).contains(&column.get(doc))),
-            How::Mapped(bytes) => {
-                bytes.get(doc as usize / 8).is_some_and(|b| b >> (doc % 8) & 1 == 1)
-            }
+            How::Mapped(bitset) => bitset.has(doc),
             How::Bits(number) => is_set(scratch.bits(*number), doc),
             How::Documents(first, last) => doc.wrapping_sub(*first) < last - first,
         };
@@ -115,12 +114,9 @@ impl<'p> Check<'p> {
                 let (low, span, negate) = (*low, *span, self.negate);
                 compact(docs, |doc| (ords.get(doc as usize).wrapping_sub(low) < span) != negate);
             }
-            How::Mapped(bytes) => {
+            How::Mapped(bitset) => {
                 let negate = self.negate;
-                compact(docs, |doc| {
-                    let byte = bytes.get(doc as usize / 8).copied().unwrap_or(0);
-                    (byte >> (doc % 8) & 1 == 1) != negate
-                });
+                compact(docs, |doc| bitset.has(doc) != negate);
             }
             How::Set(Column::Single(ords), set) => {
                 let (set, negate) = (scratch.bits(*set), self.negate);

@@ -5,6 +5,7 @@
 //! the cache; only their ratios matter. The counts they are multiplied with are exact or upper
 //! bounds, never guesses.
 
+use super::bitset::Bitset;
 use super::format::Ordered;
 use super::kernels;
 use super::partition::Partition;
@@ -19,6 +20,7 @@ use std::cell::OnceCell;
 const DECODE: u64 = 10;
 const GATHER: u64 = 20;
 const PROBE: u64 = 10;
+const SPARSE_PROBE: u64 = 60;
 const WORD: u64 = 2;
 
 /// A condition on the documents of one partition.
@@ -148,7 +150,7 @@ impl Clause {
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<&'p [u8]>> {
+    ) -> Result<Option<Bitset<'p>>> {
         let Some((field, (start, end))) = self.interval(scratch) else { return Ok(None) };
         if end != start + 1 || part.meta(field).exceptions == 0 {
             return Ok(None);
@@ -177,8 +179,8 @@ impl Clause {
     fn cost_lists(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
         let Form::Ordinals { field, first, last, multi } = self.form else { return Ok(0) };
         let words = part.words() as u64;
-        if self.mapped(part, scratch)?.is_some() {
-            return Ok(words * WORD);
+        if let Some(bitset) = self.mapped(part, scratch)? {
+            return Ok(bitset.words() * WORD);
         }
         let points = part.points(field)?.map(|(points, _)| points.cost(self.count));
         if points.is_none() && part.scanned(field)?.is_some() {
@@ -230,10 +232,11 @@ impl Clause {
                 let column = part.meta(field).column_bits.is_some() && !multi;
                 if column {
                     Some(GATHER)
-                } else if self.mapped(part, scratch)?.is_some() {
-                    Some(PROBE)
                 } else {
-                    None
+                    self.mapped(part, scratch)?.map(|bitset| match bitset {
+                        Bitset::Plain(_) => PROBE,
+                        Bitset::Sparse(_) => SPARSE_PROBE,
+                    })
                 }
             }
         })

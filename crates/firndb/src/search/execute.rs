@@ -9,6 +9,7 @@
 //!    lists or by a scan of its column (`Clause::scan`). An `or` inside becomes a bitset first.
 
 use super::bind::fixed_range;
+use super::bitset::Bitset;
 use super::check::Check;
 use super::clause::{Clause, Form, Lead, LeadCursor, materialise};
 use super::kernels;
@@ -214,7 +215,7 @@ impl<'r> Executor<'r> {
             // Bitsets cost a pass at least: they need not be looked at if checks cost less.
             let bits = match clause.mapped(part, &self.scratch)? {
                 _ if checked.saturating_mul(2) <= part.words() as u64 * 2 => u64::MAX,
-                Some(_) => part.words() as u64 * 2,
+                Some(bitset) => bitset.words() * 2,
                 None => clause.cost_window(part, &self.scratch, window)?,
             };
             list = list.saturating_add(checked.min(bits.saturating_add((estimate * 10.0) as u64)));
@@ -402,8 +403,7 @@ impl<'r> Executor<'r> {
             }
             for (mask, negate) in masks {
                 match (mask, negate) {
-                    (Mask::Mapped(b), false) => kernels::and_bytes(acc, &b[start * 8..end * 8]),
-                    (Mask::Mapped(b), true) => kernels::and_not_bytes(acc, &b[start * 8..end * 8]),
+                    (Mask::Mapped(bitset), negate) => bitset.and(start, acc, *negate),
                     (Mask::Bits(n), false) => kernels::and(acc, &self.scratch.bits(*n)[start..end]),
                     (Mask::Bits(n), true) => {
                         kernels::and_not(acc, &self.scratch.bits(*n)[start..end]);
@@ -467,7 +467,7 @@ fn choose(cheaper: bool) -> bool {
 }
 
 enum Mask<'p> {
-    Mapped(&'p [u8]),
+    Mapped(Bitset<'p>),
     Bits(usize),
 }
 

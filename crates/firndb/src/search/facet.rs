@@ -253,7 +253,7 @@ fn count_by_key(
         }
         let pieces = postings.pieces(ord, ord + 1);
         *count = match postings.bitset(&pieces) {
-            Some(mapped) => kernels::count_and(bits, mapped),
+            Some(bitset) => bitset.count_and(bits),
             None => postings.probe(ord, ord + 1, bits),
         };
         if !seen.is_empty() {

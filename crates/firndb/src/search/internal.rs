@@ -3,7 +3,7 @@
 use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use super::manifest;
 use super::partition::Partition;
-use super::postings_build::{EXCEPTION, IN_COLUMN};
+use super::postings_build::{EXCEPTION, IN_COLUMN, SPARSE};
 use super::schema::{Field, Payload, Roles};
 use super::slices::DIVIDED;
 use super::verify;
@@ -113,7 +113,7 @@ fn describe_field(
         chosen.push("damaged exceptions".into());
     }
     let forms = exception_forms(exceptions.unwrap_or(&[]), meta.exceptions);
-    for (count, form) in forms.into_iter().zip(["bitsets", "runs", "scans"]) {
+    for (count, form) in forms.into_iter().zip(["bitsets", "sparse bitsets", "runs", "scans"]) {
         if count > 0 {
             chosen.push(format!("{form} for {count} values"));
         }
@@ -140,13 +140,14 @@ fn describe_field(
 }
 
 /// How many of a field's keys are kept as bitsets, as runs and in its column.
-fn exception_forms(exceptions: &[u8], count: u32) -> [u64; 3] {
-    let mut forms = [0; 3];
+fn exception_forms(exceptions: &[u8], count: u32) -> [u64; 4] {
+    let mut forms = [0; 4];
     for entry in exceptions.chunks_exact(EXCEPTION).take(count as usize) {
         forms[match u32_at(entry, 4) {
             0 => 0,
-            IN_COLUMN => 2,
-            _ => 1,
+            SPARSE => 1,
+            IN_COLUMN => 3,
+            _ => 2,
         }] += 1;
     }
     forms

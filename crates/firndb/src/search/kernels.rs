@@ -54,6 +54,13 @@ pub(crate) fn can_move_bytes() -> bool {
     best() == Version::Avx512 && is_x86_feature_detected!("avx512vbmi")
 }
 
+/// Whether the processor can spread bytes over those that a mask has.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn can_expand_bytes() -> bool {
+    best() == Version::Avx512 && is_x86_feature_detected!("avx512vbmi2")
+}
+
 macro_rules! dispatch {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $body:ident) => {
         $(#[$doc])*

@@ -80,6 +80,7 @@ mod sink;
 mod slices;
 mod bind;
 mod bins;
+mod bitset;
 mod execute;
 mod small;
 mod rank;

@@ -4,10 +4,11 @@
 mod cursor;
 
 use super::bins::Bins;
+use super::bitset::Bitset;
 use super::format::{FieldMeta, Ordered};
 use super::kernels;
 use super::points::{EVERYTHING, Points, Window};
-use super::postings_build::{EXCEPTION, IN_COLUMN};
+use super::postings_build::{EXCEPTION, IN_COLUMN, SPARSE};
 use super::scan::{self, Keys, Wanted};
 pub(crate) use super::slices::BLOCK;
 use super::slices::{Slices, Span};
@@ -54,7 +55,7 @@ pub(crate) struct Postings<'a> {
 
 /// How the documents of an exception are kept.
 enum Kept<'a> {
-    Bitset(&'a [u8]),
+    Bitset(Bitset<'a>),
     /// Pairs of u32.
     Runs(&'a [u8]),
     Column,
@@ -196,7 +197,7 @@ impl<'a> Postings<'a> {
     }
 
     /// The bitset of the pieces, if they are one bitset.
-    pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<&'a [u8]> {
+    pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<Bitset<'a>> {
         let (x0, x1) = pieces.exceptions;
         if x1 != x0 + 1 || !pieces.slice.is_empty() {
             return None;
@@ -211,14 +212,15 @@ impl<'a> Postings<'a> {
     fn kept(&self, exception: usize) -> Kept<'a> {
         let at = exception * EXCEPTION;
         let (runs, offset) = (u32_at(self.exceptions, at + 4), u64_at(self.exceptions, at + 8));
-        let of = |area: &'a [u8], size: usize| {
-            let end = (offset as usize).checked_add(size);
-            end.and_then(|end| area.get(offset as usize..end)).unwrap_or(&[])
-        };
+        let (offset, documents) = (offset as usize, self.documents as usize);
         match runs {
-            0 => Kept::Bitset(of(self.bitsets, (self.documents as usize).div_ceil(64) * 8)),
+            0 => Kept::Bitset(Bitset::plain(self.bitsets, offset, documents)),
+            SPARSE => Kept::Bitset(Bitset::sparse(self.bitsets, offset, documents)),
             IN_COLUMN => Kept::Column,
-            runs => Kept::Runs(of(self.runs, runs as usize * 8)),
+            runs => {
+                let end = offset.checked_add(runs as usize * 8);
+                Kept::Runs(end.and_then(|end| self.runs.get(offset..end)).unwrap_or(&[]))
+            }
         }
     }
 
@@ -250,7 +252,7 @@ impl<'a> Postings<'a> {
         let (mut entries, mut words) = (pieces.slice.len() as u64, 0);
         for x in pieces.exceptions.0..pieces.exceptions.1 {
             match self.kept(x) {
-                Kept::Bitset(bitset) => words += bitset.len() as u64 / 8,
+                Kept::Bitset(bitset) => words += bitset.words(),
                 Kept::Runs(runs) => {
                     entries += runs.len() as u64 / 8;
                     let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
@@ -278,7 +280,7 @@ impl<'a> Postings<'a> {
         let mut keys = Keys::default();
         for x in pieces.exceptions.0..pieces.exceptions.1 {
             match self.kept(x) {
-                Kept::Bitset(bitset) => kernels::or_bytes(bits, bitset),
+                Kept::Bitset(bitset) => bitset.or(bits),
                 Kept::Runs(runs) => {
                     for at in (0..runs.len()).step_by(8) {
                         let (first, len) = (u32_at(runs, at), u32_at(runs, at + 4));

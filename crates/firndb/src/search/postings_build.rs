@@ -4,7 +4,7 @@
 //! | form | bytes | chosen for a key if |
 //! |---|---|---|
 //! | slice | documents x bits / 8, or less if divided: `slices.rs` | nothing below is smaller |
-//! | bitset | ceil(documents of the partition / 64) x 8 | more than about 1/20 have the key |
+//! | bitset | an eighth of all documents, or less: `bitset.rs` | about 1/20 have the key, or more |
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | column | 0 | the field has one of 3 to 8 bits, and 1/1024 of them or more have the key |
 //! | none | 0 | the sums say it all, of an ordered field, or points or a scan of the column do |
@@ -13,6 +13,7 @@
 //! documents a key (`write_field`).
 
 use super::bins;
+use super::bitset;
 use super::column::{MISSING, Ordinals};
 use super::format::FieldMeta;
 use super::slices::{self, SlicesWriter};
@@ -32,6 +33,8 @@ const FEW_RUNS: usize = 64;
 pub(crate) const EXCEPTION: usize = 24;
 /// In the place of the number of runs: the documents of the key are found in the column.
 pub(crate) const IN_COLUMN: u32 = u32::MAX;
+/// In the place of the number of runs: a sparse bitset.
+pub(crate) const SPARSE: u32 = u32::MAX - 1;
 
 /// The parts SUMS, SLICES, PLACES, EXCEPTIONS, BITSETS, RUNS and BINS; empty ones are not
 /// written.
@@ -149,7 +152,7 @@ impl Inverted {
 
     /// The keys for which something takes less than whole numbers.
     fn exceptions(&self, documents: usize, bits: u8, scanned: bool) -> Vec<(u32, Form)> {
-        let bitset = documents.div_ceil(64) * 8 + EXCEPTION;
+        let bitset = bitset::size(documents) + EXCEPTION;
         let mut forms = Vec::new();
         for ord in 0..self.distinct() {
             let docs = self.of(ord);
@@ -193,9 +196,10 @@ impl Inverted {
                     exceptions.u64(0);
                 }
                 Form::Bitset => {
-                    exceptions.u32(0);
-                    exceptions.u64(out.bitsets.len() as u64);
-                    push_bitset(&mut out.bitsets, docs.iter().copied(), documents);
+                    let offset = out.bitsets.len() as u64;
+                    let sparse = bitset::push(&mut out.bitsets, docs, documents);
+                    exceptions.u32(if sparse { SPARSE } else { 0 });
+                    exceptions.u64(offset);
                 }
             }
             exceptions.u64(removed as u64);
@@ -235,10 +239,4 @@ fn count_runs(docs: &[u32]) -> usize {
 
 fn for_runs(docs: &[u32], mut each: impl FnMut(u32, u32)) {
     docs.chunk_by(|a, b| a + 1 == *b).for_each(|run| each(run[0], run.len() as u32));
-}
-
-fn push_bitset(out: &mut Vec<u8>, docs: impl Iterator<Item = u32>, documents: usize) {
-    let start = out.len();
-    out.resize(start + documents.div_ceil(64) * 8, 0);
-    docs.for_each(|doc| out[start + doc as usize / 8] |= 1 << (doc % 8));
 }

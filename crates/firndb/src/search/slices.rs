@@ -16,6 +16,7 @@
 //! each begins and where the last ends, an increasing sequence.
 
 use super::lists;
+use super::small;
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::{Encoder, behind_zeros, u32_at, u64_at};
 use crate::bytes::packed::{Packed, PackedWriter, width};
@@ -27,7 +28,6 @@ pub(crate) const BLOCK: usize = 1024;
 pub(crate) const DIVIDED: u8 = u8::MAX;
 /// Lists of fewer documents a key are read faster whole, and small partitions are.
 const LONG: usize = 32;
-const LARGE: usize = 1 << 12;
 /// Bytes before the high bits of a list, and zeros behind the last list.
 pub(crate) const HEAD: usize = 4;
 pub(crate) const END: usize = 8;
@@ -55,7 +55,7 @@ pub(crate) fn bits_of(documents: usize, lens: impl Iterator<Item = usize>) -> u8
     let (keys, entries, size) = lens.fold((0, 0, 0), |(keys, entries, size), len| {
         (keys + 1, entries + len, size + size_of(documents, len) + 2)
     });
-    let long = documents > LARGE && entries >= LONG * keys;
+    let long = small::has_large_forms(documents as u32) && entries >= LONG * keys;
     if long && size < entries * usize::from(whole) / 8 * 7 / 8 { DIVIDED } else { whole }
 }
 

@@ -65,8 +65,8 @@ fn room(n: u64) -> Document {
 }
 
 /// The partitions: small ones with raw and with compressed payloads; one just large enough for
-/// points and for keys and fields that are found in the column; and one just large enough for bins,
-/// with two values that nearly all of its documents have, and long lists.
+/// points, sparse bitsets, and keys and fields that are found in the column; and one just large
+/// enough for bins, with two values that nearly all of its documents have, and long lists.
 fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
@@ -85,13 +85,18 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     }
     let fields = "points = [['lat', 'lon']]\n[fields]\nlat = 'f64 filterable nullable'\n\
                   lon = 'f64 filterable stored'\nkind = 'string filterable nullable'\n\
-                  fee = 'i64 full nullable scanned'";
+                  fee = 'i64 full nullable scanned'\nsigns = 'string filterable multi'";
     let mut spots = PartitionBuilder::new(Schema::from_toml(fields).unwrap());
     for n in 0..4_200i64 {
         let (lat, lon) = (n * 7_919 % 130, n * n % 97);
         let mut spot = Document::new().set("lon", lon as f64 / 8.0);
         if n % 13 != 6 {
             spot.push("fee", n * n % 701 - 50);
+        }
+        for (sign, every) in [("sea", 9), ("path", 10), ("spring", 300)] {
+            if n % every == 2 {
+                spot.push("signs", sign);
+            }
         }
         if n % 17 != 4 {
             spot.push("kind", if n % 2_000 == 9 { "cape".into() } else { format!("k{}", n % 11) });
@@ -238,6 +243,7 @@ fn golden_files_have_every_structure() {
         "slices",
         "exceptions",
         "bitsets",
+        "sparse bitsets for 2 values",
         "runs",
         "scans for 11 values",
         "slices of 13 bits; scans for 304 values",

@@ -1,8 +1,7 @@
 //! A walk over documents, whatever form their postings have.
 
 use super::{BLOCK, Kept, Pieces, Postings};
-use crate::bytes::int::{u32_at, u64_at};
-use crate::search::kernels;
+use crate::bytes::int::u32_at;
 use crate::search::scan::{self, Keys};
 
 /// Walks over the documents of some pieces, block by block.
@@ -50,7 +49,7 @@ impl Cursor {
         while self.pieces.exceptions.0 < self.pieces.exceptions.1 {
             let x = self.pieces.exceptions.0;
             let more = match postings.kept(x) {
-                Kept::Bitset(bitset) => self.next_words(bitset, out),
+                Kept::Bitset(bitset) => bitset.next(&mut self.at.0, BLOCK - 64, out),
                 Kept::Runs(runs) => self.next_runs(runs, postings.documents, out),
                 Kept::Column => {
                     // All of them at once, when there are no others.
@@ -82,14 +81,5 @@ impl Cursor {
             self.at = if stop >= end { (self.at.0 + 1, 0) } else { (self.at.0, stop - first) };
         }
         self.at.0 * 8 < runs.len()
-    }
-
-    fn next_words(&mut self, bitset: &[u8], out: &mut Vec<u32>) -> bool {
-        while self.at.0 * 8 < bitset.len() && out.len() < BLOCK - 64 {
-            let word = u64_at(bitset, self.at.0 * 8);
-            kernels::push_word(word, self.at.0 as u32 * 64, out);
-            self.at.0 += 1;
-        }
-        self.at.0 * 8 < bitset.len()
     }
 }

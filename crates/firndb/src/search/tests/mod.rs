@@ -6,7 +6,8 @@
 //! - `compact.rs`: small partitions are merged, and no answer changes;
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
 //! - `points.rs`: windows over points of two fields;
-//! - `scans.rs`: keys whose documents are in the column alone;
+//! - `scans.rs`: keys whose documents are in the column alone; `bins.rs` and `bitsets.rs`: other
+//!   forms of postings;
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
 //! - `files.rs`: partition files without a collection;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
@@ -17,6 +18,7 @@
 
 mod ask;
 mod bins;
+mod bitsets;
 mod bundle;
 mod change;
 mod compact;

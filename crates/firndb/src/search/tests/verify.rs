@@ -274,6 +274,32 @@ fn wrong_divided_lists_are_caught() {
 }
 
 #[test]
+fn wrong_sparse_bitsets_are_caught() {
+    let field = Field::new("tag", Type::U64, Roles::FILTERABLE).multi().nullable();
+    let mut builder = PartitionBuilder::new(Schema::new([field]).unwrap());
+    for n in 0..9_000u64 {
+        let mut document = Document::new();
+        (0..2).filter(|tag| n % (9 + tag) == 0).for_each(|tag| document.push("tag", tag));
+        builder.add(&document).unwrap();
+    }
+    let built = Victim::of_builder(builder);
+    let bitsets = section(0, part::BITSETS);
+    // Three blocks of 36 groups: heads of 16 and 288 bytes, then nibbles from that of document 0.
+    let damaged = |edit: &dyn Fn(&mut Vec<u8>)| built.section(bitsets, edit);
+    caught(damaged(&|b| b[4] += 1), &["`tag`", "sparse"]);
+    caught(damaged(&|b| b[16] ^= 1), &["`tag`"]);
+    caught(damaged(&|b| b[16] ^= 2), &["`tag`"]);
+    caught(damaged(&|b| b[304] &= 0xF0), &["`tag`", "sparse"]);
+    caught(damaged(&|b| b[304] ^= 3), &["`tag`"]);
+    caught(damaged(&|b| b[12..16].fill(0xFF)), &["`tag`", "sparse"]);
+    caught(damaged(&|b| *b.last_mut().unwrap() = 1), &["`tag`", "sparse"]);
+    caught(damaged(&|b| b.truncate(300)), &["`tag`", "sparse bitset of key 0"]);
+    let list = section(0, part::EXCEPTIONS);
+    caught(built.section(list, |b| b[8] = 1), &["`tag`"]);
+    caught(built.section(list, |b| b[4..8].fill(0)), &["`tag`", "key 0"]);
+}
+
+#[test]
 fn wrong_exceptions_are_caught() {
     let built = Victim::built();
     let list = section(1, part::EXCEPTIONS);

@@ -10,7 +10,7 @@ use crate::bytes::packed::Packed;
 use crate::search::bins::Bins;
 use crate::search::column::Column;
 use crate::search::format::{Ordered, part};
-use crate::search::postings_build::{EXCEPTION, IN_COLUMN};
+use crate::search::postings_build::{EXCEPTION, IN_COLUMN, SPARSE};
 use crate::search::slices::{self, DIVIDED, END, HEAD};
 use crate::{Error, Result};
 
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 pub(super) struct Lists<'p> {
     ordered: Ordered,
     present: u64,
-    words: usize,
+    documents: usize,
     slices: Slices<'p>,
     exceptions: &'p [u8],
     count: usize,
@@ -53,7 +53,7 @@ impl<'p> Lists<'p> {
         Ok(Lists {
             ordered: meta.ordered,
             present: meta.present.into(),
-            words: check.part.words(),
+            documents: check.part.documents as usize,
             slices,
             exceptions,
             count,
@@ -101,8 +101,13 @@ impl<'p> Lists<'p> {
             ensure(offset == 0, || format!("key {ord} is in the column at offset {offset}"))?;
             return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
         }
+        if runs == SPARSE as usize {
+            let bytes = self.bitsets.get(offset..).unwrap_or(&[]);
+            let damaged = || format!("the sparse bitset of key {ord} is damaged");
+            return each_of_sparse(bytes, self.documents, damaged, visit);
+        }
         let (area, size) = match runs {
-            0 => (self.bitsets, self.words * 8),
+            0 => (self.bitsets, self.documents.div_ceil(64) * 8),
             n => (self.runs, n * 8),
         };
         let bytes = offset.checked_add(size).and_then(|end| area.get(offset..end));
@@ -258,6 +263,39 @@ impl<'p> Slices<'p> {
             }
         }
     }
+}
+
+/// The documents of a sparse bitset, of which every byte is what it would be written as; `damaged`
+/// says that one is not.
+fn each_of_sparse(
+    bytes: &[u8],
+    documents: usize,
+    damaged: impl Fn() -> String,
+    mut visit: impl FnMut(u32) -> Result<()>,
+) -> Result<()> {
+    let (blocks, groups) = (documents.div_ceil(4096), documents.div_ceil(256));
+    let masks = 4 * (blocks + 1);
+    let (first, mut at) = (masks + 8 * groups, 0);
+    let byte = |at: usize| bytes.get(first + at).copied().unwrap_or(0);
+    for group in 0..groups {
+        ensure(group % 16 > 0 || u32_at(bytes, group / 4) as usize == at, &damaged)?;
+        let mut mask = u64_at(bytes, masks + 8 * group);
+        let mut upper = false;
+        while mask != 0 {
+            let doc = group * 256 + mask.trailing_zeros() as usize * 4;
+            let nibble = byte(at) >> (4 * u8::from(upper)) & 15;
+            ensure(nibble != 0, &damaged)?;
+            (0..4).filter(|i| nibble >> i & 1 == 1).try_for_each(|i| visit((doc + i) as u32))?;
+            at += usize::from(upper);
+            upper = !upper;
+            mask &= mask - 1;
+        }
+        ensure(!upper || byte(at) >> 4 == 0, &damaged)?;
+        at += usize::from(upper);
+    }
+    let end = first + at;
+    let ends = u32_at(bytes, 4 * blocks) as usize == at;
+    ensure(ends && bytes.get(end..end + 32).is_some_and(|bytes| bytes == [0; 32]), &damaged)
 }
 
 fn each_bit(bitset: &[u8], mut visit: impl FnMut(u32) -> Result<()>) -> Result<()> {

@@ -1,0 +1,124 @@
+//! The nibbles of a sparse bitset, spread over the words that they are of: with AVX-512 VBMI2 64 at
+//! a time, with the byte shuffle of AVX2 16, elsewhere one by one.
+#![expect(unsafe_code, reason = "loads take addresses; features are detected at run time")]
+
+use super::{END, GROUP};
+use crate::bytes::int::u64_at;
+use crate::search::kernels;
+
+/// Puts the nibbles of groups into words; gives how many bytes of them there were.
+pub(super) fn or_groups(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROUP]]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if kernels::can_expand_bytes() {
+            // SAFETY: the processor has the features.
+            return unsafe { wide::or_groups(masks, nibbles, words) };
+        }
+        if kernels::best() != kernels::Version::Portable {
+            // SAFETY: every other version has the features.
+            return unsafe { narrow::or_groups(masks, nibbles, words) };
+        }
+    }
+    let mut at = 0;
+    for (mask, words) in masks.iter().zip(words) {
+        let (mask, mut count) = (u64_at(mask, 0), 0);
+        for (i, word) in words.iter_mut().enumerate() {
+            let mut ones = mask >> (16 * i) & 0xFFFF;
+            while ones != 0 {
+                let byte = nibbles.get(at + count / 2).copied().unwrap_or(0);
+                let nibble = u64::from(byte >> (count % 2 * 4) & 15);
+                *word |= nibble << (4 * ones.trailing_zeros());
+                ones &= ones - 1;
+                count += 1;
+            }
+        }
+        at += count.div_ceil(2);
+    }
+    at
+}
+
+#[cfg(target_arch = "x86_64")]
+mod wide {
+    use super::{END, GROUP, u64_at};
+    use std::arch::x86_64::*;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")]
+    pub(super) fn or_groups(
+        masks: &[[u8; 8]],
+        nibbles: &[u8],
+        words: &mut [[u64; GROUP]],
+    ) -> usize {
+        let (low, pairs) = (_mm512_set1_epi8(15), _mm512_set1_epi16(0x1001));
+        let mut at = 0;
+        for (mask, words) in masks.iter().zip(words) {
+            let mask = u64_at(mask, 0);
+            let end = at + mask.count_ones().div_ceil(2) as usize;
+            let Some(bytes) = nibbles.get(at..at + END) else { break };
+            // SAFETY: 32 bytes are there; the load needs no alignment.
+            let bytes = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
+            let both = _mm512_cvtepu8_epi16(bytes);
+            let each = _mm512_and_si512(_mm512_or_si512(both, _mm512_slli_epi16::<4>(both)), low);
+            let placed = _mm512_maskz_expand_epi8(mask, each);
+            // Of a pair of nibbles the second is the higher.
+            let found = _mm512_cvtepi16_epi8(_mm512_maddubs_epi16(placed, pairs));
+            let to = words.as_mut_ptr().cast::<__m256i>();
+            // SAFETY: four words are there; neither load nor store needs an alignment.
+            unsafe { _mm256_storeu_si256(to, _mm256_or_si256(_mm256_loadu_si256(to), found)) };
+            at = end;
+        }
+        at
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod narrow {
+    use super::{GROUP, u64_at};
+    use std::arch::x86_64::*;
+
+    /// For each mask of eight nibbles which of those that are there each is; none: 0x80.
+    static RANKS: [u64; 256] = ranks();
+
+    const fn ranks() -> [u64; 256] {
+        let mut ranks = [0u64; 256];
+        let mut at = 0;
+        while at < 256 * 8 {
+            let (mask, bit) = ((at / 8) as u32, at % 8);
+            let before = (mask & ((1 << bit) - 1)).count_ones() as u64;
+            let rank = if mask >> bit & 1 == 1 { before } else { 0x80 };
+            ranks[at / 8] |= rank << (8 * bit);
+            at += 1;
+        }
+        ranks
+    }
+
+    #[target_feature(enable = "avx2,popcnt")]
+    pub(super) fn or_groups(
+        masks: &[[u8; 8]],
+        nibbles: &[u8],
+        words: &mut [[u64; GROUP]],
+    ) -> usize {
+        const UPPER: u64 = 0x0808_0808_0808_0808;
+        let (low, pairs) = (_mm_set1_epi8(15), _mm_set1_epi16(0x1001));
+        let mut at = 0;
+        // The eight nibbles from number `i` on.
+        let eight = |at: usize, i: usize| u64_at(nibbles, at + i / 2) >> (i % 2 * 4) & 0xFFFF_FFFF;
+        for (mask, words) in masks.iter().zip(words) {
+            let (mask, mut count) = (u64_at(mask, 0), 0);
+            for (i, word) in words.iter_mut().enumerate() {
+                let [a, b] = [0, 8].map(|up| (mask >> (16 * i + up)) as u8);
+                let first = eight(at, count);
+                count += a.count_ones() as usize;
+                let both = _mm_cvtsi64_si128((first | eight(at, count) << 32) as i64);
+                count += b.count_ones() as usize;
+                let each = _mm_unpacklo_epi8(both, _mm_srli_epi16::<4>(both));
+                let (a, b) = (RANKS[usize::from(a)], RANKS[usize::from(b)] + UPPER);
+                let ranks = _mm_set_epi64x(b as i64, a as i64);
+                let placed = _mm_shuffle_epi8(_mm_and_si128(each, low), ranks);
+                let found = _mm_maddubs_epi16(placed, pairs);
+                *word |= _mm_cvtsi128_si64(_mm_packus_epi16(found, found)) as u64;
+            }
+            at += count.div_ceil(2);
+        }
+        at
+    }
+}

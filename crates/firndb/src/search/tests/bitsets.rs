@@ -1,0 +1,167 @@
+//! Sparse bitsets and divided lists, of fields of one value and of several: every kind of question
+//! is answered document by document, with every plan and instruction set, merged or not.
+
+use super::store;
+use crate::bytes::int::u32_at;
+use crate::search::format::{part, section};
+use crate::search::kernels::tests::with_each_version;
+use crate::search::postings_build::{EXCEPTION, SPARSE};
+use crate::search::query::{and, asc, between, eq, is_in, not, or};
+use crate::search::slices::DIVIDED;
+use crate::search::testing::{FORCED, Forced, Rng, reader_of};
+use crate::search::{
+    Document, Facet, Field, Filter, PartitionBuilder, Query, Reader, Roles, Schema, Type, Value,
+};
+
+const SEED: u64 = 0xB17_5E75;
+const DOCUMENTS: usize = 9_000;
+
+/// Tags, a place, a number.
+type Row = (Vec<u64>, u64, u64);
+
+/// Whether a row satisfies a filter.
+type Holds = Box<dyn Fn(&Row) -> bool>;
+
+/// One document of how many has a tag: a plain bitset, three sparse ones, lists.
+const SHARES: [usize; 6] = [2, 6, 9, 12, 60, 400];
+/// A tag that documents have where few others are, mostly.
+const CROWDED: u64 = 6;
+
+fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
+    let row = |i: usize| {
+        let mut tags: Vec<u64> =
+            (0..6).filter(|&tag| rng.below(SHARES[tag as usize]) == 0).collect();
+        let crowd = if (3_000..3_900).contains(&i) { 2 } else { 200 };
+        tags.extend((rng.below(crowd) == 0).then_some(CROWDED));
+        // Of 300 places the first has a ninth of all documents.
+        let place = if rng.below(9) == 0 { 0 } else { rng.below(300) as u64 };
+        (tags, place, (i * 7_919 % 100_003) as u64)
+    };
+    (0..count).map(row).collect()
+}
+
+fn builder(rows: &[Row]) -> PartitionBuilder {
+    let fields = [
+        Field::new("tags", Type::U64, Roles::FILTERABLE).multi().nullable(),
+        Field::new("place", Type::U64, Roles::FILTERABLE),
+        Field::new("number", Type::U64, Roles::FULL),
+    ];
+    let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+    for (tags, place, number) in rows {
+        let mut document = Document::new().set("place", *place).set("number", *number);
+        tags.iter().for_each(|tag| document.push("tags", *tag));
+        builder.add(&document).unwrap();
+    }
+    builder
+}
+
+fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
+    let [a, b, c] = [(); 3].map(|()| rng.below(7) as u64);
+    let (place, limit) = (rng.below(4) as u64, rng.below(100_003) as u64);
+    let tag = |tag: u64| move |row: &Row| row.0.contains(&tag);
+    let (has_a, has_b, has_c) = (tag(a), tag(b), tag(c));
+    vec![
+        (eq("tags", a), Box::new(has_a)),
+        (not(eq("tags", a)), Box::new(move |row| !has_a(row))),
+        (is_in("tags", [a, b]), Box::new(move |row| has_a(row) || has_b(row))),
+        (between("tags", a.min(b), a.max(b)), {
+            Box::new(move |row| row.0.iter().any(|tag| (a.min(b)..=a.max(b)).contains(tag)))
+        }),
+        (and([eq("tags", a), eq("tags", b)]), Box::new(move |row| has_a(row) && has_b(row))),
+        (and([eq("tags", a), not(eq("tags", b)), not(eq("tags", c))]), {
+            Box::new(move |row| has_a(row) && !has_b(row) && !has_c(row))
+        }),
+        (or([eq("tags", a), and([eq("tags", b), eq("place", 0u64)])]), {
+            Box::new(move |row| has_a(row) || has_b(row) && row.1 == 0)
+        }),
+        (and([eq("tags", a), between("number", limit, limit + 9_000)]), {
+            Box::new(move |row| has_a(row) && (limit..=limit + 9_000).contains(&row.2))
+        }),
+        (and([eq("tags", a), eq("number", limit)]), {
+            Box::new(move |row| has_a(row) && row.2 == limit)
+        }),
+        (eq("place", place), Box::new(move |row| row.1 == place)),
+        (and([eq("place", place), eq("tags", a)]), {
+            Box::new(move |row| row.1 == place && has_a(row))
+        }),
+        (between("place", place, 40 + place), {
+            Box::new(move |row| (place..=40 + place).contains(&row.1))
+        }),
+        (and([not(eq("place", 0u64)), is_in("tags", [b, c])]), {
+            Box::new(move |row| row.1 != 0 && (has_b(row) || has_c(row)))
+        }),
+    ]
+}
+
+fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
+    for (filter, holds) in filters(rng) {
+        let at = format!("{at}: {filter}");
+        let expected: Vec<usize> = (0..rows.len()).filter(|&i| holds(&rows[i])).collect();
+        assert_eq!(reader.count(&filter).unwrap(), expected.len() as u64, "{at}");
+        let page = |query: Query| -> Vec<usize> {
+            let hits = reader.search(&query).unwrap().hits;
+            hits.iter().map(|hit| hit.doc as usize).collect()
+        };
+        assert!(page(Query::new(filter.clone()).limit(20)).iter().eq(expected.iter().take(20)));
+        let all = page(Query::new(filter.clone()).limit(rows.len() as u64));
+        assert!(all == expected, "{at}");
+        let mut ordered = expected.clone();
+        ordered.sort_by_key(|&i| rows[i].2);
+        let query = Query::new(filter.clone()).order_by(asc("number")).limit(20);
+        assert!(page(query).iter().eq(ordered.iter().take(20)), "{at}");
+        let facet = Facet { field: "tags".into(), top: 10, disjunctive: false };
+        let counts = reader.facets(&filter, &[facet]).unwrap();
+        for (value, count) in &counts[0].values {
+            let Value::U64(tag) = value else { panic!("{value:?}") };
+            let with = expected.iter().filter(|&&i| rows[i].0.contains(tag)).count();
+            assert_eq!(*count, with as u64, "{at}: {tag}");
+        }
+    }
+}
+
+/// How many keys of a field have a sparse bitset.
+fn sparse(reader: &Reader, field: usize) -> usize {
+    let file = &reader.set.partitions[0].file;
+    let list = file.find(section(field, part::EXCEPTIONS)).map(|at| file.section(at).unwrap());
+    let entries = list.unwrap_or(&[]).chunks_exact(EXCEPTION);
+    entries.filter(|entry| u32_at(entry, 4) == SPARSE).count()
+}
+
+#[test]
+fn every_question_is_answered_document_by_document() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED);
+    let rows = rows(&mut rng, DOCUMENTS);
+    let reader = reader_of([builder(&rows)]);
+    reader.verify().unwrap();
+    assert_eq!((sparse(&reader, 0), sparse(&reader, 1)), (3, 1), "one tag is plain, three lists");
+    let bits = [0, 1].map(|field| reader.set.partitions[0].meta(field).slice_bits);
+    assert_eq!(bits, [DIVIDED, 14], "lists of places are short");
+    for list in [None, Some(true), Some(false)] {
+        with_each_version(|version| {
+            FORCED.set(Forced { list, ..Forced::default() });
+            (0..20).for_each(|_| ask(&mut rng, &rows, &reader, &format!("{version}, {list:?}")));
+            FORCED.set(Forced::default());
+        });
+    }
+}
+
+#[test]
+fn merged_partitions_are_those_built_at_once() {
+    let mut rng = Rng(SEED + 1);
+    // The first is too small for either form.
+    let parts = [rows(&mut rng, 900), rows(&mut rng, 5_000), rows(&mut rng, 4_500)];
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    for (name, rows) in ["a", "b", "c"].iter().zip(&parts) {
+        change.put(name, builder(rows)).unwrap();
+    }
+    assert_eq!(sparse(&change.commit().unwrap(), 0), 0);
+    let mut change = store.collection.change().unwrap();
+    change.merge(&["a", "b", "c"], "a").unwrap();
+    let merged = change.commit().unwrap();
+    let whole = reader_of([builder(&parts.concat())]);
+    let bytes = |reader: &Reader| reader.set.partitions[0].file.content();
+    assert_eq!(bytes(&merged), bytes(&whole), "built at once");
+    ask(&mut rng, &parts.concat(), &merged, "merged");
+}
