@@ -213,12 +213,15 @@ impl<'r> Executor<'r> {
             let check = clause.cost_check(part, &self.scratch)?.unwrap_or(u64::MAX);
             let checked = (estimate * check as f64) as u64;
             // Bitsets cost a pass at least: they need not be looked at if checks cost less.
-            let bits = match clause.mapped(part, &self.scratch)? {
+            let mapped = clause.mapped(part, &self.scratch)?;
+            let bits = match &mapped {
                 _ if checked.saturating_mul(2) <= part.words() as u64 * 2 => u64::MAX,
                 Some(bitset) => bitset.words() * 2,
                 None => clause.cost_window(part, &self.scratch, window)?,
             };
-            list = list.saturating_add(checked.min(bits.saturating_add((estimate * 10.0) as u64)));
+            // A bitset in the file is looked at where it lies.
+            let made = if mapped.is_some() { u64::MAX } else { bits };
+            list = list.saturating_add(checked.min(made.saturating_add((estimate * 10.0) as u64)));
             words = words.saturating_add(bits.min(checked.saturating_mul(2)));
             estimate *= clause.at_most(documents) as f64 / f64::from(documents.max(1));
         }

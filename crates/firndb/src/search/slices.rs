@@ -29,16 +29,16 @@ pub(crate) const DIVIDED: u8 = u8::MAX;
 /// Lists of fewer documents a key are read faster whole, and small partitions are.
 const LONG: usize = 32;
 /// Bytes before the high bits of a list, and zeros behind the last list.
-pub(crate) const HEAD: usize = 4;
-pub(crate) const END: usize = 8;
+const HEAD: usize = 4;
+const END: usize = 8;
 
 /// Low bits of each document of a list.
-pub(crate) fn low_bits(documents: usize, len: usize) -> u8 {
+fn low_bits(documents: usize, len: usize) -> u8 {
     width((documents / len.max(1)) as u64).saturating_sub(1)
 }
 
 /// Bytes of the high bits of a list.
-pub(crate) fn size_of_highs(documents: usize, len: usize) -> usize {
+fn size_of_highs(documents: usize, len: usize) -> usize {
     (len + documents.div_ceil(1 << low_bits(documents, len))).div_ceil(8)
 }
 
@@ -76,8 +76,9 @@ impl SlicesWriter {
         SlicesWriter { documents, whole, lists: Encoder::default(), places: Vec::new() }
     }
 
-    /// Adds the documents of the next key.
+    /// Adds the documents of the next key, at least one.
     pub(crate) fn push(&mut self, docs: &[u32]) {
+        debug_assert!(!docs.is_empty());
         if let Some(whole) = &mut self.whole {
             return docs.iter().for_each(|&doc| whole.push(doc));
         }
@@ -93,7 +94,7 @@ impl SlicesWriter {
             lows.push(doc & ((1 << bits) - 1));
         }
         let lows = lows.finish();
-        lists.extend_from_slice(&lows[..lows.len() - END]);
+        lists.extend_from_slice(&lows[..(docs.len() * usize::from(bits)).div_ceil(8)]);
     }
 
     /// The numbers or lists, and the places of lists; these are empty if numbers are whole.
@@ -117,7 +118,12 @@ pub(crate) struct Slices<'a> {
 #[derive(Clone, Copy)]
 enum Form<'a> {
     Whole(Packed<'a>),
-    Divided { lists: &'a [u8], places: Increasing<'a> },
+    /// Lists, and how many entries they have.
+    Divided {
+        lists: &'a [u8],
+        places: Increasing<'a>,
+        entries: usize,
+    },
 }
 
 /// Entries that stand together and have not been read.
@@ -166,9 +172,15 @@ impl<'a> Slices<'a> {
                     let message = format!("{} bytes are not {keys} lists", slices.len());
                     return Err(Error::corrupt(message));
                 }
-                Form::Divided { lists: slices, places }
+                Form::Divided { lists: slices, places, entries }
             }
-            bits => Form::Whole(Packed::new(slices, bits, entries)?),
+            bits if bits == width(u64::from(documents).saturating_sub(1)) => {
+                Form::Whole(Packed::new(slices, bits, entries)?)
+            }
+            bits => {
+                let message = format!("{bits} bits are not those of {documents} documents");
+                return Err(Error::corrupt(message));
+            }
         };
         Ok(Slices { documents, form })
     }
@@ -188,17 +200,16 @@ impl<'a> Slices<'a> {
 
     /// The entries `first..last`, which are those of the keys from number `key` on.
     pub(crate) fn span(&self, key: usize, first: usize, last: usize) -> Span {
-        match self.form {
-            Form::Whole(numbers) => {
-                // Sums of a damaged file may say anything.
-                let last = last.min(numbers.len());
-                Span { first: first.min(last), last, ..Span::default() }
-            }
-            Form::Divided { places, .. } if first < last => {
-                let at = places.get(key.min(places.len() - 1)) as usize;
-                Span { first, last, at, ..Span::default() }
-            }
-            Form::Divided { .. } => Span::default(),
+        let (entries, places) = match self.form {
+            Form::Whole(numbers) => (numbers.len(), None),
+            Form::Divided { places, entries, .. } => (entries, Some(places)),
+        };
+        // Sums of a damaged file may say anything.
+        let last = last.min(entries);
+        let span = Span { first: first.min(last), last, ..Span::default() };
+        match places.filter(|_| !span.is_empty()) {
+            Some(places) => Span { at: places.get(key.min(places.len() - 1)) as usize, ..span },
+            None => span,
         }
     }
 
@@ -286,7 +297,7 @@ impl<'a> Slices<'a> {
             let bytes = bytes.filter(|bytes| bytes.len() >= 8);
             let Some(bytes) = bytes else {
                 // Not as many as the list says: the file is damaged.
-                span.last = span.first + out.len() - from;
+                span.last = span.first + (out.len() - from);
                 break;
             };
             lists::push_ones(bytes, mask, (span.bit / 64 * 64 - origin) as u32, out);

@@ -33,7 +33,7 @@ pub(crate) struct Forced {
     pub(crate) threads: bool,
     /// Act as if the system had no thread to give.
     pub(crate) alone: bool,
-    /// Write what pays in large partitions only: points, keys whose documents are in the column.
+    /// Write the forms that pay in large partitions only (`small::has_large_forms`).
     pub(crate) forms: bool,
 }
 

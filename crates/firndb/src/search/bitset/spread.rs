@@ -6,6 +6,25 @@ use super::{END, GROUP};
 use crate::bytes::int::u64_at;
 use crate::search::kernels;
 
+/// How many words of a plain bitset are combined in the time that one takes here.
+pub(super) fn cost() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if kernels::can_expand_bytes() {
+            return 3;
+        }
+        if can_shuffle_bytes() {
+            return 14;
+        }
+    }
+    50
+}
+
+#[cfg(target_arch = "x86_64")]
+fn can_shuffle_bytes() -> bool {
+    kernels::best() != kernels::Version::Portable && is_x86_feature_detected!("avx2")
+}
+
 /// Puts the nibbles of groups into words; gives how many bytes of them there were.
 pub(super) fn or_groups(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROUP]]) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -14,8 +33,8 @@ pub(super) fn or_groups(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GR
             // SAFETY: the processor has the features.
             return unsafe { wide::or_groups(masks, nibbles, words) };
         }
-        if kernels::best() != kernels::Version::Portable {
-            // SAFETY: every other version has the features.
+        if can_shuffle_bytes() {
+            // SAFETY: the processor has the features; every version but the portable has POPCNT.
             return unsafe { narrow::or_groups(masks, nibbles, words) };
         }
     }

@@ -33,6 +33,7 @@ fn both_forms_are_the_documents() {
         let words = documents.div_ceil(64);
         let with: Vec<u64> = (0..words).map(|_| rng.next()).collect();
         let first = rng.below(words);
+        let end = first + rng.below(words - first + 1);
         let mut truth = vec![0u64; words];
         docs.iter().for_each(|&doc| truth[doc as usize / 64] |= 1 << (doc % 64));
         with_each_version(|version| {
@@ -47,11 +48,11 @@ fn both_forms_are_the_documents() {
                 bitset.or(&mut bits);
                 assert!(bits.iter().zip(&with).zip(&truth).all(|((b, w), t)| *b == w | t));
                 for negate in [false, true] {
-                    let mut bits = with[first..].to_vec();
+                    let mut bits = with[first..end].to_vec();
                     bitset.and(first, &mut bits, negate);
-                    let truth = truth[first..].iter().map(|t| if negate { !t } else { *t });
-                    let wanted = with[first..].iter().zip(truth).map(|(w, t)| w & t);
-                    assert!(bits.iter().copied().eq(wanted), "{at}, from {first}, {negate}");
+                    let truth = truth[first..end].iter().map(|t| if negate { !t } else { *t });
+                    let wanted = with[first..end].iter().zip(truth).map(|(w, t)| w & t);
+                    assert!(bits.iter().copied().eq(wanted), "{at}, {first}..{end}, {negate}");
                 }
                 let both = with.iter().zip(&truth).map(|(w, t)| u64::from((w & t).count_ones()));
                 assert_eq!(bitset.count_and(&with), both.sum::<u64>(), "{at}");

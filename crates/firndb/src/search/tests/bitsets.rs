@@ -12,12 +12,13 @@ use crate::search::testing::{FORCED, Forced, Rng, reader_of};
 use crate::search::{
     Document, Facet, Field, Filter, PartitionBuilder, Query, Reader, Roles, Schema, Type, Value,
 };
+use std::cmp::Reverse;
 
 const SEED: u64 = 0xB17_5E75;
 const DOCUMENTS: usize = 9_000;
 
-/// Tags, a place, a number.
-type Row = (Vec<u64>, u64, u64);
+/// Tags, a place, a number, a day. Documents stand in the order of days.
+type Row = (Vec<u64>, u64, u64, i64);
 
 /// Whether a row satisfies a filter.
 type Holds = Box<dyn Fn(&Row) -> bool>;
@@ -27,7 +28,8 @@ const SHARES: [usize; 6] = [2, 6, 9, 12, 60, 400];
 /// A tag that documents have where few others are, mostly.
 const CROWDED: u64 = 6;
 
-fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
+/// Those of so many documents, of which so many come before.
+fn rows(rng: &mut Rng, before: usize, count: usize) -> Vec<Row> {
     let row = |i: usize| {
         let mut tags: Vec<u64> =
             (0..6).filter(|&tag| rng.below(SHARES[tag as usize]) == 0).collect();
@@ -35,7 +37,7 @@ fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
         tags.extend((rng.below(crowd) == 0).then_some(CROWDED));
         // Of 300 places the first has a ninth of all documents.
         let place = if rng.below(9) == 0 { 0 } else { rng.below(300) as u64 };
-        (tags, place, (i * 7_919 % 100_003) as u64)
+        (tags, place, (i * 7_919 % 100_003) as u64, (before + i) as i64 / 7)
     };
     (0..count).map(row).collect()
 }
@@ -45,19 +47,25 @@ fn builder(rows: &[Row]) -> PartitionBuilder {
         Field::new("tags", Type::U64, Roles::FILTERABLE).multi().nullable(),
         Field::new("place", Type::U64, Roles::FILTERABLE),
         Field::new("number", Type::U64, Roles::FULL),
+        Field::new("day", Type::I64, Roles::FULL),
     ];
-    let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
-    for (tags, place, number) in rows {
-        let mut document = Document::new().set("place", *place).set("number", *number);
+    let schema = Schema::new(fields).unwrap().order_by([asc("day")]).unwrap();
+    let mut builder = PartitionBuilder::new(schema);
+    for (tags, place, number, day) in rows {
+        let mut document =
+            Document::new().set("place", *place).set("number", *number).set("day", *day);
         tags.iter().for_each(|tag| document.push("tags", *tag));
         builder.add(&document).unwrap();
     }
     builder
 }
 
-fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
+fn filters(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
     let [a, b, c] = [(); 3].map(|()| rng.below(7) as u64);
     let (place, limit) = (rng.below(4) as u64, rng.below(100_003) as u64);
+    let (number, day) = (rows[rng.below(rows.len())].2, rng.below(1_200) as i64);
+    let days = (day, day + rng.below(300) as i64);
+    let in_days = move |row: &Row| (days.0..=days.1).contains(&row.3);
     let tag = |tag: u64| move |row: &Row| row.0.contains(&tag);
     let (has_a, has_b, has_c) = (tag(a), tag(b), tag(c));
     vec![
@@ -77,8 +85,17 @@ fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
         (and([eq("tags", a), between("number", limit, limit + 9_000)]), {
             Box::new(move |row| has_a(row) && (limit..=limit + 9_000).contains(&row.2))
         }),
-        (and([eq("tags", a), eq("number", limit)]), {
-            Box::new(move |row| has_a(row) && row.2 == limit)
+        (and([eq("tags", a), eq("number", number)]), {
+            Box::new(move |row| has_a(row) && row.2 == number)
+        }),
+        (and([eq("tags", a), between("day", days.0, days.1)]), {
+            Box::new(move |row| has_a(row) && in_days(row))
+        }),
+        (and([eq("tags", a), not(eq("tags", b)), between("day", days.0, days.1)]), {
+            Box::new(move |row| has_a(row) && !has_b(row) && in_days(row))
+        }),
+        (and([eq("place", place + 1), between("day", days.0, days.1)]), {
+            Box::new(move |row| row.1 == place + 1 && in_days(row))
         }),
         (eq("place", place), Box::new(move |row| row.1 == place)),
         (and([eq("place", place), eq("tags", a)]), {
@@ -94,7 +111,7 @@ fn filters(rng: &mut Rng) -> Vec<(Filter, Holds)> {
 }
 
 fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
-    for (filter, holds) in filters(rng) {
+    for (filter, holds) in filters(rng, rows) {
         let at = format!("{at}: {filter}");
         let expected: Vec<usize> = (0..rows.len()).filter(|&i| holds(&rows[i])).collect();
         assert_eq!(reader.count(&filter).unwrap(), expected.len() as u64, "{at}");
@@ -109,13 +126,22 @@ fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
         ordered.sort_by_key(|&i| rows[i].2);
         let query = Query::new(filter.clone()).order_by(asc("number")).limit(20);
         assert!(page(query).iter().eq(ordered.iter().take(20)), "{at}");
+        let query = Query::new(filter.clone()).limit(7);
+        if let Some(last) = reader.search(&query).unwrap().hits.last() {
+            let after = query.clone().after(reader.cursor(&query, *last).unwrap());
+            assert!(page(after).iter().eq(expected.iter().skip(7).take(7)), "{at}, after");
+        }
         let facet = Facet { field: "tags".into(), top: 10, disjunctive: false };
         let counts = reader.facets(&filter, &[facet]).unwrap();
-        for (value, count) in &counts[0].values {
-            let Value::U64(tag) = value else { panic!("{value:?}") };
-            let with = expected.iter().filter(|&&i| rows[i].0.contains(tag)).count();
-            assert_eq!(*count, with as u64, "{at}: {tag}");
-        }
+        let with = |tag: u64| expected.iter().filter(|&&i| rows[i].0.contains(&tag)).count() as u64;
+        let mut tags: Vec<(u64, u64)> = (0..7).map(|tag| (tag, with(tag))).collect();
+        tags.retain(|(_, count)| *count > 0);
+        tags.sort_by_key(|(tag, count)| (Reverse(*count), *tag));
+        let tags: Vec<(Value, u64)> =
+            tags.into_iter().map(|(tag, count)| (Value::U64(tag), count)).collect();
+        assert_eq!(counts[0].values, tags, "{at}");
+        let missing = expected.iter().filter(|&&i| rows[i].0.is_empty()).count();
+        assert_eq!(counts[0].missing, missing as u64, "{at}");
     }
 }
 
@@ -131,7 +157,7 @@ fn sparse(reader: &Reader, field: usize) -> usize {
 fn every_question_is_answered_document_by_document() {
     println!("seed {SEED:#x}");
     let mut rng = Rng(SEED);
-    let rows = rows(&mut rng, DOCUMENTS);
+    let rows = rows(&mut rng, 0, DOCUMENTS);
     let reader = reader_of([builder(&rows)]);
     reader.verify().unwrap();
     assert_eq!((sparse(&reader, 0), sparse(&reader, 1)), (3, 1), "one tag is plain, three lists");
@@ -150,7 +176,7 @@ fn every_question_is_answered_document_by_document() {
 fn merged_partitions_are_those_built_at_once() {
     let mut rng = Rng(SEED + 1);
     // The first is too small for either form.
-    let parts = [rows(&mut rng, 900), rows(&mut rng, 5_000), rows(&mut rng, 4_500)];
+    let parts = [(0, 900), (900, 5_000), (5_900, 4_500)].map(|(from, n)| rows(&mut rng, from, n));
     let store = store();
     let mut change = store.collection.change().unwrap();
     for (name, rows) in ["a", "b", "c"].iter().zip(&parts) {

@@ -4,7 +4,7 @@
 use super::{DIR, Store, store};
 use crate::disk::{Append, Disk, DiskRef, Map, ReadAt, Tape, TapeWriter};
 use crate::search::query::{
-    all, and, asc, between, desc, eq, exists, gt, is_in, lt, lte, not, or, prefix,
+    all, and, asc, between, desc, eq, exists, gt, gte, is_in, lt, lte, not, or, prefix,
 };
 use crate::search::{
     Collection, Document, Facet, Field, Filter, GroupBy, Hit, PartitionBuilder, Payload, Query,
@@ -112,6 +112,7 @@ fn schema(payload: Payload) -> Schema {
         field("on", Type::Bool, Roles::FILTERABLE).nullable(),
         field("kept", Type::U64, Roles::STORED),
         field("price", Type::I64, Roles::FULL).scanned(),
+        field("sign", Type::U64, Roles::FILTERABLE).multi(),
     ];
     Schema::new(fields).unwrap().payload(payload)
 }
@@ -139,6 +140,13 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
     if !n.is_multiple_of(5) {
         values.push(("on", Value::Bool(n < 40 || n.is_multiple_of(2))));
     }
+    // In large partitions sparse bitsets and divided lists.
+    values.extend(
+        [9, 11, 70, 90]
+            .into_iter()
+            .filter(|every| n % every == 2)
+            .map(|every| ("sign", Value::U64(every))),
+    );
     values.extend((0..n % 4).map(|word| ("word", format!("w{}", (n * word) % 23).into())));
     values
 }
@@ -226,7 +234,7 @@ fn documents<T: std::fmt::Debug>(
 }
 
 /// Questions that touch every structure.
-pub(crate) const BATTERY: [Question; 30] = [
+pub(crate) const BATTERY: [Question; 34] = [
     ("partitions", |r| Ok(format!("{:?}", r.partitions()))),
     ("all", |r| count(r, all())),
     ("a word", |r| count(r, eq("word", "w7"))),
@@ -244,6 +252,14 @@ pub(crate) const BATTERY: [Question; 30] = [
     ("a day", |r| hits(r, Query::new(eq("day", "1970-01-03")).limit(9))),
     ("and", |r| count(r, and([gt("ratio", 3.0), eq("on", true), not(eq("word", "w0"))]))),
     ("or", |r| count(r, or([gt("ratio", 7.0), eq("day", "1970-01-02"), eq("word", "w4")]))),
+    ("a sign", |r| hits(r, Query::new(eq("sign", 9u64)).skip(5).limit(30))),
+    ("signs", |r| count(r, and([eq("sign", 9u64), not(eq("sign", 11u64))]))),
+    ("signs of days", |r| {
+        count(r, and([is_in("sign", [11u64, 70]), gte("day", "1970-01-05"), eq("on", true)]))
+    }),
+    ("a sign of days", |r| {
+        hits(r, Query::new(and([eq("sign", 70u64), gte("day", "1970-01-04")])).limit(9))
+    }),
     ("order", |r| hits(r, Query::new(all()).order_by(desc("n")).order_by(asc("ratio")).limit(30))),
     ("order of a few", |r| {
         hits(r, Query::new(eq("on", false)).order_by(asc("ratio")).skip(3).limit(9).with_count())

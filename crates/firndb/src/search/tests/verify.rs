@@ -294,6 +294,9 @@ fn wrong_sparse_bitsets_are_caught() {
     caught(damaged(&|b| b[12..16].fill(0xFF)), &["`tag`", "sparse"]);
     caught(damaged(&|b| *b.last_mut().unwrap() = 1), &["`tag`", "sparse"]);
     caught(damaged(&|b| b.truncate(300)), &["`tag`", "sparse bitset of key 0"]);
+    let large = Victim::of("large");
+    let signs = section(8, part::BITSETS);
+    caught(large.section(signs, |b| b[..4].fill(0xFF)), &["`sign`", "sparse bitset of key 0"]);
     let list = section(0, part::EXCEPTIONS);
     caught(built.section(list, |b| b[8] = 1), &["`tag`"]);
     caught(built.section(list, |b| b[4..8].fill(0)), &["`tag`", "key 0"]);
@@ -308,8 +311,11 @@ fn wrong_exceptions_are_caught() {
     caught(built.section(list, |b| b.swap(0, 24)), &["`run`", "key 0"]);
     caught(built.section(list, |b| b[24] = 7), &["`run`", "key 2"]);
     caught(built.section(list, |b| b[24 + 4] = 3), &["`run`", "key 2", "section"]);
-    caught(built.section(list, |b| b[24 + 9] = 1), &["`run`", "key 2", "section"]);
-    caught(built.section(list, |b| b[24 + 8] = 8), &["`run`", "key 2", "section"]);
+    caught(built.section(list, |b| b[24 + 9] = 1), &["`run`", "key 2", "at offset 256"]);
+    caught(built.section(list, |b| b[24 + 8] = 8), &["`run`", "key 2", "at offset 8"]);
+    for area in [part::BITSETS, part::RUNS].map(|part| section(1, part)) {
+        caught(built.section(area, |b| b.extend([0; 8])), &["`run`", "behind the last"]);
+    }
     caught(built.section(list, |b| b[24 + 16] += 1), &["`run`", "exceptions before key 2"]);
     caught(built.section(list, |b| b[48] = 0), &["`run`", "of 2 exceptions 2"]);
     caught(built.section(list, |b| b[48 + 16] -= 1), &["`run`"]);

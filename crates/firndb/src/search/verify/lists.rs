@@ -11,7 +11,7 @@ use crate::search::bins::Bins;
 use crate::search::column::Column;
 use crate::search::format::{Ordered, part};
 use crate::search::postings_build::{EXCEPTION, IN_COLUMN, SPARSE};
-use crate::search::slices::{self, DIVIDED, END, HEAD};
+use crate::search::slices::DIVIDED;
 use crate::{Error, Result};
 
 /// The documents of the keys, key after key.
@@ -27,6 +27,8 @@ pub(super) struct Lists<'p> {
     removed: u64,
     bitsets: &'p [u8],
     runs: &'p [u8],
+    /// How many bytes of either were read.
+    read: [usize; 2],
     /// What the column has of each key, if some keys have no list; and which these are beside
     /// exceptions.
     in_column: InColumn,
@@ -61,6 +63,7 @@ impl<'p> Lists<'p> {
             removed: 0,
             bitsets: check.bytes(part::BITSETS)?,
             runs: check.bytes(part::RUNS)?,
+            read: [0; 2],
             in_column: InColumn::new(check, exceptions)?,
             scanned: meta.scanned,
         })
@@ -101,26 +104,28 @@ impl<'p> Lists<'p> {
             ensure(offset == 0, || format!("key {ord} is in the column at offset {offset}"))?;
             return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
         }
+        let is_runs = runs != 0 && runs != SPARSE as usize;
+        let (area, read) = (if is_runs { self.runs } else { self.bitsets }, &mut self.read);
+        let read = &mut read[usize::from(is_runs)];
+        ensure(offset == *read, || format!("key {ord} is at offset {offset}, not at {read}"))?;
         if runs == SPARSE as usize {
-            let bytes = self.bitsets.get(offset..).unwrap_or(&[]);
             let damaged = || format!("the sparse bitset of key {ord} is damaged");
-            return each_of_sparse(bytes, self.documents, damaged, visit);
+            let bytes = area.get(offset..).unwrap_or(&[]);
+            *read += each_of_sparse(bytes, self.documents, damaged, visit)?;
+            return Ok(());
         }
-        let (area, size) = match runs {
-            0 => (self.bitsets, self.documents.div_ceil(64) * 8),
-            n => (self.runs, n * 8),
-        };
-        let bytes = offset.checked_add(size).and_then(|end| area.get(offset..end));
-        let bytes = bytes.ok_or_else(|| {
+        let size = if is_runs { runs * 8 } else { self.documents.div_ceil(64) * 8 };
+        *read += size;
+        let bytes = area.get(offset..*read).ok_or_else(|| {
             Error::corrupt(format!("the bitset or the runs of key {ord} are not in their section"))
         })?;
-        match runs {
-            0 => each_bit(bytes, visit),
-            _ => bytes.chunks(8).try_for_each(|run| {
-                let (first, len) = (u64::from(u32_at(run, 0)), u64::from(u32_at(run, 4)));
-                (first..first + len).try_for_each(|doc| visit(doc.min(u32::MAX.into()) as u32))
-            }),
+        if !is_runs {
+            return each_bit(bytes, visit);
         }
+        bytes.chunks(8).try_for_each(|run| {
+            let (first, len) = (u64::from(u32_at(run, 0)), u64::from(u32_at(run, 4)));
+            (first..first + len).try_for_each(|doc| visit(doc.min(u32::MAX.into()) as u32))
+        })
     }
 
     /// Everything was read.
@@ -132,6 +137,8 @@ impl<'p> Lists<'p> {
         ensure(next == self.count && sentinel, || {
             format!("of {} exceptions {next} are in the order of the keys", self.count)
         })?;
+        let ends = self.read == [self.bitsets.len(), self.runs.len()];
+        ensure(ends, || "its bitsets or runs go on behind the last".into())?;
         self.slices.finish()
     }
 }
@@ -198,7 +205,8 @@ impl<'p> Slices<'p> {
         let scanned = (check.meta.scanned.1 - check.meta.scanned.0) as usize;
         let keys = (check.meta.distinct as usize)
             .checked_sub(check.meta.exceptions as usize + scanned)
-            .ok_or_else(|| Error::corrupt("it has more exceptions than keys"))?;
+            .filter(|keys| *keys > 0)
+            .ok_or_else(|| Error::corrupt("it has divided lists, but no key has one"))?;
         let places = Increasing::new(check.bytes(part::PLACES)?, keys + 1)
             .and_then(|places| places.verify().map(|()| places))
             .map_err(|e| within("places", e))?;
@@ -227,11 +235,12 @@ impl<'p> Slices<'p> {
                 (*lists, *documents, at)
             }
         };
-        let highs = *at + HEAD;
-        let lows = highs + slices::size_of_highs(documents, len);
-        let low = usize::from(slices::low_bits(documents, len));
+        // As many low bits as the distance of two documents has, but one.
+        let low = (documents / len.max(1)).max(1).ilog2() as usize;
+        let highs = *at + 4;
+        let lows = highs + (len + documents.div_ceil(1 << low)).div_ceil(8);
         *at = lows + (len * low).div_ceil(8);
-        ensure(*at + END <= lists.len(), &cut)?;
+        ensure(*at + 8 <= lists.len(), &cut)?;
         let bit = |bit: usize| usize::from(lists[bit / 8] >> (bit % 8) & 1);
         let mut entry = 0;
         for high in highs * 8..lows * 8 {
@@ -257,7 +266,7 @@ impl<'p> Slices<'p> {
             }),
             Slices::Divided { lists, places, key, at, .. } => {
                 let ends = key + 1 == places.len() && places.get(key) == at as u64;
-                ensure(ends && lists[at..] == [0; END], || {
+                ensure(ends && lists[at..] == [0; 8], || {
                     format!("its lists end at {}, not at {at}", lists.len())
                 })
             }
@@ -265,14 +274,14 @@ impl<'p> Slices<'p> {
     }
 }
 
-/// The documents of a sparse bitset, of which every byte is what it would be written as; `damaged`
-/// says that one is not.
+/// The documents of a sparse bitset, and how many bytes it has. Every one is what it would be
+/// written as; `damaged` says that one is not.
 fn each_of_sparse(
     bytes: &[u8],
     documents: usize,
     damaged: impl Fn() -> String,
     mut visit: impl FnMut(u32) -> Result<()>,
-) -> Result<()> {
+) -> Result<usize> {
     let (blocks, groups) = (documents.div_ceil(4096), documents.div_ceil(256));
     let masks = 4 * (blocks + 1);
     let (first, mut at) = (masks + 8 * groups, 0);
@@ -295,7 +304,8 @@ fn each_of_sparse(
     }
     let end = first + at;
     let ends = u32_at(bytes, 4 * blocks) as usize == at;
-    ensure(ends && bytes.get(end..end + 32).is_some_and(|bytes| bytes == [0; 32]), &damaged)
+    ensure(ends && bytes.get(end..end + 32).is_some_and(|bytes| bytes == [0; 32]), &damaged)?;
+    Ok(end + 32)
 }
 
 fn each_bit(bitset: &[u8], mut visit: impl FnMut(u32) -> Result<()>) -> Result<()> {
