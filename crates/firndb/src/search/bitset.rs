@@ -23,15 +23,14 @@ mod spread;
 use super::kernels;
 use super::small;
 use crate::bytes::int::{Encoder, u32_at, u64_at};
-use spread::or_groups;
-use std::ops::Range;
+use spread::How;
 
 /// Words of a group, and groups of a block.
 const GROUP: usize = 4;
 const BLOCK: usize = 16;
 /// Zeros behind the nibbles, so that those of a group can be loaded at once.
 const END: usize = 32;
-/// Words that are unpacked at a time.
+/// Words that are counted at a time.
 const PART: usize = 1024;
 
 /// A bitset in a file.
@@ -149,7 +148,7 @@ impl<'a> Bitset<'a> {
     pub(crate) fn or(&self, bits: &mut [u64]) {
         match self {
             Bitset::Plain(bytes) => kernels::or_bytes(bits, bytes),
-            Bitset::Sparse(sparse) => sparse.or(0, bits),
+            Bitset::Sparse(sparse) => sparse.combine(0, bits, How::Or),
         }
     }
 
@@ -165,10 +164,7 @@ impl<'a> Bitset<'a> {
                 }
             }
             Bitset::Sparse(sparse) => {
-                sparse.each_part(first, bits.len(), |part, words| match negate {
-                    false => kernels::and(&mut bits[part], words),
-                    true => kernels::and_not(&mut bits[part], words),
-                })
+                sparse.combine(first, bits, if negate { How::AndNot } else { How::And });
             }
         }
     }
@@ -178,12 +174,15 @@ impl<'a> Bitset<'a> {
         match self {
             Bitset::Plain(bytes) => kernels::count_and(bits, bytes),
             Bitset::Sparse(sparse) => {
-                let mut count = 0;
-                sparse.each_part(0, bits.len(), |part, words| {
-                    kernels::and(words, &bits[part]);
-                    count += kernels::count(words);
-                });
-                count
+                let parts = bits.chunks(PART).enumerate();
+                let count = |(i, bits): (usize, &[u64])| {
+                    let mut part = [0; PART];
+                    let part = &mut part[..bits.len()];
+                    part.copy_from_slice(bits);
+                    sparse.combine(i * PART, part, How::And);
+                    kernels::count(part)
+                };
+                parts.map(count).sum()
             }
         }
     }
@@ -206,7 +205,7 @@ impl<'a> Bitset<'a> {
                     let first = *word / block.len() * block.len();
                     let end = len.min(first + block.len());
                     block.fill(0);
-                    sparse.or(first, &mut block[..end - first]);
+                    sparse.combine(first, &mut block[..end - first], How::Or);
                     while *word < end && out.len() < most {
                         kernels::push_word(block[*word - first], *word as u32 * 64, out);
                         *word += 1;
@@ -243,35 +242,39 @@ impl Sparse<'_> {
         byte.is_some_and(|byte| byte >> (before % 2 * 4) >> (doc % 4) & 1 == 1)
     }
 
-    /// `bits |= self`, where `bits` begin at a word that a group begins with.
-    fn or(&self, first: usize, bits: &mut [u64]) {
-        let group = first / GROUP;
-        let masks = self.masks.get(8 * group..).unwrap_or(&[]);
-        let nibbles = self.nibbles.get(self.start(group)..).unwrap_or(&[]);
-        let (whole, rest) = bits.as_chunks_mut::<GROUP>();
-        let (now, behind) = masks.as_chunks::<8>().0.split_at(whole.len().min(masks.len() / 8));
-        let used = or_groups(now, nibbles, whole);
-        if let (Some(mask), false) = (behind.first(), rest.is_empty()) {
-            let mut last = [[0; GROUP]];
-            or_groups(&[*mask], nibbles.get(used..).unwrap_or(&[]), &mut last);
-            kernels::or(rest, &last[0]);
+    /// Combines bits that begin at word `first` with those of the bitset.
+    fn combine(&self, first: usize, bits: &mut [u64], how: How) {
+        // Words up to the next group, and those behind the last whole one.
+        let head = bits.len().min(first.next_multiple_of(GROUP) - first);
+        let (head, rest) = bits.split_at_mut(head);
+        self.combine_few(first, head, how);
+        let first = first + head.len();
+        let masks = self.masks.get(first / GROUP * 8..).unwrap_or(&[]).as_chunks::<8>().0;
+        let (groups, tail) = rest.as_chunks_mut::<GROUP>();
+        let (now, behind) = groups.split_at_mut(groups.len().min(masks.len()));
+        let nibbles = self.nibbles.get(self.start(first / GROUP)..).unwrap_or(&[]);
+        spread::combine(masks, nibbles, now, how);
+        // No document is behind the last group.
+        if how == How::And {
+            behind.fill([0; GROUP]);
         }
+        self.combine_few(first + GROUP * groups.len(), tail, how);
     }
 
-    /// Calls `each` with parts of the words `first..first + len`, as ranges from `first` on, and
-    /// what the bitset has of them.
-    fn each_part(&self, first: usize, len: usize, mut each: impl FnMut(Range<usize>, &mut [u64])) {
-        let (mut words, mut at) = ([0; PART + GROUP], 0);
-        while at < len {
-            let skipped = (first + at) % GROUP;
-            let end = len.min(at + PART);
-            let words = &mut words[..skipped + end - at];
-            if at > 0 {
-                words.fill(0);
-            }
-            self.or(first + at - skipped, words);
-            each(at..end, &mut words[skipped..]);
-            at = end;
+    /// [`Sparse::combine`] of fewer words than a group has.
+    fn combine_few(&self, first: usize, bits: &mut [u64], how: How) {
+        if bits.is_empty() {
+            return;
+        }
+        let (group, mut words) = (first / GROUP, [[0; GROUP]]);
+        let masks = self.masks.get(8 * group..).unwrap_or(&[]).as_chunks::<8>().0;
+        let nibbles = self.nibbles.get(self.start(group)..).unwrap_or(&[]);
+        spread::combine(masks, nibbles, &mut words, How::Or);
+        let found = &words[0][first % GROUP..];
+        match how {
+            How::Or => kernels::or(bits, found),
+            How::And => kernels::and(bits, found),
+            How::AndNot => kernels::and_not(bits, found),
         }
     }
 }

@@ -25,54 +25,71 @@ fn can_shuffle_bytes() -> bool {
     kernels::best() != kernels::Version::Portable && is_x86_feature_detected!("avx2")
 }
 
-/// Puts the nibbles of groups into words; gives how many bytes of them there were.
-pub(super) fn or_groups(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROUP]]) -> usize {
+/// Combines words with the groups that they are of, as long as there are both. The first nibble is
+/// that of the first group.
+pub(super) fn combine(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROUP]], how: How) {
     #[cfg(target_arch = "x86_64")]
     {
         if kernels::can_expand_bytes() {
             // SAFETY: the processor has the features.
-            return unsafe { wide::or_groups(masks, nibbles, words) };
+            return unsafe { wide::combine(masks, nibbles, words, how) };
         }
         if can_shuffle_bytes() {
             // SAFETY: the processor has the features; every version but the portable has POPCNT.
-            return unsafe { narrow::or_groups(masks, nibbles, words) };
+            return unsafe { narrow::combine(masks, nibbles, words, how) };
         }
     }
     let mut at = 0;
     for (mask, words) in masks.iter().zip(words) {
         let (mask, mut count) = (u64_at(mask, 0), 0);
         for (i, word) in words.iter_mut().enumerate() {
-            let mut ones = mask >> (16 * i) & 0xFFFF;
+            let (mut ones, mut found) = (mask >> (16 * i) & 0xFFFF, 0);
             while ones != 0 {
                 let byte = nibbles.get(at + count / 2).copied().unwrap_or(0);
                 let nibble = u64::from(byte >> (count % 2 * 4) & 15);
-                *word |= nibble << (4 * ones.trailing_zeros());
+                found |= nibble << (4 * ones.trailing_zeros());
                 ones &= ones - 1;
                 count += 1;
             }
+            *word = how.of(*word, found);
         }
         at += count.div_ceil(2);
     }
-    at
+}
+
+/// How words are combined with those of a bitset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    Or,
+    And,
+    AndNot,
+}
+
+impl How {
+    #[inline(always)]
+    fn of(self, word: u64, found: u64) -> u64 {
+        match self {
+            How::Or => word | found,
+            How::And => word & found,
+            How::AndNot => word & !found,
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod wide {
-    use super::{END, GROUP, u64_at};
+    use super::{END, GROUP, How, u64_at};
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")]
-    pub(super) fn or_groups(
-        masks: &[[u8; 8]],
-        nibbles: &[u8],
-        words: &mut [[u64; GROUP]],
-    ) -> usize {
+    pub(super) fn combine(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROUP]], how: How) {
         let (low, pairs) = (_mm512_set1_epi8(15), _mm512_set1_epi16(0x1001));
         let mut at = 0;
         for (mask, words) in masks.iter().zip(words) {
             let mask = u64_at(mask, 0);
             let end = at + mask.count_ones().div_ceil(2) as usize;
-            let Some(bytes) = nibbles.get(at..at + END) else { break };
+            // A damaged file may not have them.
+            let bytes = nibbles.get(at..at + END).unwrap_or(&[0; END]);
             // SAFETY: 32 bytes are there; the load needs no alignment.
             let bytes = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
             let both = _mm512_cvtepu8_epi16(bytes);
@@ -82,16 +99,23 @@ mod wide {
             let found = _mm512_cvtepi16_epi8(_mm512_maddubs_epi16(placed, pairs));
             let to = words.as_mut_ptr().cast::<__m256i>();
             // SAFETY: four words are there; neither load nor store needs an alignment.
-            unsafe { _mm256_storeu_si256(to, _mm256_or_si256(_mm256_loadu_si256(to), found)) };
+            unsafe {
+                let word = _mm256_loadu_si256(to);
+                let combined = match how {
+                    How::Or => _mm256_or_si256(word, found),
+                    How::And => _mm256_and_si256(word, found),
+                    How::AndNot => _mm256_andnot_si256(found, word),
+                };
+                _mm256_storeu_si256(to, combined);
+            }
             at = end;
         }
-        at
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod narrow {
-    use super::{GROUP, u64_at};
+    use super::{GROUP, How, u64_at};
     use std::arch::x86_64::*;
 
     /// For each mask of eight nibbles which of those that are there each is; none: 0x80.
@@ -111,11 +135,7 @@ mod narrow {
     }
 
     #[target_feature(enable = "avx2,popcnt")]
-    pub(super) fn or_groups(
-        masks: &[[u8; 8]],
-        nibbles: &[u8],
-        words: &mut [[u64; GROUP]],
-    ) -> usize {
+    pub(super) fn combine(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROUP]], how: How) {
         const UPPER: u64 = 0x0808_0808_0808_0808;
         let (low, pairs) = (_mm_set1_epi8(15), _mm_set1_epi16(0x1001));
         let mut at = 0;
@@ -134,10 +154,10 @@ mod narrow {
                 let ranks = _mm_set_epi64x(b as i64, a as i64);
                 let placed = _mm_shuffle_epi8(_mm_and_si128(each, low), ranks);
                 let found = _mm_maddubs_epi16(placed, pairs);
-                *word |= _mm_cvtsi128_si64(_mm_packus_epi16(found, found)) as u64;
+                let found = _mm_cvtsi128_si64(_mm_packus_epi16(found, found)) as u64;
+                *word = how.of(*word, found);
             }
             at += count.div_ceil(2);
         }
-        at
     }
 }
