@@ -1,14 +1,11 @@
 //! Sparse bitsets and divided lists, of fields of one value and of several: every kind of question
 //! is answered document by document, with every plan and instruction set, merged or not.
 
-use super::store;
-use crate::bytes::int::u32_at;
-use crate::search::format::{part, section};
-use crate::search::kernels::tests::with_each_version;
-use crate::search::postings_build::{EXCEPTION, SPARSE};
+use super::{exceptions, merge_all, store, with_each_plan};
+use crate::search::postings_build::SPARSE;
 use crate::search::query::{and, asc, between, eq, is_in, not, or};
 use crate::search::slices::DIVIDED;
-use crate::search::testing::{FORCED, Forced, Rng, reader_of};
+use crate::search::testing::{Rng, reader_of};
 use crate::search::{
     Document, Facet, Field, Filter, PartitionBuilder, Query, Reader, Roles, Schema, Type, Value,
 };
@@ -147,10 +144,7 @@ fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
 
 /// How many keys of a field have a sparse bitset.
 fn sparse(reader: &Reader, field: usize) -> usize {
-    let file = &reader.set.partitions[0].file;
-    let list = file.find(section(field, part::EXCEPTIONS)).map(|at| file.section(at).unwrap());
-    let entries = list.unwrap_or(&[]).chunks_exact(EXCEPTION);
-    entries.filter(|entry| u32_at(entry, 4) == SPARSE).count()
+    exceptions(reader, field).iter().filter(|(_, form)| *form == SPARSE).count()
 }
 
 #[test]
@@ -163,13 +157,7 @@ fn every_question_is_answered_document_by_document() {
     assert_eq!((sparse(&reader, 0), sparse(&reader, 1)), (3, 1), "one tag is plain, three lists");
     let bits = [0, 1].map(|field| reader.set.partitions[0].meta(field).slice_bits);
     assert_eq!(bits, [DIVIDED, 14], "lists of places are short");
-    for list in [None, Some(true), Some(false)] {
-        with_each_version(|version| {
-            FORCED.set(Forced { list, ..Forced::default() });
-            (0..20).for_each(|_| ask(&mut rng, &rows, &reader, &format!("{version}, {list:?}")));
-            FORCED.set(Forced::default());
-        });
-    }
+    with_each_plan(|at| (0..20).for_each(|_| ask(&mut rng, &rows, &reader, at)));
 }
 
 #[test]
@@ -177,15 +165,8 @@ fn merged_partitions_are_those_built_at_once() {
     let mut rng = Rng(SEED + 1);
     // The first is too small for either form.
     let parts = [(0, 900), (900, 5_000), (5_900, 4_500)].map(|(from, n)| rows(&mut rng, from, n));
-    let store = store();
-    let mut change = store.collection.change().unwrap();
-    for (name, rows) in ["a", "b", "c"].iter().zip(&parts) {
-        change.put(name, builder(rows)).unwrap();
-    }
-    assert_eq!(sparse(&change.commit().unwrap(), 0), 0);
-    let mut change = store.collection.change().unwrap();
-    change.merge(&["a", "b", "c"], "a").unwrap();
-    let merged = change.commit().unwrap();
+    let [reader, merged] = merge_all(&store(), parts.each_ref().map(|rows| builder(rows)));
+    assert_eq!(sparse(&reader, 0), 0);
     let whole = reader_of([builder(&parts.concat())]);
     let bytes = |reader: &Reader| reader.set.partitions[0].file.content();
     assert_eq!(bytes(&merged), bytes(&whole), "built at once");

@@ -38,7 +38,12 @@ mod shelf;
 mod verify;
 mod world;
 
-use super::Collection;
+use super::format::{part, section};
+use super::kernels::tests::with_each_version;
+use super::postings_build::EXCEPTION;
+use super::testing::{FORCED, Forced};
+use super::{Collection, PartitionBuilder, Reader};
+use crate::bytes::int::u32_at;
 use crate::disk::{DiskRef, SimDisk};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,6 +62,42 @@ fn store() -> Store {
     let disk = SimDisk::new();
     let collection = create(&disk).unwrap();
     Store { disk, collection }
+}
+
+/// Calls `each` once for every plan and instruction set, which queries must use then.
+fn with_each_plan(mut each: impl FnMut(&str)) {
+    for list in [None, Some(true), Some(false)] {
+        with_each_version(|version| {
+            FORCED.set(Forced { list, ..Forced::default() });
+            each(&format!("{version}, list: {list:?}"));
+            FORCED.set(Forced::default());
+        });
+    }
+}
+
+/// Readers of three partitions and of the one that they are merged into.
+fn merge_all(store: &Store, builders: [PartitionBuilder; 3]) -> [Reader; 2] {
+    let mut change = store.collection.change().unwrap();
+    for (name, builder) in ["a", "b", "c"].iter().zip(builders) {
+        change.put(name, builder).unwrap();
+    }
+    let parts = change.commit().unwrap();
+    let mut change = store.collection.change().unwrap();
+    change.merge(&["a", "b", "c"], "a").unwrap();
+    [parts, change.commit().unwrap()]
+}
+
+/// The exceptions of a field of the first partition: ordinals, and what stands for their forms.
+fn exceptions(reader: &Reader, field: usize) -> Vec<(u32, u32)> {
+    let file = &reader.set.partitions[0].file;
+    let list = file.find(section(field, part::EXCEPTIONS)).map(|at| file.section(at).unwrap());
+    let mut all: Vec<(u32, u32)> = list
+        .unwrap_or(&[])
+        .chunks_exact(EXCEPTION)
+        .map(|entry| (u32_at(entry, 0), u32_at(entry, 4)))
+        .collect();
+    all.pop(); // what ends them
+    all
 }
 
 fn create(disk: &Arc<SimDisk>) -> crate::Result<Collection> {

@@ -2,11 +2,9 @@
 //! scanned: every kind of question is answered document by document, with every plan and
 //! instruction set, and damage is found.
 
-use super::store;
+use super::{exceptions, merge_all, store, with_each_plan};
 use crate::ErrorKind;
-use crate::bytes::int::u32_at;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::search::format::{part, section};
 use crate::search::kernels::tests::with_each_version;
 use crate::search::postings_build::IN_COLUMN;
 use crate::search::query::{OrderBy, and, asc, between, desc, eq, exists, gte, is_in, lt, not, or};
@@ -89,10 +87,8 @@ fn reader(bytes: &[u8]) -> crate::Result<Reader> {
 
 /// The ordinals of a field that are found in its column.
 fn scanned(reader: &Reader, field: usize) -> Vec<u32> {
-    let file = &reader.set.partitions[0].file;
-    let list = file.find(section(field, part::EXCEPTIONS)).map(|at| file.section(at).unwrap());
-    let entries = list.unwrap_or(&[]).chunks_exact(24);
-    entries.filter(|entry| u32_at(entry, 4) == IN_COLUMN).map(|entry| u32_at(entry, 0)).collect()
+    let all = exceptions(reader, field).into_iter();
+    all.filter(|(_, form)| *form == IN_COLUMN).map(|(ord, _)| ord).collect()
 }
 
 /// Some filters, and which rows satisfy each.
@@ -243,13 +239,7 @@ fn every_question_is_answered_document_by_document() {
     assert_eq!(metas[1].scanned, (0, metas[1].distinct), "no order begins with a list");
     let (first, end) = metas[0].scanned;
     assert!(first > 50 && end < metas[0].distinct - 50, "{first} to {end} are scanned");
-    for list in [None, Some(true), Some(false)] {
-        with_each_version(|version| {
-            FORCED.set(Forced { list, ..Forced::default() });
-            (0..20).for_each(|_| ask(&mut rng, &rows, &reader, &format!("{version}, {list:?}")));
-            FORCED.set(Forced::default());
-        });
-    }
+    with_each_plan(|at| (0..20).for_each(|_| ask(&mut rng, &rows, &reader, at)));
 }
 
 /// The first keys of an order may have no match: each batch of keys that is tried takes a pass.
@@ -350,15 +340,8 @@ fn merged_partitions_are_those_built_at_once() {
     // The first is too small to be scanned.
     let parts = [rows(&mut rng, 700), rows(&mut rng, 6_000), rows(&mut rng, 5_000)];
     let store = store();
-    let mut change = store.collection.change().unwrap();
-    for (name, rows) in ["a", "b", "c"].iter().zip(&parts) {
-        change.put(name, builder(rows)).unwrap();
-    }
-    let reader = change.commit().unwrap();
+    let [reader, merged] = merge_all(&store, parts.each_ref().map(|rows| builder(rows)));
     assert!(scanned(&reader, 0).is_empty());
-    let mut change = store.collection.change().unwrap();
-    change.merge(&["a", "b", "c"], "a").unwrap();
-    let merged = change.commit().unwrap();
     let whole = bytes(builder(&parts.concat()));
     let file = store.disk.map(merged.set.partitions[0].file.path()).unwrap();
     assert!(file.to_vec() == whole, "a merged partition has other bytes than one built at once");
