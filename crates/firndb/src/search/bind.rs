@@ -1,8 +1,9 @@
 //! Binds the conditions of a plan to one partition: keys become ordinals, with exact counts.
 
-use super::clause::{Clause, Form, Lead, cost_of_list};
+use super::clause::{Clause, Form, cost_of_list};
 use super::execute::Executor;
 use super::kernels;
+use super::lead::Lead;
 use super::partition::Partition;
 use super::plan::{Node, Test};
 use super::points::EVERYTHING;

@@ -4,8 +4,8 @@
 //! document, a divided list (`slices.rs`) half of that but a nanosecond a document to read. In
 //! between, a sparse bitset has a bit for every four documents that says whether one of them has
 //! the tag, and four bits where one has: 0.56 bits a document for one in twelve. AVX-512 puts 64
-//! nibbles into their places by one instruction: it is read in two or three times the time of a
-//! plain bitset, in a tenth of that of a list.
+//! nibbles into their places by one instruction: 7 us for a million documents, where a plain bitset
+//! takes 3.5 and a list of one in twelve 80.
 //! (Bitmaps whose zeros are left out by a bitmap above: Fraenkel, Klein 1985.)
 //!
 //! ```text
@@ -174,9 +174,8 @@ impl<'a> Bitset<'a> {
         match self {
             Bitset::Plain(bytes) => kernels::count_and(bits, bytes),
             Bitset::Sparse(sparse) => {
-                let parts = bits.chunks(PART).enumerate();
+                let (parts, mut part) = (bits.chunks(PART).enumerate(), [0; PART]);
                 let count = |(i, bits): (usize, &[u64])| {
-                    let mut part = [0; PART];
                     let part = &mut part[..bits.len()];
                     part.copy_from_slice(bits);
                     sparse.combine(i * PART, part, How::And);

@@ -8,9 +8,10 @@
 use super::bitset::Bitset;
 use super::format::Ordered;
 use super::kernels;
+use super::lead::Lead;
 use super::partition::Partition;
 use super::points::Window;
-use super::postings::{BLOCK, Cursor, Pieces};
+use super::postings::Pieces;
 use super::scan::{self, Wanted};
 use super::scratch::Scratch;
 use crate::Result;
@@ -106,6 +107,20 @@ impl Clause {
             }
         }
         self.cost_bits(part, scratch)
+    }
+
+    /// Cost of combining a bitset with the clause in a window: with one in the file, or one made.
+    pub(crate) fn cost_mask(
+        &self,
+        part: &Partition,
+        scratch: &Scratch,
+        window: (u32, u32),
+    ) -> Result<u64> {
+        let Some(bitset) = self.mapped(part, scratch)? else {
+            return self.cost_window(part, scratch, window);
+        };
+        let share = f64::from(window.1 - window.0) / f64::from(part.documents.max(1));
+        Ok((bitset.words() as f64 * share) as u64 * WORD)
     }
 
     /// The column and the ordinals that are the clause, if its documents are to be found by a scan:
@@ -387,89 +402,6 @@ pub(crate) fn cost_of_list(documents: u64) -> u64 {
 /// Cost of a scan of a column.
 fn cost_scan(part: &Partition, column: Packed, wanted: &Wanted) -> u64 {
     part.words() as u64 * scan::cost_of(column.raw().1, wanted)
-}
-
-/// How a clause can be walked document by document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lead {
-    Ascending,
-    Once,
-    No,
-}
-
-/// A walk over the documents of a leading clause, in blocks.
-pub(crate) struct LeadCursor<'p> {
-    /// The column and what is wanted of it, if the clause is walked by a scan; and the next word.
-    scan: Option<(Packed<'p>, Wanted)>,
-    word: usize,
-    interval: usize,
-    cursor: Option<Cursor>,
-    /// All that are wanted; of a range those that are left.
-    documents: (u32, u32),
-    /// Documents to take next: few at first, since a page may need no more.
-    size: u32,
-}
-
-impl<'p> LeadCursor<'p> {
-    /// Over the documents of a clause; those outside of `window` may be left out.
-    pub(crate) fn new(
-        clause: &Clause,
-        part: &'p Partition,
-        scratch: &Scratch,
-        window: (u32, u32),
-    ) -> Result<LeadCursor<'p>> {
-        let documents = match clause.form {
-            Form::Documents(a, b) => (a.max(window.0), b.min(window.1)),
-            _ => window,
-        };
-        let (scan, word) = (clause.scan_negated(part, scratch)?, window.0 as usize / 64);
-        Ok(LeadCursor { scan, word, interval: 0, cursor: None, documents, size: 64 })
-    }
-
-    /// The next documents; false at the end.
-    pub(crate) fn next(
-        &mut self,
-        clause: &Clause,
-        part: &Partition,
-        scratch: &Scratch,
-        out: &mut Vec<u32>,
-    ) -> Result<bool> {
-        out.clear();
-        if let Some((column, wanted)) = &self.scan {
-            let place = (&mut self.word, self.documents.1);
-            scan::push(*column, wanted, place, self.size as usize, out);
-            self.size = (self.size * 2).min(BLOCK as u32);
-            return Ok(!out.is_empty());
-        }
-        let (Form::Ordinals { field, .. } | Form::Window { pair: [field, _], .. }) = clause.form
-        else {
-            let (first, last) = self.documents;
-            let end = last.min(first.saturating_add(self.size));
-            out.extend(first..end);
-            self.documents.0 = end.max(first);
-            self.size = (self.size * 2).min(BLOCK as u32);
-            return Ok(!out.is_empty());
-        };
-        let postings = part.postings(field)?;
-        loop {
-            if let Some(cursor) = &mut self.cursor {
-                if cursor.next_block(&postings, self.size as usize, out) {
-                    self.size = (self.size * 2).min(BLOCK as u32);
-                    return Ok(true);
-                }
-                self.interval += 1;
-            }
-            match clause.pieces(part, scratch, self.interval)? {
-                Some(pieces) => {
-                    self.cursor = Some(Cursor::new(postings.within(pieces, self.documents)));
-                }
-                None => {
-                    out.clear();
-                    return Ok(false);
-                }
-            }
-        }
-    }
 }
 
 /// Turns a clause (before negation) into a bitset of the scratch, which is right in the window; its

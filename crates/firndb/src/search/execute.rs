@@ -11,8 +11,9 @@
 use super::bind::fixed_range;
 use super::bitset::Bitset;
 use super::check::Check;
-use super::clause::{Clause, Form, Lead, LeadCursor, materialise};
+use super::clause::{Clause, Form, materialise};
 use super::kernels;
+use super::lead::{Lead, LeadCursor};
 use super::partition::Partition;
 use super::plan::{Node, Plan};
 use super::scan;
@@ -213,14 +214,13 @@ impl<'r> Executor<'r> {
             let check = clause.cost_check(part, &self.scratch)?.unwrap_or(u64::MAX);
             let checked = (estimate * check as f64) as u64;
             // Bitsets cost a pass at least: they need not be looked at if checks cost less.
-            let mapped = clause.mapped(part, &self.scratch)?;
-            let bits = match &mapped {
-                _ if checked.saturating_mul(2) <= part.words() as u64 * 2 => u64::MAX,
-                Some(bitset) => bitset.words() * 2,
-                None => clause.cost_window(part, &self.scratch, window)?,
+            let bits = match checked.saturating_mul(2) <= part.words() as u64 * 2 {
+                true => u64::MAX,
+                false => clause.cost_mask(part, &self.scratch, window)?,
             };
             // A bitset in the file is looked at where it lies.
-            let made = if mapped.is_some() { u64::MAX } else { bits };
+            let mapped = clause.mapped(part, &self.scratch)?.is_some();
+            let made = if mapped { u64::MAX } else { bits };
             list = list.saturating_add(checked.min(made.saturating_add((estimate * 10.0) as u64)));
             words = words.saturating_add(bits.min(checked.saturating_mul(2)));
             estimate *= clause.at_most(documents) as f64 / f64::from(documents.max(1));
@@ -326,22 +326,19 @@ impl<'r> Executor<'r> {
             self.limits.check()?;
             let clause = &self.clauses[i];
             let at_most = clause.at_most(part.documents) as f64;
-            if let Some(mapped) = clause.mapped(part, &self.scratch)? {
+            let bits = clause.cost_mask(part, &self.scratch, window)?;
+            let check = clause.cost_check(part, &self.scratch)?;
+            // A document costs twice a check here: it must be found in the bitset first.
+            let checked = check.map_or(f64::MAX, |c| estimate * c as f64 * 2.0);
+            if i > base && checked < bits as f64 {
+                let check = Check::new(clause, part, &mut self.scratch, window)?;
+                check.push(&mut checks, &mut self.scratch, own);
+            } else if let Some(mapped) = clause.mapped(part, &self.scratch)? {
                 masks.push((Mask::Mapped(mapped), clause.negate));
             } else {
-                let bits = clause.cost_window(part, &self.scratch, window)?;
-                let check = clause.cost_check(part, &self.scratch)?;
-                // A document costs twice a check here: it must be found in the bitset first.
-                let checked = check.map_or(f64::MAX, |c| estimate * c as f64 * 2.0);
-                if i > base && checked < bits as f64 {
-                    let check = Check::new(clause, part, &mut self.scratch, window)?;
-                    check.push(&mut checks, &mut self.scratch, own);
-                } else {
-                    self.stats.postings += clause.count;
-                    let number = materialise(clause, part, &mut self.scratch, window)?;
-                    let last = (number, clause.negate);
-                    push_mask(&mut masks, last, &mut self.scratch, own);
-                }
+                self.stats.postings += clause.count;
+                let number = materialise(clause, part, &mut self.scratch, window)?;
+                push_mask(&mut masks, (number, clause.negate), &mut self.scratch, own);
             }
             estimate =
                 estimate.min(at_most).min(estimate * at_most / f64::from(part.documents.max(1)));

@@ -30,7 +30,7 @@
 //! 0       4     ordinal of the key; they ascend
 //! 4       4     runs in part 7; 0: a bitset in part 6; 2^32 - 2: a sparse one; 2^32 - 1: what part
 //!               8 has, of one value a document and at most 8 bits
-//! 8       8     offset in that part; 0 for part 8
+//! 8       8     offset in that part, behind the one before; 0 for part 8
 //! 16      8     documents of the exceptions before
 //! ```
 //!

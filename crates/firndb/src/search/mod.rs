@@ -75,6 +75,7 @@ mod scan;
 mod plan;
 mod scratch;
 mod clause;
+mod lead;
 mod check;
 mod sink;
 mod slices;

@@ -31,7 +31,7 @@ pub(crate) fn is_small(part: &Partition) -> bool {
 }
 
 /// Whether so many documents are written in forms that pay in larger partitions only: points, keys
-/// whose documents are in the column, divided lists, sparse bitsets.
+/// and fields whose documents are in the column, divided lists, sparse bitsets.
 pub(crate) fn has_large_forms(documents: u32) -> bool {
     #[cfg(test)]
     if super::testing::FORCED.get().forms {

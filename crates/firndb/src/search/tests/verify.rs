@@ -233,6 +233,8 @@ fn wrong_postings_are_caught() {
     caught(a.section(slices, |b| b.swap(1, 4)), &["`key`", "document 61", "column"]);
     let slices = section(WORD, part::SLICES);
     caught(a.section(slices, |b| b[0] -= 1), &["`word`", "column"]);
+    let wider = |m: &mut Vec<FieldMeta>| m[KEY].slice_bits = 9;
+    caught(a.meta(|_, m| wider(m)), &["`key`", "9 bits are not those"]);
 
     let built = Victim::built();
     let (id, bits) = (section(0, part::SLICES), built.fields()[0].slice_bits);

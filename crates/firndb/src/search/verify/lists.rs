@@ -25,10 +25,8 @@ pub(super) struct Lists<'p> {
     /// Exceptions that were read, and their documents.
     next: usize,
     removed: u64,
-    bitsets: &'p [u8],
-    runs: &'p [u8],
-    /// How many bytes of either were read.
-    read: [usize; 2],
+    bitsets: Area<'p>,
+    runs: Area<'p>,
     /// What the column has of each key, if some keys have no list; and which these are beside
     /// exceptions.
     in_column: InColumn,
@@ -61,9 +59,8 @@ impl<'p> Lists<'p> {
             count,
             next: 0,
             removed: 0,
-            bitsets: check.bytes(part::BITSETS)?,
-            runs: check.bytes(part::RUNS)?,
-            read: [0; 2],
+            bitsets: Area { bytes: check.bytes(part::BITSETS)?, read: 0 },
+            runs: Area { bytes: check.bytes(part::RUNS)?, read: 0 },
             in_column: InColumn::new(check, exceptions)?,
             scanned: meta.scanned,
         })
@@ -105,8 +102,7 @@ impl<'p> Lists<'p> {
             return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
         }
         let is_runs = runs != 0 && runs != SPARSE as usize;
-        let (area, read) = (if is_runs { self.runs } else { self.bitsets }, &mut self.read);
-        let read = &mut read[usize::from(is_runs)];
+        let Area { bytes: area, read } = if is_runs { &mut self.runs } else { &mut self.bitsets };
         ensure(offset == *read, || format!("key {ord} is at offset {offset}, not at {read}"))?;
         if runs == SPARSE as usize {
             let damaged = || format!("the sparse bitset of key {ord} is damaged");
@@ -137,10 +133,16 @@ impl<'p> Lists<'p> {
         ensure(next == self.count && sentinel, || {
             format!("of {} exceptions {next} are in the order of the keys", self.count)
         })?;
-        let ends = self.read == [self.bitsets.len(), self.runs.len()];
+        let ends = [self.bitsets, self.runs].iter().all(|area| area.read == area.bytes.len());
         ensure(ends, || "its bitsets or runs go on behind the last".into())?;
         self.slices.finish()
     }
+}
+
+/// Bitsets or runs, one behind the other, and how many bytes of them were read.
+struct Area<'p> {
+    bytes: &'p [u8],
+    read: usize,
 }
 
 /// For each key the documents that the column of a field says.
