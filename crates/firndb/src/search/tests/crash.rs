@@ -4,7 +4,10 @@
 use super::{DIR, Store, create, open, store};
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk::{Append, Disk, DiskRef, Map, SimDisk, publish};
+use crate::search::bitset::Bitset;
 use crate::search::query::all;
+use crate::search::slices::DIVIDED;
+use crate::search::testing::{FORCED, Forced};
 use crate::search::{Collection, Document, Field, MergePolicy, PartitionBuilder, Query, Reader};
 use crate::search::{Roles, Schema, Type, Value};
 use crate::{ErrorKind, Result};
@@ -41,17 +44,49 @@ fn builder(version: i64, documents: i64) -> PartitionBuilder {
     builder
 }
 
+/// Words that have lists in [`large_forms`].
+const WORDS: u32 = 20;
+
+/// A partition with a sparse bitset and divided lists, if large forms are written.
+fn large_forms() -> PartitionBuilder {
+    let mut builder = builder(2, 0);
+    for n in 0..2_000u32 {
+        let mut document = Document::new().set("version", 2i64);
+        document.push("word", format!("w{:02}", n % WORDS));
+        if n % 36 < 4 {
+            document.push("word", "wide");
+        }
+        builder.add(&document.payload(format!("2 {n}"))).unwrap();
+    }
+    builder
+}
+
 /// A change of a collection. What it needs of the disk is there.
 type Work = fn(&DiskRef, &Collection) -> Result<()>;
 
 const FILE: &str = "/elsewhere/part.firn";
 
 /// Every kind of change.
-const WORKS: [(&str, Work); 8] = [
+const WORKS: [(&str, Work); 9] = [
     ("add", |_, collection| {
         let mut change = collection.change()?;
         change.put("c", builder(2, 5))?;
         change.commit().map(drop)
+    }),
+    ("add large forms", |_, collection| {
+        let mut change = collection.change()?;
+        FORCED.set(Forced { forms: true, ..Forced::default() });
+        let put = change.put("c", large_forms());
+        FORCED.set(Forced::default());
+        put?;
+        let reader = change.commit()?;
+        let words = reader.schema().field("word").unwrap().0;
+        let part = reader.set.partitions.last().unwrap();
+        let sparse = part.postings(words)?.pieces(WORDS, WORDS + 1);
+        let sparse = part.postings(words)?.bitset(&sparse);
+        assert!(matches!(sparse, Some(Bitset::Sparse(_))));
+        assert_eq!(part.meta(words).slice_bits, DIVIDED);
+        Ok(())
     }),
     ("replace", |_, collection| {
         let mut change = collection.change()?;
