@@ -61,7 +61,7 @@ const FENCES: [Fence; 6] = [
 ];
 
 /// The only files with unsafe code.
-const UNSAFE_FILES: [&str; 15] = [
+const UNSAFE_FILES: [&str; 18] = [
     "crates/firndb/src/bytes/elias_fano.rs",
     "crates/firndb/src/bytes/prefetch.rs",
     "crates/firndb/src/disk/direct.rs",
@@ -72,7 +72,10 @@ const UNSAFE_FILES: [&str; 15] = [
     "crates/firndb/src/search/bins.rs",
     "crates/firndb/src/search/bitset/spread.rs",
     "crates/firndb/src/search/kernels.rs",
+    "crates/firndb/src/search/eights.rs",
     "crates/firndb/src/search/lists.rs",
+    "crates/firndb/src/search/lists/avx2.rs",
+    "crates/firndb/src/search/lists/avx512.rs",
     "crates/firndb/src/search/scan.rs",
     "crates/firndb/src/search/scan/avx2.rs",
     "crates/firndb/src/search/scan/avx512.rs",

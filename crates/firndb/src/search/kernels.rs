@@ -61,6 +61,23 @@ pub(crate) fn can_expand_bytes() -> bool {
     best() == Version::Avx512 && is_x86_feature_detected!("avx512vbmi2")
 }
 
+/// Whether the processor has the byte shuffle of AVX2.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn can_shuffle_bytes() -> bool {
+    best() != Version::Portable && is_x86_feature_detected!("avx2")
+}
+
+/// Whether the processor puts bits where a mask has ones (`PDEP`) by one instruction. AMD's before
+/// Zen 3 take hundreds of steps for it; that generation brought VAES, too, which tells them apart.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn can_deposit_bits() -> bool {
+    best() != Version::Portable
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("vaes")
+}
+
 macro_rules! dispatch {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $body:ident) => {
         $(#[$doc])*

@@ -70,6 +70,8 @@ mod firsts;
 mod bundle;
 mod view;
 mod kernels;
+#[cfg(target_arch = "x86_64")]
+mod eights;
 mod lists;
 mod scan;
 mod plan;

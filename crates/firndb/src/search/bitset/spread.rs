@@ -1,5 +1,5 @@
 //! The nibbles of a sparse bitset, spread over the words that they are of: with AVX-512 VBMI2 64 at
-//! a time, with the byte shuffle of AVX2 16, elsewhere one by one.
+//! a time, with `PDEP` or else with the byte shuffle of AVX2 16, elsewhere one by one.
 #![expect(unsafe_code, reason = "loads take addresses; features are detected at run time")]
 
 use super::{END, GROUP};
@@ -13,16 +13,14 @@ pub(super) fn cost() -> u64 {
         if kernels::can_expand_bytes() {
             return 3;
         }
-        if can_shuffle_bytes() {
+        if kernels::can_deposit_bits() {
+            return 8;
+        }
+        if kernels::can_shuffle_bytes() {
             return 14;
         }
     }
     50
-}
-
-#[cfg(target_arch = "x86_64")]
-fn can_shuffle_bytes() -> bool {
-    kernels::best() != kernels::Version::Portable && is_x86_feature_detected!("avx2")
 }
 
 /// Combines words with the groups that they are of, as long as there are both. The first nibble is
@@ -34,7 +32,11 @@ pub(super) fn combine(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROU
             // SAFETY: the processor has the features.
             return unsafe { wide::combine(masks, nibbles, words, how) };
         }
-        if can_shuffle_bytes() {
+        if kernels::can_deposit_bits() {
+            // SAFETY: the processor has the features; every version but the portable has POPCNT.
+            return unsafe { deposit::combine(masks, nibbles, words, how) };
+        }
+        if kernels::can_shuffle_bytes() {
             // SAFETY: the processor has the features; every version but the portable has POPCNT.
             return unsafe { narrow::combine(masks, nibbles, words, how) };
         }
@@ -114,6 +116,44 @@ mod wide {
 }
 
 #[cfg(target_arch = "x86_64")]
+mod deposit {
+    use super::{GROUP, How, u64_at};
+    use std::arch::x86_64::*;
+
+    /// Bytes that are looked at of a group: of its last word 16 nibbles behind 48 others.
+    const WINDOW: usize = 40;
+
+    #[target_feature(enable = "bmi2,popcnt")]
+    pub(super) fn combine(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROUP]], how: How) {
+        let mut at = 0;
+        for (mask, words) in masks.iter().zip(words) {
+            let mask = u64_at(mask, 0);
+            let rest = nibbles.get(at..).unwrap_or(&[]);
+            // Few may be behind the last group, and of a damaged file less.
+            let mut padded = [0; WINDOW];
+            let window = match rest.first_chunk::<WINDOW>() {
+                Some(window) => window,
+                None => {
+                    padded[..rest.len()].copy_from_slice(rest);
+                    &padded
+                }
+            };
+            for (i, word) in words.iter_mut().enumerate() {
+                let (own, before) = (mask >> (16 * i) & 0xFFFF, mask & ((1 << (16 * i)) - 1));
+                let before = before.count_ones() as usize;
+                // They may begin within a byte.
+                let (byte, odd) = (before / 2, before % 2 * 4);
+                let next = u64_at(window, byte) >> odd | u64_at(window, byte + 1) << (8 - odd);
+                // The first bit of each nibble that is there, and from it all four.
+                let first = _pdep_u64(own, 0x1111_1111_1111_1111);
+                *word = how.of(*word, _pdep_u64(next, (first << 4).wrapping_sub(first)));
+            }
+            at += mask.count_ones().div_ceil(2) as usize;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
 mod narrow {
     use super::{GROUP, How, u64_at};
     use std::arch::x86_64::*;
@@ -158,6 +198,50 @@ mod narrow {
                 *word = how.of(*word, found);
             }
             at += count.div_ceil(2);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::int::Encoder;
+    use crate::search::testing::Rng;
+
+    /// `kernels::tests::with_each_version` gets to one of the two that AVX2 has.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn bits_that_are_deposited_are_those_that_are_shuffled() {
+        if !kernels::can_deposit_bits() || !kernels::can_shuffle_bytes() {
+            return println!("this processor cannot do both");
+        }
+        let mut rng = Rng(11);
+        for round in 0..500 {
+            // Dense, sparse, and of a damaged file: with fewer nibbles than the masks say.
+            let mut masks = Encoder::default();
+            for _ in 0..1 + rng.below(9) {
+                masks.u64(match round % 3 {
+                    0 => rng.next(),
+                    1 => rng.next() & rng.next() & rng.next(),
+                    _ => u64::MAX,
+                });
+            }
+            let masks = masks.0.as_chunks::<8>().0;
+            let most = masks.len() * 32 + END;
+            let nibbles: Vec<u8> =
+                (0..most - rng.below(most + 1) * (round % 2)).map(|_| rng.next() as u8).collect();
+            let before: Vec<[u64; GROUP]> =
+                masks.iter().map(|_| [0; GROUP].map(|_| rng.next())).collect();
+            for how in [How::Or, How::And, How::AndNot] {
+                let (mut a, mut b) = (before.clone(), before.clone());
+                // SAFETY: the processor has the features, which was just found.
+                unsafe {
+                    deposit::combine(masks, &nibbles, &mut a, how);
+                    narrow::combine(masks, &nibbles, &mut b, how);
+                }
+                let damaged = most > nibbles.len();
+                assert!(a == b || damaged, "{how:?}, round {round}");
+            }
         }
     }
 }

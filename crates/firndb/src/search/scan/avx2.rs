@@ -1,19 +1,13 @@
 //! AVX2: numbers of at most 8 bits are moved to lanes of 16 bits, 16 at a time, multiplied to the
-//! upper ends of these and shifted down; wider ones are moved to lanes of 32 bits, 8 at a time, and
-//! shifted there.
+//! upper ends of these and shifted down; two of 4 bits are in a byte, and only shifted; wider ones
+//! are moved to lanes of 32 bits (`eights.rs`).
 #![expect(unsafe_code, reason = "loads take addresses")]
 
 use super::wanted::Keys;
 use super::whole;
 use crate::bytes::packed::Packed;
-use crate::search::kernels::{self, Version};
+use crate::search::eights::{self, Range, ask_ahead};
 use std::arch::x86_64::*;
-
-/// Whether the processor has the features.
-#[inline(always)]
-pub(super) fn can() -> bool {
-    kernels::best() != Version::Portable && is_x86_feature_detected!("avx2")
-}
 
 /// For each width where the two bytes of a number's lane come from, and what it is multiplied
 /// by, for eight numbers.
@@ -54,22 +48,34 @@ impl Cut {
         Cut { bits, places, factors, shift: _mm_cvtsi32_si128(16 - bits as i32) }
     }
 
-    /// 32 numbers, which begin with the group of eight of this number, in bytes.
+    /// The 32 numbers that begin at an address, in bytes.
+    ///
+    /// # Safety
+    /// 16 bytes can be read from each eighth number on.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn numbers(&self, window: &[u8], group: usize) -> __m256i {
-        assert!(window.len() >= (group + 3) * self.bits + 16);
-        let unpack = |first: usize, second: usize| {
-            let of = [first, second].map(|group| group * self.bits);
-            // SAFETY: 16 bytes are there from each place on; the loads need no alignment.
-            let [low, high] =
-                unsafe { of.map(|at| _mm_loadu_si128(window.as_ptr().add(at).cast())) };
-            let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
-            let lanes = _mm256_shuffle_epi8(both, self.places);
-            _mm256_srl_epi16(_mm256_mullo_epi16(lanes, self.factors), self.shift)
-        };
+    unsafe fn numbers(&self, at: *const u8) -> __m256i {
+        if self.bits == 8 {
+            // SAFETY: 32 bytes can be read; the load needs no alignment.
+            return unsafe { _mm256_loadu_si256(at.cast()) };
+        }
         // Packing takes eight numbers of each in turn.
-        _mm256_packus_epi16(unpack(group, group + 2), unpack(group + 1, group + 3))
+        // SAFETY: the caller says so.
+        let (even, odd) = unsafe { (self.sixteen(at), self.sixteen(at.add(self.bits))) };
+        _mm256_packus_epi16(even, odd)
+    }
+
+    /// The eight numbers that begin at an address, and the eight that begin 16 behind, in lanes of
+    /// 16 bits.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn sixteen(&self, at: *const u8) -> __m256i {
+        // SAFETY: 16 bytes can be read from both on; the loads need no alignment.
+        let (low, high) =
+            unsafe { (_mm_loadu_si128(at.cast()), _mm_loadu_si128(at.add(2 * self.bits).cast())) };
+        let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
+        let lanes = _mm256_shuffle_epi8(both, self.places);
+        _mm256_srl_epi16(_mm256_mullo_epi16(lanes, self.factors), self.shift)
     }
 }
 
@@ -87,7 +93,8 @@ pub(super) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -
     let ends = [7, 15, 31, -128].map(|end| _mm256_set1_epi8(end));
     let holds = |byte, mask| _mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask);
     match bits {
-        ..=4 => {
+        4 => fill_nibbles(bytes, table(keys), out),
+        ..=3 => {
             let table = table(keys);
             fill_by(bytes, bits, out, |numbers| _mm256_shuffle_epi8(table, numbers))
         }
@@ -121,6 +128,11 @@ fn table(keys: &Keys) -> __m256i {
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }
 
+/// How many words there are of numbers of so many bits, if `loaded` bytes are loaded for one.
+fn readable(bytes: &[u8], bits: usize, loaded: usize) -> usize {
+    bytes.len().checked_sub(loaded).map_or(0, |rest| rest / (8 * bits) + 1)
+}
+
 #[inline]
 #[target_feature(enable = "avx2")]
 fn fill_by(
@@ -130,40 +142,68 @@ fn fill_by(
     look_up: impl Fn(__m256i) -> __m256i,
 ) -> usize {
     let cut = Cut::new(bits);
-    for (i, word) in out.iter_mut().enumerate() {
-        // Each load takes 16 bytes, of which the first `bits` count.
-        let window = bytes.get(i * 8 * bits..).and_then(|rest| rest.get(..7 * bits + 16));
-        let Some(window) = window else { return i };
-        let half = |group: usize| _mm256_movemask_epi8(look_up(cut.numbers(window, group))) as u32;
-        *word = u64::from(half(0)) | u64::from(half(4)) << 32;
+    // Each load takes 16 bytes, of which the first `bits` count.
+    let words = out.len().min(readable(bytes, bits, 7 * bits + 16));
+    for (i, word) in out[..words].iter_mut().enumerate() {
+        // SAFETY: the bytes of so many words can be read.
+        let numbers = unsafe {
+            let at = bytes.as_ptr().add(i * 8 * bits);
+            ask_ahead(at);
+            [cut.numbers(at), cut.numbers(at.add(4 * bits))]
+        };
+        let low = _mm256_movemask_epi8(look_up(numbers[0])) as u32;
+        let high = _mm256_movemask_epi8(look_up(numbers[1])) as u32;
+        *word = u64::from(low) | u64::from(high) << 32;
     }
-    out.len()
+    words
 }
 
-/// Bits of the widest column that [`fill_range`] can read: a number of more does not fit the four
-/// bytes that are moved to its lane.
-pub(super) const RANGE_BITS: usize = 25;
+/// The lower and the upper nibbles of bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn nibbles(bytes: &[u8; 32]) -> [__m256i; 2] {
+    // SAFETY: 32 bytes are there; the load needs no alignment.
+    let both = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
+    let low = _mm256_set1_epi8(15);
+    [both, _mm256_srli_epi16::<4>(both)].map(|of| _mm256_and_si256(of, low))
+}
 
-/// For each width where the four bytes of a number's lane come from, and how far they are shifted
-/// down, for the first four of eight numbers and for the others, which begin in the byte that
-/// the first end in.
-static RANGE_CUTS: [([u8; 32], [u32; 8]); RANGE_BITS + 1] = range_cuts();
-
-const fn range_cuts() -> [([u8; 32], [u32; 8]); RANGE_BITS + 1] {
-    let mut cuts = [([0; 32], [0; 8]); RANGE_BITS + 1];
-    let mut at = 0;
-    while at < cuts.len() * 8 {
-        let (bits, i) = (at / 8, at % 8);
-        let start = i % 4 * bits + i / 4 * (4 * bits % 8);
-        let mut byte = 0;
-        while byte < 4 {
-            cuts[bits].0[4 * i + byte] = (start / 8 + byte) as u8;
-            byte += 1;
-        }
-        cuts[bits].1[i] = (start % 8) as u32;
-        at += 1;
+/// [`fill`] of numbers of 4 bits, which are whole words.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn fill_nibbles(bytes: &[u8], table: __m256i, out: &mut [u64]) -> usize {
+    let windows = bytes.as_chunks::<32>().0;
+    for (window, word) in windows.iter().zip(&mut *out) {
+        ask_ahead(window.as_ptr());
+        let [even, odd] = nibbles(window).map(|numbers| _mm256_shuffle_epi8(table, numbers));
+        // The first and third, and the second and fourth 16 numbers.
+        let [ac, bd] = [_mm256_unpacklo_epi8(even, odd), _mm256_unpackhi_epi8(even, odd)]
+            .map(|found| u64::from(_mm256_movemask_epi8(found) as u32));
+        *word = ac & 0xFFFF | (bd & 0xFFFF) << 16 | (ac >> 16) << 32 | (bd >> 16) << 48;
     }
-    cuts
+    windows.len().min(out.len())
+}
+
+/// How many documents have keys in two columns of 4 bits, as far as 64 of them can be loaded; and
+/// the word behind them.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) fn count_nibbles(a: (Packed, &Keys), b: (Packed, &Keys)) -> (usize, u64) {
+    let words = a.0.len().min(b.0.len()) / 64;
+    let tables = [a, b].map(|(_, keys)| table(keys));
+    let [a, b] = [a, b].map(|(column, _)| column.raw().0.as_chunks::<32>().0);
+    let words = words.min(a.len()).min(b.len());
+    let mut sum = 0;
+    for (a, b) in a[..words].iter().zip(&b[..words]) {
+        ask_ahead(a.as_ptr());
+        ask_ahead(b.as_ptr());
+        let ([a0, a1], [b0, b1]) = (nibbles(a), nibbles(b));
+        for (a, b) in [(a0, b0), (a1, b1)] {
+            let (a, b) = (_mm256_shuffle_epi8(tables[0], a), _mm256_shuffle_epi8(tables[1], b));
+            let both = _mm256_movemask_epi8(_mm256_and_si256(a, b)) as u32;
+            sum += u64::from(both.count_ones());
+        }
+    }
+    (words, sum)
 }
 
 /// Sets words to those documents whose ordinals are `len` from `first_ord` on, as far as their
@@ -176,36 +216,13 @@ pub(super) fn fill_range(
     out: &mut [u64],
 ) -> usize {
     let bits = column.raw().1;
-    if bits > RANGE_BITS {
+    if bits == 0 || bits > eights::MOST_BITS {
         return 0;
     }
     let (bytes, out) = whole(column, first, out);
-    let (places, shifts) = &RANGE_CUTS[bits];
-    // SAFETY: 32 bytes are in both arrays; the loads need no alignment.
-    let [places, shifts] = unsafe {
-        [places.as_ptr().cast(), shifts.as_ptr().cast()].map(|at| _mm256_loadu_si256(at))
-    };
-    // Comparisons are of signed numbers: what is less than `len` is, less 2^31, less than that.
-    let half = i32::MIN;
-    let mask = _mm256_set1_epi32((1 << bits) - 1);
-    let least = _mm256_set1_epi32((first_ord as i32).wrapping_add(half));
-    let most = _mm256_set1_epi32((len as i32).wrapping_add(half));
-    for (i, word) in out.iter_mut().enumerate() {
-        // Each load takes 16 bytes; the last begins half a byte before the last four numbers.
-        let start = i * 8 * bits;
-        let Some(window) = bytes.get(start..start + 8 * bits + 16) else { return i };
-        *word = 0;
-        for group in 0..8 {
-            let of = [group * bits, group * bits + bits / 2];
-            // SAFETY: 16 bytes are there from each place on; the loads need no alignment.
-            let [low, high] =
-                unsafe { of.map(|at| _mm_loadu_si128(window.as_ptr().add(at).cast())) };
-            let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
-            let lanes = _mm256_srlv_epi32(_mm256_shuffle_epi8(both, places), shifts);
-            let numbers = _mm256_sub_epi32(_mm256_and_si256(lanes, mask), least);
-            let inside = _mm256_castsi256_ps(_mm256_cmpgt_epi32(most, numbers));
-            *word |= u64::from(_mm256_movemask_ps(inside) as u8) << (8 * group);
-        }
-    }
-    out.len()
+    let range = Range::new(bits, first_ord, len);
+    let words = out.len().min(readable(bytes, bits, Range::loaded(bits)));
+    // SAFETY: the bytes of so many words can be read.
+    unsafe { range.fill(bytes.as_ptr(), &mut out[..words]) };
+    words
 }
