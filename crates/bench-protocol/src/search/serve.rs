@@ -28,8 +28,8 @@ pub trait Engine {
         0
     }
 
-    /// More figures that only this engine has: names and values for people.
-    fn extras(&self, workload: Workload, data: &Path, dir: &Path) -> Result<Vec<(String, String)>> {
+    /// More figures that only this engine has: names, and times in nanoseconds.
+    fn extras(&self, workload: Workload, data: &Path, dir: &Path) -> Result<Vec<(String, f64)>> {
         let _ = (workload, data, dir);
         Ok(Vec::new())
     }
@@ -81,8 +81,8 @@ fn perform<E: Engine>(
             run(engine, session, &Job::read(kind, queries, repeats.parse()?, budget)?, out)?;
         }
         ["extras", workload, data, dir] => {
-            for (name, value) in engine.extras(workload.parse()?, data.as_ref(), dir.as_ref())? {
-                writeln!(out, "extra\t{name}\t{value}")?;
+            for (name, nanos) in engine.extras(workload.parse()?, data.as_ref(), dir.as_ref())? {
+                writeln!(out, "extra\t{name}\t{nanos}")?;
             }
             writeln!(out, "done")?;
         }

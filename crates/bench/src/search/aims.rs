@@ -1,5 +1,6 @@
 //! What the Collection is meant to reach, and whether it did in this run.
 
+use super::ours::{CHANGE, SWITCH};
 use super::report::Report;
 use crate::bound::Bound::{self, AtLeast, AtMost};
 use crate::units::bytes;
@@ -111,6 +112,10 @@ fn costs(report: &Report) -> Vec<Aim> {
     let build = |name| Some(cars(name)?.built.wall.as_secs_f64());
     let beyond = |name| cars(name).and_then(|engine| report.beyond_payload(engine));
     let aim = |words: &str, bound, found| Aim { words: words.into(), bound, found };
+    let of = |what: &str| {
+        let (_, nanos) = cars(MANY)?.extras.iter().find(|(name, _)| name == what)?;
+        Some(nanos / 1e6)
+    };
     vec![
         aim(
             "1024 partitions, opening, ms",
@@ -122,6 +127,12 @@ fn costs(report: &Report) -> Vec<Aim> {
             AtMost(4.0),
             cars(MANY).and_then(|e| Some(e.memory_per_partition()? as f64 / 1e3)),
         ),
+        aim(
+            "1024 partitions, the durable change to another file of one, ms",
+            AtMost(2.0),
+            of(CHANGE),
+        ),
+        aim("1024 partitions, a reader's switch to it, ms", AtMost(2.0), of(SWITCH)),
         aim(
             "build, times as fast as lucene",
             AtLeast(1.0),

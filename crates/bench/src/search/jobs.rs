@@ -73,20 +73,20 @@ impl Searcher {
         }
     }
 
-    /// Figures that only this engine has.
+    /// Figures that only this engine has, nanoseconds.
     pub fn extras(
         &mut self,
         workload: Workload,
         data: &Path,
         dir: &Path,
-    ) -> Result<Vec<(String, String)>> {
+    ) -> Result<Vec<(String, f64)>> {
         self.0.send(&["extras", workload.name(), &text(data), &text(dir)])?;
         let mut extras = Vec::new();
         loop {
             let line = self.0.line()?;
             match line.iter().map(String::as_str).collect::<Vec<_>>()[..] {
                 ["done"] => return Ok(extras),
-                ["extra", name, value] => extras.push((name.into(), value.into())),
+                ["extra", name, nanos] => extras.push((name.into(), nanos.parse()?)),
                 _ => return Err(self.0.strange(&line)),
             }
         }

@@ -195,8 +195,9 @@ fn engines(report: &Report, workload: Workload, out: &mut String) {
 }
 
 fn extras(report: &Report, out: &mut String) {
-    for (engine, (name, value)) in report.extras() {
-        let _ = writeln!(out, "- {}, {}: {name}: {value}", engine.workload.name(), engine.name);
+    for (engine, (name, nanos)) in report.extras() {
+        let (workload, time) = (engine.workload.name(), time(*nanos));
+        let _ = writeln!(out, "- {workload}, {}: {name}: {time}", engine.name);
     }
     out.push('\n');
 }

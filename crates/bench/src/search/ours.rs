@@ -5,7 +5,6 @@
 //! [`Ours::parse`].
 
 use super::columns::byte_sum;
-use crate::units::time;
 use firndb::search::query::{all, and, asc, between, desc, eq, gte, is_in, lte, not};
 use firndb::search::{
     self, Collection, Document, Field, Filter, PartitionBuilder, Payload, Reader, Roles, Schema,
@@ -160,7 +159,7 @@ impl Engine for Ours {
     }
 
     /// Replaces the first partition, and switches another reader to it.
-    fn extras(&self, workload: Workload, data: &Path, dir: &Path) -> Result<Vec<(String, String)>> {
+    fn extras(&self, workload: Workload, data: &Path, dir: &Path) -> Result<Vec<(String, f64)>> {
         let mut documents = Vec::new();
         self.each_document(workload, data, |partition, document| {
             if partition == 0 && self.partitions > 1 {
@@ -195,22 +194,25 @@ impl Engine for Ours {
             let [whole, slowest] = asked(&other.reader(), workload)?;
             after.push([whole.saturating_sub(usual), slowest]);
         }
-        let [whole, added, put, commit] = median(&mut times).map(shown);
-        let name = format!("replace a partition of {} documents, durably", documents.len());
-        let replaced = format!(
-            "{whole} (adding the documents: {added}; making and syncing the file: {put}; the \
-             change: {commit})"
-        );
-        let [swap] = median(&mut swaps).map(shown);
-        let [more, slowest] = median(&mut after).map(shown);
-        let after = format!("{more} (the slowest: {slowest})");
-        Ok(vec![
-            (name, replaced),
-            ("a reader's switch to it, warm".to_string(), swap),
-            (format!("what {ASKED} pages after the switch take longer than before it"), after),
-        ])
+        let [whole, added, put, commit] = median(&mut times);
+        let ([swap], [more, slowest]) = (median(&mut swaps), median(&mut after));
+        let named = [
+            (format!("replace a partition of {} documents, durably", documents.len()), whole),
+            ("of that, adding the documents".into(), added),
+            ("of that, making and syncing the file".into(), put),
+            (CHANGE.into(), commit),
+            (SWITCH.into(), swap),
+            (format!("what {ASKED} pages after the switch take longer than before it"), more),
+            ("the slowest of these pages".into(), slowest),
+        ];
+        Ok(named.map(|(name, took)| (name, took.as_nanos() as f64)).into())
     }
 }
+
+/// How long the change took that put a partition's file in the place of another one.
+pub const CHANGE: &str = "of that, the change";
+/// How long another reader took to see it.
+pub const SWITCH: &str = "a reader's switch to it, warm";
 
 /// Pages that are asked for after a partition was replaced.
 const ASKED: u32 = 500;
@@ -238,10 +240,6 @@ fn asked(reader: &Reader, workload: Workload) -> Result<[Duration; 2]> {
 fn median<const N: usize>(times: &mut [[Duration; N]]) -> [Duration; N] {
     times.sort_unstable();
     times[times.len() / 2]
-}
-
-fn shown(duration: Duration) -> String {
-    time(duration.as_nanos() as f64)
 }
 
 /// An opened collection.

@@ -24,8 +24,8 @@ pub struct EngineReport {
     pub open_time: Duration,
     /// Memory that opening took, bytes that no file backs.
     pub open_memory: u64,
-    /// Figures that only this engine has.
-    pub extras: Vec<(String, String)>,
+    /// Figures that only this engine has, nanoseconds.
+    pub extras: Vec<(String, f64)>,
 }
 
 impl EngineReport {
@@ -157,8 +157,9 @@ impl Report {
         for workload in Workload::ALL {
             text += &format!("\n{}\n{}\n", workload.name(), self.engine_table(workload));
         }
-        for (engine, (name, value)) in self.extras() {
-            text += &format!("{}, {}: {name}: {value}\n", engine.workload.name(), engine.name);
+        for (engine, (name, nanos)) in self.extras() {
+            let (workload, time) = (engine.workload.name(), time(*nanos));
+            text += &format!("{workload}, {}: {name}: {time}\n", engine.name);
         }
         for name in self.names().into_iter().filter(|name| is_ours(name)) {
             if let Some(ratio) = self.mean_ratio(name) {
@@ -169,7 +170,7 @@ impl Report {
     }
 
     /// Figures that only some engines have.
-    pub fn extras(&self) -> impl Iterator<Item = (&EngineReport, &(String, String))> {
+    pub fn extras(&self) -> impl Iterator<Item = (&EngineReport, &(String, f64))> {
         self.engines.iter().flat_map(|e| e.extras.iter().map(move |extra| (e, extra)))
     }
 

@@ -12,7 +12,7 @@ pub(crate) mod offsets;
 mod lines;
 mod elias_fano;
 mod divided;
-mod select;
+pub(crate) mod select;
 pub(crate) mod kind;
 pub(crate) mod frozen;
 pub(crate) mod prefetch;

@@ -52,7 +52,7 @@ pub(super) fn deposit(word: u64, rank: u64) -> usize {
 /// Whether the processor has what [`deposit`] needs, and is fast at it.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) fn can_deposit() -> bool {
+pub(crate) fn can_deposit() -> bool {
     // What is slow at it has neither of the last two.
     is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")

@@ -152,7 +152,6 @@ impl Range {
             // SAFETY: the bytes of 64 numbers can be read, twice those of 32.
             let [low, high] = unsafe {
                 let at = at.add(i * 8 * self.bits);
-                ask_ahead(at);
                 [self.half::<NARROW>(at), self.half::<NARROW>(at.add(4 * self.bits))]
             };
             *word = (u64::from(low) | u64::from(high) << 32) ^ self.others;
@@ -220,12 +219,4 @@ impl Side {
         let numbers = _mm256_and_si256(_mm256_shuffle_epi8(bytes, self.places), self.masks);
         _mm256_cmpgt_epi32(self.most, _mm256_sub_epi32(numbers, self.least))
     }
-}
-
-/// Asks for what comes a page behind a place: by itself a processor looks ahead to the end of a
-/// page only.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn ask_ahead(at: *const u8) {
-    _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(4096).cast());
 }

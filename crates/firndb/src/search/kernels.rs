@@ -6,6 +6,9 @@
 //! bitset are read as little-endian bytes, at any alignment.
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
+#[cfg(target_arch = "x86_64")]
+use crate::bytes::select;
+
 /// A version of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "the others are for x86-64"))]
@@ -68,14 +71,11 @@ pub(crate) fn can_shuffle_bytes() -> bool {
     best() != Version::Portable && is_x86_feature_detected!("avx2")
 }
 
-/// Whether the processor puts bits where a mask has ones (`PDEP`) by one instruction. AMD's before
-/// Zen 3 take hundreds of steps for it; that generation brought VAES, too, which tells them apart.
+/// Whether the processor puts bits where a mask has ones (`PDEP`) by one instruction.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn can_deposit_bits() -> bool {
-    best() != Version::Portable
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("vaes")
+    best() != Version::Portable && select::can_deposit()
 }
 
 macro_rules! dispatch {

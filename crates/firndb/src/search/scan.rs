@@ -187,8 +187,8 @@ pub(crate) fn count_both(a: (Packed, &Wanted), b: (Packed, &Wanted)) -> u64 {
         && [a, b].iter().all(|(column, _)| column.raw().1 == 4)
     {
         let (a, b) = ((a.0, x), (b.0, y));
-        // SAFETY: the processor has the features, which is just found; every version but the
-        // portable has POPCNT.
+        // SAFETY: the processor has the features, which is just found; it has POPCNT if it has the
+        // wider ones.
         (first, sum) = unsafe {
             match () {
                 () if kernels::can_move_bytes() => avx512::count_nibbles(a, b),

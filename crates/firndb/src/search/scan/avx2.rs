@@ -6,7 +6,7 @@
 use super::wanted::Keys;
 use super::whole;
 use crate::bytes::packed::Packed;
-use crate::search::eights::{self, Range, ask_ahead};
+use crate::search::eights::{self, Range};
 use std::arch::x86_64::*;
 
 /// For each width where the two bytes of a number's lane come from, and what it is multiplied
@@ -148,7 +148,6 @@ fn fill_by(
         // SAFETY: the bytes of so many words can be read.
         let numbers = unsafe {
             let at = bytes.as_ptr().add(i * 8 * bits);
-            ask_ahead(at);
             [cut.numbers(at), cut.numbers(at.add(4 * bits))]
         };
         let low = _mm256_movemask_epi8(look_up(numbers[0])) as u32;
@@ -174,7 +173,6 @@ fn nibbles(bytes: &[u8; 32]) -> [__m256i; 2] {
 fn fill_nibbles(bytes: &[u8], table: __m256i, out: &mut [u64]) -> usize {
     let windows = bytes.as_chunks::<32>().0;
     for (window, word) in windows.iter().zip(&mut *out) {
-        ask_ahead(window.as_ptr());
         let [even, odd] = nibbles(window).map(|numbers| _mm256_shuffle_epi8(table, numbers));
         // The first and third, and the second and fourth 16 numbers.
         let [ac, bd] = [_mm256_unpacklo_epi8(even, odd), _mm256_unpackhi_epi8(even, odd)]
@@ -186,24 +184,30 @@ fn fill_nibbles(bytes: &[u8], table: __m256i, out: &mut [u64]) -> usize {
 
 /// How many documents have keys in two columns of 4 bits, as far as 64 of them can be loaded; and
 /// the word behind them.
-#[target_feature(enable = "avx2,popcnt")]
+#[target_feature(enable = "avx2")]
 pub(super) fn count_nibbles(a: (Packed, &Keys), b: (Packed, &Keys)) -> (usize, u64) {
     let words = a.0.len().min(b.0.len()) / 64;
     let tables = [a, b].map(|(_, keys)| table(keys));
     let [a, b] = [a, b].map(|(column, _)| column.raw().0.as_chunks::<32>().0);
     let words = words.min(a.len()).min(b.len());
-    let mut sum = 0;
-    for (a, b) in a[..words].iter().zip(&b[..words]) {
-        ask_ahead(a.as_ptr());
-        ask_ahead(b.as_ptr());
-        let ([a0, a1], [b0, b1]) = (nibbles(a), nibbles(b));
-        for (a, b) in [(a0, b0), (a1, b1)] {
-            let (a, b) = (_mm256_shuffle_epi8(tables[0], a), _mm256_shuffle_epi8(tables[1], b));
-            let both = _mm256_movemask_epi8(_mm256_and_si256(a, b)) as u32;
-            sum += u64::from(both.count_ones());
+    let zero = _mm256_setzero_si256();
+    let mut sums = zero;
+    // Lanes of 8 bits count, up to 255: two numbers of each word.
+    for (a, b) in a[..words].chunks(127).zip(b[..words].chunks(127)) {
+        let mut counts = zero;
+        for (a, b) in a.iter().zip(b) {
+            let ([a0, a1], [b0, b1]) = (nibbles(a), nibbles(b));
+            for (a, b) in [(a0, b0), (a1, b1)] {
+                let (a, b) = (_mm256_shuffle_epi8(tables[0], a), _mm256_shuffle_epi8(tables[1], b));
+                // All ones are -1.
+                counts = _mm256_sub_epi8(counts, _mm256_and_si256(a, b));
+            }
         }
+        sums = _mm256_add_epi64(sums, _mm256_sad_epu8(counts, zero));
     }
-    (words, sum)
+    let of = [_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums)];
+    let both = _mm_add_epi64(of[0], of[1]);
+    (words, (_mm_cvtsi128_si64(both) + _mm_extract_epi64::<1>(both)) as u64)
 }
 
 /// Sets words to those documents whose ordinals are `len` from `first_ord` on, as far as their
