@@ -49,7 +49,7 @@ pub(super) fn deposit(word: u64, rank: u64) -> usize {
     std::arch::x86_64::_pdep_u64(1 << (rank & 63), word).trailing_zeros() as usize
 }
 
-/// Whether the processor has what [`deposit`] needs, and is fast at it.
+/// Whether the processor has BMI1 and BMI2, which [`deposit`] needs, and is fast at depositing.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn can_deposit() -> bool {

@@ -1,5 +1,5 @@
 //! Packed numbers of at most 25 bits, eight at a time, with AVX2: the four bytes that a number is
-//! in are moved to its lane and shifted there.
+//! in are moved to its lane, and shifted there, or compared with a range as they are.
 #![expect(unsafe_code, reason = "loads take addresses")]
 
 use std::arch::x86_64::*;
@@ -38,7 +38,6 @@ pub(super) fn loaded(bits: usize) -> usize {
 }
 
 /// How eight numbers are cut out of their bytes.
-#[derive(Clone, Copy)]
 pub(super) struct Cut {
     bits: usize,
     places: __m256i,
@@ -77,7 +76,6 @@ impl Cut {
 
 /// A range of packed numbers, as they are compared: each where it lies in the four bytes of its
 /// lane, unshifted.
-#[derive(Clone, Copy)]
 pub(super) struct Range {
     bits: usize,
     /// Of the first four of eight numbers, and of the others.
@@ -87,7 +85,6 @@ pub(super) struct Range {
 }
 
 /// Of four numbers, twice.
-#[derive(Clone, Copy)]
 struct Side {
     places: __m256i,
     masks: __m256i,
@@ -95,7 +92,7 @@ struct Side {
     most: __m256i,
 }
 
-/// Bits of numbers of which eight are in 16 bytes.
+/// Most bits of numbers of which eight are in 16 bytes.
 pub(super) const HALF_BITS: usize = 16;
 
 impl Range {
@@ -104,15 +101,17 @@ impl Range {
     #[inline]
     #[target_feature(enable = "avx2")]
     pub(super) fn new(bits: usize, first: u32, len: u32) -> Range {
-        // Those of a range that goes on at 0 are all but those between its ends, and all are all
-        // but none: the length of all of them would not fit a lane.
+        // Those of a range that goes on at 0 are all but those between its ends.
         let (start, end, others) = match first.checked_add(len) {
-            Some(end) if first == 0 && end >= 1 << bits => (0, 0, u64::MAX),
             Some(end) => (first, end, 0),
             None => (first.wrapping_add(len), first, u64::MAX),
         };
-        // No number is behind the last.
+        // No number is behind the last. All are all but none: their length would not fit a lane.
         let [start, end] = [start, end].map(|of| of.min(1 << bits));
+        let (start, end, others) = match end - start == 1 << bits {
+            true => (0, 0, !others),
+            false => (start, end, others),
+        };
         let cut = Cut::new(bits);
         let behind = if bits <= HALF_BITS { bits / 2 } else { 0 };
         let sides = [

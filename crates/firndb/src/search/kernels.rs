@@ -50,7 +50,8 @@ pub(crate) fn is_wide() -> bool {
     best() == Version::Avx512
 }
 
-/// Whether the processor has the byte permutation that `lists.rs` unpacks with.
+/// Whether the processor has the byte permutation that `lists/avx512.rs` and `scan/avx512.rs`
+/// unpack with.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn can_move_bytes() -> bool {

@@ -4,9 +4,9 @@
 //! Most of the time of a range query goes into the documents between the bound of a bin and the
 //! end of the range: thousands that stand in no order. Unpacking them one by one is half of that.
 //! With AVX-512 VBMI one instruction moves the bytes of 16 numbers to their places; a gather looks
-//! 16 documents up. AVX2 joins and compares eight numbers at a time, where documents that are
-//! looked up one by one would gain nothing. Everywhere else `Packed::for_each` does it; the answers
-//! are the same.
+//! 16 documents up. AVX2 joins and compares eight numbers at a time, and finds the ones of a byte
+//! in a table; it has no version of its own to count and to set, which go document by document.
+//! Elsewhere all of it is done one by one; the answers are the same.
 #![expect(unsafe_code, reason = "calling functions compiled for features that were just detected")]
 
 #[cfg(target_arch = "x86_64")]

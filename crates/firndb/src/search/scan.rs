@@ -190,10 +190,12 @@ pub(crate) fn count_both(a: (Packed, &Wanted), b: (Packed, &Wanted)) -> u64 {
         // SAFETY: the processor has the features, which is just found; it has POPCNT if it has the
         // wider ones.
         (first, sum) = unsafe {
-            match () {
-                () if kernels::can_move_bytes() => avx512::count_nibbles(a, b),
-                () if kernels::can_shuffle_bytes() => avx2::count_nibbles(a, b),
-                () => (0, 0),
+            if kernels::can_move_bytes() {
+                avx512::count_nibbles(a, b)
+            } else if kernels::can_shuffle_bytes() {
+                avx2::count_nibbles(a, b)
+            } else {
+                (0, 0)
             }
         };
     }

@@ -17,7 +17,7 @@ pub(super) fn cost() -> u64 {
             return 8;
         }
         if kernels::can_shuffle_bytes() {
-            return 14;
+            return 20;
         }
     }
     50
@@ -120,8 +120,8 @@ mod deposit {
     use super::{GROUP, How, u64_at};
     use std::arch::x86_64::*;
 
-    /// Bytes that are looked at of a group: of its last word 16 nibbles behind 48 others.
-    const WINDOW: usize = 40;
+    /// Bytes that are looked at of a group: 48 nibbles, and the words that the others begin in.
+    const WINDOW: usize = 48 / 2 + 8 + 1;
 
     #[target_feature(enable = "bmi2,popcnt")]
     pub(super) fn combine(masks: &[[u8; 8]], nibbles: &[u8], words: &mut [[u64; GROUP]], how: How) {
@@ -202,14 +202,13 @@ mod narrow {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
     use crate::bytes::int::Encoder;
     use crate::search::testing::Rng;
 
     /// `kernels::tests::with_each_version` gets to one of the two that AVX2 has.
-    #[cfg(target_arch = "x86_64")]
     #[test]
     fn bits_that_are_deposited_are_those_that_are_shuffled() {
         if !kernels::can_deposit_bits() || !kernels::can_shuffle_bytes() {
@@ -217,7 +216,7 @@ mod tests {
         }
         let mut rng = Rng(11);
         for round in 0..500 {
-            // Dense, sparse, and of a damaged file: with fewer nibbles than the masks say.
+            // Dense, sparse, and full.
             let mut masks = Encoder::default();
             for _ in 0..1 + rng.below(9) {
                 masks.u64(match round % 3 {
@@ -227,9 +226,11 @@ mod tests {
                 });
             }
             let masks = masks.0.as_chunks::<8>().0;
-            let most = masks.len() * 32 + END;
-            let nibbles: Vec<u8> =
-                (0..most - rng.below(most + 1) * (round % 2)).map(|_| rng.next() as u8).collect();
+            let bytes = |mask: &[u8; 8]| u64_at(mask, 0).count_ones().div_ceil(2) as usize;
+            let whole = masks.iter().map(bytes).sum::<usize>() + END;
+            // Every fourth time the file is damaged: some are missing.
+            let there = if round % 4 == 3 { rng.below(whole) } else { whole };
+            let nibbles: Vec<u8> = (0..there).map(|_| rng.next() as u8).collect();
             let before: Vec<[u64; GROUP]> =
                 masks.iter().map(|_| [0; GROUP].map(|_| rng.next())).collect();
             for how in [How::Or, How::And, How::AndNot] {
@@ -239,8 +240,8 @@ mod tests {
                     deposit::combine(masks, &nibbles, &mut a, how);
                     narrow::combine(masks, &nibbles, &mut b, how);
                 }
-                let damaged = most > nibbles.len();
-                assert!(a == b || damaged, "{how:?}, round {round}");
+                // Of what is missing any answer will do.
+                assert!(a == b || there < whole, "{how:?}, round {round}");
             }
         }
     }

@@ -105,17 +105,21 @@ fn ones_of_words_are_those_bit_by_bit() {
 fn numbers_inside_a_range_are_those_one_by_one() {
     let mut rng = Rng(0x1D5);
     for bits in 0..=26u8 {
-        for round in 0..60 {
+        let edges = [0, 1, (1 << bits) - 1, 1 << bits, 1 << 31, u32::MAX];
+        for round in 0..edges.len() * 16 {
             let numbers: Vec<u32> = (0..64).map(|_| rng.below(1 << bits) as u32).collect();
             let mut w = PackedWriter::new(bits);
             numbers.iter().for_each(|&number| w.push(number));
             // With and without what is loaded behind the last.
             let mut bytes = w.finish();
-            bytes.resize(bytes.len() + 60 * (round % 2), 0);
-            let low = rng.below(1 << bits) as u32;
-            let span = match round % 4 {
-                0 => 1 << bits,
-                1 => u32::MAX,
+            bytes.resize(bytes.len() + 60 * rng.below(2), 0);
+            let low = match round % 2 {
+                0 => edges[round / 2 % edges.len()],
+                _ => rng.below(1 << bits) as u32,
+            };
+            let span = match round / 2 / edges.len() {
+                i @ 0..6 => edges[i],
+                6 => low.wrapping_neg(),
                 _ => rng.below(1 << bits) as u32,
             };
             let expected = (0..).zip(&numbers).fold(0, |found, (i, number)| {

@@ -1,4 +1,4 @@
-//! AVX2: numbers of at most 8 bits are moved to lanes of 16 bits, 16 at a time, multiplied to the
+//! AVX2: numbers of less than 8 bits are moved to lanes of 16 bits, 16 at a time, multiplied to the
 //! upper ends of these and shifted down; two of 4 bits are in a byte, and only shifted; wider ones
 //! are moved to lanes of 32 bits (`eights.rs`).
 #![expect(unsafe_code, reason = "loads take addresses")]
@@ -51,7 +51,7 @@ impl Cut {
     /// The 32 numbers that begin at an address, in bytes.
     ///
     /// # Safety
-    /// 16 bytes can be read from each eighth number on.
+    /// 16 bytes can be read from each eighth number on, those of 32 numbers at least.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn numbers(&self, at: *const u8) -> __m256i {
