@@ -79,6 +79,14 @@ pub(crate) fn can_deposit_bits() -> bool {
     best() != Version::Portable && select::can_deposit()
 }
 
+/// How often bytes can be loaded that end within `len` bytes: the first time behind `loaded` of
+/// them, and each further time `step` behind the one before.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn loads(len: usize, loaded: usize, step: usize) -> usize {
+    len.checked_sub(loaded).map_or(0, |rest| rest / step + 1)
+}
+
 macro_rules! dispatch {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*) -> $out:ty = $body:ident) => {
         $(#[$doc])*

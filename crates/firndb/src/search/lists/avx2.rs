@@ -21,9 +21,8 @@ pub(super) fn groups(list: Packed, first: usize, last: usize) -> Option<(usize, 
         return None;
     }
     let start = first.next_multiple_of(LANES);
-    let loaded = start * bits / 8 + eights::loaded(bits);
-    let readable = bytes.len().checked_sub(loaded)? / bits + 1;
-    Some((start, start + LANES * readable.min((last - start) / LANES)))
+    let readable = kernels::loads(bytes.len(), start * bits / 8 + eights::loaded(bits), bits);
+    (readable > 0).then(|| (start, start + LANES * readable.min((last - start) / LANES)))
 }
 
 /// The bytes of 64 numbers and of what is loaded behind them. `None` if there are not as many, or

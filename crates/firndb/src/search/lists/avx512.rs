@@ -26,8 +26,8 @@ pub(super) fn groups(list: Packed, first: usize, last: usize) -> Option<(usize, 
         return None;
     }
     let start = first.next_multiple_of(8);
-    let readable = bytes.len().checked_sub(start * bits / 8 + 64)? / (2 * bits) + 1;
-    Some((start, start + LANES * readable.min((last - start) / LANES)))
+    let readable = kernels::loads(bytes.len(), start * bits / 8 + 64, 2 * bits);
+    (readable > 0).then(|| (start, start + LANES * readable.min((last - start) / LANES)))
 }
 
 /// How 16 numbers are cut out of 64 bytes.

@@ -7,6 +7,7 @@ use super::wanted::Keys;
 use super::whole;
 use crate::bytes::packed::Packed;
 use crate::search::eights::{self, Range};
+use crate::search::kernels;
 use std::arch::x86_64::*;
 
 /// For each width where the two bytes of a number's lane come from, and what it is multiplied
@@ -128,11 +129,6 @@ fn table(keys: &Keys) -> __m256i {
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }
 
-/// How many words there are of numbers of so many bits, if `loaded` bytes are loaded for one.
-fn readable(bytes: &[u8], bits: usize, loaded: usize) -> usize {
-    bytes.len().checked_sub(loaded).map_or(0, |rest| rest / (8 * bits) + 1)
-}
-
 #[inline]
 #[target_feature(enable = "avx2")]
 fn fill_by(
@@ -143,7 +139,7 @@ fn fill_by(
 ) -> usize {
     let cut = Cut::new(bits);
     // Each load takes 16 bytes, of which the first `bits` count.
-    let words = out.len().min(readable(bytes, bits, 7 * bits + 16));
+    let words = out.len().min(kernels::loads(bytes.len(), 7 * bits + 16, 8 * bits));
     for (i, word) in out[..words].iter_mut().enumerate() {
         // SAFETY: the bytes of so many words can be read.
         let numbers = unsafe {
@@ -225,7 +221,7 @@ pub(super) fn fill_range(
     }
     let (bytes, out) = whole(column, first, out);
     let range = Range::new(bits, first_ord, len);
-    let words = out.len().min(readable(bytes, bits, Range::loaded(bits)));
+    let words = out.len().min(kernels::loads(bytes.len(), Range::loaded(bits), 8 * bits));
     // SAFETY: the bytes of so many words can be read.
     unsafe { range.fill(bytes.as_ptr(), &mut out[..words]) };
     words
