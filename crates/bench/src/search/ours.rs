@@ -78,7 +78,7 @@ pub fn cars_schema() -> Result<Schema> {
         Field::new("id", Type::U64, Roles::STORED),
         filterable("region_id", Type::I64),
         filterable("mark", Type::String),
-        filterable("model", Type::String),
+        filterable("model", Type::String).scanned(),
         filterable("year", Type::I64),
         Field::new("price", Type::I64, Roles::FULL).scanned(),
         filterable("mileage", Type::I64).scanned(),

@@ -26,7 +26,7 @@ impl Block<'_> {
     /// Where the low bits begin.
     #[inline(always)]
     pub(super) fn offset(&self) -> usize {
-        self.area + (self.place >> 30) as usize
+        self.area + (self.place >> 6) as usize
     }
 
     /// Where the high bits begin.
@@ -35,10 +35,15 @@ impl Block<'_> {
         self.offset() + 16 * low as usize
     }
 
-    /// How many high bits are set before word `word`, 0 to 3.
+    /// How many high bits are set before each of the four words, a byte for each. Behind the last
+    /// word there are bits of others: then it is as many as there are numbers, or more.
     #[inline(always)]
-    fn rank(&self, word: u64) -> u64 {
-        self.place >> 6 << 8 >> (8 * word) & 0xFF
+    fn ranks(&self, low: u32) -> u64 {
+        let at = self.highs(low);
+        let ones = |word: usize| u64::from(u64_at(self.bytes, at + 8 * word).count_ones());
+        let first = ones(0);
+        let second = first + ones(1);
+        first << 8 | second << 16 | (second + ones(2)) << 24
     }
 
     /// The low bits of number `i`.
@@ -67,9 +72,10 @@ impl Block<'_> {
             return (self.first.wrapping_add(i as u64), None);
         };
         let at = i as u64;
-        let word: u64 = (1..4).map(|word| u64::from(self.rank(word) <= at)).sum();
+        let ranks = self.ranks(low);
+        let word: u64 = (1..4).map(|word| u64::from(rank(ranks, word) <= at)).sum();
         let bits = u64_at(self.bytes, self.highs(low) + 8 * word as usize);
-        let bit = select(bits, at.wrapping_sub(self.rank(word)));
+        let bit = select(bits, at.wrapping_sub(rank(ranks, word)));
         (self.number(low, i, 64 * word as usize + bit), Some((word, bit, bits)))
     }
 
@@ -144,14 +150,15 @@ impl Block<'_> {
         let less =
             |ones: u64, zeros: u64| (ones < rise) & (zeros <= (rise - 1).wrapping_sub(ones) >> low);
         // In words behind the last one there are bits of others.
+        let ranks = self.ranks(low);
         let word = (1..4).map(|word| {
-            let ones = self.rank(word);
+            let ones = rank(ranks, word);
             u64::from(less(ones, (64 * word).wrapping_sub(ones)) & (ones < size))
         });
         let mut word: u64 = word.sum();
         let at = |word: u64| u64_at(self.bytes, self.highs(low) + 8 * word as usize);
         let bits = at(word);
-        let mut ones = self.rank(word);
+        let mut ones = rank(ranks, word);
         let mut zeros = (64 * word).wrapping_sub(ones);
         // Halves of the word, of its halves, and so on.
         let pairs = bits - (bits >> 1 & 0x5555_5555_5555_5555);
@@ -181,4 +188,10 @@ impl Block<'_> {
         }
         ((ones.wrapping_add(is_one)) as usize, run as usize, zeros)
     }
+}
+
+/// How many high bits are set before word `word`, 0 to 3, by what [`Block::ranks`] gave.
+#[inline(always)]
+fn rank(ranks: u64, word: u64) -> u64 {
+    ranks >> (8 * word) & 0xFF
 }

@@ -17,8 +17,7 @@
 //! 16 + (s + p) b  s     block b: start, by how much its first number exceeds the sequence's, less
 //!                       128 b
 //! ..              p     block b: place, 1 + l (0 if its numbers are consecutive)
-//!                       | bits set in its first 8, 16, 24 bytes of high bits << 6, 14, 22
-//!                       | offset of its bits in the area below << 30
+//!                       | offset of its bits in the area below << 6
 //! 16 + (s + p) B  ..    area: for each block the low bits, 16 l bytes, and the high bits up to the
 //!                       last that is set, to a byte border (B = ceil(n / 128))
 //! end - 8         8     zeros
@@ -68,14 +67,14 @@ impl Writer {
         }
         let start = block[0] - self.first - (self.heads.len() * BLOCK) as u64;
         let offset = self.area.len() as u64;
-        let place = divide(block, &mut self.area) | offset << 30;
+        let place = divide(block, &mut self.area) | offset << 6;
         self.heads.push((start, place));
     }
 
     /// Bytes of the sequence; too many for anyone if there is no room for its offsets.
     pub(super) fn size(&self) -> usize {
         match self.widths() {
-            _ if self.area.len() as u64 >> 34 > 0 => usize::MAX,
+            _ if self.area.len() as u64 >> 58 > 0 => usize::MAX,
             (0, _) => HEADER,
             (s, p) => HEADER + (s + p) * self.heads.len() + self.area.len() + 8,
         }
@@ -133,11 +132,7 @@ fn divide(block: &[u64], area: &mut Vec<u8>) -> u64 {
         set(8 * highs + (residual >> low) as usize + i, 1);
     }
     area.truncate(highs + ((most >> low) as usize + block.len()).div_ceil(8));
-    let ones = |bytes: usize| -> u32 {
-        area[highs..].iter().take(bytes).map(|byte| byte.count_ones()).sum()
-    };
-    let ranks = u64::from(ones(8)) | u64::from(ones(16)) << 8 | u64::from(ones(24)) << 16;
-    (low as u64 + 1) | ranks << 6
+    low as u64 + 1
 }
 
 /// A sequence over bytes. No more than a slice, so that it is passed in registers and nothing of
@@ -196,12 +191,12 @@ impl<'a> EliasFano<'a> {
     fn get_divided(self, i: usize) -> u64 {
         #[cfg(target_arch = "x86_64")]
         if select::can_deposit() {
-            #[target_feature(enable = "bmi1,bmi2")]
+            #[target_feature(enable = "bmi1,bmi2,popcnt")]
             fn get(bytes: &[u8], i: usize) -> u64 {
                 let block = View::new(bytes).block(i / BLOCK);
                 block.get(i % BLOCK, |word, rank| select::deposit(word, rank)).0
             }
-            // SAFETY: the processor has both features.
+            // SAFETY: the processor has these features.
             return unsafe { get(self.0, i) };
         }
         self.portable_get(i)
@@ -238,12 +233,12 @@ impl<'a> EliasFano<'a> {
         }
         #[cfg(target_arch = "x86_64")]
         if select::can_deposit() {
-            #[target_feature(enable = "bmi1,bmi2")]
+            #[target_feature(enable = "bmi1,bmi2,popcnt")]
             fn pair(bytes: &[u8], i: usize) -> (u64, u64) {
                 let block = View::new(bytes).block(i / BLOCK);
                 block.pair(i % BLOCK, |word, rank| select::deposit(word, rank))
             }
-            // SAFETY: the processor has both features.
+            // SAFETY: the processor has these features.
             return unsafe { pair(self.0, i) };
         }
         self.portable_pair(i)
@@ -306,7 +301,7 @@ impl<'a> EliasFano<'a> {
                 last = Some(number);
             }
             bits.clear();
-            let place = divide(numbers, &mut bits) | ((at - view.area) as u64) << 30;
+            let place = divide(numbers, &mut bits) | ((at - view.area) as u64) << 6;
             let end = at + bits.len();
             if view.block(block).place != place || self.0.get(at..end) != Some(&bits) {
                 let message = format!("block {block} of a sequence contradicts itself");

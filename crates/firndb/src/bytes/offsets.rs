@@ -11,12 +11,16 @@
 //! 6       1     bits of a step
 //! 7       1     2; the first form has 0 or 1 here
 //! 8       8     least step
-//! 16      8 b   for every 64 things where the first begins, and the end of all
+//! 16      8     where the first begins
+//! 24      w b   for every 64 things what the steps before them exceed the least by, all together;
+//!               and the same of all. u32 where n times `2^bits` fits, else u64
 //! ..      ..    steps less the least, packed (`packed.rs`)
 //! ```
+//! Thing i begins at the first offset, and i least steps, and what the steps before it exceed these
+//! by.
 
 use super::increasing::{self, Increasing};
-use super::int::{Encoder, u64_at};
+use super::int::{Encoder, u32_at, u64_at};
 use super::packed::{Packed, PackedWriter, width};
 use super::prefetch::{LINE, prefetch};
 use crate::{Error, Result};
@@ -25,7 +29,7 @@ use crate::{Error, Result};
 const LONG: usize = 1 << 15;
 /// Things for each offset of the second form.
 const BLOCK: usize = 64;
-const HEAD: usize = 16;
+const HEAD: usize = 24;
 /// What byte 7 says.
 const STEPS: u8 = 2;
 
@@ -46,7 +50,7 @@ pub(crate) fn least_size(things: usize) -> usize {
 
 /// The second form, if it can be taken.
 fn encode_steps(offsets: &[u64]) -> Option<Vec<u8>> {
-    let (things, end) = (offsets.len() - 1, offsets.last()?);
+    let things = offsets.len() - 1;
     let steps = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
     let least = steps().min().filter(|_| things >= LONG)?;
     let bits = width(steps().max()? - least);
@@ -56,12 +60,20 @@ fn encode_steps(offsets: &[u64]) -> Option<Vec<u8>> {
     let mut packed = PackedWriter::new(bits);
     steps().for_each(|step| packed.push((step - least) as u32));
     let head = things as u64 | u64::from(bits) << 48 | u64::from(STEPS) << 56;
-    let starts = offsets[..things].iter().step_by(BLOCK);
-    let numbers = [head, least].into_iter().chain(starts.copied()).chain([*end]);
+    let starts = (0..things).step_by(BLOCK).chain([things]);
     let mut out = Encoder::default();
-    numbers.for_each(|number| out.u64(number));
+    [head, least, offsets[0]].into_iter().for_each(|number| out.u64(number));
+    for i in starts {
+        let rise = offsets[i] - offsets[0] - least * i as u64;
+        if is_short(things, bits) { out.u32(rise as u32) } else { out.u64(rise) }
+    }
     out.0.extend(packed.finish());
     (out.0.len() >= least_size(things)).then_some(out.0)
+}
+
+/// Whether the sums of so many steps of so many bits fit a u32.
+fn is_short(things: usize, bits: u8) -> bool {
+    (things as u64).checked_mul(1 << bits.min(32)).is_some_and(|most| most <= 1 << 32)
 }
 
 /// Offsets of n things over bytes.
@@ -75,7 +87,10 @@ pub(crate) enum Offsets<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Steps<'a> {
     least: u64,
-    starts: &'a [u8],
+    first: u64,
+    /// What the steps before a block exceed the least by, of `width` bytes.
+    rises: &'a [u8],
+    width: usize,
     steps: Packed<'a>,
 }
 
@@ -87,13 +102,15 @@ impl<'a> Offsets<'a> {
             return Ok(Offsets::Sequence(Increasing::new(bytes, things + 1)?));
         }
         let head = u64_at(bytes, 0);
-        let end = HEAD + 8 * (things.div_ceil(BLOCK) + 1);
+        let bits = (head >> 48) as u8;
+        let width = if is_short(things, bits) { 4 } else { 8 };
+        let end = HEAD + width * (things.div_ceil(BLOCK) + 1);
         if head << 16 >> 16 != things as u64 || bytes.len() < end {
             return Err(Error::corrupt(format!("offsets of {things} things are of others")));
         }
-        let (starts, steps) = bytes.split_at(end);
-        let steps = Packed::new(steps, (head >> 48) as u8, things)?;
-        Ok(Offsets::Steps(Steps { least: u64_at(bytes, 8), starts: &starts[HEAD..], steps }))
+        let (rises, steps) = (&bytes[HEAD..end], Packed::new(&bytes[end..], bits, things)?);
+        let (least, first) = (u64_at(bytes, 8), u64_at(bytes, 16));
+        Ok(Offsets::Steps(Steps { least, first, rises, width, steps }))
     }
 
     /// Where thing `i` begins; of n things thing n begins where all end.
@@ -133,10 +150,10 @@ impl<'a> Offsets<'a> {
     pub(crate) fn fetch(&self, i: usize) {
         match self {
             Offsets::Sequence(numbers) => numbers.fetch(i),
-            Offsets::Steps(Steps { starts, steps, .. }) => {
+            Offsets::Steps(Steps { rises, width, steps, .. }) => {
                 let (bytes, bits) = steps.raw();
                 let block = i / BLOCK;
-                prefetch(starts.get(8 * block..8 * block + 8).unwrap_or(&[]), 1);
+                prefetch(rises.get(width * block..).unwrap_or(&[]), 1);
                 // One line more: a block may begin anywhere in its first.
                 let end = bytes.len().min((block + 1) * BLOCK / 8 * bits + LINE - 1);
                 prefetch(bytes.get(block * BLOCK / 8 * bits..end).unwrap_or(&[]), 5);
@@ -161,31 +178,41 @@ impl Steps<'_> {
 
     #[inline]
     fn start(&self, i: usize) -> u64 {
-        if i >= self.steps.len() {
-            return u64_at(self.starts, self.starts.len() - 8);
+        let mut rise = self.rise(i);
+        if i < self.steps.len() {
+            let step = |step| rise = rise.wrapping_add(u64::from(step));
+            self.steps.for_each(i / BLOCK * BLOCK, i, step);
         }
-        let first = i / BLOCK * BLOCK;
-        let (mut rise, steps) = (0u64, (i - first) as u64);
-        self.steps.for_each(first, i, |step| rise += u64::from(step));
-        let start = u64_at(self.starts, i / BLOCK * 8);
-        start.wrapping_add(rise).wrapping_add(self.least.wrapping_mul(steps))
+        self.first.wrapping_add(rise).wrapping_add(self.least.wrapping_mul(i as u64))
+    }
+
+    /// What the steps before thing `i`'s block exceed the least by; of n things thing n says the
+    /// same of all.
+    #[inline]
+    fn rise(&self, i: usize) -> u64 {
+        let block = if i < self.steps.len() { i / BLOCK } else { self.steps.len().div_ceil(BLOCK) };
+        match self.width {
+            4 => u32_at(self.rises, 4 * block).into(),
+            _ => u64_at(self.rises, 8 * block),
+        }
     }
 
     fn verify(&self) -> Result<()> {
         let wrong =
             |i: usize| Error::corrupt(format!("offset {i} is not where the last step ends"));
-        let mut next = u64_at(self.starts, 0);
-        for i in 0..self.steps.len() {
-            if i % BLOCK == 0 && u64_at(self.starts, i / BLOCK * 8) != next {
+        let (things, mut rise) = (self.steps.len(), 0u64);
+        for i in 0..=things {
+            if (i % BLOCK == 0 || i == things) && self.rise(i) != rise {
                 return Err(wrong(i));
             }
-            next = next.checked_add(self.least).ok_or_else(|| wrong(i))?;
-            next = next.checked_add(self.steps.get(i).into()).ok_or_else(|| wrong(i))?;
+            if i < things {
+                let step = self.steps.get(i).into();
+                rise = rise.checked_add(step).ok_or_else(|| wrong(i))?;
+            }
         }
-        match self.start(self.steps.len()) == next {
-            true => Ok(()),
-            false => Err(wrong(self.steps.len())),
-        }
+        let end = self.least.checked_mul(things as u64).and_then(|end| end.checked_add(rise));
+        let end = end.and_then(|end| end.checked_add(self.first));
+        end.map(|_| ()).ok_or_else(|| wrong(things))
     }
 }
 
@@ -250,11 +277,12 @@ mod tests {
             let found = Offsets::new(&damaged, LONG).and_then(|offsets| offsets.verify());
             assert!(found.is_err());
         };
-        let last = HEAD + LONG / BLOCK * 8;
-        for at in [0, 6, 7, 8, HEAD + 8, last, last + 8, last + 5_000] {
+        let last = HEAD + LONG / BLOCK * 4;
+        for at in [0, 6, 7, HEAD, HEAD + 4, last, last + 4, last + 5_000] {
             caught(&|bytes| bytes[at] ^= 1);
         }
         caught(&|bytes| bytes[15] = 0xFF);
+        caught(&|bytes| bytes[16..24].fill(0xFF));
         caught(&|bytes| bytes.truncate(last));
         caught(&|bytes| bytes.truncate(bytes.len() - 1));
         // Whatever the bytes are, some number comes back.
@@ -276,6 +304,6 @@ mod tests {
     #[test]
     fn bytes_do_not_change() {
         let bytes = encode(&offsets(&mut Rng(5), 40_000, (440, 560)));
-        assert_eq!((bytes.len(), xxh3_64(&bytes)), (40_032, 0xA35E_F378_5EB9_105E));
+        assert_eq!((bytes.len(), xxh3_64(&bytes)), (37_536, 0x7726_842B_D84F_1610));
     }
 }

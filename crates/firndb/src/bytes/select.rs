@@ -49,13 +49,15 @@ pub(super) fn deposit(word: u64, rank: u64) -> usize {
     std::arch::x86_64::_pdep_u64(1 << (rank & 63), word).trailing_zeros() as usize
 }
 
-/// Whether the processor has BMI1 and BMI2, which [`deposit`] needs, and is fast at depositing.
+/// Whether the processor has BMI1 and BMI2, which [`deposit`] needs, counts bits, and is fast at
+/// depositing.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn can_deposit() -> bool {
     // What is slow at it has neither of the last two.
     is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt")
         && (is_x86_feature_detected!("vaes") || is_x86_feature_detected!("avx512f"))
 }
 

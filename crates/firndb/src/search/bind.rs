@@ -6,10 +6,10 @@ use super::kernels;
 use super::lead::Lead;
 use super::partition::Partition;
 use super::plan::{Node, Test};
-use super::points::EVERYTHING;
 use super::scratch::FEW;
 use super::sink::Fill;
 use super::value::Key;
+use super::windows;
 use crate::Result;
 use std::ops::Bound as Edge;
 
@@ -37,44 +37,6 @@ impl Executor<'_> {
         }
         let set = self.set;
         self.join_points(&set.partitions[p], base)
-    }
-
-    /// Ranges of both fields of a point become a window over its documents; `None` if it has none.
-    fn join_points(&mut self, part: &Partition, base: usize) -> Result<Option<()>> {
-        for &pair in &part.schema.points {
-            let Some((points, _)) = part.points(pair[0])? else { continue };
-            let intervals = &self.scratch.intervals;
-            // Which of the two fields the clause is a range of, and that range.
-            let range = |clause: &Clause| match clause.form {
-                Form::Ordinals { field, first, last, .. }
-                    if last == first + 1 && !clause.negate =>
-                {
-                    let which = pair.iter().position(|other| *other == field)?;
-                    Some((which, intervals[first]))
-                }
-                _ => None,
-            };
-            let (mut window, mut found) = ([EVERYTHING; 2], [false; 2]);
-            for (which, (start, end)) in self.clauses[base..].iter().filter_map(range) {
-                let all = &mut window[which];
-                (*all, found[which]) = ((all.0.max(start), all.1.min(end)), true);
-            }
-            if found != [true; 2] {
-                continue;
-            }
-            let mut i = 0;
-            self.clauses.retain(|clause| {
-                i += 1;
-                i <= base || range(clause).is_none()
-            });
-            self.stats.windows += 1;
-            let count = points.count(window);
-            if count == 0 {
-                return Ok(None);
-            }
-            self.clauses.push(Clause::new(Form::Window { pair, window }, false, count));
-        }
-        Ok(Some(()))
     }
 
     /// Adds a clause to those from `base` on; many bitsets become one.
@@ -182,6 +144,14 @@ impl Executor<'_> {
             true => (Bound::All, Bound::Nothing),
         };
         let Some(field) = set.local(p, condition.field) else { return Ok(none) };
+        if let Some((pair, window)) = windows::window_of(part, field, &condition.test) {
+            // It is counted once it is known whether the other field has a range, too.
+            let form = Form::Window { pair, window };
+            return Ok(match windows::is_empty(window) {
+                true => none,
+                false => Bound::Clause(Clause::new(form, negate, 0)),
+            });
+        }
         let first = self.scratch.intervals.len();
         self.push_intervals(p, leaf, field)?;
         let (meta, sums) = (part.meta(field), part.sums(field)?);

@@ -71,7 +71,7 @@ fn place(planes: usize, doc: usize, plane: usize) -> usize {
 }
 
 /// Bins over bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Bins<'a> {
     bounds: &'a [u8],
     rows: &'a [u8],

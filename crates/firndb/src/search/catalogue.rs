@@ -302,9 +302,14 @@ impl Zones {
 fn bounds_of(set: &Set, field: usize, p: usize) -> Result<Option<(Key, Key)>> {
     let part = &set.partitions[p];
     let Some(field) = set.local(p, field) else { return Ok(None) };
-    let distinct = part.meta(field).distinct;
+    let meta = part.meta(field);
+    let distinct = meta.distinct;
     if distinct == 0 {
         return Ok(None);
+    }
+    if let Some(of) = meta.values() {
+        let (least, last) = (of.least, of.least + u64::from(of.span - 1));
+        return Ok(Some((Key::Fixed(least), Key::Fixed(last))));
     }
     let dictionary = part.dictionary(field)?;
     Ok(Some((dictionary.key(0), dictionary.key(distinct - 1))))

@@ -12,10 +12,9 @@ use super::lead::Lead;
 use super::partition::Partition;
 use super::points::Window;
 use super::postings::Pieces;
-use super::scan::{self, Wanted};
+use super::scan::{self, Scanned, Wanted};
 use super::scratch::Scratch;
 use crate::Result;
-use crate::bytes::packed::Packed;
 use std::cell::OnceCell;
 
 const DECODE: u64 = 10;
@@ -129,7 +128,7 @@ impl Clause {
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<(Packed<'p>, &Wanted)>> {
+    ) -> Result<Option<(Scanned<'p>, &Wanted)>> {
         let Form::Ordinals { field, first, last, multi: false } = self.form else {
             return Ok(None);
         };
@@ -138,7 +137,7 @@ impl Clause {
             return Ok(wanted.as_ref().map(|wanted| (column, wanted)));
         }
         let intervals = &scratch.intervals[first..last];
-        let wanted = Wanted::new(intervals, column.raw().1);
+        let wanted = Wanted::of(intervals, &column);
         // Where documents are in the order of a field, they are ranges.
         let listed = part.meta(field).ordered != Ordered::No || {
             let postings = part.postings(field)?;
@@ -154,7 +153,7 @@ impl Clause {
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<(Packed<'p>, Wanted)>> {
+    ) -> Result<Option<(Scanned<'p>, Wanted)>> {
         let found = self.scan(part, scratch)?;
         let own = |wanted: &Wanted| if self.negate { wanted.others() } else { wanted.clone() };
         Ok(found.map(|(column, wanted)| (column, own(wanted))))
@@ -298,8 +297,8 @@ impl Clause {
             Form::Bits(number) => kernels::or(bits, scratch.bits(number)),
             Form::Documents(first, last) => kernels::set_range(bits, first, last),
             Form::Window { pair, window } => {
-                let postings = part.postings(pair[0])?;
-                postings.add(postings.in_window(window), bits);
+                let points = part.points(pair[0])?;
+                points.into_iter().for_each(|(points, _)| points.add(window, bits));
             }
             Form::Ordinals { field, first, last, .. } => {
                 let postings = part.postings(field)?;
@@ -353,9 +352,7 @@ impl Clause {
                 let (start, end) = scratch.intervals[first + i];
                 Some(part.postings(field)?.pieces(start, end))
             }
-            Form::Window { pair, window } if i == 0 => {
-                Some(part.postings(pair[0])?.in_window(window))
-            }
+            Form::Window { window, .. } if i == 0 => Some(Pieces::of(window)),
             _ => None,
         })
     }
@@ -400,8 +397,8 @@ pub(crate) fn cost_of_list(documents: u64) -> u64 {
 }
 
 /// Cost of a scan of a column.
-fn cost_scan(part: &Partition, column: Packed, wanted: &Wanted) -> u64 {
-    part.words() as u64 * scan::cost_of(column.raw().1, wanted)
+fn cost_scan(part: &Partition, column: Scanned, wanted: &Wanted) -> u64 {
+    part.words() as u64 * scan::cost_of(&column, wanted)
 }
 
 /// Turns a clause (before negation) into a bitset of the scratch, which is right in the window; its

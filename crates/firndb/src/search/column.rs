@@ -5,6 +5,7 @@
 //! document, or its documents be found by a scan). An ordered field does without: the sums say it.
 
 use super::format::Ordered;
+use super::within::Within;
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 
@@ -80,6 +81,7 @@ pub(crate) fn column_bits(distinct: usize, missing: bool) -> u8 {
 #[derive(Clone)]
 pub(crate) enum Column<'a> {
     Single(Packed<'a>),
+    Within(Within<'a>),
     Multi {
         starts: Increasing<'a>,
         ords: Packed<'a>,
@@ -103,20 +105,13 @@ pub(crate) enum Column<'a> {
     },
 }
 
-impl<'a> Column<'a> {
-    /// The packed ordinals of a field of one value.
-    pub(crate) fn single(self) -> Option<Packed<'a>> {
-        match self {
-            Column::Single(ords) => Some(ords),
-            _ => None,
-        }
-    }
-
+impl Column<'_> {
     /// The ordinal of a single-valued field's document; some number if `doc` is out of bounds.
     #[inline(always)]
     pub(crate) fn get(&self, doc: u32) -> u32 {
         match self {
             Column::Single(ords) => ords.get(doc as usize),
+            Column::Within(ords) => ords.get(doc as usize),
             Column::Made(ords) => ords.get(doc as usize).copied().unwrap_or(0),
             Column::Ascending { sums, present } if doc < *present => {
                 sums.lower_bound(u64::from(doc) + 1).max(1) as u32 - 1

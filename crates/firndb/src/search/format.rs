@@ -18,6 +18,7 @@
 //! | 10 | bins | which share of the keys each document is in, for ranges | bins |
 //! | 11 | places | where each list of part 4 begins, if these are divided | slices |
 //! | 12 | points | of the first of two fields that are a point: the documents of both | points |
+//! | 13 | firsts | of a field within another: the first key of each of that one's keys | within |
 //!
 //! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
 //! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value. Where
@@ -55,16 +56,24 @@
 //!          u32 order keys; each: name, u8 descending
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
 //!          u8 column bits (255 = no column), u8 slice bits (255 = divided lists),
-//!          u8 ordered (1 ascending, 2 descending), points (3) or scanned (4), u8 bounds of bins,
-//!          u32 exceptions, of a scanned field u32 first key without a list, u32 first behind them
+//!          u8 ordered (1 ascending, 2 descending), points (3), scanned (4), points by value (5)
+//!          or within (6), u8 bounds of bins, u32 exceptions,
+//!          of a scanned field u32 first key without a list, u32 first behind them,
+//!          of one within another the same and u32 the number of that one,
+//!          of points by value u64 least key, u32 span: the largest less the least, and 1
 //! ```
 //! An *ordered* field has its documents in the order of its keys (those without a value last): the
 //! documents of a key are a range given by the sums, and parts 4 to 7 are absent. So are they where
-//! the documents of a key are in *points*. A *scanned* field has one value a document, and part 8;
-//! of some keys part 8 alone says which documents have them, and the others are in part 4. Fields
-//! that are neither filterable nor sortable have part 3 only if they are ordered.
+//! the documents of a key are in *points*. Of points *by value* neither field has parts 1 and 3:
+//! they are told from part 12. A *scanned* field has one value a document, and part 8; of some keys
+//! part 8 alone says which documents have them, and the others are in part 4. One *within* another
+//! is scanned for all keys, and its part 8 has less: `within.rs`. Fields that are neither
+//! filterable nor sortable have part 3 only if they are ordered.
 
+use super::points::MOST_SPAN;
+use super::points_choice::Values;
 use super::query::OrderBy;
+use super::scan::MOST_BITS;
 use super::schema::{Field, Payload, Roles, Schema, Type};
 use crate::bytes::int::{Decoder, Encoder};
 use crate::{Error, Result};
@@ -86,8 +95,9 @@ pub(crate) mod part {
     pub(crate) const BINS: u32 = 10;
     pub(crate) const PLACES: u32 = 11;
     pub(crate) const POINTS: u32 = 12;
+    pub(crate) const FIRSTS: u32 = 13;
     /// Names for people, by part number.
-    pub(crate) const NAMES: [&str; 13] = [
+    pub(crate) const NAMES: [&str; 14] = [
         "",
         "keys",
         "key bytes",
@@ -101,6 +111,7 @@ pub(crate) mod part {
         "bins",
         "places",
         "points",
+        "firsts",
     ];
 }
 
@@ -153,8 +164,13 @@ pub(crate) struct FieldMeta {
     pub(crate) bounds: u8,
     /// The documents of a key are in the points of this field and another one.
     pub(crate) in_points: bool,
+    /// If the points hold values: [`Values`].
+    pub(crate) least: u64,
+    pub(crate) span: u32,
     /// The ordinals `scanned.0..scanned.1` have no lists: their documents are in the column alone.
     pub(crate) scanned: (u32, u32),
+    /// The field that this one is within.
+    pub(crate) within: Option<u32>,
 }
 
 impl FieldMeta {
@@ -162,6 +178,11 @@ impl FieldMeta {
     pub(crate) fn has_lists(&self) -> bool {
         let scanned = self.is_scanned() && self.scanned == (0, self.distinct);
         self.ordered == Ordered::No && !self.in_points && !scanned
+    }
+
+    /// The values that the points of the field hold.
+    pub(crate) fn values(&self) -> Option<Values> {
+        (self.span > 0).then_some(Values { least: self.least, span: self.span })
     }
 
     /// Some keys have none.
@@ -174,6 +195,8 @@ const NO_COLUMN: u8 = 255;
 /// In the place of what [`Ordered`] says.
 const IN_POINTS: u8 = 3;
 const SCANNED: u8 = 4;
+const BY_VALUE: u8 = 5;
+const WITHIN: u8 = 6;
 
 /// The schema part of the meta section: equal schemas, equal bytes.
 pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
@@ -250,7 +273,9 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
         out.u8(f.column_bits.unwrap_or(NO_COLUMN));
         out.u8(f.slice_bits);
         out.u8(match () {
+            () if f.span > 0 => BY_VALUE,
             () if f.in_points => IN_POINTS,
+            () if f.within.is_some() => WITHIN,
             () if f.is_scanned() => SCANNED,
             () => f.ordered as u8,
         });
@@ -259,6 +284,13 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
         if f.is_scanned() {
             out.u32(f.scanned.0);
             out.u32(f.scanned.1);
+        }
+        if let Some(outer) = f.within {
+            out.u32(outer);
+        }
+        if f.span > 0 {
+            out.u64(f.least);
+            out.u32(f.span);
         }
     }
     out.0
@@ -291,10 +323,14 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(u32, Schema, Vec<FieldMeta>)>
             return Err(Error::corrupt(format!("field `{name}` has no column that is scanned")));
         }
     }
+    for (i, outer) in (0..).zip(&fields).filter_map(|(i, meta)| Some((i, meta.within?))) {
+        check_within(documents, (&schema, &fields), i, outer as usize)?;
+    }
     for i in (0..fields.len()).filter(|&i| fields[i].in_points) {
-        // The other field of the point is in it, too.
+        // The other field of the point is in it, too, and in the same way.
         let pair = schema.points.iter().find(|pair| pair.contains(&i));
-        if !pair.is_some_and(|pair| pair.iter().all(|&i| fields[i].in_points)) {
+        let like = |meta: &FieldMeta| meta.in_points && (meta.span > 0) == (fields[i].span > 0);
+        if !pair.is_some_and(|pair| pair.iter().all(|&other| like(&fields[other]))) {
             let name = &schema.fields[i].name;
             return Err(Error::corrupt(format!("field `{name}` is part of no point")));
         }
@@ -307,9 +343,11 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
     let column_bits = Some(from.u8()?).filter(|&bits| bits != NO_COLUMN);
     let slice_bits = from.u8()?;
     let ordered = from.u8()?;
-    let (in_points, is_scanned) = (ordered == IN_POINTS, ordered == SCANNED);
+    let (by_value, is_within) = (ordered == BY_VALUE, ordered == WITHIN);
+    let (in_points, is_scanned) =
+        (ordered == IN_POINTS || by_value, ordered == SCANNED || is_within);
     let ordered = match ordered {
-        0 | IN_POINTS | SCANNED => Ordered::No,
+        0 | IN_POINTS | SCANNED | BY_VALUE | WITHIN => Ordered::No,
         1 => Ordered::Ascending,
         2 => Ordered::Descending,
         other => return Err(Error::corrupt(format!("{other} is no order of a field"))),
@@ -319,6 +357,15 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
     if is_scanned && (scanned.0 >= scanned.1 || scanned.1 > distinct) {
         let (first, end) = scanned;
         return Err(Error::corrupt(format!("keys {first} to {end} of {distinct} are scanned")));
+    }
+    let within = if is_within { Some(from.u32()?) } else { None };
+    let (least, span) = if by_value { (from.u64()?, from.u32()?) } else { (0, 0) };
+    let fits = (distinct..MOST_SPAN).contains(&span)
+        && least.checked_add(u64::from(span.wrapping_sub(1))).is_some()
+        && (column_bits, bounds, exceptions) == (None, 0, 0)
+        && (distinct > 0 && postings == u64::from(present));
+    if by_value && !fits {
+        return Err(Error::corrupt(format!("{distinct} values of {span} from {least} cannot be")));
     }
     Ok(FieldMeta {
         distinct,
@@ -330,6 +377,30 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         ordered,
         bounds,
         in_points,
+        least,
+        span,
         scanned,
+        within,
     })
+}
+
+/// A field within another has numbers below 256 in all documents, and so has the other one.
+fn check_within(
+    documents: u32,
+    (schema, fields): (&Schema, &[FieldMeta]),
+    i: usize,
+    outer: usize,
+) -> Result<()> {
+    let narrow = |i: usize| {
+        let (meta, multi) = (&fields[i], schema.fields[i].multi);
+        let bits = meta.column_bits.is_some_and(|bits| bits <= MOST_BITS);
+        bits && !multi && meta.present == documents && meta.distinct > 0
+    };
+    let whole = fields[i].scanned == (0, fields[i].distinct);
+    let other = fields.get(outer).is_some_and(|meta| meta.within.is_none());
+    if whole && other && narrow(i) && narrow(outer) {
+        return Ok(());
+    }
+    let name = &schema.fields[i].name;
+    Err(Error::corrupt(format!("field `{name}` is within one that it cannot be within")))
 }

@@ -63,7 +63,9 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
         let parts: Vec<(u32, u64)> = (1..16).map(|p| (p, size(section(i, p)))).collect();
         let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
         let pair = schema.points().find(|pair| pair.contains(&field.name.as_str()));
-        let other = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
+        let in_pair = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
+        let outer = meta.within.and_then(|outer| schema.fields.get(outer as usize));
+        let other = outer.map_or(in_pair, |outer| &outer.name);
         let exceptions = file.find(section(i, part::EXCEPTIONS));
         let exceptions = exceptions.map_or(Ok(&[][..]), |at| file.section(at)).ok();
         let facts = describe_field(field, meta, &parts, (exceptions, other));
@@ -84,8 +86,8 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
     Ok(())
 }
 
-/// `exceptions` are those of the field, if they are not damaged; `other` makes a point with it, if
-/// one does.
+/// `exceptions` are those of the field, if they are not damaged; `other` makes a point with it, or
+/// it is within that one, if one does or is.
 fn describe_field(
     field: &Field,
     meta: &FieldMeta,
@@ -97,7 +99,10 @@ fn describe_field(
     match meta.ordered {
         Ordered::Ascending => chosen.push("document order, ascending".to_string()),
         Ordered::Descending => chosen.push("document order, descending".to_string()),
-        Ordered::No if meta.in_points => chosen.push(format!("points with {other}")),
+        Ordered::No if meta.in_points => {
+            let by = if meta.values().is_some() { ", by value" } else { "" };
+            chosen.push(format!("points with {other}{by}"));
+        }
         Ordered::No if has(part::SLICES) => {
             chosen.push(match meta.slice_bits {
                 DIVIDED => "divided slices".into(),
@@ -119,7 +124,8 @@ fn describe_field(
         }
     }
     if let Some(bits) = meta.column_bits {
-        chosen.push(format!("column of {bits} bits"));
+        let within = meta.within.map_or(String::new(), |_| format!(" within {other}"));
+        chosen.push(format!("column of {bits} bits{within}"));
     }
     if meta.bounds > 0 {
         chosen.push(format!("{} bins", u32::from(meta.bounds) + 1));

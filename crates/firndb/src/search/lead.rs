@@ -3,10 +3,9 @@
 use super::clause::{Clause, Form};
 use super::partition::Partition;
 use super::postings::{BLOCK, Cursor};
-use super::scan::{self, Wanted};
+use super::scan::{self, Scanned, Wanted};
 use super::scratch::Scratch;
 use crate::Result;
-use crate::bytes::packed::Packed;
 
 /// How a clause can be walked document by document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +18,7 @@ pub(crate) enum Lead {
 /// A walk over the documents of a leading clause, in blocks.
 pub(crate) struct LeadCursor<'p> {
     /// The column and what is wanted of it, if the clause is walked by a scan; and the next word.
-    scan: Option<(Packed<'p>, Wanted)>,
+    scan: Option<(Scanned<'p>, Wanted)>,
     word: usize,
     interval: usize,
     cursor: Option<Cursor>,
@@ -69,7 +68,10 @@ impl<'p> LeadCursor<'p> {
             self.size = (self.size * 2).min(BLOCK as u32);
             return Ok(!out.is_empty());
         };
-        let postings = part.postings(field)?;
+        let postings = match clause.form {
+            Form::Window { .. } => part.postings_of_point(field)?,
+            _ => part.postings(field)?,
+        };
         loop {
             if let Some(cursor) = &mut self.cursor {
                 if cursor.next_block(&postings, self.size as usize, out) {

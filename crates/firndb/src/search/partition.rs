@@ -3,27 +3,31 @@
 //! Opening reads the envelope's edges and the meta section; a structure's checksum is checked when
 //! it is first used.
 
+mod made;
+
 use super::column::Column;
 use super::dictionary::Dictionary;
 use super::fields::FieldView;
 use super::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use super::payload::{Payloads, Step};
-use super::points::Points;
-use super::postings::{Cursor, Parts, Postings};
-use super::scan;
+use super::points::{Numbers, Points};
+use super::postings::{Parts, Postings};
+use super::scan::{self, Scanned};
 use super::schema::{Schema, Type};
 use super::value::Value;
 use super::verify;
+use super::within::Within;
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::packed::Packed;
 use crate::bytes::prefetch::prefetch;
 use crate::disk::Disk;
 use crate::{Error, Result};
+use made::Made;
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A partition file, open for queries.
 pub(crate) struct Partition {
@@ -50,8 +54,10 @@ struct FieldPart {
     first: u32,
     section: u32,
     parts: u16,
-    /// The earlier field of the point that its documents are in, and which of the two it is.
-    point: Option<(usize, usize)>,
+    /// The earlier field of the point that its documents are in, and whether it is the other one.
+    point: Option<(u32, bool)>,
+    /// Of a field whose points hold values: what is made of them.
+    made: Option<Box<OnceLock<Made>>>,
 }
 
 /// The parts of postings that most fields do without.
@@ -106,7 +112,13 @@ impl Partition {
                 return Err(Error::corrupt(message));
             }
             let point = schema.part_of_point(i).filter(|_| meta.in_points);
-            fields.push(FieldPart { meta, ty, multi, first, section: section_at, parts, point });
+            let point = point.map(|(first, which)| (first as u32, which == 1));
+            let made = meta.values().map(|_| Box::default());
+            if made.is_some() && parts & (1 << part::KEYS | 1 << part::SUMS) != 0 {
+                return Err(Error::corrupt(format!("field {i} has keys beside its values")));
+            }
+            let section = section_at;
+            fields.push(FieldPart { meta, ty, multi, first, section, parts, point, made });
         }
         let payloads = Payloads::open(&file, schema.payload, documents)?;
         let (fields, places) = (fields.into(), places.into());
@@ -135,9 +147,9 @@ impl Partition {
 
     /// A part of a field; empty if it has none.
     #[inline(always)]
-    fn part(&self, field: &FieldPart, part: u32) -> Result<&[u8]> {
+    fn part<'p>(&'p self, field: &'p FieldPart, part: u32) -> Result<&'p [u8]> {
         if field.parts >> part & 1 == 0 {
-            return Ok(&[]);
+            return if field.made.is_some() { self.made(field, part) } else { Ok(&[]) };
         }
         let before = (field.parts & ((1 << part) - 1)).count_ones();
         if self.checked.load(Ordering::Acquire) {
@@ -147,12 +159,21 @@ impl Partition {
         self.file.section((field.section + before) as usize)
     }
 
+    /// A part of a field as [`Partition::dictionary`] and others see it; empty if it has none.
+    pub(crate) fn part_of(&self, field: usize, part: u32) -> Result<&[u8]> {
+        self.part(&self.fields[field], part)
+    }
+
     /// Checks the checksums of all structures at once, unless that was done: for small partitions,
     /// where it is cheaper than to remember which were checked.
     pub(crate) fn ready(&self) -> Result<()> {
         if !self.checked.load(Ordering::Acquire) {
             self.file.warm()?;
             for (field, part) in self.fields.iter().enumerate() {
+                if part.made.is_some() {
+                    self.points(field)?;
+                    continue;
+                }
                 self.dictionary(field)?;
                 if part.parts >> part::SUMS & 1 == 1 {
                     self.postings(field)?;
@@ -287,22 +308,43 @@ impl Partition {
             parts.column = self.scanned(field)?;
         }
         parts.points = self.points(field)?;
+        if let Some(of) = f.meta.values()
+            && let Dictionary::Fixed(keys) = self.dictionary(field)?
+        {
+            parts.values = Some((keys, of.least));
+        }
         self.at_file(Postings::new(&f.meta, self.documents, parts))
     }
 
+    /// The postings of a field in points for windows over these alone, without sums.
+    pub(crate) fn postings_of_point(&self, field: usize) -> Result<Postings<'_>> {
+        Ok(Postings::of_point(self.documents, self.points(field)?))
+    }
+
     /// The column of a field of one value, if it is narrow enough to be scanned or has to be.
-    pub(crate) fn scanned(&self, field: usize) -> Result<Option<Packed<'_>>> {
+    pub(crate) fn scanned(&self, field: usize) -> Result<Option<Scanned<'_>>> {
         let f = &self.fields[field];
         let narrow = f.meta.column_bits.is_some_and(|bits| bits <= scan::MOST_BITS);
-        let scanned = (narrow || f.meta.is_scanned()) && !f.multi;
-        Ok(if scanned { self.column(field)?.and_then(Column::single) } else { None })
+        if f.multi || !(narrow || f.meta.is_scanned()) {
+            return Ok(None);
+        }
+        Ok(match self.column(field)? {
+            Some(Column::Single(column)) => Some(Scanned::Alone(column)),
+            Some(Column::Within(column)) => Some(Scanned::Within(column)),
+            _ => None,
+        })
     }
 
     /// The points that a field's documents are in, and which part of them it is.
     pub(crate) fn points(&self, field: usize) -> Result<Option<(Points<'_>, usize)>> {
-        let Some((first, which)) = self.fields[field].point else { return Ok(None) };
-        let bytes = self.part(&self.fields[first], part::POINTS)?;
-        Ok(Some((self.at_file(Points::new(bytes, self.documents))?, which)))
+        self.points_of(&self.fields[field])
+    }
+
+    fn points_of<'p>(&'p self, field: &'p FieldPart) -> Result<Option<(Points<'p>, usize)>> {
+        let Some((first, other)) = field.point else { return Ok(None) };
+        let bytes = self.part(&self.fields[first as usize], part::POINTS)?;
+        let of = if field.made.is_some() { Numbers::Values } else { Numbers::Ordinals };
+        Ok(Some((self.at_file(Points::new(bytes, self.documents, of))?, usize::from(other))))
     }
 
     /// The prefix sums of a field's postings alone.
@@ -350,87 +392,32 @@ impl Partition {
         let bytes = self.part(f, part::COLUMN)?;
         if !f.multi {
             let ords = self.at_file(Packed::new(bytes, bits, self.documents as usize))?;
-            return Ok(Some(Column::Single(ords)));
+            return Ok(Some(match f.meta.within {
+                None => Column::Single(ords),
+                Some(outer) => Column::Within(self.within(f, outer as usize, ords)?),
+            }));
         }
         let ords = self.at_file(Packed::new(bytes, bits, f.meta.postings as usize))?;
         let starts = Increasing::new(self.part(f, part::STARTS)?, self.documents as usize + 1);
         Ok(Some(Column::Multi { starts: self.at_file(starts)?, ords }))
     }
 
-    /// The column of a field, made from its postings if the file has none: 4 bytes a document for
-    /// the time of a query.
-    pub(crate) fn column_or_made(&self, field: usize) -> Result<Column<'_>> {
-        if let Some(column) = self.column(field)? {
-            return Ok(column);
-        }
-        let f = &self.fields[field];
-        let (n, distinct) = (self.documents as usize, f.meta.distinct);
-        if let Some((points, which)) = self.points(field)? {
-            let mut ords = vec![distinct; n];
-            points.each_entry(|doc, at| {
-                if let Some(slot) = ords.get_mut(doc as usize) {
-                    *slot = at[which].min(distinct);
-                }
-            });
-            return Ok(Column::Made(ords));
-        }
-        let postings = self.postings(field)?;
-        let mut block = Vec::new();
-        let mut each = |visit: &mut dyn FnMut(u32, u32)| {
-            let mut left = f.meta.postings;
-            for ord in 0..distinct {
-                let mut cursor = Cursor::new(postings.pieces(ord, ord + 1));
-                while cursor.next(&postings, &mut block) {
-                    let rest = left.checked_sub(block.len() as u64);
-                    left = rest.ok_or_else(|| self.too_many(field))?;
-                    block
-                        .iter()
-                        .filter(|&&doc| (doc as usize) < n)
-                        .for_each(|&doc| visit(ord, doc));
-                }
-            }
-            Ok(())
+    /// The column of a field within another one.
+    fn within<'p>(
+        &'p self,
+        f: &'p FieldPart,
+        outer: usize,
+        inner: Packed<'p>,
+    ) -> Result<Within<'p>> {
+        let keys = self.meta(outer).distinct;
+        let outer = match self.fields[outer].meta.within {
+            None => self.column(outer)?,
+            Some(_) => None,
         };
-        if !f.multi {
-            let mut ords = vec![distinct; n];
-            let whole = postings.slices.whole().filter(|_| f.meta.exceptions == 0);
-            if let Some(slices) = whole {
-                let mut docs = Vec::new();
-                slices.decode(0, slices.len(), &mut docs);
-                let mut start = 0;
-                for ord in 0..distinct {
-                    let end = postings.sums.get(ord as usize + 1) as usize;
-                    for &doc in docs.get(start..end).unwrap_or(&[]) {
-                        if let Some(slot) = ords.get_mut(doc as usize) {
-                            *slot = ord;
-                        }
-                    }
-                    start = end;
-                }
-            } else {
-                each(&mut |ord, doc| ords[doc as usize] = ord)?;
-            }
-            return Ok(Column::Made(ords));
-        }
-        let mut starts = vec![0u32; n + 1];
-        each(&mut |_, doc| starts[doc as usize + 1] += 1)?;
-        for d in 0..n {
-            starts[d + 1] += starts[d];
-        }
-        let mut next = starts.clone();
-        let mut ords = vec![0; starts[n] as usize];
-        each(&mut |ord, doc| {
-            ords[next[doc as usize] as usize] = ord;
-            next[doc as usize] += 1;
-        })?;
-        Ok(Column::MadeMulti { starts, ords })
-    }
-
-    #[cold]
-    fn too_many(&self, field: usize) -> Error {
-        let name = &self.schema.fields[field].name;
-        Error::corrupt(format!("field `{name}` has more postings than its counts say"))
-            .in_file(self.file.path())
+        let Some(Column::Single(outer)) = outer else {
+            return self.at_file(Err(Error::corrupt("a field is within one without a column")));
+        };
+        self.at_file(Within::new(outer, inner, (self.part(f, part::FIRSTS)?, keys)))
     }
 
     /// Asks for the memory of a payload: see [`Payloads::fetch`].
@@ -466,7 +453,8 @@ impl Partition {
     #[inline(always)]
     pub(crate) fn fixed(&self, field: usize) -> Result<Option<(Packed<'_>, Increasing<'_>)>> {
         let f = &self.fields[field];
-        let (Some(bits), false, true) = (f.meta.column_bits, f.multi, f.ty.is_fixed()) else {
+        let alone = !f.multi && f.meta.within.is_none();
+        let (Some(bits), true, true) = (f.meta.column_bits, alone, f.ty.is_fixed()) else {
             return Ok(None);
         };
         let (ords, keys) = (self.part(f, part::COLUMN)?, self.part(f, part::KEYS)?);

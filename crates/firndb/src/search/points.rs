@@ -1,28 +1,30 @@
 //! Points: the documents of two fields that are asked for together, as latitude and longitude are.
 //!
-//! The fields' ordinals are places in a plane. It is cut in halves, always across the longer side
-//! of what is left, until 64 documents are in a piece: a leaf (a k-d tree: Bentley 1975; packed
-//! into leaves as in Bkd-trees: Procopiuc et al. 2003). 64 leaves that were cut from one piece, or
-//! the last ones, are a group. A question for a window of both fields looks at the box of every
-//! group, at those of the leaves of groups that the window cuts, and at the documents of leaves
-//! that it cuts; what lies inside is taken whole. So about the square root of the leaves is looked
-//! at, whatever the documents are, and what is counted needs no look at all.
+//! The fields' numbers are places in a plane: their ordinals or, where that takes fewer bytes,
+//! their values, which are keys less the least key of the field (`points_choice.rs`). It is cut in
+//! halves, always across the longer side of what is left, until 64 documents are in a piece: a leaf
+//! (a k-d tree: Bentley 1975; packed into leaves as in Bkd-trees: Procopiuc et al. 2003). 64 leaves
+//! that were cut from one piece, or the last ones, are a group. A question for a window of both
+//! fields looks at the box of every group, at those of the leaves of groups that the window cuts,
+//! and at the documents of leaves that it cuts; what lies inside is taken whole. So about the
+//! square root of the leaves is looked at, whatever the documents are, and what is counted needs no
+//! look at all.
 //!
 //! ```text
 //! OFFSET      SIZE  FIELD
 //! 0           8     n, how many documents have a value of either field
 //! 8           24 g  for each group least and most of the first field, least and most of the
 //!                   second (u32), and where in the area its leaves begin (u64)
-//! 8 + 24 G    8 l   for each leaf least of the first field | bits << 26, and the same of the
-//!                   second (u32)
+//! 8 + 24 G    8 l   for each leaf least of the first field | bits << 26 (ordinals) or << 27
+//!                   (values), and the same of the second (u32)
 //! ..          ..    area: for each leaf the first field of its 64 documents less the least,
 //!                   packed; the second; the low bits of the documents; 16 bytes of high bits
 //! end - 64    64    zeros
 //! ```
 //! The last leaf is filled up with zeros. In a leaf documents ascend: bit `high(d) + i` of the high
 //! bits says that document `i` has these, and the low bits are as many as leave 64 highs at most
-//! (Elias-Fano). A document without one of the two values has the number of that field's keys
-//! there. `points_build.rs` cuts and writes.
+//! (Elias-Fano). A document without one of the two values has there the number of that field's keys
+//! or, of values, the largest plus one: the span. `points_build.rs` cuts and writes.
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
 use super::kernels;
@@ -37,8 +39,8 @@ pub(super) const LEAF: usize = 64;
 pub(super) const GROUP: usize = 64;
 /// Bytes of a group's entry.
 const ENTRY: usize = 24;
-/// Bits of an ordinal in the head of a leaf; a partition has no more documents than that.
-pub(super) const ORDINAL: u32 = 26;
+/// The end of values and of spans: both fit into the head of a leaf.
+pub(super) const MOST_SPAN: u32 = (1 << 27) - 1;
 /// Zeros behind the last leaf, so that 16 numbers can be loaded at once everywhere.
 pub(super) const END: usize = 64;
 
@@ -47,10 +49,28 @@ pub(super) fn low_bits(documents: usize) -> u8 {
     width((documents as u64).saturating_sub(1)).saturating_sub(6)
 }
 
-/// A range of ordinals of each of the two fields: `start..end`.
+/// What the leaves hold of both fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    Ordinals,
+    Values,
+}
+
+impl Numbers {
+    /// Bits of a number in the head of a leaf, below the bits that say how wide the others are. A
+    /// partition has no more documents than there are ordinals.
+    pub(super) fn bits(self) -> u32 {
+        match self {
+            Numbers::Ordinals => 26,
+            Numbers::Values => 27,
+        }
+    }
+}
+
+/// A range of numbers of each of the two fields: `start..end`.
 pub(crate) type Window = [(u32, u32); 2];
 
-/// All ordinals, and that of no value.
+/// All numbers, and that of no value.
 pub(crate) const EVERYTHING: (u32, u32) = (0, u32::MAX);
 
 /// The points of two fields over bytes.
@@ -61,6 +81,8 @@ pub(crate) struct Points<'a> {
     area: &'a [u8],
     len: usize,
     low: u8,
+    /// Bits of a number in the head of a leaf.
+    bits: u8,
 }
 
 /// Some leaf: where it begins in the area, and the bounds of both fields.
@@ -91,7 +113,7 @@ enum Cuts {
 
 impl<'a> Points<'a> {
     /// Checks the sizes of what stands at the head.
-    pub(crate) fn new(bytes: &'a [u8], documents: u32) -> Result<Points<'a>> {
+    pub(crate) fn new(bytes: &'a [u8], documents: u32, of: Numbers) -> Result<Points<'a>> {
         let len = u64_at(bytes, 0);
         let leaves = len.div_ceil(LEAF as u64) as usize;
         let (groups, heads) = (leaves.div_ceil(GROUP) * ENTRY, leaves * 8);
@@ -104,7 +126,8 @@ impl<'a> Points<'a> {
         let (groups, rest) = bytes[8..].split_at(groups);
         let (heads, area) = rest.split_at(heads);
         let low = low_bits(documents as usize);
-        Ok(Points { groups, heads, area, len: len as usize, low })
+        let bits = of.bits() as u8;
+        Ok(Points { groups, heads, area, len: len as usize, low, bits })
     }
 
     /// What it costs to find so many documents in a window, in the units of `clause.rs`: those, and
@@ -163,14 +186,14 @@ impl<'a> Points<'a> {
         });
     }
 
-    /// Calls `each` with every document and its two ordinals.
+    /// Calls `each` with every document and its two numbers.
     pub(crate) fn each_entry(&self, mut each: impl FnMut(u32, [u32; 2])) {
         let window = [EVERYTHING; 2];
         for group in self.found(window) {
             self.each_leaf(&group, window, group.touched, |leaf, found| {
                 let mut i = 0;
                 self.documents(&leaf, found, &mut |doc| {
-                    each(doc, [0, 1].map(|field| self.ordinal(&leaf, field, i)));
+                    each(doc, [0, 1].map(|field| self.number(&leaf, field, i)));
                     i += 1;
                 });
             });
@@ -194,7 +217,7 @@ impl<'a> Points<'a> {
         let (first, at) = (i * GROUP, u64_at(self.groups, i * ENTRY + 16) as usize);
         let heads = &self.heads[8 * first..self.heads.len().min(8 * (first + GROUP))];
         let mut sizes = [0; GROUP];
-        let (touched, inside) = look_at(heads, self.low, window, &mut sizes);
+        let (touched, inside) = look_at(heads, [self.low, self.bits], window, &mut sizes);
         Some(Group { first, at, touched, inside, sizes })
     }
 
@@ -223,10 +246,10 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// Checks that every document stands once, with ordinals that there are, and that the bytes are
-    /// those that are written of these leaves and groups. `distinct` says how many keys each field
-    /// has.
-    pub(crate) fn verify(&self, documents: u32, distinct: [u32; 2]) -> Result<()> {
+    /// Checks that every document stands once, with numbers that there are, and that the bytes are
+    /// those that are written of these leaves and groups. `missing` is the number of no value of
+    /// each field, above all others.
+    pub(crate) fn verify(&self, documents: u32, missing: [u32; 2]) -> Result<()> {
         let wrong = |i: usize, what: &str| Error::corrupt(format!("leaf {i}: {what}"));
         let mut seen = vec![0u64; (documents as usize).div_ceil(64)];
         let (leaves, mut start, mut at) = (self.heads.len() / 8, 0, 0);
@@ -236,7 +259,7 @@ impl<'a> Points<'a> {
             let (leaf, here) = (self.leaf(i, at), LEAF.min(self.len - i * LEAF));
             self.documents(&leaf, u64::MAX, &mut |doc| {
                 let number = entries.len() - first;
-                let at = [0, 1].map(|field| self.ordinal(&leaf, field, number));
+                let at = [0, 1].map(|field| self.number(&leaf, field, number));
                 entries.push(Entry { at, doc });
             });
             let own = &entries[first..];
@@ -247,13 +270,13 @@ impl<'a> Points<'a> {
                     before & bit == 0 && entry.doc < documents
                 });
                 let [a, b] = entry.at;
-                once && entry.at != distinct && a <= distinct[0] && b <= distinct[1]
+                once && entry.at != missing && a <= missing[0] && b <= missing[1]
             });
             if own.len() != here || !fits || !own.is_sorted_by_key(|entry| entry.doc) {
                 return Err(wrong(i, "its documents are none, or stand elsewhere, too"));
             }
             let (mut head, mut bytes) = (Encoder::default(), Vec::new());
-            push_leaf(own, self.low, &mut head, &mut bytes);
+            push_leaf(own, [self.low, self.bits], &mut head, &mut bytes);
             let head_is = self.heads[8 * i..8 * i + 8] == head.0;
             if !head_is || self.area.get(at..at + bytes.len()) != Some(&bytes) {
                 return Err(wrong(i, "its bytes are not those of its documents"));
@@ -276,10 +299,11 @@ impl<'a> Points<'a> {
 
     fn leaf(&self, i: usize, at: usize) -> Leaf {
         let (a, b) = (u32_at(self.heads, 8 * i), u32_at(self.heads, 8 * i + 4));
-        Leaf { at, least: [a, b].map(least), bits: [a, b].map(|head| (head >> ORDINAL) as u8) }
+        let least = [a, b].map(|head| least(head, self.bits));
+        Leaf { at, least, bits: [a, b].map(|head| (head >> self.bits) as u8) }
     }
 
-    /// The packed ordinals of a field of a leaf.
+    /// The packed numbers of a field of a leaf.
     fn values(&self, leaf: &Leaf, field: usize) -> &'a [u8] {
         let before = if field == 0 { 0 } else { LEAF / 8 * usize::from(leaf.bits[0]) };
         self.area.get(leaf.at.wrapping_add(before)..).unwrap_or(&[])
@@ -299,8 +323,8 @@ impl<'a> Points<'a> {
         found
     }
 
-    /// Ordinal `i` of a field of a leaf.
-    fn ordinal(&self, leaf: &Leaf, field: usize, i: usize) -> u32 {
+    /// Number `i` of a field of a leaf.
+    fn number(&self, leaf: &Leaf, field: usize, i: usize) -> u32 {
         leaf.least[field].wrapping_add(packed(self.values(leaf, field), leaf.bits[field], i))
     }
 
@@ -334,13 +358,13 @@ fn packed(bytes: &[u8], bits: u8, i: usize) -> u32 {
     (u64_at(bytes, bit / 8) >> (bit % 8)) as u32 & ((1u64 << bits) - 1) as u32
 }
 
-/// The least ordinal that the head of a leaf says.
+/// The least number that the head of a leaf says.
 #[inline(always)]
-fn least(head: u32) -> u32 {
-    head & ((1 << ORDINAL) - 1)
+fn least(head: u32, bits: u8) -> u32 {
+    head & ((1 << bits) - 1)
 }
 
-/// The largest ordinal that so many bits can tell.
+/// The largest number that so many bits can tell.
 #[inline(always)]
 fn most(least: u32, bits: u8) -> u32 {
     least.wrapping_add(((1u64 << bits) - 1) as u32)
@@ -360,14 +384,19 @@ fn relation((start, end): (u32, u32), (least, most): (u32, u32)) -> Cuts {
 
 kernels::dispatch! {
     /// For the leaves of a group by their heads: which of them a window cuts or has, which of them
-    /// lie in it, and their sizes.
-    look_at(heads: &[u8], low: u8, window: Window, sizes: &mut [u32; GROUP]) -> (u64, u64)
+    /// lie in it, and their sizes. `widths` are those of low bits and of numbers in heads.
+    look_at(heads: &[u8], widths: [u8; 2], window: Window, sizes: &mut [u32; GROUP]) -> (u64, u64)
         = look_at_body
 }
 
 /// [`look_at`] without a choice of instructions.
 #[inline(always)]
-fn look_at_body(heads: &[u8], low: u8, window: Window, sizes: &mut [u32; GROUP]) -> (u64, u64) {
+fn look_at_body(
+    heads: &[u8],
+    [low, bits]: [u8; 2],
+    window: Window,
+    sizes: &mut [u32; GROUP],
+) -> (u64, u64) {
     let (mut touched, mut inside) = ([false; GROUP], [false; GROUP]);
     let documents = u32::from(low) + 2;
     let fields = heads.as_chunks::<8>().0.iter();
@@ -375,11 +404,11 @@ fn look_at_body(heads: &[u8], low: u8, window: Window, sizes: &mut [u32; GROUP])
     for (((touched, inside), size), head) in each {
         let (a, b) = (u32_at(head, 0), u32_at(head, 4));
         let [(a0, a1), (b0, b1)] =
-            [a, b].map(|head| (least(head), most(least(head), (head >> ORDINAL) as u8)));
+            [a, b].map(|head| (least(head, bits), most(least(head, bits), (head >> bits) as u8)));
         let [(start0, end0), (start1, end1)] = window;
         *touched = (a1 >= start0) & (a0 < end0) & (b1 >= start1) & (b0 < end1);
         *inside = (a0 >= start0) & (a1 < end0) & (b0 >= start1) & (b1 < end1);
-        *size = 8 * ((a >> ORDINAL) + (b >> ORDINAL) + documents);
+        *size = 8 * ((a >> bits) + (b >> bits) + documents);
     }
     (mask(&touched), mask(&inside))
 }

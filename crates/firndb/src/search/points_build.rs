@@ -1,32 +1,34 @@
 //! Builds points: cuts the plane into leaves, and writes them. The bytes are told in `points.rs`.
 
-use super::points::{END, GROUP, LEAF, ORDINAL, low_bits};
+use super::points::{END, GROUP, LEAF, Numbers, low_bits};
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::{PackedWriter, width};
 
-/// A document and its two ordinals.
+/// A document and its two numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) at: [u32; 2],
     pub(super) doc: u32,
 }
 
-/// The points of two fields by their ordinals (or `MISSING`), of so many distinct keys.
-pub(crate) fn encode(ords: [&[u32]; 2], distinct: [u32; 2]) -> Vec<u8> {
-    let documents = ords[0].len();
-    let at = |doc: usize| [0, 1].map(|f| ords[f][doc].min(distinct[f]));
+/// The points of two fields by their numbers, all below `missing`; it and what is above are no
+/// value.
+pub(crate) fn encode(numbers: [&[u32]; 2], missing: [u32; 2], of: Numbers) -> Vec<u8> {
+    let documents = numbers[0].len();
+    let at = |doc: usize| [0, 1].map(|f| numbers[f][doc].min(missing[f]));
     let mut entries = Vec::with_capacity(documents);
     let all = (0..documents).map(|doc| Entry { at: at(doc), doc: doc as u32 });
-    entries.extend(all.filter(|entry| entry.at != distinct));
+    entries.extend(all.filter(|entry| entry.at != missing));
     cut(&mut entries);
     let (mut groups, mut heads) = (Encoder::default(), Encoder::default());
     let (mut area, mut start) = (Vec::new(), 0);
     groups.u64(entries.len() as u64);
+    let widths = [low_bits(documents), of.bits() as u8];
     for group in entries.chunks_mut(LEAF * GROUP) {
         groups.0.extend(group_entry(group, start));
         for leaf in group.chunks_mut(LEAF) {
             leaf.sort_unstable_by_key(|entry| entry.doc);
-            push_leaf(leaf, low_bits(documents), &mut heads, &mut area);
+            push_leaf(leaf, widths, &mut heads, &mut area);
         }
         start = area.len() as u64;
     }
@@ -72,12 +74,18 @@ fn cut(entries: &mut [Entry]) {
     cut(high);
 }
 
-/// A leaf: its head, and the packed numbers of its documents, which ascend.
-pub(super) fn push_leaf(leaf: &[Entry], low: u8, heads: &mut Encoder, area: &mut Vec<u8>) {
+/// A leaf: its head, and the packed numbers of its documents, which ascend. The widths are those of
+/// low bits, and of numbers in heads.
+pub(super) fn push_leaf(
+    leaf: &[Entry],
+    [low, head]: [u8; 2],
+    heads: &mut Encoder,
+    area: &mut Vec<u8>,
+) {
     for field in 0..2 {
         let (least, most) = bounds(leaf, field);
         let bits = width(u64::from(most - least));
-        heads.u32(least | u32::from(bits) << ORDINAL);
+        heads.u32(least | u32::from(bits) << head);
         let values = leaf.iter().map(|entry| entry.at[field] - least);
         push_packed(values, bits, area);
     }

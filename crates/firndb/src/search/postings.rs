@@ -9,12 +9,11 @@ use super::format::{FieldMeta, Ordered};
 use super::kernels;
 use super::points::{EVERYTHING, Points, Window};
 use super::postings_build::{EXCEPTION, IN_COLUMN, SPARSE};
-use super::scan::{self, Keys, Wanted};
+use super::scan::{self, Keys, Scanned, Wanted};
 pub(crate) use super::slices::BLOCK;
 use super::slices::{Slices, Span};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
-use crate::bytes::packed::Packed;
 use crate::{Error, Result};
 pub(crate) use cursor::Cursor;
 
@@ -29,9 +28,11 @@ pub(crate) struct Parts<'a> {
     pub(crate) runs: &'a [u8],
     pub(crate) bins: &'a [u8],
     /// If it is one that is scanned.
-    pub(crate) column: Option<Packed<'a>>,
+    pub(crate) column: Option<Scanned<'a>>,
     /// The points that the field is part of, and which part: 0 or 1.
     pub(crate) points: Option<(Points<'a>, usize)>,
+    /// If these hold values: the keys, and the least of them.
+    pub(crate) values: Option<(Increasing<'a>, u64)>,
 }
 
 /// The postings of a field of a partition.
@@ -47,10 +48,11 @@ pub(crate) struct Postings<'a> {
     bitsets: &'a [u8],
     runs: &'a [u8],
     bins: Bins<'a>,
-    column: Option<Packed<'a>>,
+    column: Option<Scanned<'a>>,
     /// Ordinals that have no lists, but are in the column.
     scanned: (u32, u32),
     points: Option<(Points<'a>, usize)>,
+    values: Option<(Increasing<'a>, u64)>,
 }
 
 /// How the documents of an exception are kept.
@@ -72,6 +74,13 @@ pub(crate) struct Pieces {
     window: Option<Window>,
     /// Only one key, or a scan: the documents come in ascending order, each once.
     pub(crate) sorted: bool,
+}
+
+impl Pieces {
+    /// The documents of a window over points.
+    pub(crate) fn of(window: Window) -> Pieces {
+        Pieces { window: Some(window), ..Pieces::default() }
+    }
 }
 
 impl<'a> Postings<'a> {
@@ -112,7 +121,28 @@ impl<'a> Postings<'a> {
             column: parts.column,
             scanned: meta.scanned,
             points: parts.points,
+            values: parts.values,
         })
+    }
+
+    /// Of points alone: for windows over these.
+    pub(crate) fn of_point(documents: u32, points: Option<(Points<'a>, usize)>) -> Postings<'a> {
+        Postings {
+            documents,
+            present: 0,
+            ordered: Ordered::No,
+            sums: Increasing::trusted(&[], 0),
+            slices: Slices::none(),
+            exceptions: &[],
+            exception_count: 0,
+            bitsets: &[],
+            runs: &[],
+            bins: Bins::default(),
+            column: None,
+            scanned: (0, 0),
+            points,
+            values: None,
+        }
     }
 
     /// Postings of the ordinals `start..end`: the number of documents for a single-valued field or
@@ -136,8 +166,15 @@ impl<'a> Postings<'a> {
     pub(crate) fn pieces(&self, start: u32, end: u32) -> Pieces {
         if let Some((_, part)) = self.points {
             let mut window = [EVERYTHING; 2];
-            window[part] = (start, end);
-            return self.in_window(window);
+            window[part] = match self.values {
+                None => (start, end),
+                Some((keys, least)) if start < end => {
+                    let value = |ord: u32| keys.get(ord as usize).wrapping_sub(least) as u32;
+                    (value(start), value(end - 1).saturating_add(1))
+                }
+                Some(_) => (0, 0),
+            };
+            return Pieces::of(window);
         }
         if self.in_column(start, end) {
             return Pieces { column: (start, end), sorted: true, ..Pieces::default() };
@@ -179,11 +216,6 @@ impl<'a> Postings<'a> {
     /// Whether some of the ordinals `start..end` are in the column alone.
     fn in_column(&self, start: u32, end: u32) -> bool {
         start.max(self.scanned.0) < end.min(self.scanned.1)
-    }
-
-    /// The documents of a window over the points of the field and another one.
-    pub(crate) fn in_window(&self, window: Window) -> Pieces {
-        Pieces { window: Some(window), ..Pieces::default() }
     }
 
     /// The pieces whose documents are in a range; they may have others if they are not one list
@@ -299,7 +331,7 @@ impl<'a> Postings<'a> {
     /// What is to be found in the column: ordinals of a field that has nothing else, or some keys.
     fn wanted(&self, (start, end): (u32, u32), keys: Keys) -> Option<Wanted> {
         if start < end {
-            return self.column.map(|column| Wanted::new(&[(start, end)], column.raw().1));
+            return self.column.map(|column| Wanted::of(&[(start, end)], &column));
         }
         (!keys.is_empty()).then_some(Wanted::Keys(keys))
     }

@@ -105,7 +105,7 @@ pub(crate) struct Use {
 
 /// Documents of the first and of the last keys of a sortable field that have lists though others
 /// are scanned for: enough for a page of an order, of which a filter leaves little.
-const ENDS: usize = 1 << 15;
+const ENDS: usize = 1 << 13;
 
 impl Inverted {
     fn of(&self, ord: usize) -> &[u32] {

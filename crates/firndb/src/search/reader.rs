@@ -7,7 +7,7 @@ use super::execute::{Executor, Stats};
 use super::firsts::KEPT;
 use super::partition::Partition;
 use super::payload::Step;
-use super::plan::{Node, Plan, filterable};
+use super::plan::{Node, Plan, Test, filterable};
 use super::query::{Cursor, Filter, Op, Query};
 use super::rank::{self, Ranks};
 use super::schema::Schema;
@@ -17,6 +17,7 @@ use super::topk::{count_partition, in_document_order};
 use super::unordered;
 use super::value::{Key, Value, decode_bytes, decode_fixed};
 use super::visit::{self, Place, Wanted};
+use super::windows;
 use crate::disk::{self, Disk};
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -185,6 +186,14 @@ impl Reader {
         let mut count = 0;
         for (p, part) in set.partitions.iter().enumerate() {
             let Some(local) = set.local(p, field) else { continue };
+            if part.meta(local).values().is_some() {
+                let Some(key) = key.clone() else { continue };
+                let test = Test::Points(vec![key]);
+                if let Some((pair, window)) = windows::window_of(part, local, &test) {
+                    count += windows::count(part, pair, window)?;
+                }
+                continue;
+            }
             let dictionary = part.dictionary(local)?;
             let found = match bytes {
                 Some(bytes) => dictionary.find_bytes(bytes),

@@ -12,6 +12,7 @@ use super::kernels;
 use super::partition::Partition;
 use super::plan::Node;
 use super::sink::Sink;
+use super::windows;
 use crate::Result;
 use std::ops::ControlFlow;
 
@@ -150,6 +151,10 @@ impl<'r> Executor<'r> {
             }
             return Ok(());
         };
+        if let Some((pair, window)) = windows::window_of(part, field, &condition.test) {
+            let clause = Clause::new(Form::Window { pair, window }, negate, 0);
+            return self.apply_clause(part, &clause, acc);
+        }
         let checkable = !multi && part.meta(field).column_bits.is_some();
         if !(checkable && count(acc) <= FEW) {
             let mut bits: Bits = [0; WORDS];

@@ -89,9 +89,9 @@ fn sections(part: &Partition) -> Result<()> {
         // Of bitsets and runs a field may have either.
         let maybe = |p| exceptions && part.file.find(section(i, p)).is_some();
         let wanted = [
-            (part::KEYS, true),
+            (part::KEYS, meta.values().is_none()),
             (part::KEY_BYTES, !field.ty.is_fixed()),
-            (part::SUMS, indexed || meta.ordered != Ordered::No),
+            (part::SUMS, meta.values().is_none() && (indexed || meta.ordered != Ordered::No)),
             (part::SLICES, slices),
             (part::EXCEPTIONS, exceptions),
             (part::BITSETS, maybe(part::BITSETS)),
@@ -101,6 +101,7 @@ fn sections(part: &Partition) -> Result<()> {
             (part::BINS, meta.bounds > 0),
             (part::PLACES, slices && meta.slice_bits == DIVIDED),
             (part::POINTS, points),
+            (part::FIRSTS, meta.within.is_some()),
         ];
         expected.extend(wanted.iter().filter(|(_, on)| *on).map(|(p, _)| section(i, *p)));
     }

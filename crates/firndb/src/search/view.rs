@@ -204,16 +204,16 @@ impl Bundle {
         for &i in schema.points.iter().filter(|pair| pair.iter().all(fresh)).flatten() {
             paired[i] = Some(ready(i)?);
         }
-        let in_points = write_points(&mut w, &schema, documents, |i| paired[i].as_ref())?;
+        let points = write_points(&mut w, &schema, (documents, IN_MEMORY), |i| paired[i].as_ref())?;
         // Of fields that nobody asks for there is nothing; but an empty dictionary is one.
-        let site = |in_points| Site { documents, place: write::Place::Memory, in_points };
+        let site = |in_points| Site { documents, place: IN_MEMORY, in_points, within: None };
         let mut metas = Vec::with_capacity(wanted.len());
         for (i, field) in schema.fields.iter().enumerate() {
             metas.push(match same.filter(|same| same.fields[i]) {
                 Some(same) => copy_field(&mut w, &same.part, i)?,
                 None if wanted[i] => {
                     let data = paired[i].take().map_or_else(|| ready(i), Ok)?;
-                    write_field(&mut w, i, field, data, site(in_points.contains(&i)))?
+                    write_field(&mut w, i, field, data, site(points.get(&i).copied()))?
                 }
                 None => {
                     write_keys(&mut w, i, &empty_keys(field), 0).map(|_| FieldMeta::default())?
@@ -301,6 +301,9 @@ fn copy_field(w: &mut FrozenWriter, part: &Partition, field: usize) -> Result<Fi
     }
     Ok(*part.meta(field))
 }
+
+/// Where bundles are.
+const IN_MEMORY: write::Place = write::Place::Memory;
 
 /// A file in memory.
 struct Memory(Vec<u8>);

@@ -5,14 +5,16 @@ use super::column::{MISSING, Ordinals, column_bits};
 use super::dictionary::Keys;
 use super::format::{FieldMeta, Ordered, encode_meta, global, part, section};
 use super::payload;
-use super::points_build;
+use super::points_choice::{self, Values};
 use super::postings_build::{self, Encoded, Use};
 use super::scan;
 use super::schema::{Field, Schema};
 use super::small;
+use super::within::{self, Inner};
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::disk::Append;
 use crate::{Error, Result};
+use std::collections::BTreeMap;
 
 /// A field of all documents of a partition.
 pub(crate) struct FieldData {
@@ -116,9 +118,15 @@ pub(crate) fn write_partition(
     let mut w = FrozenWriter::new(out, Kind::Partition)?;
     payload::write(&mut w, schema.payload, documents, payloads)?;
     let mut metas = Vec::with_capacity(fields.len());
-    let in_points = write_points(&mut w, schema, documents, |i| fields.get(i))?;
-    for (i, (field, data)) in schema.fields.iter().zip(fields).enumerate() {
-        let site = Site { documents, place: Place::File, in_points: in_points.contains(&i) };
+    let place = Place::File;
+    let points = write_points(&mut w, schema, (documents, place), |i| fields.get(i))?;
+    let mut within: Vec<Option<Inner>> = Vec::with_capacity(fields.len());
+    for i in 0..fields.len() {
+        let large = small::has_large_forms(documents);
+        within.push(if large { within::choose(schema, i, |i| fields.get(i)) } else { None });
+    }
+    for (i, ((field, data), within)) in schema.fields.iter().zip(fields).zip(within).enumerate() {
+        let site = Site { documents, place, in_points: points.get(&i).copied(), within };
         metas.push(write_field(&mut w, i, field, data, site)?);
     }
     w.section(global::META, &encode_meta(documents, schema, &metas))?;
@@ -137,28 +145,33 @@ pub(crate) enum Place {
 pub(crate) struct Site {
     pub(crate) documents: u32,
     pub(crate) place: Place,
-    /// The documents of its keys were written as points.
-    pub(crate) in_points: bool,
+    /// The documents of its keys were written as points, and what these hold.
+    pub(crate) in_points: Option<Values>,
+    /// Of a field that is within another one.
+    pub(crate) within: Option<Inner>,
 }
 
 /// Writes the points of those pairs of fields that are there, where they pay. Gives the fields
-/// whose documents are in points now.
+/// whose documents are in points now, and what these hold. What is in memory has ordinals: nothing
+/// must be made of them.
 pub(crate) fn write_points<'f>(
     w: &mut FrozenWriter,
     schema: &Schema,
-    documents: u32,
+    (documents, place): (u32, Place),
     field: impl Fn(usize) -> Option<&'f FieldData>,
-) -> Result<Vec<usize>> {
-    let mut done = Vec::new();
+) -> Result<BTreeMap<usize, Values>> {
+    let mut done = BTreeMap::new();
     for pair in schema.points.iter().filter(|_| small::has_large_forms(documents)) {
         let [Some(a), Some(b)] = pair.map(&field) else { continue };
         let (Ordinals::Single(x), Ordinals::Single(y)) = (&a.ordinals, &b.ordinals) else {
             continue;
         };
         if [a, b].iter().all(|data| data.ordinals.ordered() == Ordered::No) {
-            let distinct = [a, b].map(|data| data.keys.len() as u32);
-            w.section(section(pair[0], part::POINTS), &points_build::encode([x, y], distinct))?;
-            done.extend(pair);
+            let may = pair.iter().all(|&i| points_choice::may_be_values(&schema.fields[i]));
+            let may = may && place == Place::File;
+            let (bytes, values) = points_choice::encode([x, y], [&a.keys, &b.keys], may);
+            w.section(section(pair[0], part::POINTS), &bytes)?;
+            done.extend(pair.iter().copied().zip(values.unwrap_or_default()));
         }
     }
     Ok(done)
@@ -169,12 +182,16 @@ pub(crate) fn write_field(
     i: usize,
     field: &Field,
     data: FieldData,
-    Site { documents, place, in_points }: Site,
+    site: Site,
 ) -> Result<FieldMeta> {
     let FieldData { keys, ordinals } = data;
+    let (documents, place, in_points) = (site.documents, site.place, site.in_points.is_some());
     let (n, distinct) = (documents as usize, keys.len());
     let mut meta = FieldMeta { distinct: distinct as u32, in_points, ..FieldMeta::default() };
     meta.present = ordinals.present();
+    if let Some(Values { least, span: span @ 1.. }) = site.in_points {
+        return Ok(FieldMeta { least, span, postings: meta.present.into(), ..meta });
+    }
     let indexed = field.roles.filterable || field.roles.sortable;
     // Where each document has a key of its own, sums take nothing and are as fast as a column.
     let ordered = indexed || distinct == n;
@@ -203,7 +220,12 @@ pub(crate) fn write_field(
     drop(inverted);
     let told = meta.ordered != Ordered::No && place == Place::File;
     let read_back = (field.roles.sortable || field.roles.stored) && !told;
-    if narrow || read_back || meta.is_scanned() {
+    if let Some(inner) = site.within.filter(|_| meta.is_scanned()) {
+        let (column, firsts) = inner.encode();
+        (meta.column_bits, meta.within) = (Some(inner.bits), Some(inner.outer));
+        w.section(section(i, part::COLUMN), &column)?;
+        w.section(section(i, part::FIRSTS), &firsts)?;
+    } else if narrow || read_back || meta.is_scanned() {
         let (column, starts) = ordinals.encode(distinct, bits);
         meta.column_bits = Some(bits);
         w.section(section(i, part::COLUMN), &column)?;

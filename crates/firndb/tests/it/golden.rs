@@ -83,13 +83,24 @@ fn partitions() -> [(&'static str, PartitionBuilder); 4] {
         let document = Document::new().set("hall", n as u64 * n as u64 % 521);
         wide.add(&if n % 977 == 5 { document } else { document.set("level", level) }).unwrap();
     }
-    let fields = "points = [['lat', 'lon']]\n[fields]\nlat = 'f64 filterable nullable'\n\
+    let fields = "points = [['lat', 'lon'], ['east', 'north']]\n[fields]\n\
+                  lat = 'f64 filterable nullable'\n\
                   lon = 'f64 filterable stored'\nkind = 'string filterable nullable'\n\
-                  fee = 'i64 full nullable scanned'\nsigns = 'string filterable multi'";
+                  fee = 'i64 full nullable scanned'\nsigns = 'string filterable multi'\n\
+                  east = 'i64 filterable'\nnorth = 'u64 filterable nullable'\n\
+                  shire = 'string filterable'\ntown = 'string filterable stored scanned'";
     let mut spots = PartitionBuilder::new(Schema::from_toml(fields).unwrap());
     for n in 0..4_200i64 {
         let (lat, lon) = (n * 7_919 % 130, n * n % 97);
         let mut spot = Document::new().set("lon", lon as f64 / 8.0);
+        let (shire, town) = (n % 15, n / 15 * 7 % 20);
+        spot = spot
+            .set("shire", format!("s{shire:02}"))
+            .set("town", format!("s{shire:02} t{town:02}"));
+        spot = spot.set("east", n * 7_919 % 100_003 - 50_000);
+        if n % 19 != 3 {
+            spot = spot.set("north", (n * 104_729 % 50_021) as u64);
+        }
         if n % 13 != 6 {
             spot.push("fee", n * n % 701 - 50);
         }

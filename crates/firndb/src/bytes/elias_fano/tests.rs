@@ -41,16 +41,16 @@ fn bytes_are_as_specified() {
     assert_eq!(encode(&[7, 8, 9]), consecutive);
     #[rustfmt::skip]
     let without_lows = [
-        3, 0, 0, 0, 0, 0, 0x31, 1, // n, heads of 1 and 3 bytes, the form
+        3, 0, 0, 0, 0, 0, 0x11, 1, // n, heads of 1 and 1 bytes, the form
         5, 0, 0, 0, 0, 0, 0, 0, // first number
         0, // block 0: start
-        0b11_000001, 0b11_000000, 0b11_000000, // 1 + l, three times 3 bits, offset 0
+        0b000001, // 1 + l, offset 0
         0b10_0011, // residuals of 5, 6, 10: 0, 0, 3
         0, 0, 0, 0, 0, 0, 0, 0,
     ];
     assert_eq!(encode(&[5, 6, 10]), without_lows);
-    let mut with_lows = vec![3, 0, 0, 0, 0, 0, 0x31, 1, 100, 0, 0, 0, 0, 0, 0, 0, 0];
-    with_lows.extend([0b10_000100, 0b11_000000, 0b11_000000]); // l = 3
+    let mut with_lows = vec![3, 0, 0, 0, 0, 0, 0x11, 1, 100, 0, 0, 0, 0, 0, 0, 0, 0];
+    with_lows.push(0b000100); // l = 3
     let (lows, highs) = (with_lows.len(), with_lows.len() + 16 * 3);
     with_lows.resize(highs + 16 + 8, 0);
     // Residuals of 100, 101, 1101: 0, 0, 999, which is 124 << 3 | 7.
@@ -132,9 +132,10 @@ fn every_contradiction_is_found() {
     let (stride, area) = (view.stride(), view.area);
     let low = view.block(2).low().unwrap();
     let highs = view.block(2).highs(low);
-    // Heads: ranks, l, the offset. Low bits of numbers that are not there; high bits: one less,
+    // Heads: l and the offset. Low bits of numbers that are not there; high bits: one less,
     // one more behind the last, zeros behind the end.
-    let heads = (16..16 + 3 * stride).filter(|at| (at - 16) % stride >= stride - 5);
+    let heads = (16..16 + 3 * stride)
+        .filter(|at| (at - 16) % stride >= stride - usize::from(view.widths.1));
     let unused = area + (view.block(2).offset() - area) + (44 * low as usize).div_ceil(8)..highs;
     for at in heads.chain(unused).chain(highs..good.len()) {
         for bit in 0..8 {

@@ -36,13 +36,17 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// `None` if the field has too many distinct values, or in too many partitions.
+    /// `None` if the field has too many distinct values, or in too many partitions, or if its keys
+    /// would have to be made for it.
     pub(super) fn build(set: &Set, slots: &Slots, field: usize) -> Result<Option<Values>> {
         let mut numbers: KeyMap<Key, u32> = KeyMap::default();
         let mut entries = 0;
         let mut rows: Vec<Vec<(u32, u32)>> = Vec::new();
         let mut totals = Vec::new();
         for p in 0..set.partitions.len() {
+            if has_no_keys(set, field, p) {
+                return Ok(None);
+            }
             let keyed = Keyed::of(set, field, p)?;
             entries += keyed.len() as usize;
             if keyed.len() as usize > MAX_VALUES || entries > MAX_ENTRIES {
@@ -129,6 +133,9 @@ impl Values {
             values.replace(&gone, &Keyed::NONE, slots[0].of(p));
         }
         for &p in &changes.come {
+            if has_no_keys(new, field, p) {
+                return Ok(None);
+            }
             let gone = match changes.before[p] {
                 Some(before) => Keyed::of(old, field, before)?,
                 None => Keyed::NONE,
@@ -206,6 +213,11 @@ impl Values {
             *old = row;
         }
     }
+}
+
+/// Whether the keys of a field in a partition are made of its points when something needs them.
+fn has_no_keys(set: &Set, field: usize, p: usize) -> bool {
+    set.local(p, field).is_some_and(|field| set.partitions[p].meta(field).values().is_some())
 }
 
 /// The keys of a field in a partition with the numbers of their documents; none if the partition

@@ -44,10 +44,13 @@ fn windows_have_the_documents_that_are_in_them() {
     let mut rng = Rng(seed);
     for round in 0..60 {
         let documents = [0, 1, 63, 64, 65, 4095, 4096, 4097, 9000, 20_000][round % 10];
-        let distinct = [0, 0].map(|_| 1 + rng.below([3, 500, 60_000][round % 3]) as u32);
+        let of = [Numbers::Ordinals, Numbers::Values][round / 5 % 2];
+        let most = [3, 500, 60_000, (MOST_SPAN - 1) as usize][round % 4];
+        let most = if of == Numbers::Ordinals { most.min(1 << 25) } else { most };
+        let distinct = [0, 0].map(|_| 1 + rng.below(most) as u32);
         let ords = fields(&mut rng, documents, distinct, round % 2 == 1);
-        let bytes = encode([&ords[0], &ords[1]], distinct);
-        let points = Points::new(&bytes, documents as u32).unwrap();
+        let bytes = encode([&ords[0], &ords[1]], distinct, of);
+        let points = Points::new(&bytes, documents as u32, of).unwrap();
         let at = |doc: usize| [0, 1].map(|f| ords[f][doc].min(distinct[f]));
         let mut seen = vec![false; documents];
         points.each_entry(|doc, ords| {
@@ -65,7 +68,7 @@ fn windows_have_the_documents_that_are_in_them() {
             };
             let expected: Vec<usize> = (0..documents).filter(inside).collect();
             with_each_version(|version| {
-                let told = format!("{version}, round {round}, {window:?} of {distinct:?}");
+                let told = format!("{version}, round {round}, {window:?} of {distinct:?} {of:?}");
                 assert_eq!(points.count(window), expected.len() as u64, "{told}");
                 let mut bits = vec![0; documents.div_ceil(64)];
                 points.add(window, &mut bits);
@@ -80,7 +83,7 @@ fn windows_have_the_documents_that_are_in_them() {
 #[test]
 fn the_order_of_bytes_is_as_described() {
     let ords: [&[u32]; 2] = [&[0, 1, MISSING, 1], &[2, 0, MISSING, MISSING]];
-    let bytes = encode(ords, [2, 3]);
+    let bytes = encode(ords, [2, 3], Numbers::Ordinals);
     let mut expected = Encoder::default();
     expected.u64(3);
     // The group: the first field from 0 to 1, the second from 0 to 3, which is no value.
@@ -95,8 +98,17 @@ fn the_order_of_bytes_is_as_described() {
     expected.u64(0);
     expected.0.extend([0; 64]);
     assert_eq!(bytes, expected.0);
-    assert!(Points::new(&bytes, 2).is_err(), "more points than documents");
-    assert!(Points::new(&bytes[..100], 4).is_err(), "too short for its end");
+    let heads = 8 + ENTRY..8 + ENTRY + 8;
+    let mut of_values = Encoder::default();
+    [1 << 27, 2 << 27].into_iter().for_each(|head| of_values.u32(head));
+    let values = encode(ords, [2, 3], Numbers::Values);
+    assert_eq!(values[heads.clone()], of_values.0);
+    assert_eq!(
+        (&values[..heads.start], &values[heads.end..]),
+        (&bytes[..heads.start], &bytes[heads.end..])
+    );
+    assert!(Points::new(&bytes, 2, Numbers::Ordinals).is_err(), "more points than documents");
+    assert!(Points::new(&bytes[..100], 4, Numbers::Ordinals).is_err(), "too short for its end");
 }
 
 #[test]
@@ -104,8 +116,9 @@ fn other_bytes_give_some_documents() {
     let mut rng = Rng(0xBAD_90147);
     let distinct = [300, 300];
     let ords = fields(&mut rng, 5000, distinct, true);
-    let bytes = encode([&ords[0], &ords[1]], distinct);
-    for _ in 0..300 {
+    for round in 0..300 {
+        let of = [Numbers::Ordinals, Numbers::Values][round % 2];
+        let bytes = encode([&ords[0], &ords[1]], distinct, of);
         let mut forged = bytes.clone();
         let head = 8 + 2 * ENTRY + 8 * 79;
         for _ in 0..1 + rng.below(20) {
@@ -115,7 +128,7 @@ fn other_bytes_give_some_documents() {
         }
         let cut = rng.below(2) * rng.below(forged.len() - head - END);
         forged.truncate(forged.len() - cut);
-        let points = Points::new(&forged, 5000).unwrap();
+        let points = Points::new(&forged, 5000, of).unwrap();
         let window = [0, 1].map(|f| range(&mut rng, distinct[f]));
         with_each_version(|_| {
             let mut bits = vec![0; 20];

@@ -31,11 +31,13 @@ mod keep;
 mod model;
 mod naive;
 mod payloads;
+mod places;
 mod points;
 mod refuse;
 mod scans;
 mod shelf;
 mod verify;
+mod within;
 mod world;
 
 use super::format::{part, section};

@@ -7,6 +7,7 @@ use super::ask::Asker;
 use super::number_from_env;
 use super::world::{Scale, World};
 use crate::search::kernels::tests::with_each_version;
+use crate::search::partition::Partition;
 use crate::search::query::{Query, all, and, asc, between, eq, not, or};
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{Cursor, Filter, Hit, Reader, Type, Value, parse_query};
@@ -25,6 +26,9 @@ const WORLDS: u64 = 13;
 const THREADS: usize = 3;
 const QUERIES: u64 = 5_000;
 const QUERIES_PER_WORLD: u64 = 50;
+
+/// Collections with points that hold values, among the questions.
+const BY_VALUE: &str = "collections with points by value";
 
 /// Tells what was asked when a test panics, in the engine or in a comparison.
 struct Context<'a> {
@@ -69,6 +73,7 @@ fn answers_are_those_of_the_model() {
     let total: u64 = counts.0.values().sum();
     println!("{total} questions about {worlds} collections: {:?}", counts.0);
     assert!(total >= wanted && counts.0.len() >= 12, "some kind of question was never asked");
+    assert!(counts.0.contains_key(BY_VALUE), "no collection had points that hold values");
 }
 
 /// Asks about the collections of some seeds, on all processors: each has its own disk and numbers,
@@ -121,6 +126,12 @@ fn interrogate(seed: u64, counts: &mut Counts) {
         0 => reader.warm().unwrap(),
         1 => reader.limit_bundles(0),
         _ => {} // bundles are made while questions are asked
+    }
+    let by_value = |part: &Partition| {
+        (0..part.schema.fields.len()).any(|field| part.meta(field).values().is_some())
+    };
+    if reader.set.partitions.iter().any(|part| by_value(part)) {
+        counts.add(BY_VALUE);
     }
     let asker = Asker::new(&world, reader.schema());
     for _ in 0..QUERIES_PER_WORLD {

@@ -6,6 +6,7 @@ use crate::disk::{Append, Disk, DiskRef, Map, ReadAt, Tape, TapeWriter};
 use crate::search::query::{
     all, and, asc, between, desc, eq, exists, gt, gte, is_in, lt, lte, not, or, prefix,
 };
+use crate::search::testing::{FORCED, Forced};
 use crate::search::{
     Collection, Document, Facet, Field, Filter, GroupBy, Hit, PartitionBuilder, Payload, Query,
     Reader, Roles, Schema, Type, Value,
@@ -117,6 +118,14 @@ fn schema(payload: Payload) -> Schema {
     Schema::new(fields).unwrap().payload(payload)
 }
 
+/// A schema with a point, too, which holds values.
+fn with_point(mut schema: Schema) -> Schema {
+    for name in ["lat", "lon"] {
+        schema.add(Field::new(name, Type::I64, Roles::FILTERABLE).nullable()).unwrap();
+    }
+    schema.point("lat", "lon").unwrap()
+}
+
 /// A schema with fewer fields.
 fn few() -> Schema {
     let mut schema = schema(Payload::Raw);
@@ -147,6 +156,10 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
             .filter(|every| n % every == 2)
             .map(|every| ("sign", Value::U64(every))),
     );
+    values.push(("lat", Value::I64((n * 7_919 % 20_011) as i64 - 900)));
+    if !n.is_multiple_of(11) {
+        values.push(("lon", Value::I64((n * 104_729 % 15_013) as i64 * 3)));
+    }
     values.extend((0..n % 4).map(|word| ("word", format!("w{}", (n * word) % 23).into())));
     values
 }
@@ -170,7 +183,7 @@ fn partition_from(first: u64, schema: Schema, documents: u64) -> PartitionBuilde
     builder
 }
 
-/// The files of a collection of six partitions.
+/// The files of a collection of seven partitions.
 pub(crate) fn files() -> Files {
     let Store { disk, collection } = store();
     let zstd = Payload::Zstd { level: 3, dictionary: true };
@@ -183,6 +196,12 @@ pub(crate) fn files() -> Files {
     change.put("d", partition(few(), 8)).unwrap();
     change.put("e", partition_from(8, few(), 8)).unwrap();
     change.put("f", partition(few(), 0)).unwrap();
+    let mut place = few();
+    place.fields.retain(|field| field.name == "day");
+    let forced = FORCED.get();
+    FORCED.set(Forced { forms: true, ..forced });
+    change.put("g", partition(with_point(place), 290)).unwrap();
+    FORCED.set(forced);
     change.commit().unwrap();
     disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
 }
@@ -192,7 +211,7 @@ pub(crate) fn files() -> Files {
 pub(crate) fn large_files(documents: u64) -> Files {
     let Store { disk, collection } = store();
     let mut change = collection.change().unwrap();
-    change.put("large", partition(schema(Payload::Raw), documents)).unwrap();
+    change.put("large", partition(with_point(schema(Payload::Raw)), documents)).unwrap();
     change.commit().unwrap();
     disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty()).collect()
 }
@@ -234,7 +253,7 @@ fn documents<T: std::fmt::Debug>(
 }
 
 /// Questions that touch every structure.
-pub(crate) const BATTERY: [Question; 34] = [
+pub(crate) const BATTERY: [Question; 39] = [
     ("partitions", |r| Ok(format!("{:?}", r.partitions()))),
     ("all", |r| count(r, all())),
     ("a word", |r| count(r, eq("word", "w7"))),
@@ -274,6 +293,14 @@ pub(crate) const BATTERY: [Question; 34] = [
     ("disjunctive facet", |r| facet(r, and([eq("on", true), gt("n", 0i64)]), "on", true)),
     ("aggregate", |r| r.aggregate(&eq("on", true), "ratio").map(|a| format!("{a:?}"))),
     ("groups", |r| groups(r, ["on", "day"], "n")),
+    ("places", |r| count(r, and([between("lat", 900i64, 9_000i64), lt("lon", 20_000i64)]))),
+    ("pages of places", |r| {
+        let window = and([gte("lat", 3_000i64), between("lon", 5_000i64, 30_000i64)]);
+        hits(r, Query::new(window).skip(3).limit(20))
+    }),
+    ("latitudes", |r| count(r, and([not(between("lat", 100i64, 7_000i64)), exists("lon")]))),
+    ("a latitude", |r| count(r, or([eq("lat", 7_019i64), is_in("lat", [-900i64, 5_938])]))),
+    ("facet of places", |r| facet(r, gt("lon", 4_000i64), "lat", false)),
     ("payloads", |r| documents(r, |hit| r.payload(hit).map(|p| p.into_owned()))),
     ("values", |r| documents(r, |hit| Ok((r.values(hit, "word")?, r.value(hit, "kept")?)))),
     ("more values", |r| documents(r, |hit| Ok((r.value(hit, "n")?, r.value(hit, "ratio")?)))),

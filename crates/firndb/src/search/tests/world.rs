@@ -142,7 +142,11 @@ impl Plan {
             .map(|i| Source::new(rng, format!("f{i}"), dynamic, most_values))
             .collect();
         if dynamic.is_none() && rng.below(3) == 0 {
-            sources.extend(["x", "y"].map(|name| Source::coordinate(rng, name, most_values)));
+            let place = rng.below(2) == 0;
+            sources.extend(["x", "y"].map(|name| match place {
+                true => Source::place(rng, name, most_values),
+                false => Source::coordinate(rng, name, most_values),
+            }));
         }
         if scale == Scale::Large {
             sources.push(Source::wide(rng, dynamic));
@@ -298,6 +302,19 @@ impl Source {
                 return Source { field, pool, habit, missing, together, most: 1 };
             }
         }
+    }
+
+    /// A part of a point that may hold values: many keys near each other.
+    fn place(rng: &mut Rng, name: &str, most_values: usize) -> Source {
+        let mut field = Field::new(name, Type::I64, Roles::FILTERABLE);
+        field.nullable = rng.below(2) == 0;
+        let missing = if field.nullable { *rng.pick(&[0, 5, 50]) } else { 0 };
+        let (count, step) = (600 + rng.below(most_values), 1 + rng.below(9));
+        let start = rng.below(2_000) as i64 - 1_000;
+        let value = |i: usize| Value::I64(start + (i * step + i % 3 % step) as i64);
+        let pool = (0..count).map(value).collect();
+        let (habit, together) = (*rng.pick(&[Habit::Uniform, Habit::Skewed]), rng.below(3) == 0);
+        Source { field, pool, habit, missing, together, most: 1 }
     }
 
     /// A field of which every document has one of many fixed-width values: with more than 65,536

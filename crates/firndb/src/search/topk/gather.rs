@@ -4,7 +4,7 @@ use super::Search;
 use crate::Result;
 use crate::search::kernels;
 use crate::search::rank::Packed;
-use crate::search::scan;
+use crate::search::scan::{self, Scanned};
 use crate::search::sink::Sink;
 use std::ops::ControlFlow;
 
@@ -25,7 +25,7 @@ impl<K: Packed> Search<'_, '_, K> {
         if kernels::count(words) * OFFER >= pass {
             let mut found = [0; STEP];
             let found = &mut found[..words.len()];
-            scan::fill(column, &best, first as usize / 64, found);
+            scan::fill(Scanned::Alone(column), &best, first as usize / 64, found);
             kernels::and(words, found);
         }
     }

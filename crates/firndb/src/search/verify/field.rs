@@ -4,9 +4,10 @@ use super::lists::{Back, BinsCheck, Lists, check_starts};
 use super::{ensure, within};
 use crate::bytes::increasing::Increasing;
 use crate::search::column::Column;
-use crate::search::format::{FieldMeta, Ordered, part, section};
+use crate::search::format::{FieldMeta, Ordered, part};
 use crate::search::partition::Partition;
 use crate::search::points::Points;
+use crate::search::points_choice::Values;
 use crate::search::schema::{Field, Type};
 use crate::search::value::{f64_to_key, key_to_f64};
 use crate::{Error, Result};
@@ -53,16 +54,18 @@ impl FieldCheck<'_> {
         ensure((first, last) == (0, meta.postings), || {
             format!("its sums go from {first} to {last}, not from 0 to {}", meta.postings)
         })?;
+        if let Some(Column::Within(column)) = self.part.column(self.i)? {
+            column.verify(meta.distinct)?;
+        }
         match self.part.points(self.i)? {
             Some((points, which)) => self.points(&points, which),
             None => self.postings(),
         }
     }
 
-    /// A section of the field; empty if it has none.
+    /// A section of the field, in the file or made; empty if it has none.
     pub(super) fn bytes(&self, part: u32) -> Result<&[u8]> {
-        let file = &self.part.file;
-        file.find(section(self.i, part)).map_or(Ok(&[]), |i| file.section(i))
+        self.part.part_of(self.i, part)
     }
 
     /// Keys ascend, and each is one of the type.
@@ -152,8 +155,12 @@ impl FieldCheck<'_> {
     fn points(&self, points: &Points, which: usize) -> Result<()> {
         let (part, distinct) = (self.part, self.meta.distinct);
         if let Some(pair) = part.schema.points.iter().find(|pair| pair[0] == self.i) {
-            let checked = points.verify(part.documents, pair.map(|i| part.meta(i).distinct));
+            let missing = |meta: &FieldMeta| meta.values().map_or(meta.distinct, |of| of.span);
+            let checked = points.verify(part.documents, pair.map(|i| missing(part.meta(i))));
             checked.map_err(|e| within("points", e))?;
+        }
+        if let Some(of) = self.meta.values() {
+            return self.values(of);
         }
         let mut ords = vec![distinct; part.documents as usize];
         let mut counts = vec![0u32; distinct as usize];
@@ -178,6 +185,18 @@ impl FieldCheck<'_> {
         (0..part.documents).zip(ords).try_for_each(|(doc, ord)| match ord == distinct {
             true => back.nothing(doc),
             false => back.take(ord, doc),
+        })
+    }
+
+    /// The least and the largest value occur. That there are as many keys and documents as the meta
+    /// data say was found out when keys and sums were made.
+    fn values(&self, of: Values) -> Result<()> {
+        let (dictionary, distinct) = (self.part.dictionary(self.i)?, self.meta.distinct);
+        let found = [0, distinct - 1].map(|ord| dictionary.fixed_key(ord));
+        let said = [of.least, of.least + u64::from(of.span - 1)];
+        ensure(found == said, || {
+            let ([a, b], [c, d]) = (found, said);
+            format!("its values go from {a} to {b}, its meta data say {c} to {d}")
         })
     }
 

@@ -1,0 +1,426 @@
+//! Points that hold values: questions are answered document by document, most of them without the
+//! keys; the form is taken where it should be; damage and lies are found.
+
+use super::verify::{Victim, open};
+use super::{store, with_each_plan};
+use crate::bytes::int::Encoder;
+use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::search::format::{FieldMeta, global, part, section};
+use crate::search::query::{and, asc, between, eq, exists, gt, gte, is_in, lt, lte, not, or};
+use crate::search::testing::{FORCED, Forced, Rng};
+use crate::search::value::{Key, key_to_i64};
+use crate::search::{
+    Document, Facet, Field, Filter, GroupBy, PartitionBuilder, Query, Reader, Roles, Schema, Type,
+    Value,
+};
+use crate::{ErrorKind, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const SEED: u64 = 0x91AC_E500;
+/// Fields of the schema.
+const LAT: usize = 1;
+const LON: usize = 2;
+
+/// Two coordinates, both of which may be missing, and a kind.
+type Row = (Option<i64>, Option<i64>, u64);
+type Holds = Box<dyn Fn(&Row) -> bool>;
+
+fn schema() -> Schema {
+    schema_of(Type::I64, Roles::default())
+}
+
+/// With another type and more roles of `lat`.
+fn schema_of(ty: Type, lat: Roles) -> Schema {
+    let fields = [
+        Field::new("kind", Type::U64, Roles::FULL),
+        Field::new("lat", ty, Roles::FILTERABLE.with(lat)).nullable(),
+        Field::new("lon", ty, Roles::FILTERABLE).nullable(),
+    ];
+    Schema::new(fields).unwrap().point("lat", "lon").unwrap()
+}
+
+/// Rows around three places and some anywhere, the bounds of both fields among them.
+fn rows(rng: &mut Rng, count: usize) -> Vec<Row> {
+    let row = |i: usize, rng: &mut Rng| {
+        let (a, b) = *rng.pick(&[(-4_000, 9_000), (0, 0), (300, -200)]);
+        let mut near = |v: i64| v + rng.below(3_000) as i64 - 1_500;
+        let (lat, lon) = (near(a), near(b));
+        let kind = rng.below(9) as u64;
+        match (i, rng.below(20)) {
+            (0, _) => (Some(-9_000), Some(20_000), kind),
+            (1, _) => (Some(15_000), Some(-10_000), kind),
+            (_, 0) => (Some(lat), None, kind),
+            (_, 1) => (None, Some(lon), kind),
+            (_, 2) => (None, None, kind),
+            _ => (Some(lat), Some(lon), kind),
+        }
+    };
+    (0..count).map(|i| row(i, rng)).collect()
+}
+
+fn builder(schema: Schema, rows: &[Row]) -> PartitionBuilder {
+    let mut builder = PartitionBuilder::new(schema);
+    for (lat, lon, kind) in rows {
+        let mut document = Document::new().set("kind", *kind);
+        for (name, value) in [("lat", lat), ("lon", lon)] {
+            document = value.iter().fold(document, |document, value| document.set(name, *value));
+        }
+        builder.add(&document).unwrap();
+    }
+    builder
+}
+
+fn bytes(builder: PartitionBuilder) -> Vec<u8> {
+    let (disk, path) = (SimDisk::new(), Path::new("/places"));
+    builder.write_on(&(disk.clone() as DiskRef), path).unwrap();
+    disk.map(path).unwrap().to_vec()
+}
+
+fn reader(files: &[&[u8]]) -> Result<Reader> {
+    let disk = SimDisk::new();
+    let paths: Vec<PathBuf> = (0..files.len()).map(|i| PathBuf::from(format!("/{i}"))).collect();
+    paths.iter().zip(files).for_each(|(path, file)| disk.write_raw(path, file));
+    Reader::open_files_on(&*disk, &paths.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+}
+
+/// Whether the points of the first partition hold values.
+fn by_value(reader: &Reader) -> bool {
+    let metas = [LAT, LON].map(|field| *reader.set.partitions[0].meta(field));
+    assert_eq!(metas[0].values().is_some(), metas[1].values().is_some());
+    metas[0].values().is_some()
+}
+
+/// Whether the keys of a field were made in some partition.
+fn is_made(reader: &Reader) -> bool {
+    reader.set.partitions.iter().any(|part| part.is_made(LAT) || part.is_made(LON))
+}
+
+/// Conditions that need no keys, and which rows satisfy each.
+fn filters(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
+    let edges = [-10_000i64, -9_001, -9_000, -8_999, 0, 14_999, 15_000, 20_000, 20_001, i64::MAX];
+    let mut range = || {
+        let half = *rng.pick(&[0, 5, 400, 3_000, 40_000]);
+        let middle = rng.below(16_000) as i64 - 6_000;
+        let (low, high) = (*rng.pick(&edges), *rng.pick(&edges));
+        *rng.pick(&[(middle - half, middle + half), (low.min(high), low.max(high))])
+    };
+    let (a, b) = (range(), range());
+    let one = *rng.pick(rows);
+    let window = || and([between("lat", a.0, a.1), between("lon", b.0, b.1)]);
+    let within = |v: Option<i64>, r: (i64, i64)| v.is_some_and(|v| (r.0..=r.1).contains(&v));
+    let inside = move |row: &Row| within(row.0, a) && within(row.1, b);
+    let (lat, lon) = (one.0.unwrap_or(-77), one.1.unwrap_or(4_444));
+    vec![
+        (window(), Box::new(inside)),
+        (between("lat", a.0, a.1), Box::new(move |row| within(row.0, a))),
+        (not(between("lon", b.0, b.1)), Box::new(move |row| !within(row.1, b))),
+        (not(window()), Box::new(move |row| !inside(row))),
+        (eq("lat", lat), Box::new(move |row| row.0 == Some(lat))),
+        (not(eq("lon", lon)), Box::new(move |row| row.1 != Some(lon))),
+        (exists("lat"), Box::new(|row| row.0.is_some())),
+        (not(exists("lon")), Box::new(|row| row.1.is_none())),
+        (and([exists("lat"), exists("lon")]), Box::new(|row| row.0.is_some() && row.1.is_some())),
+        (and([window(), eq("kind", 3u64)]), Box::new(move |row| inside(row) && row.2 == 3)),
+        (
+            and([eq("lat", lat), not(eq("lon", lon)), lt("kind", 6u64)]),
+            Box::new(move |row| row.0 == Some(lat) && row.1 != Some(lon) && row.2 < 6),
+        ),
+        (
+            and([gt("lat", a.0), lt("lat", a.1), not(gte("lon", b.0)), not(eq("lat", lat))]),
+            Box::new(move |row| {
+                let lat_fits = row.0.is_some_and(|v| a.0 < v && v < a.1 && v != lat);
+                lat_fits && row.1.is_none_or(|v| v < b.0)
+            }),
+        ),
+        (
+            or([window(), and([lte("lat", a.0), eq("kind", 1u64)]), eq("lon", lon)]),
+            Box::new(move |row| {
+                let below = row.0.is_some_and(|v| v <= a.0) && row.2 == 1;
+                inside(row) || below || row.1 == Some(lon)
+            }),
+        ),
+    ]
+}
+
+/// Conditions on several values, which need the keys.
+fn filters_by_keys(rng: &mut Rng, rows: &[Row]) -> Vec<(Filter, Holds)> {
+    let few: Vec<i64> = (0..4).filter_map(|_| rng.pick(rows).0).chain([-77, 15_000]).collect();
+    let [a, b, c] = [few.clone(), few.clone(), few.clone()];
+    let has = |few: &[i64], row: &Row| row.0.is_some_and(|v| few.contains(&v));
+    vec![
+        (is_in("lat", few.clone()), Box::new(move |row| has(&a, row))),
+        (not(is_in("lat", few.clone())), Box::new(move |row| !has(&b, row))),
+        (
+            and([is_in("lat", few), between("lon", -900, 9_900), gt("lat", -8_000)]),
+            Box::new(move |row| {
+                let lon = row.1.is_some_and(|v| (-900..=9_900).contains(&v));
+                has(&c, row) && lon && row.0 > Some(-8_000)
+            }),
+        ),
+    ]
+}
+
+fn ask(reader: &Reader, rows: &[Row], questions: Vec<(Filter, Holds)>) {
+    for (filter, holds) in questions {
+        let expected: Vec<usize> = (0..rows.len()).filter(|&i| holds(&rows[i])).collect();
+        let mut by_kind = expected.clone();
+        by_kind.sort_by_key(|&i| rows[i].2);
+        with_each_plan(|plan| {
+            assert_eq!(reader.count(&filter).unwrap(), expected.len() as u64, "{filter}, {plan}");
+            let query = Query::new(filter.clone()).limit(40);
+            let found = |query: &Query| {
+                let hits = reader.search(query).unwrap().hits;
+                hits.into_iter().map(|hit| hit.doc as usize).collect::<Vec<_>>()
+            };
+            assert_eq!(found(&query), expected[..expected.len().min(40)], "{filter}, {plan}");
+            let (query, first) = (query.order_by(asc("kind")), by_kind.len().min(40));
+            assert_eq!(found(&query), by_kind[..first], "{filter}, {plan}");
+        });
+        reader.explain(&Query::new(filter)).unwrap();
+    }
+}
+
+#[test]
+fn every_question_is_answered_document_by_document() {
+    println!("seed {SEED:#x}");
+    let mut rng = Rng(SEED);
+    // The first is small: it has the form because it is told to.
+    for count in [900, 12_000] {
+        let rows = rows(&mut rng, count);
+        FORCED.set(Forced { forms: true, ..Forced::default() });
+        let reader = reader(&[&bytes(builder(schema(), &rows))]).unwrap();
+        FORCED.set(Forced::default());
+        assert!(by_value(&reader));
+        for _ in 0..25 {
+            ask(&reader, &rows, filters(&mut rng, &rows));
+        }
+        assert!(!is_made(&reader), "no question named several values");
+        for _ in 0..5 {
+            ask(&reader, &rows, filters_by_keys(&mut rng, &rows));
+            ask(&reader, &rows, filters(&mut rng, &rows));
+        }
+        assert!(is_made(&reader));
+        reader.verify().unwrap();
+    }
+}
+
+#[test]
+fn values_are_counted_and_grouped() {
+    let mut rng = Rng(SEED + 1);
+    let rows = rows(&mut rng, 9_000);
+    let reader = reader(&[&bytes(builder(schema(), &rows))]).unwrap();
+    let some = between("lat", -300, 700);
+    let in_some = |row: &Row| row.0.is_some_and(|lat| (-300..=700).contains(&lat));
+    for (filter, holds) in
+        [(Filter::All, Box::new(|_: &Row| true) as Holds), (some, Box::new(in_some))]
+    {
+        let inside = || rows.iter().filter(|row| holds(row));
+        for (field, of) in [("lat", (|row| row.0) as fn(&Row) -> Option<i64>), ("lon", |row| row.1)]
+        {
+            let facet = Facet { field: field.into(), top: usize::MAX, disjunctive: false };
+            let counts = reader.facets(&filter, &[facet]).unwrap().remove(0);
+            let mut expected = BTreeMap::<i64, u64>::new();
+            inside().filter_map(of).for_each(|v| *expected.entry(v).or_default() += 1);
+            assert_eq!(counts.distinct, expected.len() as u64);
+            assert_eq!(counts.missing, inside().filter(|row| of(row).is_none()).count() as u64);
+            for (value, count) in counts.values {
+                let Value::I64(value) = value else { panic!("{value:?}") };
+                assert_eq!(expected.remove(&value), Some(count), "{value}");
+            }
+            let all = reader.aggregate(&filter, field).unwrap();
+            assert_eq!(all.min, inside().filter_map(of).min().map(Value::from));
+            assert_eq!(all.max, inside().filter_map(of).max().map(Value::from));
+            assert_eq!(all.count, inside().filter_map(of).count() as u64);
+        }
+        let by = GroupBy { fields: vec!["kind".into()], aggregates: vec!["lon".into()] };
+        for group in reader.group_by(&filter, &by).unwrap() {
+            let of = || inside().filter(|row| group.key[0] == Some(row.2.into()));
+            assert_eq!(group.count, of().count() as u64);
+            assert_eq!(
+                group.aggregates[0].max,
+                of().filter_map(|row| row.1).max().map(Value::from)
+            );
+        }
+    }
+}
+
+#[test]
+fn what_all_partitions_are_asked_makes_no_keys() {
+    let mut rng = Rng(SEED + 2);
+    let parts: Vec<Vec<Row>> = (0..5).map(|_| rows(&mut rng, 4_500)).collect();
+    let files: Vec<Vec<u8>> = parts.iter().map(|rows| bytes(builder(schema(), rows))).collect();
+    let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
+    let reader = reader(&files).unwrap();
+    assert!(by_value(&reader));
+    // Partitions that are merged in memory need the keys for that.
+    reader.limit_bundles(0);
+    reader.warm().unwrap();
+    let everything = parts.concat();
+    for (filter, holds) in filters(&mut rng, &everything) {
+        let expected = everything.iter().filter(|row| holds(row)).count() as u64;
+        assert_eq!(reader.count(&filter).unwrap(), expected, "{filter}");
+        reader.search(&Query::new(filter).limit(10)).unwrap();
+    }
+    let zones = reader.set.catalogues.zones(&reader.set, LAT).unwrap();
+    for p in 0..5 {
+        let Some((Key::Fixed(low), Key::Fixed(high))) = zones.bounds(p) else { panic!("{p}") };
+        assert_eq!([low, high].map(|key| key_to_i64(*key)), [-9_000, 15_000]);
+    }
+    assert!(!is_made(&reader));
+    let missing = everything.iter().filter(|row| row.0.is_none()).count() as u64;
+    let facet = Facet { field: "lat".into(), top: 1, disjunctive: false };
+    assert_eq!(reader.facets(&Filter::All, &[facet]).unwrap()[0].missing, missing);
+    assert!(is_made(&reader));
+}
+
+/// Few keys with wide gaps: these take more in every leaf than once among the keys.
+fn far_apart(row: &Row) -> Row {
+    let apart = |v: i64| v.rem_euclid(300) << 18;
+    (row.0.map(apart), row.1.map(apart), row.2)
+}
+
+#[test]
+fn values_are_held_where_that_takes_fewer_bytes() {
+    let mut rng = Rng(SEED + 3);
+    let rows = rows(&mut rng, 5_000);
+    let of = |schema: Schema, row: fn(&Row) -> Row| {
+        let rows: Vec<Row> = rows.iter().map(row).collect();
+        let file = bytes(builder(schema, &rows));
+        let reader = reader(&[&file]).unwrap();
+        reader.verify().unwrap();
+        assert!(reader.set.partitions[0].meta(LAT).in_points);
+        (by_value(&reader), file.len())
+    };
+    let (values, small) = of(schema(), |row| *row);
+    assert!(values);
+    let (stored, large) = of(schema_of(Type::I64, Roles::STORED), |row| *row);
+    assert!(!stored && small < large);
+    assert!(!of(schema_of(Type::F64, Roles::default()), |row| *row).0, "too far apart");
+    assert!(!of(schema(), |row| (row.0.map(|v| v << 20), row.1, row.2)).0, "too far apart");
+    assert!(!of(schema(), far_apart).0, "no gain");
+    assert!(!of(schema(), |row| (row.0.map(|v| v % 100), row.1, row.2)).0, "few keys");
+}
+
+#[test]
+fn merged_partitions_are_those_built_at_once() {
+    let mut rng = Rng(SEED + 4);
+    let parts = [rows(&mut rng, 900), rows(&mut rng, 5_000), rows(&mut rng, 4_400)];
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    for (name, rows) in ["a", "b", "c"].iter().zip(&parts) {
+        change.put(name, builder(schema(), rows)).unwrap();
+    }
+    let reader = change.commit().unwrap();
+    let forms: Vec<_> = reader.set.partitions.iter().map(|part| part.meta(LAT).values()).collect();
+    assert_eq!([0, 1, 2].map(|p| forms[p].is_some()), [false, true, true]);
+    let mut change = store.collection.change().unwrap();
+    change.merge(&["a", "b", "c"], "a").unwrap();
+    let merged = change.commit().unwrap();
+    let whole = bytes(builder(schema(), &parts.concat()));
+    let file = store.disk.map(merged.set.partitions[0].file.path()).unwrap();
+    assert!(by_value(&merged) && file.to_vec() == whole);
+}
+
+/// Two rows have the bounds of both fields, none lacks a value of `lat`.
+fn victim() -> Victim {
+    let mut rows = rows(&mut Rng(SEED + 5), 5_000);
+    rows.iter_mut().for_each(|row| row.0 = row.0.or(Some(12)));
+    let victim = Victim(bytes(builder(schema(), &rows)));
+    open(&victim.0).unwrap().verify().unwrap();
+    victim
+}
+
+#[track_caller]
+fn caught(forged: Vec<u8>, word: &str) {
+    let error = open(&forged).and_then(|part| part.verify()).expect_err(word);
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.file().is_some() && error.message().contains(word), "no `{word}` in: {error}");
+}
+
+#[test]
+fn wrong_values_are_caught() {
+    let victim = victim();
+    let points = section(LAT, part::POINTS);
+    let meta = |edit: fn(&mut FieldMeta)| victim.meta(|_, metas| edit(&mut metas[LAT]));
+    caught(meta(|m| m.span += 1), "its values go from");
+    caught(meta(|m| m.span -= 1), "the meta data of the field say");
+    caught(meta(|m| m.distinct -= 1), "the meta data of the field say");
+    caught(meta(|m| (m.present, m.postings) = (4_999, 4_999)), "");
+    caught(victim.meta(|_, metas| metas[LON].span += 1), "");
+    let heads = 8 + 24 * 2;
+    let end = heads + 8 * 79;
+    caught(victim.section(points, |b| b[8] ^= 1), "its group has other bounds");
+    caught(victim.section(points, |b| b.truncate(b.len() - 8)), "do not end");
+    let mut rng = Rng(SEED);
+    let (mut found, mut passed, size) = (0, 0, std::cell::Cell::new(0));
+    victim.section(points, |bytes| size.set(bytes.len()));
+    let questions = filters(&mut rng, &[(Some(5), Some(6), 1)]);
+    for at in (0..end + 700).chain((end..size.get()).step_by(61)) {
+        for flip in [1, 0x80, 0xFF] {
+            let forged = victim.section(points, |bytes| bytes[at] ^= flip);
+            match open(&forged).and_then(|part| part.verify()) {
+                Ok(()) => passed += 1,
+                Err(error) => found += u32::from(error.kind() == ErrorKind::Corrupt),
+            }
+            // Whatever it answers, it is an answer.
+            if let Ok(reader) = reader(&[&forged]) {
+                for (filter, _) in &questions {
+                    assert!(reader.count(filter).unwrap_or(0) <= 5_120, "byte {at}");
+                }
+                let facet = Facet { field: "lon".into(), top: 5, disjunctive: false };
+                let _ = reader.facets(&Filter::All, &[facet]);
+            }
+        }
+    }
+    // A bit of a value that stays among the others is another value: nothing else tells it.
+    assert!(found > 3_000 && passed < found, "{found} found, {passed} passed");
+}
+
+#[test]
+fn meta_data_that_cannot_be_are_refused() {
+    let victim = victim();
+    let meta = |edit: fn(&mut [FieldMeta])| victim.meta(|_, metas| edit(metas));
+    caught(meta(|m| m[LAT].span = 0), "part of no point");
+    caught(meta(|m| m[LON].span = 0), "part of no point");
+    caught(meta(|m| (m[LAT].span, m[LON].span) = (0, 0)), "");
+    caught(meta(|m| m[LAT].column_bits = Some(9)), "cannot be");
+    caught(meta(|m| m[LAT].exceptions = 1), "cannot be");
+    caught(meta(|m| m[LAT].bounds = 3), "cannot be");
+    caught(meta(|m| m[LAT].present -= 1), "cannot be");
+    caught(meta(|m| m[LAT].distinct = 0), "cannot be");
+    caught(meta(|m| m[LAT].span = 1 << 27), "cannot be");
+    caught(meta(|m| m[LAT].span = 3), "cannot be");
+    caught(meta(|m| m[LAT].least = u64::MAX - 9), "cannot be");
+    caught(victim.meta(|schema, _| schema.points.clear()), "part of no point");
+    // The meta section ends with the least key and the span of the last field.
+    let ends = |least: u64, span: u32| {
+        victim.section(global::META, |bytes| {
+            let mut end = Encoder::default();
+            end.u64(least);
+            end.u32(span);
+            bytes.truncate(bytes.len() - 12);
+            bytes.extend(end.0);
+        })
+    };
+    for (least, span) in [(0, 0), (7, u32::MAX), (u64::MAX, 5_000), (u64::MAX - 4_998, 5_000)] {
+        caught(ends(least, span), "cannot be");
+    }
+    caught(victim.section(global::META, |bytes| bytes.truncate(bytes.len() - 1)), "ends in");
+    // Keys in the file would be another truth.
+    let apart: Vec<Row> = rows(&mut Rng(SEED), 5_000).iter().map(far_apart).collect();
+    let apart = Victim(bytes(builder(schema(), &apart)));
+    caught(
+        apart.meta(|_, metas| {
+            for meta in &mut metas[LAT..=LON] {
+                assert!(meta.in_points && meta.span == 0);
+                (meta.least, meta.span) = (1 << 63, 100_000_000);
+            }
+        }),
+        "has keys beside its values",
+    );
+    let gone = victim.forge(|id, bytes| (id != section(LAT, part::POINTS)).then_some(bytes));
+    caught(gone.clone(), "");
+    let reader = reader(&[&gone]).unwrap();
+    assert_eq!(reader.count(&between("lat", 1, 2)).unwrap_err().kind(), ErrorKind::Corrupt);
+}
