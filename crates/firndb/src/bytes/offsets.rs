@@ -268,6 +268,30 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_steps_have_the_bytes_that_they_need() {
+        let mut rng = Rng(0x0FF_5E8);
+        for (bits, width) in [(4, 4), (16, 4), (17, 4), (18, 8), (20, 8), (32, 8)] {
+            // The largest steps there are, and all alike but a few: so sums are as large as can be.
+            let most = (1 << bits) - 1;
+            let step = |i: usize| if i % 4_096 == 9 { rng.below(most) } else { most };
+            let steps: Vec<u64> = (0..LONG).map(step).collect();
+            let mut offsets = vec![1_000_003];
+            for step in [0].iter().chain(&steps[1..]) {
+                offsets.push(offsets.last().unwrap() + step);
+            }
+            let bytes = encode_steps(&offsets).unwrap();
+            let read = Offsets::new(&bytes, LONG).unwrap();
+            read.verify().unwrap();
+            assert!(matches!(read, Offsets::Steps(Steps { width: found, .. }) if found == width));
+            for (i, pair) in offsets.windows(2).enumerate() {
+                assert_eq!(read.range(i), (pair[0], pair[1]), "{i}, {bits} bits");
+                read.fetch(i);
+            }
+            assert_eq!(read.start(LONG), offsets[LONG]);
+        }
+    }
+
+    #[test]
     fn wrong_steps_are_caught() {
         let bytes = encode(&offsets(&mut Rng(3), LONG, (440, 560)));
         assert!(is_steps(&bytes, LONG));

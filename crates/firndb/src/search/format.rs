@@ -397,7 +397,8 @@ fn check_within(
         bits && !multi && meta.present == documents && meta.distinct > 0
     };
     let whole = fields[i].scanned == (0, fields[i].distinct);
-    let other = fields.get(outer).is_some_and(|meta| meta.within.is_none());
+    let few = |meta: &FieldMeta| meta.within.is_none() && meta.distinct <= 1 << MOST_BITS;
+    let other = fields.get(outer).is_some_and(few);
     if whole && other && narrow(i) && narrow(outer) {
         return Ok(());
     }

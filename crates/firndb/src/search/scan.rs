@@ -20,6 +20,8 @@ use super::eights;
 use super::kernels;
 use super::within::Within;
 use crate::bytes::packed::{GROUP, Packed};
+#[cfg(test)]
+pub(super) use wanted::apart;
 pub(crate) use wanted::{Keys, Wanted};
 
 /// Bits of the widest column that is scanned for any set of keys.

@@ -42,13 +42,13 @@ fn windows_have_the_documents_that_are_in_them() {
     let seed = 0x90_1475;
     println!("seed {seed:#x}");
     let mut rng = Rng(seed);
-    for round in 0..60 {
+    for round in 0..80 {
         let documents = [0, 1, 63, 64, 65, 4095, 4096, 4097, 9000, 20_000][round % 10];
-        let of = [Numbers::Ordinals, Numbers::Values][round / 5 % 2];
-        let most = [3, 500, 60_000, (MOST_SPAN - 1) as usize][round % 4];
+        let of = [Numbers::Ordinals, Numbers::Values][round / 10 % 2];
+        let most = [3, 500, 60_000, (MOST_SPAN - 1) as usize][(round + round / 20) % 4];
         let most = if of == Numbers::Ordinals { most.min(1 << 25) } else { most };
         let distinct = [0, 0].map(|_| 1 + rng.below(most) as u32);
-        let ords = fields(&mut rng, documents, distinct, round % 2 == 1);
+        let ords = fields(&mut rng, documents, distinct, (round + round / 20) % 2 == 1);
         let bytes = encode([&ords[0], &ords[1]], distinct, of);
         let points = Points::new(&bytes, documents as u32, of).unwrap();
         let at = |doc: usize| [0, 1].map(|f| ords[f][doc].min(distinct[f]));

@@ -29,7 +29,7 @@ impl Keys {
 
     /// 1 if an ordinal below 256 is in the set, else 0.
     #[inline(always)]
-    pub(super) fn bit(&self, ord: u32) -> u64 {
+    pub(in crate::search) fn bit(&self, ord: u32) -> u64 {
         self.0[ord as usize / 64 % 4] >> (ord % 64) & 1
     }
 
@@ -99,7 +99,7 @@ impl Wanted {
     }
 
     /// The ordinals of ranges that ascend, one by one.
-    fn many(intervals: &[(u32, u32)], bits: usize) -> Wanted {
+    pub(in crate::search) fn many(intervals: &[(u32, u32)], bits: usize) -> Wanted {
         // A column has no ordinals of more bits, whatever a damaged file says of keys.
         let most = intervals.last().map_or(0, |(_, end)| *end) as usize;
         let mut set = vec![0; most.min(1 << bits.min(31)).div_ceil(64)];
@@ -149,7 +149,7 @@ impl Wanted {
 }
 
 /// Ranges `start..end` in ascending order, and those that touch as one.
-fn apart(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
+pub(in crate::search) fn apart(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut all: Vec<_> = intervals.iter().copied().filter(|(start, end)| start < end).collect();
     all.sort_unstable();
     all.dedup_by(|next, last| {
