@@ -201,10 +201,11 @@ fn count_field(
         () => part.column(field)?,
     };
     let pass = u64::from(distinct) * part.words() as u64;
+    let wide = || scan::cost(meta.column_bits.unwrap_or(0).into());
+    let scan = part.scanned(field)?.map_or_else(wide, |column| column.cost());
     let by_key = !meta.in_points
         && total >= pass / 8
-        && (total * GATHER >= pass * scan::cost(meta.column_bits.unwrap_or(0).into())
-            || !part.postings(field)?.is_scanned(0, distinct));
+        && (total * GATHER >= pass * scan || !part.postings(field)?.is_scanned(0, distinct));
     // First of all: it says whether there are as many keys as the counts below take memory for.
     let dictionary = part.dictionary(field)?;
     let mut by_ord = vec![0u64; distinct as usize + 1];

@@ -42,6 +42,14 @@ impl Scanned<'_> {
         }
     }
 
+    /// What a pass costs, as [`cost`] says.
+    pub(crate) fn cost(&self) -> u64 {
+        match self {
+            Scanned::Alone(column) => cost(column.raw().1),
+            Scanned::Within(column) => column.bits().into_iter().map(cost).sum(),
+        }
+    }
+
     /// The ordinal of a document.
     pub(crate) fn get(&self, doc: usize) -> u32 {
         match self {
@@ -93,9 +101,7 @@ pub(crate) fn cost_of(column: &Scanned, wanted: &Wanted) -> u64 {
 /// Both columns are passed over for each part.
 fn cost_within(column: &Within, wanted: &Wanted) -> u64 {
     match wanted {
-        Wanted::Parts { parts, .. } => {
-            column.bits().into_iter().map(cost).sum::<u64>() * parts.len() as u64
-        }
+        Wanted::Parts { parts, .. } => Scanned::Within(*column).cost() * parts.len() as u64,
         _ => MANY,
     }
 }

@@ -45,8 +45,10 @@ use super::kernels::tests::with_each_version;
 use super::postings_build::EXCEPTION;
 use super::testing::{FORCED, Forced};
 use super::{Collection, PartitionBuilder, Reader};
+use crate::ErrorKind;
 use crate::bytes::int::u32_at;
 use crate::disk::{DiskRef, SimDisk};
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -87,6 +89,42 @@ fn merge_all(store: &Store, builders: [PartitionBuilder; 3]) -> [Reader; 2] {
     let mut change = store.collection.change().unwrap();
     change.merge(&["a", "b", "c"], "a").unwrap();
     [parts, change.commit().unwrap()]
+}
+
+/// Damages every byte of a file three ways and asks each of some questions: they get the right
+/// answers, or errors that say so. Both come often.
+fn damage_every_byte<A: PartialEq + Debug>(
+    whole: &[u8],
+    open: impl Fn(&[u8]) -> crate::Result<Reader>,
+    questions: usize,
+    ask: impl Fn(&Reader, usize) -> crate::Result<A>,
+) {
+    let right = open(whole).unwrap();
+    let answers: Vec<A> = (0..questions).map(|number| ask(&right, number).unwrap()).collect();
+    let (mut found, mut same) = (0, 0);
+    for at in 0..whole.len() {
+        for flip in [1, 0x80, 0xFF] {
+            let mut damaged = whole.to_vec();
+            damaged[at] ^= flip;
+            let Ok(reader) = open(&damaged) else {
+                found += 1;
+                continue;
+            };
+            for (number, right) in answers.iter().enumerate() {
+                match ask(&reader, number) {
+                    Ok(answer) => {
+                        assert_eq!(answer, *right, "byte {at}, question {number}");
+                        same += 1;
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {at}: {error}");
+                        found += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(found > 10_000 && same > 10_000, "{found} found, {same} answered");
 }
 
 /// The exceptions of a field of the first partition: ordinals, and what stands for their forms.

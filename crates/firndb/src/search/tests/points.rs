@@ -1,8 +1,8 @@
 //! Points: windows of two fields are those document by document, in every kind of question, and
 //! damage is found.
 
-use super::store;
 use super::verify::{Victim, open};
+use super::{merge_all, store};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{Ordered, part, section};
 use crate::search::query::{and, asc, between, eq, exists, gte, is_in, lt, not, or};
@@ -183,11 +183,7 @@ fn partitions_with_points_are_merged_and_built_alike() {
     // The first is too small for points, the merged one has them.
     let parts = [rows(&mut rng, 900), rows(&mut rng, 5_000), rows(&mut rng, 4_000)];
     let store = store();
-    let mut change = store.collection.change().unwrap();
-    for (name, rows) in ["a", "b", "c"].iter().zip(&parts) {
-        change.put(name, builder(rows)).unwrap();
-    }
-    let reader = change.commit().unwrap();
+    let [reader, merged] = merge_all(&store, parts.each_ref().map(|rows| builder(rows)));
     let points = |reader: &Reader| -> Vec<bool> {
         reader.set.partitions.iter().map(|part| part.meta(1).in_points).collect()
     };
@@ -197,9 +193,6 @@ fn partitions_with_points_are_merged_and_built_alike() {
         questions.iter().map(|(filter, _)| reader.count(filter).unwrap()).collect()
     };
     let before = counts(&reader);
-    let mut change = store.collection.change().unwrap();
-    change.merge(&["a", "b", "c"], "a").unwrap();
-    let merged = change.commit().unwrap();
     assert_eq!((points(&merged), counts(&merged)), (vec![true], before));
     let whole = bytes(builder(&parts.concat()));
     let file = store.disk.map(merged.set.partitions[0].file.path()).unwrap();
