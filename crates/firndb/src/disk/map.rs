@@ -68,9 +68,9 @@ impl Map {
         }
     }
 
-    /// Maps the whole of `file`, which stays valid when the file is closed, renamed or removed.
-    pub(super) fn of_file(file: &File, path: &Path) -> Result<Map> {
-        let length = file.metadata().map_err(|e| Error::io("read the size", path, e))?.len();
+    /// Maps the whole of `file`, which has `length` bytes. The map stays valid when the file is
+    /// closed, renamed or removed.
+    pub(super) fn of_file(file: &File, length: u64, path: &Path) -> Result<Map> {
         if length == 0 {
             return Ok(Map::from_vec(Vec::new())); // The kernel refuses to map nothing.
         }

@@ -8,7 +8,7 @@ use super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
 use crate::{Error, Result};
 use std::fs::{self, File, FileType, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -80,11 +80,12 @@ impl Disk for OsDisk {
     }
 
     fn map(&self, path: &Path) -> Result<Map> {
-        Map::of_file(&open(path)?, path)
+        let (file, length) = open(path)?;
+        Map::of_file(&file, length, path)
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
-        Ok(Box::new(OsFile { file: open(path)?, path: path.into() }))
+        Ok(Box::new(OsFile { file: open(path)?.0, path: path.into() }))
     }
 
     fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)> {
@@ -122,7 +123,7 @@ impl Disk for OsDisk {
     }
 
     fn sync_file(&self, path: &Path) -> Result<()> {
-        open(path)?.sync_data().map_err(|e| Error::io("sync", path, e))
+        open(path)?.0.sync_data().map_err(|e| Error::io("sync", path, e))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
@@ -159,14 +160,17 @@ fn names(dir: &Path, is_wanted: impl Fn(FileType) -> bool) -> Result<Vec<String>
     Ok(names)
 }
 
-/// Opens a regular file to read it.
-fn open(path: &Path) -> Result<File> {
+/// Opens a regular file to read it; also gives its length.
+fn open(path: &Path) -> Result<(File, u64)> {
     let failed = |e| Error::io("open", path, e);
-    // Looked at before it is opened: to open a pipe would wait for its writer.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(failed(io::Error::other("it is not a regular file")));
+    // Without waiting for the writer of what turns out to be a pipe.
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
+    let found = file.metadata().map_err(failed)?;
+    match found.is_file() {
+        true => Ok((file, found.len())),
+        false => Err(failed(io::Error::other("it is not a regular file"))),
     }
-    File::open(path).map_err(failed)
 }
 
 /// Gives a new file its length and the space for it.

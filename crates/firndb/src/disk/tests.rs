@@ -73,6 +73,19 @@ fn files_grow_and_are_mapped() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_pipe_is_refused_and_not_waited_for() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let dir = TempDir::new();
+    let pipe = dir.0.join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    for error in [os().map(&pipe).err().unwrap(), os().open(&pipe).err().unwrap()] {
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+    }
+}
+
+#[test]
 fn names_are_listed_renamed_and_removed() {
     on_both(|disk, dir| {
         assert_eq!(kind(disk.list(dir)), ErrorKind::NotFound);

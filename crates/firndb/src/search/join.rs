@@ -62,6 +62,38 @@ enum Sorted<'p> {
     Bytes(Vec<&'p [u8]>),
 }
 
+impl<'p> Sorted<'p> {
+    /// All keys of a field.
+    fn of(part: &'p Partition, field: usize) -> Result<Sorted<'p>> {
+        let (keys, ascend) = match part.dictionary(field)? {
+            Dictionary::Fixed(keys) => {
+                let keys = keys.decode();
+                let ascend = keys.is_sorted_by(|a, b| a < b);
+                (Sorted::Fixed(keys), ascend)
+            }
+            dictionary => {
+                let all = 0..dictionary.len() as u32;
+                let keys: Vec<_> = all.map(|ord| dictionary.bytes_key(ord)).collect();
+                let ascend = keys.is_sorted_by(|a, b| a < b);
+                (Sorted::Bytes(keys), ascend)
+            }
+        };
+        match ascend {
+            true => Ok(keys),
+            false => {
+                Err(Error::corrupt("the keys of a field do not ascend").in_file(part.file.path()))
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Sorted::Fixed(keys) => keys.len(),
+            Sorted::Bytes(keys) => keys.len(),
+        }
+    }
+}
+
 /// A field of a source: its keys, and the ordinals of all its documents.
 struct Source<'p> {
     keys: Sorted<'p>,
@@ -131,10 +163,13 @@ impl<'p> Source<'p> {
         field: usize,
         taken: impl Iterator<Item = Range<usize>>,
     ) -> Result<Source<'p>> {
-        let dictionary = part.dictionary(field)?;
-        let distinct = dictionary.len() as u32;
         let multi = part.schema.fields[field].multi;
-        let ordinals = ordinals(part, &part.column_or_made(field)?, multi, distinct)?;
+        let (keys, column) = match part.ranked(field)? {
+            Some((keys, ords)) => (Sorted::Fixed(keys), Column::Made(ords)),
+            None => (Sorted::of(part, field)?, part.column_or_made(field)?),
+        };
+        let distinct = keys.len() as u32;
+        let ordinals = ordinals(part, &column, multi, distinct)?;
         let (mut unused, mut whole) = (vec![true; distinct as usize], true);
         let mut last = 0;
         for docs in taken {
@@ -154,23 +189,10 @@ impl<'p> Source<'p> {
             let message = "no document has one of the values of a field";
             return Err(Error::corrupt(message).in_file(part.file.path()));
         }
-        let (keys, ascend) = match dictionary {
-            Dictionary::Fixed(keys) => {
-                let keys = keys.decode();
-                let ascend = keys.is_sorted_by(|a, b| a < b);
-                (Sorted::Fixed(without(keys, &unused)), ascend)
-            }
-            Dictionary::Bytes { .. } => {
-                let keys: Vec<_> = (0..distinct).map(|ord| dictionary.bytes_key(ord)).collect();
-                let ascend = keys.is_sorted_by(|a, b| a < b);
-                (Sorted::Bytes(without(keys, &unused)), ascend)
-            }
+        let keys = match keys {
+            Sorted::Fixed(keys) => Sorted::Fixed(without(keys, &unused)),
+            Sorted::Bytes(keys) => Sorted::Bytes(without(keys, &unused)),
         };
-        if !ascend {
-            return Err(
-                Error::corrupt("the keys of a field do not ascend").in_file(part.file.path())
-            );
-        }
         Ok(Source { keys, ordinals, unused })
     }
 

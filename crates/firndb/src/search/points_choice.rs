@@ -3,8 +3,9 @@
 //! A value is a key less the least key of the field. Leaves of values take more bits than those of
 //! ordinals wherever keys have gaps; but the keys and the sums of both fields can then be told from
 //! the points, and are left out. Coordinates are like that: almost every document has keys of its
-//! own. Fields that are sortable or stored are read back through ordinals, and so are those of few
-//! keys through their columns: both stay as they are.
+//! own. In memory points hold values wherever they can: a window is then found without a search for
+//! its keys. Fields that are sortable or stored are read back through ordinals, and so are those of
+//! few keys through their columns: both stay as they are.
 
 use super::column::{MISSING, column_bits};
 use super::dictionary::Keys;
@@ -12,6 +13,7 @@ use super::points::{MOST_SPAN, Numbers};
 use super::points_build;
 use super::scan;
 use super::schema::Field;
+use super::write::Place;
 use crate::bytes::increasing;
 
 /// The values of a field in points: how many there may be, from the least key to the largest. No
@@ -23,16 +25,17 @@ pub(crate) struct Values {
 }
 
 /// The points of two fields of these keys, by the ordinals (or `MISSING`) of their documents; and
-/// what they hold. `values`: these may be chosen.
+/// the values that they hold, which `may` be chosen.
 pub(crate) fn encode(
     ords: [&[u32]; 2],
     keys: [&Keys; 2],
-    values: bool,
+    may: bool,
+    place: Place,
 ) -> (Vec<u8>, Option<[Values; 2]>) {
     let distinct = keys.map(|keys| keys.len() as u32);
-    let bytes = points_build::encode(ords, distinct, Numbers::Ordinals);
-    let [Some(a), Some(b)] = keys.map(|keys| values_of(keys).filter(|_| values)) else {
-        return (bytes, None);
+    let by_ordinal = || points_build::encode(ords, distinct, Numbers::Ordinals);
+    let [Some(a), Some(b)] = keys.map(|keys| values_of(keys).filter(|_| may)) else {
+        return (by_ordinal(), None);
     };
     let numbers = [a, b].map(|(fixed, of)| (fixed, of.least));
     let [x, y] = [0, 1].map(|f| -> Vec<u32> {
@@ -44,6 +47,10 @@ pub(crate) fn encode(
         ords[f].iter().map(value).collect()
     });
     let by_value = points_build::encode([&x, &y], [a.1.span, b.1.span], Numbers::Values);
+    if place == Place::Memory {
+        return (by_value, Some([a.1, b.1]));
+    }
+    let bytes = by_ordinal();
     let beside = |f: usize| {
         let keys = increasing::encode(numbers[f].0.iter().copied());
         keys.len() + increasing::encode(sums(ords[f], distinct[f]).into_iter()).len()

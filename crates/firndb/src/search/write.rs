@@ -168,8 +168,7 @@ pub(crate) fn write_points<'f>(
         };
         if [a, b].iter().all(|data| data.ordinals.ordered() == Ordered::No) {
             let may = pair.iter().all(|&i| points_choice::may_be_values(&schema.fields[i]));
-            let may = may && place == Place::File;
-            let (bytes, values) = points_choice::encode([x, y], [&a.keys, &b.keys], may);
+            let (bytes, values) = points_choice::encode([x, y], [&a.keys, &b.keys], may, place);
             w.section(section(pair[0], part::POINTS), &bytes)?;
             done.extend(pair.iter().copied().zip(values.unwrap_or_default()));
         }

@@ -7,7 +7,7 @@
 use super::{FieldPart, Partition};
 use crate::bytes::increasing;
 use crate::search::column::Column;
-use crate::search::format::part;
+use crate::search::format::{FieldMeta, part};
 use crate::search::points::Points;
 use crate::search::postings::Cursor;
 use crate::{Error, Result};
@@ -35,33 +35,57 @@ impl Partition {
     }
 
     fn make(&self, field: &FieldPart) -> Result<Made> {
-        let (meta, points) = (&field.meta, self.points_of(field)?);
-        let (Some(of), Some((points, which))) = (meta.values(), points) else {
-            return Err(Error::corrupt("a field by value has no points"));
-        };
-        let mut values = Vec::with_capacity(meta.present as usize);
-        points.each_entry(|_, at| {
-            if at[which] < of.span {
-                values.push(at[which]);
-            }
-        });
-        values.sort_unstable();
-        let same = || values.chunk_by(|a, b| a == b);
-        let keys: Vec<u64> = same().map(|group| of.least + u64::from(group[0])).collect();
-        let ends = same().scan(0, |end, group| {
+        let sorted = self.sorted(field)?;
+        let keys: Vec<u64> = keys_of(&field.meta, &sorted).collect();
+        let ends = same(&sorted).scan(0, |end, group| {
             *end += group.len() as u64;
             Some(*end)
         });
         let sums: Vec<u64> = std::iter::once(0).chain(ends).collect();
-        let found = (keys.len() as u64, values.len() as u64);
+        let keys = increasing::encode(keys.into_iter());
+        Ok(Made { keys, sums: increasing::encode(sums.into_iter()) })
+    }
+
+    /// The values that points hold of a field, ascending, each above its document in 32 bits.
+    fn sorted(&self, field: &FieldPart) -> Result<Vec<u64>> {
+        let (meta, points) = (&field.meta, self.points_of(field)?);
+        let (Some(of), Some((points, which))) = (meta.values(), points) else {
+            return Err(Error::corrupt("a field by value has no points"));
+        };
+        let mut sorted = Vec::with_capacity(meta.present as usize);
+        points.each_entry(|doc, at| {
+            if at[which] < of.span {
+                sorted.push(u64::from(at[which]) << 32 | u64::from(doc));
+            }
+        });
+        sorted.sort_unstable();
+        let found = (same(&sorted).count() as u64, sorted.len() as u64);
         if found != (meta.distinct.into(), meta.postings) {
             return Err(Error::corrupt(format!(
                 "points have {} values in {} documents, the meta data of the field say {} and {}",
                 found.0, found.1, meta.distinct, meta.postings
             )));
         }
-        let keys = increasing::encode(keys.into_iter());
-        Ok(Made { keys, sums: increasing::encode(sums.into_iter()) })
+        Ok(sorted)
+    }
+
+    /// The keys of a field whose points hold values, and the ordinals of all documents, of those
+    /// without a value the number of keys; `None` of any other field.
+    pub(crate) fn ranked(&self, field: usize) -> Result<Option<(Vec<u64>, Vec<u32>)>> {
+        let (meta, field) = (self.meta(field), &self.fields[field]);
+        if meta.values().is_none() {
+            return Ok(None);
+        }
+        let sorted = self.at_file(self.sorted(field))?;
+        let mut ords = vec![meta.distinct; self.documents as usize];
+        for (ord, group) in (0..).zip(same(&sorted)) {
+            for &value in group {
+                if let Some(slot) = ords.get_mut(value as u32 as usize) {
+                    *slot = ord;
+                }
+            }
+        }
+        Ok(Some((keys_of(meta, &sorted).collect(), ords)))
     }
 
     /// Whether the keys of a field were made.
@@ -78,8 +102,11 @@ impl Partition {
         }
         let f = &self.fields[field];
         let (n, distinct) = (self.documents as usize, f.meta.distinct);
+        if let Some((_, ords)) = self.ranked(field)? {
+            return Ok(Column::Made(ords));
+        }
         if let Some((points, which)) = self.points(field)? {
-            return self.ordinals_of(field, &points, which).map(Column::Made);
+            return Ok(Column::Made(self.ordinals_of(field, &points, which)));
         }
         let postings = self.postings(field)?;
         let mut block = Vec::new();
@@ -134,19 +161,15 @@ impl Partition {
     }
 
     /// The ordinals of all documents by the points that they are in.
-    fn ordinals_of(&self, field: usize, points: &Points, which: usize) -> Result<Vec<u32>> {
-        let (meta, n) = (self.meta(field), self.documents as usize);
-        if let Some(of) = meta.values() {
-            self.dictionary(field)?; // says whether there are as many keys
-            return Ok(ranks(points, which, of.span, (n, meta.distinct)));
-        }
-        let mut ords = vec![meta.distinct; n];
+    fn ordinals_of(&self, field: usize, points: &Points, which: usize) -> Vec<u32> {
+        let distinct = self.meta(field).distinct;
+        let mut ords = vec![distinct; self.documents as usize];
         points.each_entry(|doc, at| {
             if let Some(slot) = ords.get_mut(doc as usize) {
-                *slot = at[which].min(meta.distinct);
+                *slot = at[which].min(distinct);
             }
         });
-        Ok(ords)
+        ords
     }
 
     #[cold]
@@ -157,28 +180,11 @@ impl Partition {
     }
 }
 
-/// The ordinals of all documents by the values that points hold: each value's place among those
-/// there are, at most `distinct`, which is that of no value.
-fn ranks(
-    points: &Points,
-    which: usize,
-    span: u32,
-    (documents, distinct): (usize, u32),
-) -> Vec<u32> {
-    let mut values = Vec::with_capacity(documents);
-    points.each_entry(|doc, at| {
-        if at[which] < span {
-            values.push(u64::from(at[which]) << 32 | u64::from(doc));
-        }
-    });
-    values.sort_unstable();
-    let mut ords = vec![distinct; documents];
-    for (ord, group) in (0..).zip(values.chunk_by(|a, b| a >> 32 == b >> 32)) {
-        for &value in group {
-            if let Some(slot) = ords.get_mut(value as u32 as usize) {
-                *slot = distinct.min(ord);
-            }
-        }
-    }
-    ords
+/// The documents of each value, of values that are sorted.
+fn same(sorted: &[u64]) -> impl Iterator<Item = &[u64]> {
+    sorted.chunk_by(|a, b| a >> 32 == b >> 32)
+}
+
+fn keys_of(meta: &FieldMeta, sorted: &[u64]) -> impl Iterator<Item = u64> {
+    same(sorted).map(|group| meta.least + (group[0] >> 32))
 }

@@ -6,6 +6,7 @@ use super::{merge_all, store, with_each_plan};
 use crate::bytes::int::Encoder;
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{FieldMeta, global, part, section};
+use crate::search::partition::Partition;
 use crate::search::query::{and, asc, between, eq, exists, gt, gte, is_in, lt, lte, not, or};
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::value::{Key, key_to_i64};
@@ -16,6 +17,7 @@ use crate::search::{
 use crate::{ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const SEED: u64 = 0x91AC_E500;
 /// Fields of the schema.
@@ -314,6 +316,61 @@ fn merged_partitions_are_those_built_at_once() {
     let whole = bytes(builder(schema(), &parts.concat()));
     let file = store.disk.map(merged.set.partitions[0].file.path()).unwrap();
     assert!(by_value(&merged) && file.to_vec() == whole);
+}
+
+/// In memory points hold values even where a file would not, and so do those of the next set, for
+/// which nobody has to make keys.
+#[test]
+fn partitions_merged_in_memory_hold_values() {
+    let mut rng = Rng(SEED + 6);
+    for change_row in [(|row| *row) as fn(&Row) -> Row, far_apart] {
+        let mut parts: Vec<Vec<Row>> = (0..12)
+            .map(|_| rows(&mut rng, 500).iter().map(change_row).collect::<Vec<_>>())
+            .collect();
+        let store = store();
+        let put = |changed: &[usize], parts: &[Vec<Row>]| {
+            let mut change = store.collection.change().unwrap();
+            for &p in changed {
+                change.put(&format!("p{p:02}"), builder(schema(), &parts[p])).unwrap();
+            }
+            change.commit().unwrap()
+        };
+        let mut reader = put(&(0..12).collect::<Vec<_>>(), &parts);
+        for round in 0..4 {
+            reader.warm().unwrap();
+            let bundles = |reader: &Reader| -> Vec<Arc<Partition>> {
+                let view = reader.set.bundles.current().unwrap();
+                view.bundles().map(|(_, bundle)| bundle.part.clone()).collect()
+            };
+            let [bundle] = &bundles(&reader)[..] else { panic!("not one bundle") };
+            let is_made = |part: &Partition| part.is_made(LAT) || part.is_made(LON);
+            assert!(bundle.documents == 6_000 && bundle.meta(LAT).values().is_some());
+            let again = super::open(&store.disk).unwrap().reader();
+            again.warm().unwrap();
+            assert!(bundles(&again)[0].file.map()[..] == bundle.file.map()[..], "round {round}");
+            again.limit_bundles(0);
+            let everything = parts.concat();
+            let questions = filters(&mut rng, &everything);
+            for (filter, holds) in questions {
+                let expected = everything.iter().filter(|row| holds(row)).count() as u64;
+                with_each_plan(|plan| {
+                    assert_eq!(reader.count(&filter).unwrap(), expected, "{filter}, {plan}");
+                });
+                let query = Query::new(filter).order_by(asc("kind")).limit(40);
+                assert_eq!(reader.search(&query).unwrap(), again.search(&query).unwrap());
+            }
+            assert!(!is_made(bundle), "round {round}");
+            for (filter, _) in filters_by_keys(&mut rng, &everything) {
+                assert_eq!(reader.count(&filter).unwrap(), again.count(&filter).unwrap());
+            }
+            let facets = [Facet { field: "lon".into(), top: 9, disjunctive: false }];
+            let counted = |reader: &Reader| reader.facets(&Filter::All, &facets).unwrap();
+            assert_eq!(counted(&reader), counted(&again));
+            let p = rng.below(12);
+            parts[p] = rows(&mut rng, 500).iter().map(change_row).collect();
+            reader = put(&[p], &parts);
+        }
+    }
 }
 
 /// Two rows have the bounds of both fields, none lacks a value of `lat`.
