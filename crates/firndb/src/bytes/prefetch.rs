@@ -30,19 +30,28 @@ const PAGES: usize = 4;
 /// Asks for the first line of each further page that `bytes` goes on in, but not of many. By itself
 /// a processor asks for lines that are read one after the other, up to the end of a page, and waits
 /// anew there.
+///
+/// In how many pages a value lies nobody can foretell: no jump depends on it. For a page that is
+/// not there the first line is asked for once more, which costs nothing.
 #[inline(always)]
 pub(crate) fn prefetch_pages(bytes: &[u8]) {
     let second = PAGE - bytes.as_ptr().addr() % PAGE;
-    if let Some(rest) = bytes.get(second..) {
-        rest.chunks(PAGE).take(PAGES).for_each(|page| ask(page.as_ptr()));
+    let ask_at = |at: usize| {
+        let at = std::hint::select_unpredictable(at < bytes.len(), at, 0);
+        ask(bytes.as_ptr().wrapping_add(at));
+    };
+    if bytes.len() > PAGE {
+        (0..PAGES).for_each(|page| ask_at(second + page * PAGE));
+    } else if bytes.len() > LINE {
+        ask_at(second);
     }
 }
 
-/// `item` points to a live item.
+/// Asks for the line of an address, whatever it is.
 #[inline(always)]
 fn ask<T>(item: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the address is that of a live item; a prefetch reads nothing the program can see.
+    // SAFETY: a prefetch reads nothing the program can see, and is nothing where no memory is.
     unsafe {
         std::arch::x86_64::_mm_prefetch(item.cast(), std::arch::x86_64::_MM_HINT_T0)
     }

@@ -2,8 +2,7 @@
 //! no loop but over equal tags, and nothing for what it does not have. [`Body::find`] does the
 //! others.
 
-use super::block::{Body, HEAD, VALUE_LINES, tag};
-use super::directory::Place;
+use super::block::{Body, HEAD, VALUE_LINES};
 use super::kernels::{GROUP, equal_in_whole, sum_within};
 use crate::Result;
 use crate::bytes::int::{u32_at, u64_at};
@@ -14,19 +13,19 @@ use crate::bytes::prefetch::{LINE, prefetch};
 #[inline(always)]
 pub(crate) fn find<'a>(
     body: &'a [u8],
-    place: Place,
+    tag: u8,
     share: Option<usize>,
     key: &[u8],
 ) -> Result<Option<&'a [u8]>> {
-    match find_usual(body, tag(place), share, key) {
+    match find_usual(body, tag, share, key) {
         Some(found) => Ok(found),
-        None => find_any(body, place, key),
+        None => find_any(body, tag, key),
     }
 }
 
 #[inline(never)]
-fn find_any<'a>(body: &'a [u8], place: Place, key: &[u8]) -> Result<Option<&'a [u8]>> {
-    Body::parse(body)?.find(place, key)
+fn find_any<'a>(body: &'a [u8], tag: u8, key: &[u8]) -> Result<Option<&'a [u8]>> {
+    Body::parse(body)?.find(tag, key)
 }
 
 /// [`find`] in the body that small records mostly make. `None` if it is another one, or damaged.
@@ -68,9 +67,9 @@ pub(crate) struct Equal<'a> {
 
 /// What a share is of.
 pub(crate) const WHOLE: usize = 1 << 16;
-/// Records to each side of the place where one is expected: half as far as tags repeat, and many
-/// times the deviation.
-const NEAR: usize = 32;
+/// Records before the place where one is expected: twice the deviation in the middle of a block of
+/// 100. More would have others of the same tag looked at first, fewer would miss the right one.
+const NEAR: usize = 10;
 
 impl<'a> Equal<'a> {
     /// `None` if the body is another one, or has keys of another length.
@@ -135,17 +134,17 @@ mod tests {
     use crate::testing::Rng;
 
     /// A body of records of 13-byte keys, with zeros behind it as in a block, and its records.
-    fn body(rng: &mut Rng, n: usize) -> (Vec<u8>, Vec<(Place, Vec<u8>)>) {
+    fn body(rng: &mut Rng, n: usize) -> (Vec<u8>, Vec<(u8, Vec<u8>)>) {
         let (mut items, mut bytes, mut out) = (Vec::new(), Vec::new(), Vec::new());
         let mut records = Vec::new();
         for i in 0..n {
             // Few tags: many records of one.
-            let place = Place { slot: 0, step: rng.below(40u64) as u16 * 32 };
+            let tag = rng.below(40u64) as u8;
             let (key, value) = (format!("key{i:010}").into_bytes(), rng.below(90usize));
-            items.push(Item { place, key: key.len() as u32, value: value as u32 });
+            items.push(Item { hash: tag.into(), key: key.len() as u32, value: value as u32 });
             bytes.extend_from_slice(&key);
             bytes.extend(std::iter::repeat_n(i as u8, value));
-            records.push((place, key));
+            records.push((tag, key));
         }
         let shape = Shape::of(&items);
         encode_body(shape, &items, &bytes, &mut out);
@@ -158,24 +157,24 @@ mod tests {
         let mut rng = Rng(11);
         for n in [2, 3, 15, 16, 17, 63, 64, 65, 86, 127, 128, 129, 300] {
             let (mut bytes, records) = body(&mut rng, n);
-            for (place, key) in &records {
+            for (tag, key) in &records {
                 let share = [None, Some(rng.below(WHOLE + 1))][rng.below(2usize)];
-                let found = find(&bytes, *place, share, key).unwrap();
-                assert_eq!(found, find_any(&bytes, *place, key).unwrap());
+                let found = find(&bytes, *tag, share, key).unwrap();
+                assert_eq!(found, find_any(&bytes, *tag, key).unwrap());
                 assert!(found.is_some());
-                assert!(find_usual(&bytes, tag(*place), share, key).is_some() == (n <= GROUP));
-                assert_eq!(find(&bytes, *place, share, b"key-not-there").unwrap(), None);
-                assert_eq!(find(&bytes, *place, share, &key[..9]).unwrap(), None);
+                assert!(find_usual(&bytes, *tag, share, key).is_some() == (n <= GROUP));
+                assert_eq!(find(&bytes, *tag, share, b"key-not-there").unwrap(), None);
+                assert_eq!(find(&bytes, *tag, share, &key[..9]).unwrap(), None);
             }
             for _ in 0..2000 {
                 let at = rng.below(bytes.len().min(12 + 2 * n + 20));
-                let (before, (place, key)) = (bytes[at], rng.pick(&records));
+                let (before, (tag, key)) = (bytes[at], rng.pick(&records));
                 bytes[at] = rng.next() as u8;
                 let cut = &bytes[..bytes.len() - rng.below(bytes.len())];
                 let share = Some(rng.below(WHOLE + 1));
                 for body in [&bytes[..], cut] {
-                    let general = find_any(body, *place, key).ok();
-                    assert_eq!(find(body, *place, share, key).ok(), general);
+                    let general = find_any(body, *tag, key).ok();
+                    assert_eq!(find(body, *tag, share, key).ok(), general);
                 }
                 bytes[at] = before;
             }

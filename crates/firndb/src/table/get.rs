@@ -5,10 +5,11 @@
 //! is short, without calls and without jumps that cannot be foretold, and everything else is kept
 //! apart from it.
 
-use super::block::{Body, CHECKSUM};
+use super::block::{Body, CHECKSUM, tag};
 use super::directory::{Place, place};
 use super::find::{WHOLE, find};
-use super::index::Found;
+use super::index::Index;
+use super::index_find::Found;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
@@ -30,6 +31,15 @@ pub(crate) fn handed(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Borrowed(value)
 }
 
+/// Where a key can be.
+#[derive(Clone, Copy)]
+pub(crate) struct Located {
+    /// Its tag in the block.
+    pub(crate) tag: u8,
+    pub(crate) place: Place,
+    pub(crate) block: u64,
+}
+
 impl Table {
     /// The value of a key, if it is there: borrowed from the table where it is in memory as it is,
     /// else a copy. `Corrupt` if the block that should hold it is damaged.
@@ -42,27 +52,38 @@ impl Table {
     }
 
     /// [`Table::get`] of a key that the filter let pass.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        match self.find_indexed(hash, key) {
-            Found::Value(value) => return self.unpacked(hash, value).map(Some),
-            Found::Absent => return Ok(None),
-            Found::Unknown => {}
+        match &self.index {
+            Some(index) => self.get_indexed(index, hash, key),
+            None => self.get_in_block(hash, key),
         }
-        let place = place(hash, self.meta.slots);
-        let Some(number) = self.find_block(place) else { return Ok(None) };
-        self.settle(hash, number)?;
+    }
+
+    #[inline(never)]
+    fn get_indexed(&self, index: &Index, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        match index.find(self.all_blocks(), hash, key) {
+            Found::Value(value) => self.unpacked(hash, value).map(Some),
+            Found::Absent => Ok(None),
+            Found::Unknown => self.get_in_block(hash, key),
+        }
+    }
+
+    /// [`Table::get_hashed`] without what the index knows.
+    #[inline(never)]
+    fn get_in_block(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let Some(located) = self.locate_passed(hash) else { return Ok(None) };
+        self.settle(hash, located.block)?;
         if self.small {
-            return self.get_near(place, number, key);
+            return self.get_near(located, key);
         }
         match self.is_plain() {
-            true => self.get_far(place, number, key),
-            false => self.get_packed(place, number, key),
+            true => self.get_far(located, key),
+            false => self.get_packed(located, key),
         }
     }
 
     /// What the index knows of a key, if there is one.
-    #[inline(always)]
     fn find_indexed(&self, hash: u64, key: &[u8]) -> Found<'_> {
         match &self.index {
             Some(index) => index.find(self.all_blocks(), hash, key),
@@ -88,9 +109,14 @@ impl Table {
     /// The value of a hash, as it was added.
     #[inline(always)]
     pub(crate) fn unpacked<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
-        if self.meta.compression == Compression::None {
-            return Ok(handed(stored));
+        match self.meta.compression {
+            Compression::None => Ok(handed(stored)),
+            _ => self.unpack(hash, stored),
         }
+    }
+
+    #[inline(never)]
+    fn unpack<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let value = self.unpack_value(stored).map(Cow::Owned);
         value.map_err(|e| self.here(e, self.find_block(place(hash, self.meta.slots)).unwrap_or(0)))
     }
@@ -98,7 +124,8 @@ impl Table {
     /// Whether a key is there.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         let hash = xxh3_64(key);
-        let Some((place, number)) = self.locate(hash) else { return Ok(false) };
+        let Some(located) = self.locate(hash) else { return Ok(false) };
+        let number = located.block;
         match self.find_indexed(hash, key) {
             Found::Value(_) => return Ok(true),
             Found::Absent => return Ok(false),
@@ -106,18 +133,21 @@ impl Table {
         }
         let block = self.block(number)?;
         let body = self.body(&block).map_err(|e| self.here(e, number))?;
-        let there = Body::parse(&body).and_then(|body| body.find(place, key));
+        let there = Body::parse(&body).and_then(|body| body.find(located.tag, key));
         there.map(|value| value.is_some()).map_err(|e| self.here(e, number))
     }
 
-    /// Place of a hash and the block that can hold it; `None` if no block can.
+    /// Where a key of this hash can be; `None` if it is nowhere.
     #[inline(always)]
-    pub(crate) fn locate(&self, hash: u64) -> Option<(Place, u64)> {
-        if !self.passes(hash) {
-            return None;
-        }
+    pub(crate) fn locate(&self, hash: u64) -> Option<Located> {
+        if self.passes(hash) { self.locate_passed(hash) } else { None }
+    }
+
+    #[inline(always)]
+    fn locate_passed(&self, hash: u64) -> Option<Located> {
         let place = place(hash, self.meta.slots);
-        self.find_block(place).map(|block| (place, block))
+        let block = self.find_block(place)?;
+        Some(Located { tag: tag(hash), place, block })
     }
 
     /// Whether records are in memory as they are.
@@ -128,58 +158,52 @@ impl Table {
 
     /// [`Table::get_hashed`] of records that are compressed, or are not in memory.
     #[inline(never)]
-    pub(crate) fn get_packed(
-        &self,
-        place: Place,
-        number: u64,
-        key: &[u8],
-    ) -> Result<Option<Cow<'_, [u8]>>> {
-        let block = self.block(number)?;
-        self.value_in(block, place, key).map_err(|e| self.here(e, number))
+    pub(crate) fn get_packed(&self, at: Located, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let block = self.block(at.block)?;
+        self.value_in(block, at.tag, key).map_err(|e| self.here(e, at.block))
     }
 
     /// [`Table::get_hashed`] of larger records in memory. Kept apart from that of small ones, which
     /// has no time for what this one sets up.
     #[inline(never)]
-    fn get_far(&self, place: Place, number: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        let block = self.memory(number)?;
-        self.fetch_far(block, place, number);
-        let found = self.source.check_once(block, number);
-        let found = found.and_then(|()| find(&block[CHECKSUM..], place, None, key));
-        found.map(|value| value.map(handed)).map_err(|e| self.here(e, number))
+    fn get_far(&self, at: Located, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let block = self.memory(at.block)?;
+        self.fetch_far(block, at);
+        let found = self.source.check_once(block, at.block);
+        let found = found.and_then(|()| find(&block[CHECKSUM..], at.tag, None, key));
+        found.map(|value| value.map(handed)).map_err(|e| self.here(e, at.block))
     }
 
     /// [`Table::get_hashed`] of small records in memory, in blocks of equal length.
     #[inline(always)]
-    fn get_near(&self, place: Place, number: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+    fn get_near(&self, at: Located, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let size = self.meta.block_size as usize;
-        let extent = (self.blocks.0 + number * size as u64, size);
+        let extent = (self.blocks.0 + at.block * size as u64, size);
         let found = self.source.memory(&self.file, extent).and_then(|block| {
-            let share = self.share(place, number);
             prefetch_lines::<NEAR_LINES>(block);
-            self.source.check_once(block, number)?;
-            find(&block[CHECKSUM..], place, Some(share), key)
+            self.source.check_once(block, at.block)?;
+            find(&block[CHECKSUM..], at.tag, Some(self.share(at)), key)
         });
         match found {
             Ok(value) => Ok(value.map(Cow::Borrowed)),
-            Err(e) => Err(self.here(e, number)),
+            Err(e) => Err(self.here(e, at.block)),
         }
     }
 
-    /// About how far into its block the record of a place stands, of [`WHOLE`].
+    /// About how far into its block a record stands, of [`WHOLE`].
     #[inline(always)]
-    pub(crate) fn share(&self, place: Place, number: u64) -> usize {
-        self.directory.share(place, number, WHOLE)
+    pub(crate) fn share(&self, at: Located) -> usize {
+        self.directory.share(at.place, at.block, WHOLE)
     }
 
     /// Asks for the head of a block and, if several large records stand in it, for the lines where
-    /// that of a place is likely to be: one wait for memory instead of two, if it is there.
+    /// the wanted one is likely to be: one wait for memory instead of two, if it is there.
     #[inline(always)]
-    fn fetch_far(&self, block: &[u8], place: Place, number: u64) {
+    fn fetch_far(&self, block: &[u8], at: Located) {
         prefetch_lines::<HEAD_LINES>(block);
         if self.meta.records >= 2 * self.meta.blocks {
             let (before, all) = FAR_LINES;
-            let at = block.len() * self.share(place, number) / WHOLE;
+            let at = block.len() * self.share(at) / WHOLE;
             prefetch(block.get(at.saturating_sub(before * LINE)..).unwrap_or(&[]), all);
         }
     }
@@ -189,20 +213,20 @@ impl Table {
     pub(crate) fn value_in<'a>(
         &self,
         block: Cow<'a, [u8]>,
-        place: Place,
+        tag: u8,
         key: &[u8],
     ) -> Result<Option<Cow<'a, [u8]>>> {
         match (block, self.meta.compression) {
             (Cow::Borrowed(block), Compression::None) => {
-                Ok(find(&block[CHECKSUM..], place, None, key)?.map(Cow::Borrowed))
+                Ok(find(&block[CHECKSUM..], tag, None, key)?.map(Cow::Borrowed))
             }
             (block, Compression::Records { .. }) => {
-                let value = Body::parse(&block[CHECKSUM..])?.find(place, key)?;
+                let value = Body::parse(&block[CHECKSUM..])?.find(tag, key)?;
                 value.map(|frame| self.unpack_value(frame).map(Cow::Owned)).transpose()
             }
             (block, _) => {
                 let body = self.body(&block)?;
-                let value = Body::parse(&body)?.find(place, key)?;
+                let value = Body::parse(&body)?.find(tag, key)?;
                 Ok(value.map(|value| Cow::Owned(value.to_vec())))
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! A search in a block reads the head of the block and then the record, which the head tells the
 //! place of. Where the record is, a line of the index tells: a small array where records are large,
-//! so that most of it is in the cache. It costs about 11 bytes a record, which a table has that is
+//! so that most of it is in the cache. It costs about 13 bytes a record, which a table has that is
 //! held in memory anyway, and a file of large records (`index_file.rs`).
 //!
 //! The index is an array of *buckets*, each a cache line of eight entries. Records come in the
@@ -20,27 +20,28 @@
 //!          44..52  bytes of the key, plus 1
 //!          52..64  tag: the low bits of the hash
 //! ```
-//! With r records in b bytes of blocks there are n = max(1, ceil(r / 6)) buckets. A hash h names
+//! With r records in b bytes of blocks there are n = max(1, ceil(r / 5)) buckets. A hash h names
 //! bucket h n / 2^64, and the records of bucket i are expected at byte i (2^16 b / n) / 2^16 of the
 //! blocks, quotients rounded down. Records with keys of more than 254 bytes are not in the index,
 //! nor are those whose bucket and the 63 behind it are full: of these a search learns nothing.
 
-use super::block::{Body, CHECKSUM, VALUE_LINES, check};
-use super::find::is_same;
+use super::block::{Body, CHECKSUM, check};
 use super::index_file::{Mapped, PART};
 use super::reader::Table;
 use crate::Result;
 use crate::bytes::int::{Encoder, u64_at};
-use crate::bytes::prefetch::{LINE, prefetch};
+use crate::bytes::prefetch::LINE;
 use crate::disk::Slab;
 use std::ops::{ControlFlow, Range};
 
 /// Bytes of an entry.
-const ENTRY: usize = 8;
+pub(crate) const ENTRY: usize = 8;
+/// Where the last entry of a bucket begins: if it is free, the search ends there.
+pub(crate) const LAST: usize = LINE - ENTRY;
 /// How many of the eight entries of a bucket are in use on average.
-const USED: u64 = 6;
+const USED: u64 = 5;
 /// Buckets that the records of one hash may be in.
-const FARTHEST: u64 = 64;
+pub(crate) const FARTHEST: u64 = 64;
 /// Where the fields of an entry begin.
 const LENGTH: u32 = 28;
 const KEY: u32 = 44;
@@ -54,7 +55,7 @@ const MIDDLE: u64 = 1 << (LENGTH - 1);
 /// Binary digits of [`Shape::bytes_a_bucket`] behind the point.
 const POINT: u32 = 16;
 
-type Bucket = [u8; LINE];
+pub(crate) type Bucket = [u8; LINE];
 
 static FREE: Bucket = [0; LINE];
 
@@ -82,7 +83,7 @@ impl Shape {
     }
 
     #[inline(always)]
-    fn home(self, hash: u64) -> u64 {
+    pub(crate) fn home(self, hash: u64) -> u64 {
         ((u128::from(hash) * u128::from(self.buckets)) >> 64) as u64
     }
 
@@ -155,27 +156,18 @@ impl IndexWriter {
 
 /// An entry that has tag and key length and nothing else.
 #[inline(always)]
-fn pattern(hash: u64, key: usize) -> u64 {
+pub(crate) fn pattern(hash: u64, key: usize) -> u64 {
     hash << TAG | (key as u64 + 1) << KEY
-}
-
-/// What the index knows of a key.
-pub(crate) enum Found<'a> {
-    /// Its stored value.
-    Value(&'a [u8]),
-    Absent,
-    /// It may be there: the index does not have such records.
-    Unknown,
 }
 
 /// An index that can be searched.
 pub(crate) struct Index {
-    shape: Shape,
-    entries: Entries,
+    pub(crate) shape: Shape,
+    pub(crate) entries: Entries,
 }
 
 /// Where the array is.
-enum Entries {
+pub(crate) enum Entries {
     Memory(Slab),
     File(Mapped),
 }
@@ -238,96 +230,20 @@ impl Index {
     }
 
     #[inline(always)]
-    fn array(&self) -> &[u8] {
+    pub(crate) fn array(&self) -> &[u8] {
         match &self.entries {
             Entries::Memory(array) => array,
             Entries::File(mapped) => mapped.array(),
         }
     }
 
-    /// Asks for the bucket of a hash.
-    #[inline(always)]
-    pub(crate) fn fetch(&self, hash: u64) {
-        prefetch(bucket(self.array(), self.shape.home(hash)), 1);
-    }
-
-    /// Which entries of a bucket can be used: a bit for each whose block was checked, and the one
-    /// above them if the bucket was.
-    #[inline(always)]
-    fn ready(&self, bucket: u64) -> u32 {
-        match &self.entries {
-            Entries::Memory(_) => u32::MAX,
-            Entries::File(mapped) => mapped.ready(bucket as usize),
-        }
-    }
-
-    /// Key and value of the record that is most likely that of a key, unread; `Some(None)` if there
-    /// is none in the bucket of its hash, `None` if that is not known.
-    #[inline(always)]
-    pub(crate) fn candidate<'a>(
-        &self,
-        blocks: &'a [u8],
-        hash: u64,
-        key: usize,
-    ) -> Option<Option<(&'a [u8], &'a [u8])>> {
-        let home = self.shape.home(hash);
-        let ready = self.ready(home);
-        if key > LONGEST_KEY || ready & CHECKED == 0 {
-            return None;
-        }
-        let bucket = bucket(self.array(), home);
-        let equal = equal(bucket, pattern(hash, key));
-        if equal == 0 {
-            return Some(None);
-        }
-        if equal & !ready != 0 {
-            return None;
-        }
-        let record = self.place(home, first(bucket, equal))?;
-        Some(Some(blocks.get(record)?.split_at_checked(key)?))
-    }
-
     /// Where the record of an entry is in the blocks; `None` if the entry does not say it.
     #[inline(always)]
-    fn place(&self, bucket: u64, entry: u64) -> Option<Range<usize>> {
+    pub(crate) fn place(&self, bucket: u64, entry: u64) -> Option<Range<usize>> {
         let place = (entry & (2 * MIDDLE - 1)).wrapping_sub(MIDDLE);
         let begin = self.shape.expected(bucket).wrapping_add(place) as usize;
         let len = (entry >> LENGTH & LONG) as usize;
         (len < LONG as usize).then(|| begin..begin.saturating_add(len))
-    }
-
-    /// Looks a key up.
-    #[inline(always)]
-    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
-        if key.len() > LONGEST_KEY {
-            return Found::Unknown;
-        }
-        let array = self.array();
-        let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
-        for number in home..home + FARTHEST {
-            let (bucket, ready) = (bucket(array, number), self.ready(number));
-            let mut equal = equal(bucket, wanted);
-            if equal & !ready != 0 || ready & CHECKED == 0 {
-                return Found::Unknown;
-            }
-            while equal != 0 {
-                let place = self.place(number, first(bucket, equal));
-                let record = place.and_then(|place| blocks.get(place)?.split_at_checked(key.len()));
-                let Some((found, value)) = record else { return Found::Unknown };
-                // Most likely the right one: its value is waited for together with its key.
-                if value.len() > LINE {
-                    prefetch(value, VALUE_LINES);
-                }
-                if is_same(found, key) {
-                    return Found::Value(value);
-                }
-                equal &= equal - 1;
-            }
-            if u64_at(bucket, LINE - ENTRY) == 0 {
-                return Found::Absent;
-            }
-        }
-        Found::Unknown
     }
 
     /// Makes the entries for records in `block`, a place in the blocks that was checked, usable, in
@@ -340,13 +256,15 @@ impl Index {
             mapped.check_once(number as usize * LINE / PART)?;
             let bucket = bucket(array, number);
             let within = |i: &usize| {
-                let place = self.place(number, u64_at(bucket, i * ENTRY));
+                let entry = u64_at(bucket, i * ENTRY);
                 // What has no place is told to be unknown, wherever it is.
-                place.is_none_or(|place| block.start <= place.start && place.end <= block.end)
+                let is_in =
+                    |place: Range<usize>| block.start <= place.start && place.end <= block.end;
+                entry == 0 || self.place(number, entry).is_none_or(is_in)
             };
             let found = (0..LINE / ENTRY).filter(within).fold(0, |bits, i| bits | 1 << i);
             mapped.set_ready(number as usize, found);
-            if u64_at(bucket, LINE - ENTRY) == 0 {
+            if u64_at(bucket, LAST) == 0 {
                 break;
             }
         }
@@ -354,30 +272,14 @@ impl Index {
     }
 }
 
-/// In [`Index::ready`]: the bucket itself.
-const CHECKED: u32 = 1 << 8;
-
 #[inline(always)]
-fn bucket(array: &[u8], number: u64) -> &Bucket {
+pub(crate) fn bucket(array: &[u8], number: u64) -> &Bucket {
     array.get(number as usize * LINE..).and_then(<[_]>::first_chunk).unwrap_or(&FREE)
-}
-
-/// A bit for each entry that has this pattern.
-#[inline(always)]
-fn equal(bucket: &Bucket, pattern: u64) -> u32 {
-    // Not the pattern of each entry: to take it out the compiler reads byte by byte.
-    let is_equal = |i| u32::from((u64_at(bucket, i * ENTRY) ^ pattern) < 1 << KEY) << i;
-    (0..LINE / ENTRY).fold(0, |mask, i| mask | is_equal(i))
-}
-
-/// The entry of the lowest bit, of which there must be one.
-#[inline(always)]
-fn first(bucket: &Bucket, equal: u32) -> u64 {
-    u64_at(bucket, equal.trailing_zeros() as usize % (LINE / ENTRY) * ENTRY)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::index_find::Found;
     use super::*;
     use crate::testing::Rng;
     use std::iter::repeat_n;
@@ -425,7 +327,11 @@ mod tests {
             records.sort();
             let mut blocks = Vec::new();
             let index = filled(&records, &mut blocks);
-            let find = |hash, key: &[u8]| index.find(&blocks, hash, key);
+            let find = |hash, key: &[u8]| {
+                let found = index.find(&blocks, hash, key);
+                assert_eq!(found, index.find_any(&blocks, hash, key));
+                found
+            };
             let (mut found, mut unknown) = (0, 0);
             for (hash, key, value) in &records {
                 match find(*hash, key) {

@@ -1,7 +1,7 @@
 //! The index of a file: what a build keeps until its blocks are written, and the array in a map.
 //!
-//! A mapped table of large records has its index in the file: it takes about 11 bytes a record,
-//! about a fiftieth of records of 512 bytes. Of smaller records it would be a larger share.
+//! A mapped table of large records has its index in the file: it takes about 13 bytes a record,
+//! about a fortieth of records of 512 bytes. Of smaller records it would be a larger share.
 //!
 //! ```text
 //! SECTION       WHAT IT HOLDS
@@ -174,16 +174,18 @@ impl Mapped {
         self.map.get(self.place.clone()).unwrap_or(&[])
     }
 
-    /// A bit for each entry of a bucket that can be used, and above them one that says whether its
-    /// part was checked. Behind the last bucket all are free, and so they are known.
+    /// A bit for each entry of a bucket that can be used.
     #[inline(always)]
-    pub(crate) fn ready(&self, bucket: usize) -> u32 {
-        if bucket >= self.buckets {
-            return u32::MAX;
-        }
+    pub(crate) fn ready(&self, bucket: usize) -> u8 {
         let word = self.ready.get(bucket / 8).map_or(0, |word| word.load(Relaxed));
-        let entries = word >> (8 * (bucket % 8)) & 0xFF;
-        entries as u32 | u32::from(self.checked.has((bucket * LINE / PART) as u64)) << 8
+        (word >> (8 * (bucket % 8))) as u8
+    }
+
+    /// Whether the part of a bucket was checked. Behind the last bucket all are free, and so they
+    /// are known.
+    #[inline(always)]
+    pub(crate) fn is_checked(&self, bucket: usize) -> bool {
+        bucket >= self.buckets || self.checked.has((bucket * LINE / PART) as u64)
     }
 
     pub(crate) fn set_ready(&self, bucket: usize, entries: u8) {

@@ -10,6 +10,8 @@ pub(crate) const GROUP: usize = 128;
 const STEP: usize = 16;
 /// Numbers of 16 bits that [`not_above`] compares: more than most slots have blocks.
 pub(crate) const FEW: usize = 8;
+/// Numbers of 64 bits that [`equal_above`] compares.
+pub(crate) const EIGHT: usize = 8;
 
 /// Bit `i` says whether byte `i` is `tag`, for the first `n` bytes, at most 128. Bytes that are not
 /// there are not equal.
@@ -64,7 +66,7 @@ fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions of SSE2: see the SAFETY notes")]
 mod fast {
-    use super::{FEW, GROUP, STEP};
+    use super::{EIGHT, FEW, GROUP, STEP};
     use std::arch::x86_64::*;
 
     const LANES: [u8; STEP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -87,6 +89,24 @@ mod fast {
             let above = _mm_subs_epu16(numbers, _mm_set1_epi16(bound as i16));
             let not = _mm_cmpeq_epi16(above, _mm_setzero_si128());
             _mm_movemask_epi8(_mm_packs_epi16(not, not)) as u8
+        }
+    }
+
+    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` in its upper 20 bits.
+    #[inline(always)]
+    pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
+        let four = numbers.as_chunks::<STEP>().0;
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
+        unsafe {
+            let wanted = _mm_set1_epi32((number >> 32) as i32);
+            let differs = |first: usize| {
+                let two = |i: usize| _mm_castsi128_ps(_mm_loadu_si128(four[i].as_ptr().cast()));
+                let upper = _mm_shuffle_ps::<0b11_01_11_01>(two(first), two(first + 1));
+                let differ = _mm_xor_si128(_mm_castps_si128(upper), wanted);
+                _mm_cmpeq_epi32(_mm_srli_epi32::<12>(differ), _mm_setzero_si128())
+            };
+            let equal = _mm_packs_epi32(differs(0), differs(2));
+            _mm_movemask_epi8(_mm_packs_epi16(equal, equal)) as u8
         }
     }
 
@@ -147,7 +167,7 @@ mod fast {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
-    use super::{FEW, GROUP, STEP};
+    use super::{EIGHT, FEW, GROUP, STEP};
     use crate::bytes::int::{u16_at, u64_at};
 
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -169,6 +189,13 @@ mod portable {
         (0..FEW).fold(0, bit)
     }
 
+    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` in its upper 20 bits.
+    #[inline(always)]
+    pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
+        let is_equal = |i: usize| (u64_at(numbers, 8 * i) ^ number) < 1 << 44;
+        (0..EIGHT).fold(0, |mask, i| mask | u8::from(is_equal(i)) << i)
+    }
+
     /// Sum of the bytes `from..end` of a whole group.
     pub(crate) fn sum_within(group: &[u8; GROUP], from: usize, end: usize) -> usize {
         let within = group.get(from..end.min(GROUP)).unwrap_or(&[]);
@@ -185,15 +212,16 @@ mod portable {
 #[cfg(target_arch = "x86_64")]
 use fast::{equal_16, sum_of_group};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use fast::{not_above, sum_within};
+pub(crate) use fast::{equal_above, not_above, sum_within};
 #[cfg(not(target_arch = "x86_64"))]
 use portable::{equal_16, sum_of_group};
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use portable::{not_above, sum_within};
+pub(crate) use portable::{equal_above, not_above, sum_within};
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::int::u64_at;
 
     fn bytes(seed: u64, n: usize) -> Vec<u8> {
         let mix = |i: u64| (i ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) as u8;
@@ -232,6 +260,11 @@ mod tests {
             }
             let turned = |i: u32| u128::from_le_bytes(bytes).rotate_left(17 * i).to_le_bytes();
             let group = [0, 1, 2, 3, 4, 5, 6, 7].map(turned).concat();
+            let numbers = group.first_chunk().unwrap();
+            let same = u64_at(numbers, 8 * (seed as usize % EIGHT)) ^ seed.wrapping_mul(seed);
+            for number in [low, high, same, same ^ 1 << 44, same ^ 1 << 43, same ^ 1 << 63] {
+                assert_eq!(portable::equal_above(numbers, number), equal_above(numbers, number));
+            }
             let n = seed as usize % (GROUP + 1);
             assert_eq!(portable::sum_of_group(&group, n), sum_of_group(&group, n));
             let whole = group.first_chunk().unwrap();

@@ -1,9 +1,9 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
-use super::block::{Body, CHECKSUM, VALUE_LINES, check, tag};
-use super::directory::{Place, place};
+use super::block::{Body, CHECKSUM, VALUE_LINES, check};
+use super::directory::place;
 use super::find::{Equal, find, is_same};
-use super::get::handed;
+use super::get::{Located, handed};
 use super::index::Index;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
@@ -29,8 +29,7 @@ const DEPTH: usize = 32;
 /// A key on its way.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
-    /// Its place, and the number of the block that can hold it.
-    located: Option<(Place, u64)>,
+    located: Option<Located>,
     block: &'a [u8],
     /// Key and value of the record that is most likely its own, asked for but not read; the block
     /// may not have been checked yet.
@@ -144,27 +143,32 @@ impl Table {
     /// Finds the block that can hold a key, and asks for its head.
     #[inline(always)]
     fn fetch_head(&self, key: &[u8]) -> Result<Wanted<'_>> {
-        let Some((place, number)) = self.locate(xxh3_64(key)) else { return Ok(EMPTY) };
-        let block = self.memory(number)?;
+        let Some(located) = self.locate(xxh3_64(key)) else { return Ok(EMPTY) };
+        let block = self.memory(located.block)?;
         prefetch_lines::<HEAD_LINES>(block);
-        Ok(Wanted { located: Some((place, number)), block, first: None })
+        Ok(Wanted { located: Some(located), block, first: None })
     }
 
     /// Looks for the record of a key among the tags of its block, and asks for it.
     #[inline(always)]
     fn fetch_record(&self, key: &[u8], wanted: &mut Wanted) {
-        let Some((place, number)) = wanted.located else { return };
+        let Some(at) = wanted.located else { return };
         let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
-        let share = self.small.then(|| self.share(place, number));
-        wanted.first = match Equal::new(body, tag(place), share, key.len()) {
+        wanted.first = match Equal::new(body, at.tag, self.near(at), key.len()) {
             Some(equal) if equal.is_over() => None,
             Some(mut equal) => equal.next(),
             // What is wrong with a block is told when it was checked.
-            None => Body::parse(body).ok().and_then(|body| body.candidate(place, key.len())),
+            None => Body::parse(body).ok().and_then(|body| body.candidate(at.tag, key.len())),
         };
         if let Some((found, value)) = wanted.first {
             fetch(found, value, self.lines_ahead());
         }
+    }
+
+    /// Where in its block a small record stands, about.
+    #[inline(always)]
+    fn near(&self, at: Located) -> Option<usize> {
+        self.small.then(|| self.share(at))
     }
 
     /// Lines of a stored value that a batch asks for: what is compressed is read to its end.
@@ -176,14 +180,12 @@ impl Table {
     /// The value of a key whose block and record have been asked for.
     #[inline(always)]
     fn take<'a>(&self, key: &[u8], wanted: &Wanted<'a>) -> Result<Option<&'a [u8]>> {
-        let &Wanted { located: Some((place, number)), block, first } = wanted else {
-            return Ok(None);
-        };
-        let found = self.source.check_once(block, number).and_then(|()| match first {
+        let &Wanted { located: Some(at), block, first } = wanted else { return Ok(None) };
+        let found = self.source.check_once(block, at.block).and_then(|()| match first {
             Some((found, value)) if is_same(found, key) => Ok(Some(value)),
-            _ => find(&block[CHECKSUM..], place, None, key),
+            _ => find(&block[CHECKSUM..], at.tag, self.near(at), key),
         });
-        found.map_err(|e| self.here(e, number))
+        found.map_err(|e| self.here(e, at.block))
     }
 
     /// Records that are compressed, or are not in memory.
@@ -194,13 +196,13 @@ impl Table {
     ) -> Result<()> {
         for group in keys.chunks(GROUP) {
             let located = group.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
-            let located: Vec<Option<(Place, u64)>> = located.collect();
+            let located: Vec<Option<Located>> = located.collect();
             if self.in_memory() {
                 self.fetch_packed(group, &located)?;
             }
             for (key, located) in group.iter().zip(located) {
                 values.push(match located {
-                    Some((place, number)) => self.get_packed(place, number, key.as_ref())?,
+                    Some(at) => self.get_packed(at, key.as_ref())?,
                     None => None,
                 });
             }
@@ -210,18 +212,14 @@ impl Table {
 
     /// Asks for the first lines of each block, and then, if values are packed each for itself, for
     /// the record that a get will compare.
-    fn fetch_packed<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        located: &[Option<(Place, u64)>],
-    ) -> Result<()> {
-        for &(_, number) in located.iter().flatten() {
-            prefetch_lines::<HEAD_LINES>(self.memory(number)?);
+    fn fetch_packed<K: AsRef<[u8]>>(&self, keys: &[K], located: &[Option<Located>]) -> Result<()> {
+        for at in located.iter().flatten() {
+            prefetch_lines::<HEAD_LINES>(self.memory(at.block)?);
         }
         if matches!(self.meta.compression, Compression::Records { .. }) {
             for (key, located) in keys.iter().zip(located) {
-                let Some((_, number)) = *located else { continue };
-                let block = self.memory(number)?;
+                let Some(at) = located else { continue };
+                let block = self.memory(at.block)?;
                 self.fetch_record(key.as_ref(), &mut Wanted { located: *located, block, ..EMPTY });
             }
         }
@@ -233,17 +231,17 @@ impl Table {
         let mut values: Vec<Option<Cow<[u8]>>> = keys.iter().map(|_| None).collect();
         let located = |(i, key): (usize, &K)| Some((i, self.locate(xxh3_64(key.as_ref()))?));
         let mut wanted: Vec<_> = keys.iter().enumerate().filter_map(located).collect();
-        wanted.sort_unstable_by_key(|(_, (_, number))| *number);
-        let groups: Vec<_> = wanted.chunk_by(|a, b| a.1.1 == b.1.1).collect();
-        let extents = groups.iter().map(|group| self.extent(group[0].1.1));
+        wanted.sort_unstable_by_key(|(_, at)| at.block);
+        let groups: Vec<_> = wanted.chunk_by(|a, b| a.1.block == b.1.block).collect();
+        let extents = groups.iter().map(|group| self.extent(group[0].1.block));
         let extents: Vec<(u64, usize)> = extents.collect::<Result<_>>()?;
         let Some(file) = self.direct() else { return Ok(values) };
         file.read_many(&extents, DEPTH, &mut |n, block| {
-            let number = groups[n][0].1.1;
+            let number = groups[n][0].1.block;
             let fill = || -> Result<()> {
                 check(block, number)?;
-                for (i, (place, _)) in groups[n] {
-                    let value = self.value_in(Cow::Borrowed(block), *place, keys[*i].as_ref())?;
+                for (i, at) in groups[n] {
+                    let value = self.value_in(Cow::Borrowed(block), at.tag, keys[*i].as_ref())?;
                     values[*i] = value.map(|value| Cow::Owned(value.into_owned()));
                 }
                 Ok(())

@@ -56,6 +56,7 @@ mod find;
 mod get;
 mod index;
 mod index_file;
+mod index_find;
 mod many;
 mod iter;
 mod verify;

@@ -103,7 +103,7 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// From a map of the file; the page cache is the cache. A block's checksum is checked when it
-    /// is first touched. A file of large records has an index of them, about 11 bytes a record:
+    /// is first touched. A file of large records has an index of them, about 13 bytes a record:
     /// gets use it, as those of a resident table, where blocks were checked before.
     #[default]
     Map,
@@ -112,7 +112,7 @@ pub enum Access {
     /// By reads past the page cache (`O_DIRECT`), each checked.
     Direct,
     /// From a copy in memory, in huge pages where the system has them; checked when opened. The
-    /// fastest of a [`crate::table::Table`]: an index of about 11 bytes a record tells where each
+    /// fastest of a [`crate::table::Table`]: an index of about 13 bytes a record tells where each
     /// record is, so that a get touches a line of it and the record, and no directory or head of a
     /// block. There is none if blocks are compressed whole. By way of blocks go gets of keys that
     /// are longer than 254 bytes, of records of 65,535 bytes or more, of those that stand 128 MiB

@@ -35,8 +35,7 @@ pub(crate) struct BlockWriter {
     longest: u64,
     /// Where each block begins, in grains; empty as long as all blocks have the block size.
     starts: Vec<u64>,
-    /// If there will be an index, the hashes of the items and what it needs of those before them.
-    hashes: Vec<u64>,
+    /// If there will be an index, what it needs of the records before.
     pointers: Option<Pointers>,
 }
 
@@ -67,22 +66,23 @@ impl BlockWriter {
             written: 0,
             longest: 0,
             starts: Vec::new(),
-            hashes: Vec::new(),
             pointers,
         }
     }
 
     pub(crate) fn push(&mut self, out: &mut FrozenWriter, record: Ready) -> Result<()> {
-        let place = place(record.hash, self.form.slots);
+        let slots = self.form.slots;
+        let at = place(record.hash, slots);
         let value = record.bytes.len() - record.key as usize;
-        let item = Item { place, key: record.key, value: value as u32 };
+        let item = Item { hash: record.hash, key: record.key, value: value as u32 };
         let mut next = self.shape.with(record.key as usize, value);
         if next.block_len() > self.form.block_size && !self.items.is_empty() {
             // Records of one place stay together: then the place names the block. If the first is
             // of this place, all are, and looking through them for each would take long.
-            let several = self.items[0].place != place;
-            let other = |item: &Item| item.place != place;
-            if several && let Some(last) = self.items.iter().rposition(other) {
+            let other = |item: &Item| place(item.hash, slots) != at;
+            if other(&self.items[0])
+                && let Some(last) = self.items.iter().rposition(other)
+            {
                 self.write(out, last + 1)?;
                 next = self.shape.with(record.key as usize, value);
             }
@@ -90,9 +90,6 @@ impl BlockWriter {
         next.check()?;
         self.shape = next;
         self.items.push(item);
-        if self.pointers.is_some() {
-            self.hashes.push(record.hash);
-        }
         self.bytes.extend_from_slice(record.bytes);
         Ok(())
     }
@@ -105,7 +102,7 @@ impl BlockWriter {
         block.clear();
         block.resize(CHECKSUM, 0);
         encode_body(shape, items, &self.bytes[..shape.bytes()], &mut block);
-        self.directory.push(items[0].place);
+        self.directory.push(place(items[0].hash, self.form.slots));
         if let Some(packer) = &mut self.form.packer {
             let mut frame = Vec::with_capacity(block.len() / 2);
             packer.pack(&block[CHECKSUM..], &mut frame)?;
@@ -139,9 +136,9 @@ impl BlockWriter {
         let Some(pointers) = &mut self.pointers else { return Ok(()) };
         let items = &self.items[..n];
         let mut begin = self.written + (shape.block_len() - shape.bytes()) as u64;
-        for (item, hash) in items.iter().zip(self.hashes.drain(..n)) {
+        for item in items {
             let len = u64::from(item.key) + u64::from(item.value);
-            pointers.push(Pointer { hash, begin, key: item.key as usize, len })?;
+            pointers.push(Pointer { hash: item.hash, begin, key: item.key as usize, len })?;
             begin += len;
         }
         Ok(())

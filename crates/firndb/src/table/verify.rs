@@ -68,12 +68,11 @@ impl Table {
         let (mut i, mut begin) = (0, offset + (CHECKSUM + body.first()) as u64);
         let end = body.each(|key, stored| {
             let hash = xxh3_64(key);
-            let at = place(hash, self.meta.slots);
-            if i == 0 && at != self.directory.first(number) {
+            if i == 0 && place(hash, self.meta.slots) != self.directory.first(number) {
                 return Err(Error::corrupt(format!("block {number} begins at another place")));
             }
             self.verify_record(number, hash, key)?;
-            if body.tag(i) != tag(at) {
+            if body.tag(i) != tag(hash) {
                 return Err(Error::corrupt(format!("record {i} of block {number}: wrong tag")));
             }
             i += 1;
@@ -98,7 +97,7 @@ impl Table {
 
     /// A get of this key comes to this block.
     fn verify_record(&self, number: u64, hash: u64, key: &[u8]) -> Result<()> {
-        let found = self.locate(hash).map(|(_, number)| number);
+        let found = self.locate(hash).map(|located| located.block);
         if found != Some(number) || !self.passes(hash) {
             let shown = key[..key.len().min(80)].escape_ascii();
             return Err(Error::corrupt(format!("the key '{shown}' would not be found")));

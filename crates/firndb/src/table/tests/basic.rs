@@ -5,8 +5,8 @@ use super::*;
 use crate::ErrorKind;
 use crate::bytes::testing::Forged;
 use crate::table::format::section;
-use crate::table::index::Found;
 use crate::table::index_file::PART;
+use crate::table::index_find::Found;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use xxhash_rust::xxh3::xxh3_64;
@@ -76,6 +76,12 @@ fn is_known(table: &Table, key: &[u8]) -> bool {
     }
 }
 
+/// Whether the index knows that a key is not there.
+fn is_absent(table: &Table, i: usize) -> bool {
+    let (index, key) = (table.index.as_ref().unwrap(), format!("no key {i}").into_bytes());
+    index.find(table.all_blocks(), xxh3_64(&key), &key) == Found::Absent
+}
+
 /// Until then a get touches no more of the file than one without an index.
 #[test]
 fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
@@ -86,6 +92,7 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
         let disk = disk_with(&bytes_of(options, &records));
         let table = open(&disk, Access::Map).unwrap();
         let key = &records[0].0;
+        assert!(!(0..200).any(|i| is_absent(&table, i)), "nothing was checked");
         for get in 0..2 {
             table.get(key).unwrap();
             assert_eq!(is_known(&table, key), get == 1, "after get {get} of its block");
@@ -94,6 +101,7 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
             records.iter().for_each(|(key, _)| assert!(table.contains(key).unwrap()));
         }
         assert!(records.iter().all(|(key, _)| is_known(&table, key)));
+        assert!((0..200).all(|i| is_absent(&table, i)));
         let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
         let values = table.get_many(&keys).unwrap();
         let all = records.iter().zip(values);

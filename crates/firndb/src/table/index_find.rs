@@ -1,0 +1,141 @@
+//! The search in an index, as `index.rs` describes it.
+
+use super::block::VALUE_LINES;
+use super::find::is_same;
+use super::index::{Bucket, ENTRY, Entries, FARTHEST, Index, LAST, LONGEST_KEY, bucket, pattern};
+use super::kernels::equal_above;
+use crate::bytes::int::u64_at;
+use crate::bytes::prefetch::{LINE, prefetch};
+use std::ops::Range;
+
+/// What the index knows of a key.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Found<'a> {
+    /// Its stored value.
+    Value(&'a [u8]),
+    Absent,
+    /// It may be there: the index does not have such records.
+    Unknown,
+}
+
+impl Index {
+    /// Asks for the bucket of a hash.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, hash: u64) {
+        prefetch(bucket(self.array(), self.shape.home(hash)), 1);
+    }
+
+    /// Which entries of a bucket can be used: a bit for each that was checked, and its block, or
+    /// that was found free.
+    #[inline(always)]
+    fn ready(&self, bucket: u64) -> u8 {
+        match &self.entries {
+            Entries::Memory(_) => u8::MAX,
+            Entries::File(mapped) => mapped.ready(bucket as usize),
+        }
+    }
+
+    /// Whether a bucket was checked.
+    #[inline(always)]
+    fn is_checked(&self, bucket: u64) -> bool {
+        match &self.entries {
+            Entries::Memory(_) => true,
+            Entries::File(mapped) => mapped.is_checked(bucket as usize),
+        }
+    }
+
+    /// Key and value of the record that is most likely that of a key, unread; `Some(None)` if there
+    /// is none in the bucket of its hash, `None` if that is not known.
+    #[inline(always)]
+    pub(crate) fn candidate<'a>(
+        &self,
+        blocks: &'a [u8],
+        hash: u64,
+        key: usize,
+    ) -> Option<Option<(&'a [u8], &'a [u8])>> {
+        let home = self.shape.home(hash);
+        if key > LONGEST_KEY || !self.is_checked(home) {
+            return None;
+        }
+        let bucket = bucket(self.array(), home);
+        let equal = equal_above(bucket, pattern(hash, key));
+        if equal == 0 {
+            return Some(None);
+        }
+        if equal & !self.ready(home) != 0 {
+            return None;
+        }
+        let record = self.place(home, first(bucket, equal))?;
+        Some(Some(blocks.get(record)?.split_at_checked(key)?))
+    }
+
+    /// Looks a key up. The record of the first equal entry is the one, as a rule, or the bucket
+    /// tells that there is none: what else may be is searched for apart from it.
+    #[inline(always)]
+    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
+        let home = self.shape.home(hash);
+        let (bucket, ready) = (bucket(self.array(), home), self.ready(home));
+        let equal = equal_above(bucket, pattern(hash, key.len()));
+        let lowest = equal & equal.wrapping_neg();
+        if key.len() <= LONGEST_KEY {
+            if lowest & ready != 0
+                && let Some(record) = self.place(home, first(bucket, equal))
+                && let Some((found, value)) = split(blocks, record, key.len())
+                && is_same(found, key)
+            {
+                return Found::Value(value);
+            }
+            if equal == 0 && ready >> (LAST / ENTRY) != 0 && u64_at(bucket, LAST) == 0 {
+                return Found::Absent;
+            }
+        }
+        self.find_any(blocks, hash, key)
+    }
+
+    /// [`Index::find`], wherever the record may be.
+    #[inline(never)]
+    pub(crate) fn find_any<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
+        if key.len() > LONGEST_KEY {
+            return Found::Unknown;
+        }
+        let array = self.array();
+        let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
+        for number in home..home + FARTHEST {
+            let bucket = bucket(array, number);
+            let mut equal = equal_above(bucket, wanted);
+            if equal & !self.ready(number) != 0 || !self.is_checked(number) {
+                return Found::Unknown;
+            }
+            while equal != 0 {
+                let place = self.place(number, first(bucket, equal));
+                let record = place.and_then(|place| split(blocks, place, key.len()));
+                let Some((found, value)) = record else { return Found::Unknown };
+                if is_same(found, key) {
+                    return Found::Value(value);
+                }
+                equal &= equal - 1;
+            }
+            if u64_at(bucket, LAST) == 0 {
+                return Found::Absent;
+            }
+        }
+        Found::Unknown
+    }
+}
+
+/// Key and value of a record, whose value is asked for: it is most likely the right one, and then
+/// waited for together with its key.
+#[inline(always)]
+fn split(blocks: &[u8], record: Range<usize>, key: usize) -> Option<(&[u8], &[u8])> {
+    let (key, value) = blocks.get(record)?.split_at_checked(key)?;
+    if value.len() > LINE {
+        prefetch(value, VALUE_LINES);
+    }
+    Some((key, value))
+}
+
+/// The entry of the lowest bit, of which there must be one.
+#[inline(always)]
+fn first(bucket: &Bucket, equal: u8) -> u64 {
+    u64_at(bucket, equal.trailing_zeros() as usize % (LINE / ENTRY) * ENTRY)
+}
