@@ -5,10 +5,10 @@ use crate::bound::Bound::{self, AtLeast, AtMost};
 use firndb_bench_protocol::table::Workload;
 use std::fmt::Write;
 
-/// An aim: in words, the bound, and what was measured.
+/// An aim: in words, the bound, if there is one, and what was measured.
 struct Aim {
     words: String,
-    bound: Bound,
+    bound: Option<Bound>,
     found: Option<f64>,
     /// The same of `floor`, for gets beside a peer.
     floor: Option<f64>,
@@ -16,36 +16,57 @@ struct Aim {
 
 impl Aim {
     fn at_least(words: impl Into<String>, bound: f64, found: Option<f64>) -> Aim {
-        Aim { words: words.into(), bound: AtLeast(bound), found, floor: None }
+        Aim { words: words.into(), bound: Some(AtLeast(bound)), found, floor: None }
     }
 }
 
 const HEAD: &str = "\
 ## What is aimed at, and what this run found
 
-Times of gets are CPU times of one thread; `firndb` is the Table as it comes, mapped. A resident
-table has an index of its records in memory and is in huge pages always. A mapped one has an index
-in its file if records are large, and is in huge pages where the page cache keeps the file in them,
-as after its build; else it is in pages of 4 KiB
+Times of gets are CPU times; of one thread and of two the lesser ratio is told. `firndb` is the
+Table as it comes, mapped. A resident table has an index of its records in memory and is in huge
+pages always. A mapped one has an index in its file if records are large, and is in huge pages where
+the page cache keeps the file in them, as after its build; else it is in pages of 4 KiB
 (`firndb-smallpages`, whose process forbids itself others). *Bare arrays* is what `floor` reaches:
-slots and records in two arrays, found by the hash. Of *get* and *get_many* every byte of the value
-is read, of FirnDB and every peer alike, and of 10 KB that is most of the time. Of *get alone* only
-the first eight bytes are read. These rows are told in addition: those bytes are among the two lines
-that FirnDB asks for, and who reads a field further on waits once more, with any store.
+slots and records in two arrays, found by the hash. A get hands a value over where it lies. Of
+`small` all of it is read, of `json` and `large` the first eight bytes; the table after this one
+tells what reading the others takes.
 
 | aim | bound | found | | bare arrays |
+|---|---:|---:|---|---:|
+";
+
+const READING: &str = "\
+## When all of a value is read
+
+Here every byte of a value is read, of FirnDB and every peer alike. That takes the memory longer than
+any store takes to find 10 KB, so no store can be several times as fast as another, and the bound is
+what `floor` takes, which knows the place by the hash
+([0018](decisions/0018-a-get-hands-a-value-over.md)).
+
+| what | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
 ";
 
 /// A row for each aim that the figures of the run tell of.
 pub fn table(report: &Report, out: &mut String) {
     out.push_str(HEAD);
+    rows(report, out, |section| gets(section).into_iter().chain(costs(section)).collect());
+    let large = |section: &&Section| section.records.workload != Workload::Small;
+    if report.sections.iter().any(|section| large(&section)) {
+        out.push_str(READING);
+        rows(report, out, |section| if large(&section) { reading(section) } else { Vec::new() });
+    }
+}
+
+fn rows(report: &Report, out: &mut String, aims: impl Fn(&Section) -> Vec<Aim>) {
     for section in &report.sections {
         let name = section.records.workload.name();
-        for Aim { words, bound, found, floor } in gets(section).into_iter().chain(costs(section)) {
+        for Aim { words, bound, found, floor } in aims(section) {
             let Some(found) = found else { continue };
-            let verdict = bound.verdict(found);
-            let (bound, floor) = (bound.text(), floor.map_or(String::new(), |f| format!("{f:.3}")));
+            let verdict = bound.as_ref().map_or("", |bound| bound.verdict(found));
+            let bound = bound.map_or(String::new(), |bound| bound.text());
+            let floor = floor.map_or(String::new(), |floor| format!("{floor:.3}"));
             let _ =
                 writeln!(out, "| {name}: {words} | {bound} | {found:.3} | {verdict} | {floor} |");
         }
@@ -57,54 +78,83 @@ fn figure(section: &Section, engine: &str, what: &str) -> Option<f64> {
     section.engines.iter().find(|other| other.name == engine)?.get(what)
 }
 
-fn gets(section: &Section) -> Vec<Aim> {
-    let cpu = |engine: &str, what: &str| figure(section, engine, &format!("{what} 1 cpu"));
-    let absent = ratio(cpu("cdb", "absent"), cpu("firndb-filter8", "absent"));
-    let mut aims = present(section, "present", "");
-    aims.insert(6, Aim::at_least("absent, with the filter, times as fast as cdb", 2.0, absent));
-    // Of small values it is the same to read every byte.
-    if section.records.workload != Workload::Small {
-        aims.extend(present(section, "handed", " alone"));
-    }
-    aims
+/// How many times as fast `than` is as `of`, with one thread or two: the lesser.
+fn faster(section: &Section, of: (&str, &str), than: (&str, &str)) -> Option<f64> {
+    let times = |threads: u32| {
+        let cpu = |(engine, what): (&str, &str)| {
+            figure(section, engine, &format!("{what} {threads} cpu"))
+        };
+        ratio(cpu(of), cpu(than))
+    };
+    times(1).into_iter().chain(times(2)).reduce(f64::min)
 }
 
-/// Gets of present keys of a kind; `alone` is how its words differ.
-fn present(section: &Section, kind: &str, alone: &str) -> Vec<Aim> {
-    let cpu = |engine: &str, what: &str| figure(section, engine, &format!("{what} 1 cpu"));
-    let of = |engine: &str| cpu(engine, kind);
-    let mut aims = Vec::new();
-    for (words, engine) in [("", "firndb"), (" of a resident table", "firndb-resident")] {
-        for (peer, name, bound) in
-            [("cdb", "cdb", 1.3), ("lmdb", "LMDB", 3.0), ("rocksdb", "RocksDB", 8.0)]
-        {
-            let words = format!("get{alone}{words}, times as fast as {name}");
-            let aim = Aim::at_least(words, bound, ratio(of(peer), of(engine)));
-            aims.push(Aim { floor: ratio(of(peer), of("floor")), ..aim });
-        }
-    }
-    let batch = if kind == "present" { "batch" } else { "handed batch" };
-    let (mapped, resident) = (of("firndb"), of("firndb-resident"));
+/// Gets of present keys by `engine`, beside each peer; bounds if there are some.
+fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str, bound: bool) -> Vec<Aim> {
+    let peers = [("cdb", "cdb", 1.3), ("lmdb", "LMDB", 3.0), ("rocksdb", "RocksDB", 8.0)];
+    let aim = |(peer, name, least)| Aim {
+        words: format!("{words}, times as fast as {name}"),
+        bound: bound.then_some(AtLeast(least)),
+        found: faster(section, (peer, kind), (engine, kind)),
+        floor: faster(section, (peer, kind), ("floor", kind)),
+    };
+    peers.map(aim).into()
+}
+
+const FORMS: [(&str, &str); 2] = [("firndb", ""), ("firndb-resident", " of a resident table")];
+
+fn gets(section: &Section) -> Vec<Aim> {
+    let (kind, batch) = match section.records.workload {
+        // All of such a value is in the lines where it begins.
+        Workload::Small => ("present", "batch"),
+        _ => ("handed", "handed batch"),
+    };
+    let beside = |(engine, words): (&str, &str)| {
+        beside_peers(section, kind, engine, &format!("get{words}"), true)
+    };
+    let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(beside).collect();
+    let faster = |of, than| faster(section, of, than);
+    let resident = ("firndb-resident", kind);
     aims.extend([
         Aim::at_least(
-            format!("get_many{alone} of 64, times as fast as get{alone}"),
+            "absent, with the filter, times as fast as cdb",
             2.0,
-            ratio(mapped, cpu("firndb", batch)),
+            faster(("cdb", "absent"), ("firndb-filter8", "absent")),
         ),
         Aim::at_least(
-            format!("get{alone}, resident, times as fast as mapped in huge pages too"),
+            "get_many of 64, times as fast as get",
+            2.0,
+            faster(("firndb", kind), ("firndb", batch)),
+        ),
+        Aim::at_least(
+            "get, resident, times as fast as mapped in huge pages too",
             1.0,
-            ratio(mapped, resident),
+            faster(("firndb", kind), resident),
         ),
         Aim::at_least(
-            format!(
-                "get{alone}, resident in huge pages, times as fast as mapped in pages of 4 KiB"
-            ),
+            "get, resident in huge pages, times as fast as mapped in pages of 4 KiB",
             1.3,
-            ratio(of("firndb-smallpages"), resident),
+            faster(("firndb-smallpages", kind), resident),
         ),
     ]);
     aims
+}
+
+fn reading(section: &Section) -> Vec<Aim> {
+    let kind = "present";
+    let of_form = |(engine, words): (&str, &str)| {
+        let words = format!("get{words}");
+        let floor = faster(section, ("floor", kind), (engine, kind));
+        let floor = Aim::at_least(format!("{words}, times as fast as bare arrays"), 1.0, floor);
+        let many = faster(section, (engine, kind), (engine, "batch"));
+        let many = Aim {
+            bound: None,
+            ..Aim::at_least(format!("get_many of 64, times as fast as {words}"), 1.0, many)
+        };
+        let peers = beside_peers(section, kind, engine, &words, false);
+        [floor].into_iter().chain(peers).chain([many])
+    };
+    FORMS.into_iter().flat_map(of_form).collect()
 }
 
 fn ratio(of: Option<f64>, than: Option<f64>) -> Option<f64> {
@@ -115,7 +165,7 @@ fn costs(section: &Section) -> Vec<Aim> {
     let figure = |engine: &str, what: &str| figure(section, engine, what);
     let aim = |words: &str, bound, of, than| Aim {
         words: words.into(),
-        bound,
+        bound: Some(bound),
         found: ratio(of, than),
         floor: None,
     };

@@ -214,9 +214,7 @@ fn measure_warm(
     let mut rates: BTreeMap<String, Vec<Rate>> = BTreeMap::new();
     for _ in 0..options.rounds.max(1) {
         for (name, what, batch) in kinds.iter().filter(|kind| batches || kind.2 == 1) {
-            // Those whose first bytes are read are shown of one thread.
-            let most = if *what == "handed" { 1 } else { 2 };
-            for threads in 1..=most {
+            for threads in 1..=2 {
                 let rate = engine.run(what, *batch, threads, options.millis)?;
                 rates.entry(format!("{name} {threads}")).or_default().push(rate);
             }
