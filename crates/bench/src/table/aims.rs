@@ -14,23 +14,19 @@ struct Aim {
     floor: Option<f64>,
 }
 
-impl Aim {
-    fn at_least(words: impl Into<String>, bound: f64, found: Option<f64>) -> Aim {
-        Aim { words: words.into(), bound: Some(AtLeast(bound)), found, floor: None }
-    }
-}
-
 const HEAD: &str = "\
 ## What is aimed at, and what this run found
 
-Times of gets are CPU times; of one thread and of two the lesser ratio is told. `firndb` is the
-Table as it comes, mapped. A resident table has an index of its records in memory and is in huge
-pages always. A mapped one has an index in its file if records are large, and is in huge pages where
-the page cache keeps the file in them, as after its build; else it is in pages of 4 KiB
-(`firndb-smallpages`, whose process forbids itself others). *Bare arrays* is what `floor` reaches:
-slots and records in two arrays, found by the hash. A get hands a value over where it lies. Of
-`small` all of it is read, of `json` and `large` the first eight bytes; the table after this one
-tells what reading the others takes.
+Times of gets are CPU times; beside peers of one thread and of two, of which the lesser ratio is
+told, else of one. `firndb` is the Table as it comes, mapped. A resident table has an index of its
+records in memory and is in huge pages always. A mapped one has an index in its file if records are
+large, and is in huge pages where the page cache keeps the file in them, as after its build; else it
+is in pages of 4 KiB (`firndb-smallpages`, whose process forbids itself others). *Bare arrays* is
+what `floor` reaches: slots and records in two arrays, found by the hash. A get hands a value over
+where it lies. Of `small` all of it is read, of `json` and `large` the first eight bytes
+([0018](decisions/0018-a-get-hands-a-value-over.md)). Those are among the lines that FirnDB asks
+for; who reads a field further on waits once more, with any store. The table after this one tells
+what reading all takes.
 
 | aim | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
@@ -39,10 +35,9 @@ tells what reading the others takes.
 const READING: &str = "\
 ## When all of a value is read
 
-Here every byte of a value is read, of FirnDB and every peer alike. That takes the memory longer than
-any store takes to find 10 KB, so no store can be several times as fast as another, and the bound is
-what `floor` takes, which knows the place by the hash
-([0018](decisions/0018-a-get-hands-a-value-over.md)).
+The same figures when every byte of a value is read, of FirnDB and every peer alike. Of 10 KB that
+takes the memory longer than any store takes to find them. The bound is what `floor` takes, which
+knows the place by the hash, and which asks for nothing ahead.
 
 | what | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
@@ -78,30 +73,55 @@ fn figure(section: &Section, engine: &str, what: &str) -> Option<f64> {
     section.engines.iter().find(|other| other.name == engine)?.get(what)
 }
 
-/// How many times as fast `than` is as `of`, with one thread or two: the lesser.
-fn faster(section: &Section, of: (&str, &str), than: (&str, &str)) -> Option<f64> {
-    let times = |threads: u32| {
-        let cpu = |(engine, what): (&str, &str)| {
-            figure(section, engine, &format!("{what} {threads} cpu"))
-        };
-        ratio(cpu(of), cpu(than))
-    };
-    times(1).into_iter().chain(times(2)).reduce(f64::min)
+/// CPU time of one kind of get with so many threads.
+fn cpu(section: &Section, engine: &str, kind: &str, threads: u32) -> Option<f64> {
+    figure(section, engine, &format!("{kind} {threads} cpu"))
 }
 
-/// Gets of present keys by `engine`, beside each peer; bounds if there are some.
+/// Gets of present keys by `engine`, beside each peer, with one thread or two, whichever is the
+/// lesser ratio; with bounds if there are some.
 fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str, bound: bool) -> Vec<Aim> {
     let peers = [("cdb", "cdb", 1.3), ("lmdb", "LMDB", 3.0), ("rocksdb", "RocksDB", 8.0)];
-    let aim = |(peer, name, least)| Aim {
-        words: format!("{words}, times as fast as {name}"),
-        bound: bound.then_some(AtLeast(least)),
-        found: faster(section, (peer, kind), (engine, kind)),
-        floor: faster(section, (peer, kind), ("floor", kind)),
+    let aim = |(peer, name, least)| {
+        let times = |engine: &str, threads: u32| {
+            ratio(cpu(section, peer, kind, threads), cpu(section, engine, kind, threads))
+        };
+        let both = times(engine, 1).zip(times(engine, 2));
+        let threads = if both.is_some_and(|(one, two)| two < one) { 2 } else { 1 };
+        Aim {
+            words: format!("{words}, times as fast as {name}"),
+            bound: bound.then_some(AtLeast(least)),
+            found: both.map(|(one, two)| one.min(two)),
+            floor: times("floor", threads),
+        }
     };
     peers.map(aim).into()
 }
 
-const FORMS: [(&str, &str); 2] = [("firndb", ""), ("firndb-resident", " of a resident table")];
+/// FirnDB's ways of getting a kind of values beside each other; with bounds if there are some.
+fn beside_itself(section: &Section, kind: &str, batch: &str, bound: bool) -> Vec<Aim> {
+    let cpu = |engine: &str, kind: &str| cpu(section, engine, kind, 1);
+    let (mapped, resident) = (cpu("firndb", kind), cpu("firndb-resident", kind));
+    let aim = |words: &str, least, of, than| Aim {
+        words: words.into(),
+        bound: bound.then_some(AtLeast(least)),
+        found: ratio(of, than),
+        floor: None,
+    };
+    vec![
+        aim("get_many of 64, times as fast as get", 2.0, mapped, cpu("firndb", batch)),
+        aim("get, resident, times as fast as mapped in huge pages too", 1.0, mapped, resident),
+        aim(
+            "get, resident in huge pages, times as fast as mapped in pages of 4 KiB",
+            1.3,
+            cpu("firndb-smallpages", kind),
+            resident,
+        ),
+    ]
+}
+
+const FORMS: [(&str, &str); 2] =
+    [("firndb", "get"), ("firndb-resident", "get of a resident table")];
 
 fn gets(section: &Section) -> Vec<Aim> {
     let (kind, batch) = match section.records.workload {
@@ -109,52 +129,34 @@ fn gets(section: &Section) -> Vec<Aim> {
         Workload::Small => ("present", "batch"),
         _ => ("handed", "handed batch"),
     };
-    let beside = |(engine, words): (&str, &str)| {
-        beside_peers(section, kind, engine, &format!("get{words}"), true)
-    };
+    let beside = |(engine, words)| beside_peers(section, kind, engine, words, true);
     let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(beside).collect();
-    let faster = |of, than| faster(section, of, than);
-    let resident = ("firndb-resident", kind);
-    aims.extend([
-        Aim::at_least(
-            "absent, with the filter, times as fast as cdb",
-            2.0,
-            faster(("cdb", "absent"), ("firndb-filter8", "absent")),
-        ),
-        Aim::at_least(
-            "get_many of 64, times as fast as get",
-            2.0,
-            faster(("firndb", kind), ("firndb", batch)),
-        ),
-        Aim::at_least(
-            "get, resident, times as fast as mapped in huge pages too",
-            1.0,
-            faster(("firndb", kind), resident),
-        ),
-        Aim::at_least(
-            "get, resident in huge pages, times as fast as mapped in pages of 4 KiB",
-            1.3,
-            faster(("firndb-smallpages", kind), resident),
-        ),
-    ]);
+    let absent = |engine: &str| cpu(section, engine, "absent", 1);
+    aims.push(Aim {
+        words: "absent, with the filter, times as fast as cdb".into(),
+        bound: Some(AtLeast(2.0)),
+        found: ratio(absent("cdb"), absent("firndb-filter8")),
+        floor: None,
+    });
+    aims.extend(beside_itself(section, kind, batch, true));
     aims
 }
 
 fn reading(section: &Section) -> Vec<Aim> {
     let kind = "present";
     let of_form = |(engine, words): (&str, &str)| {
-        let words = format!("get{words}");
-        let floor = faster(section, ("floor", kind), (engine, kind));
-        let floor = Aim::at_least(format!("{words}, times as fast as bare arrays"), 1.0, floor);
-        let many = faster(section, (engine, kind), (engine, "batch"));
-        let many = Aim {
-            bound: None,
-            ..Aim::at_least(format!("get_many of 64, times as fast as {words}"), 1.0, many)
+        let floor = Aim {
+            words: format!("{words}, times as fast as bare arrays"),
+            bound: Some(AtLeast(1.0)),
+            found: ratio(cpu(section, "floor", kind, 1), cpu(section, engine, kind, 1)),
+            floor: None,
         };
-        let peers = beside_peers(section, kind, engine, &words, false);
-        [floor].into_iter().chain(peers).chain([many])
+        let peers = beside_peers(section, kind, engine, words, false);
+        [floor].into_iter().chain(peers)
     };
-    FORMS.into_iter().flat_map(of_form).collect()
+    let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(of_form).collect();
+    aims.extend(beside_itself(section, kind, "batch", false));
+    aims
 }
 
 fn ratio(of: Option<f64>, than: Option<f64>) -> Option<f64> {

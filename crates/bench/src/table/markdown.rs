@@ -123,6 +123,7 @@ fn gets(section: &Section, out: &mut String) {
             "p99",
             "batch of 64: CPU a key",
             "first bytes of the value read: CPU a get",
+            "2 threads",
             "first bytes, batch of 64: CPU a key",
         ],
     );
@@ -144,6 +145,7 @@ fn gets(section: &Section, out: &mut String) {
             nanos("absent p99"),
             nanos("batch 1 cpu"),
             nanos("handed 1 cpu"),
+            nanos("handed 2 cpu"),
             nanos("handed batch 1 cpu"),
         ];
         row(out, &cells);
@@ -231,7 +233,7 @@ fn costs(section: &Section, out: &mut String) {
 /// What is compared: figure, words, how it is shown. Less is better.
 type Measure = (&'static str, &'static str, fn(f64) -> String);
 
-const MEASURES: [Measure; 17] = [
+const MEASURES: [Measure; 18] = [
     ("present 1 cpu", "a present key, CPU", time),
     ("present p50", "a present key, median", time),
     ("present p99", "a present key, p99", time),
@@ -242,6 +244,7 @@ const MEASURES: [Measure; 17] = [
     ("absent 2 cpu", "an absent key, CPU with 2 threads", time),
     ("batch 1 cpu", "a key of a batch, CPU", time),
     ("handed 1 cpu", "a present key, first bytes of the value read, CPU", time),
+    ("handed 2 cpu", "a present key, first bytes of the value read, CPU with 2 threads", time),
     ("handed batch 1 cpu", "a key of a batch, first bytes of the value read, CPU", time),
     ("build wall", "build", time),
     ("build cpu", "build, CPU", time),

@@ -27,12 +27,12 @@ const PAGE: usize = 4096;
 /// Pages that are asked for: reading one takes longer than waiting for one more.
 const PAGES: usize = 4;
 
-/// Asks for the first line of each further page that `bytes` goes on in, but not of many. By itself
-/// a processor asks for lines that are read one after the other, up to the end of a page, and waits
-/// anew there.
+/// Asks for the first line of each further page that `bytes` goes on in, but not of many, and not
+/// if they are a line or less. By itself a processor asks for lines that are read one after the
+/// other, up to the end of a page, and waits anew there.
 ///
-/// In how many pages a value lies nobody can foretell: no jump depends on it. For a page that is
-/// not there the first line is asked for once more, which costs nothing.
+/// In how many pages they lie nobody can foretell, only whether that may be several: no jump
+/// depends on more. For a page that is not there the first line is asked for once more.
 #[inline(always)]
 pub(crate) fn prefetch_pages(bytes: &[u8]) {
     let second = PAGE - bytes.as_ptr().addr() % PAGE;

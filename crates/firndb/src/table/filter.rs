@@ -24,6 +24,7 @@ use super::options::Filter;
 use super::partitions::Spool;
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, u16_at, u32_at, u64_at};
+use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 use xorf::{BinaryFuse8, BinaryFuse16};
 
@@ -132,9 +133,8 @@ pub(crate) struct FilterShape {
 #[derive(Clone, Copy, Debug)]
 struct Part {
     seed: u64,
-    /// Where its fingerprints begin and end in the section.
+    /// Where its fingerprints begin in the section.
     start: usize,
-    end: usize,
     segment: u32,
     /// Length of all first segments.
     count: u32,
@@ -162,27 +162,38 @@ impl FilterShape {
         Ok(FilterShape { parts, bits })
     }
 
-    /// Whether a key of this hash may be there.
+    /// Where the three fingerprints of a hash are in the section, and what they are together if its
+    /// key is there; `None` if nothing is there.
     #[inline(always)]
-    pub(crate) fn contains(&self, bytes: &[u8], hash: u64) -> bool {
+    fn locate(&self, hash: u64) -> Option<([usize; 3], u64)> {
         let number = part_of(hash, self.parts.len() as u64) as usize;
-        let Some(part) = self.parts.get(number).filter(|part| part.segment > 0) else {
-            return false;
-        };
+        let part = self.parts.get(number).filter(|part| part.segment > 0)?;
         let mixed = murmur3_mix64(hash.wrapping_add(part.seed));
         let first = ((u128::from(mixed) * u128::from(part.count)) >> 64) as u32;
         let mask = part.segment - 1;
         let second = first.wrapping_add(part.segment);
         let third = second.wrapping_add(part.segment) ^ (mixed as u32 & mask);
         let second = second ^ ((mixed >> 18) as u32 & mask);
-        let prints = bytes.get(part.start..part.end).unwrap_or(&[]);
-        let print = mixed ^ mixed >> 32;
+        let at = |i: u32| part.start + i as usize * usize::from(self.bits / 8);
+        Some(([at(first), at(second), at(third)], mixed ^ mixed >> 32))
+    }
+
+    /// Whether a key of this hash may be there.
+    #[inline(always)]
+    pub(crate) fn contains(&self, bytes: &[u8], hash: u64) -> bool {
+        let Some((places, print)) = self.locate(hash) else { return false };
         if self.bits == 8 {
-            let get = |i: u32| prints.get(i as usize).copied().unwrap_or(0);
-            return print as u8 == get(first) ^ get(second) ^ get(third);
+            let get = |at: usize| bytes.get(at).copied().unwrap_or(0);
+            return print as u8 == places.into_iter().fold(0, |all, at| all ^ get(at));
         }
-        let get = |i: u32| u16_at(prints, 2 * i as usize);
-        print as u16 == get(first) ^ get(second) ^ get(third)
+        print as u16 == places.into_iter().fold(0, |all, at| all ^ u16_at(bytes, at))
+    }
+
+    /// Asks for the lines that [`FilterShape::contains`] reads.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, bytes: &[u8], hash: u64) {
+        let places = self.locate(hash).map_or([0; 3], |(places, _)| places);
+        places.into_iter().for_each(|at| prefetch(bytes.get(at..).unwrap_or(&[]), 1));
     }
 }
 
@@ -198,9 +209,8 @@ impl Part {
             return None;
         }
         let start = HEAD + start as usize;
-        let end = start + len as usize;
         let segment = if number > 0 { segment } else { 0 };
-        Some(Part { seed: u64_at(entry, 0), start, end, segment, count })
+        Some(Part { seed: u64_at(entry, 0), start, segment, count })
     }
 }
 

@@ -92,7 +92,7 @@ impl Table {
     }
 
     /// Lets the index answer for a hash from now on, if the block that can hold it was checked by
-    /// an earlier get: the first get of a block reads no more of the file than without an index.
+    /// an earlier get: the first get of a block checks no more of the file than without an index.
     #[inline(always)]
     fn settle(&self, hash: u64, number: u64) -> Result<()> {
         match &self.index {

@@ -27,6 +27,7 @@
 
 use super::block::{Body, CHECKSUM, check};
 use super::index_file::{Mapped, PART};
+use super::kernels::EQUAL_ABOVE;
 use super::reader::Table;
 use crate::Result;
 use crate::bytes::int::{Encoder, u64_at};
@@ -38,6 +39,8 @@ use std::ops::{ControlFlow, Range};
 pub(crate) const ENTRY: usize = 8;
 /// Where the last entry of a bucket begins: if it is free, the search ends there.
 pub(crate) const LAST: usize = LINE - ENTRY;
+/// The bits of an entry from its key's length on are what [`equal_above`] compares.
+const _: () = assert!(KEY == EQUAL_ABOVE);
 /// How many of the eight entries of a bucket are in use on average.
 const USED: u64 = 5;
 /// Buckets that the records of one hash may be in.
@@ -256,11 +259,9 @@ impl Index {
             mapped.check_once(number as usize * LINE / PART)?;
             let bucket = bucket(array, number);
             let within = |i: &usize| {
-                let entry = u64_at(bucket, i * ENTRY);
+                let place = self.place(number, u64_at(bucket, i * ENTRY));
                 // What has no place is told to be unknown, wherever it is.
-                let is_in =
-                    |place: Range<usize>| block.start <= place.start && place.end <= block.end;
-                entry == 0 || self.place(number, entry).is_none_or(is_in)
+                place.is_none_or(|place| block.start <= place.start && place.end <= block.end)
             };
             let found = (0..LINE / ENTRY).filter(within).fold(0, |bits, i| bits | 1 << i);
             mapped.set_ready(number as usize, found);

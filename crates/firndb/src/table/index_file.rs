@@ -11,7 +11,7 @@
 //! ```
 
 use super::format::section;
-use super::index::{IndexWriter, LONG, LONGEST_KEY, Pointer, Shape};
+use super::index::{ENTRY, IndexWriter, LAST, LONG, LONGEST_KEY, Pointer, Shape};
 use super::partitions::Spool;
 use super::source::Checked;
 use crate::bytes::frozen::{Frozen, FrozenWriter};
@@ -136,8 +136,9 @@ pub(crate) struct Mapped {
     checks: Box<[u8]>,
     /// Which parts were.
     checked: Checked,
-    /// A bit an entry, a byte a bucket: its part was, and the block of its record. Memory is taken
-    /// as it is touched, so that opening a large table takes no time.
+    /// A bit an entry, a byte a bucket: its part was checked, and the block of its record; at the
+    /// end of a bucket also if it is free. Memory is taken as it is touched, so that opening a
+    /// large table takes no time.
     ready: Words,
     buckets: usize,
 }
@@ -200,8 +201,18 @@ impl Mapped {
     }
 
     /// Checks a part unless its bit is set, which it then is; one behind the last has no bytes.
+    /// What is free at the end of its buckets is known then: it says that a key is not there.
     pub(crate) fn check_once(&self, part: usize) -> Result<()> {
-        self.checked.once(part as u64, || self.check(part))
+        self.checked.once(part as u64, || {
+            self.check(part)?;
+            let buckets = part * (PART / LINE)..(part + 1) * (PART / LINE);
+            for bucket in buckets.take_while(|&bucket| bucket < self.buckets) {
+                if u64_at(self.array(), bucket * LINE + LAST) == 0 {
+                    self.set_ready(bucket, 1 << (LAST / ENTRY));
+                }
+            }
+            Ok(())
+        })
     }
 
     fn check(&self, part: usize) -> Result<()> {

@@ -25,10 +25,10 @@ impl Index {
         prefetch(bucket(self.array(), self.shape.home(hash)), 1);
     }
 
-    /// Which entries of a bucket can be used: a bit for each that was checked, and its block, or
-    /// that was found free.
+    /// Which entries of a bucket can be used: a bit for each that was checked, and the block of its
+    /// record; of the last one also if it is free.
     #[inline(always)]
-    fn ready(&self, bucket: u64) -> u8 {
+    pub(crate) fn ready(&self, bucket: u64) -> u8 {
         match &self.entries {
             Entries::Memory(_) => u8::MAX,
             Entries::File(mapped) => mapped.ready(bucket as usize),

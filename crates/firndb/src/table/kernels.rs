@@ -1,7 +1,7 @@
-//! The two inner loops of a search in a block: which tags are equal, and how long the records are
-//! that stand before one.
+//! The inner loops of searches: in a block, which tags are equal, and how long the records are that
+//! stand before one; in the directory and in the index, which of eight numbers are meant.
 //!
-//! Both go over all of a block's bytes whatever they find. A loop that ends where the record is
+//! All go over all of a block's bytes whatever they find. A loop that ends where the record is
 //! would be shorter, but nobody can foretell where that is: the processor would guess wrong once a
 //! search, and could not begin the next search while this one waits for memory.
 
@@ -10,8 +10,9 @@ pub(crate) const GROUP: usize = 128;
 const STEP: usize = 16;
 /// Numbers of 16 bits that [`not_above`] compares: more than most slots have blocks.
 pub(crate) const FEW: usize = 8;
-/// Numbers of 64 bits that [`equal_above`] compares.
-pub(crate) const EIGHT: usize = 8;
+/// Numbers of 64 bits that [`equal_above`] compares, and the lowest bit that counts.
+const EIGHT: usize = 8;
+pub(crate) const EQUAL_ABOVE: u32 = 44;
 
 /// Bit `i` says whether byte `i` is `tag`, for the first `n` bytes, at most 128. Bytes that are not
 /// there are not equal.
@@ -66,7 +67,7 @@ fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions of SSE2: see the SAFETY notes")]
 mod fast {
-    use super::{EIGHT, FEW, GROUP, STEP};
+    use super::{EIGHT, EQUAL_ABOVE, FEW, GROUP, STEP};
     use std::arch::x86_64::*;
 
     const LANES: [u8; STEP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -92,7 +93,7 @@ mod fast {
         }
     }
 
-    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` in its upper 20 bits.
+    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
     #[inline(always)]
     pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
         let four = numbers.as_chunks::<STEP>().0;
@@ -103,7 +104,10 @@ mod fast {
                 let two = |i: usize| _mm_castsi128_ps(_mm_loadu_si128(four[i].as_ptr().cast()));
                 let upper = _mm_shuffle_ps::<0b11_01_11_01>(two(first), two(first + 1));
                 let differ = _mm_xor_si128(_mm_castps_si128(upper), wanted);
-                _mm_cmpeq_epi32(_mm_srli_epi32::<12>(differ), _mm_setzero_si128())
+                _mm_cmpeq_epi32(
+                    _mm_srli_epi32::<{ EQUAL_ABOVE as i32 - 32 }>(differ),
+                    _mm_setzero_si128(),
+                )
             };
             let equal = _mm_packs_epi32(differs(0), differs(2));
             _mm_movemask_epi8(_mm_packs_epi16(equal, equal)) as u8
@@ -167,7 +171,7 @@ mod fast {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
-    use super::{EIGHT, FEW, GROUP, STEP};
+    use super::{EIGHT, EQUAL_ABOVE, FEW, GROUP, STEP};
     use crate::bytes::int::{u16_at, u64_at};
 
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -189,10 +193,10 @@ mod portable {
         (0..FEW).fold(0, bit)
     }
 
-    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` in its upper 20 bits.
+    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
     #[inline(always)]
     pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
-        let is_equal = |i: usize| (u64_at(numbers, 8 * i) ^ number) < 1 << 44;
+        let is_equal = |i: usize| (u64_at(numbers, 8 * i) ^ number) < 1 << EQUAL_ABOVE;
         (0..EIGHT).fold(0, |mask, i| mask | u8::from(is_equal(i)) << i)
     }
 

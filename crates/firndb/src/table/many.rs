@@ -67,27 +67,33 @@ impl Table {
         Ok(values)
     }
 
-    /// Records in memory as they are. Each turn does one step for each of three keys, and asks for
-    /// the memory that the next step reads: so some is always on its way.
+    /// Records in memory as they are. Each turn does one step for each of three keys, of four if
+    /// there is a filter, and asks for the memory that the next step reads: so some is always on
+    /// its way.
     fn get_plain_many<'a, K: AsRef<[u8]>>(
         &'a self,
         keys: &[K],
         values: &mut Vec<Option<Cow<'a, [u8]>>>,
     ) -> Result<()> {
         let ahead = if self.small { AHEAD } else { FAR_AHEAD };
-        let mut ring = [EMPTY; RING];
-        for turn in 0..keys.len() + 2 * ahead {
-            if let Some(i) = turn.checked_sub(2 * ahead) {
+        let lead = if self.has_filter() { ahead } else { 0 };
+        let (mut ring, mut hashes) = ([EMPTY; RING], [0; RING]);
+        for turn in 0..keys.len() + 2 * ahead + lead {
+            if let Some(i) = turn.checked_sub(2 * ahead + lead) {
                 let value = self.take(keys[i].as_ref(), &ring[i % RING])?;
                 values.push(value.map(handed));
             }
-            if let Some(i) = turn.checked_sub(ahead)
+            if let Some(i) = turn.checked_sub(ahead + lead)
                 && let Some(key) = keys.get(i)
             {
                 self.fetch_record(key.as_ref(), &mut ring[i % RING]);
             }
             if let Some(key) = keys.get(turn) {
-                ring[turn % RING] = self.fetch_head(key.as_ref())?;
+                hashes[turn % RING] = xxh3_64(key.as_ref());
+                self.fetch_filter(hashes[turn % RING]);
+            }
+            if let Some(i) = turn.checked_sub(lead).filter(|&i| i < keys.len()) {
+                ring[i % RING] = self.fetch_head(hashes[i % RING])?;
             }
         }
         Ok(())
@@ -140,10 +146,10 @@ impl Table {
         Ok(())
     }
 
-    /// Finds the block that can hold a key, and asks for its head.
+    /// Finds the block that can hold a key of this hash, and asks for its head.
     #[inline(always)]
-    fn fetch_head(&self, key: &[u8]) -> Result<Wanted<'_>> {
-        let Some(located) = self.locate(xxh3_64(key)) else { return Ok(EMPTY) };
+    fn fetch_head(&self, hash: u64) -> Result<Wanted<'_>> {
+        let Some(located) = self.locate(hash) else { return Ok(EMPTY) };
         let block = self.memory(located.block)?;
         prefetch_lines::<HEAD_LINES>(block);
         Ok(Wanted { located: Some(located), block, first: None })

@@ -303,6 +303,18 @@ impl Table {
         }
     }
 
+    pub(crate) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// Asks for what [`Table::passes`] reads.
+    #[inline(always)]
+    pub(crate) fn fetch_filter(&self, hash: u64) {
+        if let Some((shape, bytes)) = &self.filter {
+            shape.fetch(self.bytes_of(bytes), hash);
+        }
+    }
+
     /// Number of records.
     pub fn len(&self) -> u64 {
         self.meta.records

@@ -3,8 +3,10 @@
 use super::hostile::fit_checks;
 use super::*;
 use crate::ErrorKind;
+use crate::bytes::prefetch::LINE;
 use crate::bytes::testing::Forged;
 use crate::table::format::section;
+use crate::table::index::LAST;
 use crate::table::index_file::PART;
 use crate::table::index_find::Found;
 use crate::table::{Compression, Duplicates, Filter};
@@ -66,10 +68,17 @@ fn verify_compares_the_index_with_the_records() {
     assert!(index.step_by(8).filter(used).count() == 100);
 }
 
+/// What the index finds, in its usual way and in the other.
+fn found<'a>(table: &'a Table, key: &[u8]) -> Found<'a> {
+    let (index, hash) = (table.index.as_ref().unwrap(), xxh3_64(key));
+    let found = index.find(table.all_blocks(), hash, key);
+    assert_eq!(found, index.find_any(table.all_blocks(), hash, key));
+    found
+}
+
 /// Whether the index finds a key that is there.
 fn is_known(table: &Table, key: &[u8]) -> bool {
-    let index = table.index.as_ref().unwrap();
-    match index.find(table.all_blocks(), xxh3_64(key), key) {
+    match found(table, key) {
         Found::Value(_) => true,
         Found::Unknown => false,
         Found::Absent => panic!("a record is lost"),
@@ -78,11 +87,10 @@ fn is_known(table: &Table, key: &[u8]) -> bool {
 
 /// Whether the index knows that a key is not there.
 fn is_absent(table: &Table, i: usize) -> bool {
-    let (index, key) = (table.index.as_ref().unwrap(), format!("no key {i}").into_bytes());
-    index.find(table.all_blocks(), xxh3_64(&key), &key) == Found::Absent
+    found(table, format!("no key {i}").as_bytes()) == Found::Absent
 }
 
-/// Until then a get touches no more of the file than one without an index.
+/// Until then a get checks no more of the file than one without an index.
 #[test]
 fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
     let value = |i: usize| (format!("key {i}").into_bytes(), vec![i as u8; 600 + i]);
@@ -102,6 +110,12 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
         }
         assert!(records.iter().all(|(key, _)| is_known(&table, key)));
         assert!((0..200).all(|i| is_absent(&table, i)));
+        // Which the end of a bucket tells by itself.
+        let index = table.index.as_ref().unwrap();
+        let ends = index.array().as_chunks::<LINE>().0.iter().zip(0..);
+        let ends = ends.filter(|(bucket, _)| bucket[LAST..].iter().all(|&byte| byte == 0));
+        assert!(ends.clone().count() > 10);
+        assert!(ends.clone().all(|(_, number)| index.ready(number) >> 7 == 1));
         let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
         let values = table.get_many(&keys).unwrap();
         let all = records.iter().zip(values);
