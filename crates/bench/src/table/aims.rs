@@ -5,13 +5,20 @@ use crate::bound::Bound::{self, AtLeast, AtMost};
 use firndb_bench_protocol::table::Workload;
 use std::fmt::Write;
 
-/// An aim: in words, the bound, if there is one, and what was measured.
+/// An aim: in words, the bound, and what was measured.
 struct Aim {
     words: String,
-    bound: Option<Bound>,
+    bound: Bound,
     found: Option<f64>,
     /// The same of `floor`, for gets beside a peer.
     floor: Option<f64>,
+}
+
+impl Aim {
+    /// How many times `than` is in `of`.
+    fn of(words: impl Into<String>, bound: Bound, of: Option<f64>, than: Option<f64>) -> Aim {
+        Aim { words: words.into(), bound, found: ratio(of, than), floor: None }
+    }
 }
 
 const HEAD: &str = "\
@@ -35,11 +42,12 @@ what reading all takes.
 const READING: &str = "\
 ## When all of a value is read
 
-The same figures when every byte of a value is read, of FirnDB and every peer alike. Of 10 KB that
-takes the memory longer than any store takes to find them. The bound is what `floor` takes, which
-knows the place by the hash, and which asks for nothing ahead.
+The same aims and bounds when every byte of a value is read, of FirnDB and every peer alike. Of
+10 KB that takes the memory longer than any store takes to find them, so not all of these can be
+reached ([0018](decisions/0018-a-get-hands-a-value-over.md)). Beside `floor`, which knows the place
+by the hash and asks for nothing ahead, a get is to be at least as fast.
 
-| what | bound | found | | bare arrays |
+| aim | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
 ";
 
@@ -59,9 +67,8 @@ fn rows(report: &Report, out: &mut String, aims: impl Fn(&Section) -> Vec<Aim>) 
         let name = section.records.workload.name();
         for Aim { words, bound, found, floor } in aims(section) {
             let Some(found) = found else { continue };
-            let verdict = bound.as_ref().map_or("", |bound| bound.verdict(found));
-            let bound = bound.map_or(String::new(), |bound| bound.text());
-            let floor = floor.map_or(String::new(), |floor| format!("{floor:.3}"));
+            let verdict = bound.verdict(found);
+            let (bound, floor) = (bound.text(), floor.map_or(String::new(), |f| format!("{f:.3}")));
             let _ =
                 writeln!(out, "| {name}: {words} | {bound} | {found:.3} | {verdict} | {floor} |");
         }
@@ -79,8 +86,8 @@ fn cpu(section: &Section, engine: &str, kind: &str, threads: u32) -> Option<f64>
 }
 
 /// Gets of present keys by `engine`, beside each peer, with one thread or two, whichever is the
-/// lesser ratio; with bounds if there are some.
-fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str, bound: bool) -> Vec<Aim> {
+/// lesser ratio.
+fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str) -> Vec<Aim> {
     let peers = [("cdb", "cdb", 1.3), ("lmdb", "LMDB", 3.0), ("rocksdb", "RocksDB", 8.0)];
     let aim = |(peer, name, least)| {
         let times = |engine: &str, threads: u32| {
@@ -90,7 +97,7 @@ fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str, bound:
         let threads = if both.is_some_and(|(one, two)| two < one) { 2 } else { 1 };
         Aim {
             words: format!("{words}, times as fast as {name}"),
-            bound: bound.then_some(AtLeast(least)),
+            bound: AtLeast(least),
             found: both.map(|(one, two)| one.min(two)),
             floor: times("floor", threads),
         }
@@ -98,16 +105,11 @@ fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str, bound:
     peers.map(aim).into()
 }
 
-/// FirnDB's ways of getting a kind of values beside each other; with bounds if there are some.
-fn beside_itself(section: &Section, kind: &str, batch: &str, bound: bool) -> Vec<Aim> {
+/// FirnDB's ways of getting a kind of values beside each other.
+fn beside_itself(section: &Section, kind: &str, batch: &str) -> Vec<Aim> {
     let cpu = |engine: &str, kind: &str| cpu(section, engine, kind, 1);
     let (mapped, resident) = (cpu("firndb", kind), cpu("firndb-resident", kind));
-    let aim = |words: &str, least, of, than| Aim {
-        words: words.into(),
-        bound: bound.then_some(AtLeast(least)),
-        found: ratio(of, than),
-        floor: None,
-    };
+    let aim = |words: &str, least, of, than| Aim::of(words, AtLeast(least), of, than);
     vec![
         aim("get_many of 64, times as fast as get", 2.0, mapped, cpu("firndb", batch)),
         aim("get, resident, times as fast as mapped in huge pages too", 1.0, mapped, resident),
@@ -129,33 +131,29 @@ fn gets(section: &Section) -> Vec<Aim> {
         Workload::Small => ("present", "batch"),
         _ => ("handed", "handed batch"),
     };
-    let beside = |(engine, words)| beside_peers(section, kind, engine, words, true);
+    let beside = |(engine, words)| beside_peers(section, kind, engine, words);
     let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(beside).collect();
     let absent = |engine: &str| cpu(section, engine, "absent", 1);
-    aims.push(Aim {
-        words: "absent, with the filter, times as fast as cdb".into(),
-        bound: Some(AtLeast(2.0)),
-        found: ratio(absent("cdb"), absent("firndb-filter8")),
-        floor: None,
-    });
-    aims.extend(beside_itself(section, kind, batch, true));
+    aims.push(Aim::of(
+        "absent, with the filter, times as fast as cdb",
+        AtLeast(2.0),
+        absent("cdb"),
+        absent("firndb-filter8"),
+    ));
+    aims.extend(beside_itself(section, kind, batch));
     aims
 }
 
 fn reading(section: &Section) -> Vec<Aim> {
     let kind = "present";
     let of_form = |(engine, words): (&str, &str)| {
-        let floor = Aim {
-            words: format!("{words}, times as fast as bare arrays"),
-            bound: Some(AtLeast(1.0)),
-            found: ratio(cpu(section, "floor", kind, 1), cpu(section, engine, kind, 1)),
-            floor: None,
-        };
-        let peers = beside_peers(section, kind, engine, words, false);
-        [floor].into_iter().chain(peers)
+        let cpu = |engine: &str| cpu(section, engine, kind, 1);
+        let floor = format!("{words}, times as fast as bare arrays");
+        let floor = Aim::of(floor, AtLeast(1.0), cpu("floor"), cpu(engine));
+        [floor].into_iter().chain(beside_peers(section, kind, engine, words))
     };
     let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(of_form).collect();
-    aims.extend(beside_itself(section, kind, "batch", false));
+    aims.extend(beside_itself(section, kind, "batch"));
     aims
 }
 
@@ -165,15 +163,9 @@ fn ratio(of: Option<f64>, than: Option<f64>) -> Option<f64> {
 
 fn costs(section: &Section) -> Vec<Aim> {
     let figure = |engine: &str, what: &str| figure(section, engine, what);
-    let aim = |words: &str, bound, of, than| Aim {
-        words: words.into(),
-        bound: Some(bound),
-        found: ratio(of, than),
-        floor: None,
-    };
     // These are meant of many small records; others take several pages each.
     let small = |words: &str, bound, of: Option<f64>, than| {
-        aim(words, bound, of.filter(|_| section.records.workload == Workload::Small), than)
+        Aim::of(words, bound, of.filter(|_| section.records.workload == Workload::Small), than)
     };
     let (wall, direct) = (figure("firndb", "build wall"), "firndb-direct");
     let (disk, bsdb) = (figure("firndb", "disk"), figure("phf-zstd", "disk"));
@@ -204,13 +196,13 @@ fn costs(section: &Section) -> Vec<Aim> {
             figure(direct, "fio 32 rate"),
         ),
         small("file, of the keys and values", AtMost(1.06), disk, Some(section.bytes as f64)),
-        aim(
+        Aim::of(
             "a frame a record, times the file of BSDB's layout (`phf-zstd`)",
             AtMost(1.0),
             figure("firndb-zstd", "disk"),
             bsdb,
         ),
-        aim(
+        Aim::of(
             "a frame a block of 16 KiB, times the file of BSDB's layout",
             AtMost(1.0),
             figure("firndb-zstdblocks", "disk"),

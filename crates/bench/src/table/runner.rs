@@ -214,7 +214,9 @@ fn measure_warm(
     let mut rates: BTreeMap<String, Vec<Rate>> = BTreeMap::new();
     for _ in 0..options.rounds.max(1) {
         for (name, what, batch) in kinds.iter().filter(|kind| batches || kind.2 == 1) {
-            for threads in 1..=2 {
+            // Batches are shown of one thread.
+            let most = if *batch == 1 { 2 } else { 1 };
+            for threads in 1..=most {
                 let rate = engine.run(what, *batch, threads, options.millis)?;
                 rates.entry(format!("{name} {threads}")).or_default().push(rate);
             }

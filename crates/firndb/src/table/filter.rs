@@ -192,8 +192,9 @@ impl FilterShape {
     /// Asks for the lines that [`FilterShape::contains`] reads.
     #[inline(always)]
     pub(crate) fn fetch(&self, bytes: &[u8], hash: u64) {
-        let places = self.locate(hash).map_or([0; 3], |(places, _)| places);
-        places.into_iter().for_each(|at| prefetch(bytes.get(at..).unwrap_or(&[]), 1));
+        if let Some((places, _)) = self.locate(hash) {
+            places.into_iter().for_each(|at| prefetch(bytes.get(at..).unwrap_or(&[]), 1));
+        }
     }
 }
 
@@ -204,8 +205,11 @@ impl Part {
         let (segment, count) = (u32_at(entry, 24), u32_at(entry, 28));
         let len = number.checked_mul(u64::from(bits / 8))?;
         let inside = len.checked_add(start)? <= fingerprints;
-        let whole = u64::from(count) + 2 * u64::from(segment) == number;
-        if !inside || (number > 0 && (!segment.is_power_of_two() || !whole)) {
+        // Segments of one length, so that no place is behind the last of them.
+        let whole = segment.is_power_of_two()
+            && count.is_multiple_of(segment)
+            && u64::from(count) + 2 * u64::from(segment) == number;
+        if !inside || (number > 0 && !whole) {
             return None;
         }
         let start = HEAD + start as usize;
@@ -222,4 +226,28 @@ fn murmur3_mix64(mut x: u64) -> u64 {
     x ^= x >> 33;
     x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     x ^ x >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_whose_places_would_be_behind_it_is_impossible() {
+        let parse = |start: u64, number: u64, segment: u32, count: u32| {
+            let mut entry = Encoder::default();
+            [7, start, number].into_iter().for_each(|n| entry.u64(n));
+            [segment, count].into_iter().for_each(|n| entry.u32(n));
+            Part::parse(&entry.0, 100, 8)
+        };
+        assert!(parse(4, 96, 32, 32).is_some() && parse(100, 0, 0, 0).is_some());
+        assert!(parse(5, 96, 32, 32).is_none(), "more than there is");
+        assert!(parse(0, 95, 32, 32).is_none(), "other segments than it has");
+        assert!(parse(0, 72, 24, 24).is_none(), "not a power of two");
+        assert!(parse(0, 80, 32, 16).is_none(), "half a segment");
+        let part = parse(4, 96, 32, 32).unwrap();
+        let shape = FilterShape { parts: Box::new([part]), bits: 8 };
+        let mut places = (0..2000u64).flat_map(|i| shape.locate(i << 40 | i).unwrap().0);
+        assert!(places.all(|at| (HEAD + 4..HEAD + 100).contains(&at)));
+    }
 }

@@ -118,7 +118,7 @@ impl Table {
     #[inline(never)]
     fn unpack<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let value = self.unpack_value(stored).map(Cow::Owned);
-        value.map_err(|e| self.here(e, self.find_block(place(hash, self.meta.slots)).unwrap_or(0)))
+        value.map_err(|e| self.here(e, self.locate_passed(hash).map_or(0, |at| at.block)))
     }
 
     /// Whether a key is there.
@@ -143,8 +143,9 @@ impl Table {
         if self.passes(hash) { self.locate_passed(hash) } else { None }
     }
 
+    /// [`Table::locate`], whatever the filter says.
     #[inline(always)]
-    fn locate_passed(&self, hash: u64) -> Option<Located> {
+    pub(crate) fn locate_passed(&self, hash: u64) -> Option<Located> {
         let place = place(hash, self.meta.slots);
         let block = self.find_block(place)?;
         Some(Located { tag: tag(hash), place, block })

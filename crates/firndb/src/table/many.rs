@@ -1,7 +1,6 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
 use super::block::{Body, CHECKSUM, VALUE_LINES, check};
-use super::directory::place;
 use super::find::{Equal, find, is_same};
 use super::get::{Located, handed};
 use super::index::Index;
@@ -108,8 +107,8 @@ impl Table {
     ) -> Result<()> {
         let (blocks, lines) = (self.all_blocks(), self.lines_ahead());
         let mut ring = [(0, None); RING];
-        let head = |hash| match self.find_block(place(hash, self.meta.slots)) {
-            Some(number) => self.memory(number),
+        let head = |hash| match self.locate_passed(hash) {
+            Some(at) => self.memory(at.block),
             None => Ok(&[][..]),
         };
         for turn in 0..keys.len() + 2 * AHEAD {
