@@ -1,6 +1,7 @@
 //! What is done with an open store: touch everything, check answers, measure gets.
 
-use super::records::{fold, key};
+use super::fold::fold;
+use super::records::key;
 use super::{Handle, Key, Records, Store};
 use crate::rng::Rng;
 use crate::{Result, process};
@@ -119,14 +120,20 @@ pub fn check<S: Store>(records: &Records, store: &S, sample: u64) -> Result<()> 
     }
     for batch in numbers.chunks(64) {
         let keys: Vec<Key> = batch.iter().map(|&number| key(number)).collect();
-        let mut seen = vec![None; keys.len()];
-        handle.get_many(&keys, |place, value| {
-            records.value(batch[place], &mut expected);
-            seen[place] = Some(value == expected);
-        })?;
-        for (&number, seen) in batch.iter().zip(seen) {
-            if seen != (number < records.count).then_some(true) {
-                return wrong(number, "a wrong answer in a batch");
+        for whole in [false, true] {
+            let mut seen = vec![None; keys.len()];
+            let each = |place: usize, value: &[u8]| {
+                records.value(batch[place], &mut expected);
+                seen[place] = Some(value == expected);
+            };
+            match whole {
+                true => handle.read_many(&keys, each)?,
+                false => handle.get_many(&keys, each)?,
+            }
+            for (&number, seen) in batch.iter().zip(seen) {
+                if seen != (number < records.count).then_some(true) {
+                    return wrong(number, "a wrong answer in a batch");
+                }
             }
         }
     }
@@ -202,6 +209,7 @@ pub fn run<S: Store>(records: &Records, store: &S, ask: &Ask) -> Result<Ran> {
 }
 
 /// The first bytes of a value.
+#[inline]
 fn first(value: &[u8]) -> u64 {
     value.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
@@ -225,11 +233,15 @@ fn run_thread<H: Handle>(
         for batch in keys[at..at + step].chunks(ask.batch) {
             if ask.batch == 1 {
                 found += usize::from(handle.get(&batch[0], |v| sum = sum.wrapping_add(read(v)))?);
-            } else {
-                handle.get_many(batch, |_, value| {
-                    found += 1;
-                    sum = sum.wrapping_add(read(value));
-                })?;
+                continue;
+            }
+            let take = |_, value: &[u8]| {
+                found += 1;
+                sum = sum.wrapping_add(read(value));
+            };
+            match ask.whole {
+                true => handle.read_many(batch, take)?,
+                false => handle.get_many(batch, take)?,
             }
         }
         at += step;

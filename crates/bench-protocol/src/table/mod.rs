@@ -5,8 +5,10 @@
 //! that a build streams, and whoever gets a key can tell what the value must be.
 
 mod answer;
+mod fold;
 mod records;
 mod serve;
 
-pub use records::{Key, Records, Workload, fold, key};
+pub use fold::fold;
+pub use records::{Key, Records, Workload, key};
 pub use serve::{Engine, Handle, Store, serve};

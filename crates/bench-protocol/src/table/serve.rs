@@ -49,6 +49,11 @@ pub trait Handle {
         }
         Ok(())
     }
+
+    /// [`Handle::get_many`] where `found` reads all of the values, if the store can be told so.
+    fn read_many(&mut self, keys: &[Key], found: impl FnMut(usize, &[u8])) -> Result<()> {
+        self.get_many(keys, found)
+    }
 }
 
 /// How often a store is opened; the median is told.

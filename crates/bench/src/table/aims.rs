@@ -31,9 +31,9 @@ large, and is in huge pages where the page cache keeps the file in them, as afte
 is in pages of 4 KiB (`firndb-smallpages`, whose process forbids itself others). *Bare arrays* is
 what `floor` reaches: slots and records in two arrays, found by the hash. A get hands a value over
 where it lies. Of `small` all of it is read, of `json` and `large` the first eight bytes
-([0018](decisions/0018-a-get-hands-a-value-over.md)). Those are among the lines that FirnDB asks
-for; who reads a field further on waits once more, with any store. The table after this one tells
-what reading all takes.
+([0018](decisions/0018-a-get-hands-a-value-over.md)). Who reads a field further on waits once more,
+with any store. The table after this one tells what reading all takes. `get_many` hands values over
+too; `read_many` is for who reads them to their end.
 
 | aim | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
@@ -42,10 +42,10 @@ what reading all takes.
 const READING: &str = "\
 ## When all of a value is read
 
-The same aims and bounds when every byte of a value is read, of FirnDB and every peer alike. Of
-10 KB that takes the memory longer than any store takes to find them, so not all of these can be
-reached ([0018](decisions/0018-a-get-hands-a-value-over.md)). Beside `floor`, which knows the place
-by the hash and asks for nothing ahead, a get is to be at least as fast.
+The same aims and bounds when every byte of a value is read, of FirnDB and every peer alike and by
+the same code. Of 10 KB that takes the memory longer than any store takes to find them, so not all
+of these can be reached ([0018](decisions/0018-a-get-hands-a-value-over.md)). Beside `floor`, which
+knows the place by the hash, a get is to be at least as fast.
 
 | aim | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
@@ -105,13 +105,20 @@ fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str) -> Vec
     peers.map(aim).into()
 }
 
+/// A batch beside single gets.
+fn many(section: &Section, kind: &str, batch: &str) -> Aim {
+    let call = if kind == "handed" { "get_many" } else { "read_many" };
+    let cpu = |kind: &str| cpu(section, "firndb", kind, 1);
+    Aim::of(format!("{call} of 64, times as fast as get"), AtLeast(2.0), cpu(kind), cpu(batch))
+}
+
 /// FirnDB's ways of getting a kind of values beside each other.
 fn beside_itself(section: &Section, kind: &str, batch: &str) -> Vec<Aim> {
     let cpu = |engine: &str, kind: &str| cpu(section, engine, kind, 1);
     let (mapped, resident) = (cpu("firndb", kind), cpu("firndb-resident", kind));
     let aim = |words: &str, least, of, than| Aim::of(words, AtLeast(least), of, than);
     vec![
-        aim("get_many of 64, times as fast as get", 2.0, mapped, cpu("firndb", batch)),
+        many(section, kind, batch),
         aim("get, resident, times as fast as mapped in huge pages too", 1.0, mapped, resident),
         aim(
             "get, resident in huge pages, times as fast as mapped in pages of 4 KiB",
@@ -141,6 +148,9 @@ fn gets(section: &Section) -> Vec<Aim> {
         absent("firndb-filter8"),
     ));
     aims.extend(beside_itself(section, kind, batch));
+    if kind == "present" {
+        aims.push(many(section, "handed", "handed batch"));
+    }
     aims
 }
 

@@ -113,6 +113,13 @@ impl Handle for &Opened {
         }
         Ok(())
     }
+
+    fn read_many(&mut self, keys: &[Key], mut found: impl FnMut(usize, &[u8])) -> Result<()> {
+        self.0.read_many(keys, |place, value| {
+            value.into_iter().for_each(|value| found(place, value));
+            Ok(())
+        })
+    }
 }
 
 #[cfg(test)]

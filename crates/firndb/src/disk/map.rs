@@ -11,24 +11,50 @@ use super::ReadAt;
 use crate::{Error, ErrorKind, Result};
 use memmap2::{Advice, Mmap, MmapMut, MmapRaw};
 use std::fs::File;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::path::Path;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The bytes of a file: a read-only map, or memory. Clones are cheap and share the bytes.
+/// The bytes of a file, or a part of them: a read-only map, or memory. Clones and parts are cheap
+/// and share the bytes.
 #[derive(Clone)]
-pub(crate) struct Map(Arc<Bytes>);
+pub(crate) struct Map {
+    /// Kept beside who has them, which a reader then need not look at.
+    bytes: NonNull<[u8]>,
+    owner: Arc<Owner>,
+}
 
-enum Bytes {
+enum Owner {
     Mapped(Mmap),
     Memory(Vec<u8>),
 }
 
+// SAFETY: what is pointed to is only ever read, and so is what `owner` has.
+unsafe impl Send for Map {}
+// SAFETY: as above.
+unsafe impl Sync for Map {}
+
 impl Map {
+    fn of(owner: Owner) -> Map {
+        let owner = Arc::new(owner);
+        let bytes = NonNull::from(match &*owner {
+            Owner::Mapped(bytes) => &bytes[..],
+            Owner::Memory(bytes) => &bytes[..],
+        });
+        Map { bytes, owner }
+    }
+
+    /// A part of it, which keeps all of it alive; `None` if it goes beyond the end.
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<Map> {
+        let bytes = NonNull::from(self.get(range)?);
+        Some(Map { bytes, owner: self.owner.clone() })
+    }
+
     /// Bytes that are in memory already.
     pub(crate) fn from_vec(bytes: Vec<u8>) -> Map {
-        Map(Arc::new(Bytes::Memory(bytes)))
+        Map::of(Owner::Memory(bytes))
     }
 
     /// Copies a part of a file into memory, in huge pages where the system has them: random reads
@@ -50,20 +76,20 @@ impl Map {
         for (i, piece) in copy.chunks_mut(1 << 23).enumerate() {
             file.read_at(offset + (i << 23) as u64, piece)?;
         }
-        Ok(Map(Arc::new(Bytes::Mapped(copy.make_read_only().map_err(failed)?))))
+        Ok(Map::of(Owner::Mapped(copy.make_read_only().map_err(failed)?)))
     }
 
     /// Says that it will be read here and there: a page that is not in memory is then read alone,
     /// and not with 31 others. Advice, done or not.
     pub(crate) fn expect_random(&self) {
-        if let Bytes::Mapped(map) = &*self.0 {
+        if let Owner::Mapped(map) = &*self.owner {
             let _ = map.advise(Advice::Random);
         }
     }
 
     /// Says that all of it will be read soon: it is fetched in large pieces. Advice, done or not.
     pub(crate) fn expect_all(&self) {
-        if let Bytes::Mapped(map) = &*self.0 {
+        if let Owner::Mapped(map) = &*self.owner {
             let _ = map.advise(Advice::WillNeed);
         }
     }
@@ -84,7 +110,7 @@ impl Map {
         // a store alone: this is part of the contract in docs/durability.md.
         let mapped = unsafe { memmap2::MmapOptions::new().len(length).map(file) };
         let mapped = mapped.map_err(|e| Error::io("map", path, e))?;
-        Ok(Map(Arc::new(Bytes::Mapped(mapped))))
+        Ok(Map::of(Owner::Mapped(mapped)))
     }
 }
 
@@ -113,6 +139,12 @@ impl Slab {
             let _ = slab.0.advise(advice);
         }
         Ok(slab)
+    }
+
+    /// The same memory, to be read only.
+    pub(crate) fn freeze(self) -> Result<Map> {
+        let failed = |e| Error::io("protect memory of", Path::new("records"), e);
+        Ok(Map::of(Owner::Mapped(self.0.make_read_only().map_err(failed)?)))
     }
 }
 
@@ -183,9 +215,8 @@ impl Deref for Map {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        match &*self.0 {
-            Bytes::Mapped(bytes) => bytes,
-            Bytes::Memory(bytes) => bytes,
-        }
+        // SAFETY: `Map::of` and `Map::part` take them from `owner`, which keeps them where they are
+        // and as they are for as long as it lives, and so at least as long as `self`.
+        unsafe { self.bytes.as_ref() }
     }
 }

@@ -362,3 +362,23 @@ fn a_broken_publish_is_caught() {
     assert_eq!(first_crash_damage(deaf), None, "only a failing sync shows it");
     assert!(first_fault_damage(deaf).is_some(), "not caught: a failed sync ignored");
 }
+
+#[test]
+fn a_part_of_a_map_has_its_bytes_when_the_map_is_gone() {
+    let dir = TempDir::new();
+    let (path, bytes) = (dir.0.join("f"), (0..200u8).collect::<Vec<_>>());
+    fs::write(&path, &bytes).unwrap();
+    let mut slab = Slab::new(bytes.len()).unwrap();
+    slab.copy_from_slice(&bytes);
+    let mapped = os().map(&path).unwrap();
+    for map in [mapped, Map::from_vec(bytes.clone()), slab.freeze().unwrap()] {
+        let part = map.part(20..150).unwrap();
+        assert!(map.part(20..201).is_none() && map.part(200..200).unwrap().is_empty());
+        assert!(part.part(0..131).is_none(), "a part has no more than itself");
+        drop(map);
+        let inner = part.clone().part(10..30).unwrap();
+        drop(part);
+        assert_eq!(*inner, bytes[30..50]);
+        std::thread::spawn(move || assert_eq!(inner[3], 33)).join().unwrap();
+    }
+}

@@ -135,7 +135,7 @@ impl ApproximateTable {
             ApproximateTable { file, meta, slots, sections, copied, source, start, hash_bytes };
         if table.source.is_resident() {
             (0..meta.blocks()).try_for_each(|number| {
-                let block = table.source.memory(&table.file, table.extent(number))?;
+                let block = table.source.memory(table.extent(number))?;
                 check(block, number).map_err(|e| e.at(table.extent(number).0))
             })?;
         }
@@ -213,10 +213,10 @@ impl ApproximateTable {
         let (number, bit) = self.slots.place(slot);
         if self.source.in_memory() {
             // Before the word that says that the block was checked, another cache miss.
-            let block = self.source.memory(&self.file, self.extent(number));
+            let block = self.source.memory(self.extent(number));
             prefetch(block?.get(bit / 8..).unwrap_or(&[]), 1);
         }
-        let block = self.source.block(&self.file, number, self.extent(number), 0);
+        let block = self.source.block(number, self.extent(number), 0);
         let block = block.map_err(|e| self.here(e, number))?;
         Ok(self.slots.get(&block, bit, hash.high))
     }
@@ -246,7 +246,7 @@ impl ApproximateTable {
                     && self.source.in_memory()
                 {
                     let (number, bit) = self.slots.place(slot);
-                    let block = self.source.memory(&self.file, self.extent(number))?;
+                    let block = self.source.memory(self.extent(number))?;
                     prefetch(block.get(bit / 8..).unwrap_or(&[]), 2);
                 }
                 slots.push((slot, hash));
@@ -331,7 +331,7 @@ impl ApproximateTable {
     pub fn verify(&self) -> Result<()> {
         self.file.verify()?;
         for number in 0..self.meta.blocks() {
-            let block = self.source.block(&self.file, number, self.extent(number), 0);
+            let block = self.source.block(number, self.extent(number), 0);
             block.and_then(|block| check(&block, number)).map_err(|e| self.here(e, number))?;
         }
         self.verify_shards().map_err(|e| e.in_file(self.file.path()))

@@ -48,7 +48,20 @@ impl Table {
     #[inline(always)]
     pub fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let hash = xxh3_64(key);
+        if let Some(value) = self.hit(hash, key) {
+            return Ok(Some(handed(value)));
+        }
         if self.passes(hash) { self.get_hashed(hash, key) } else { Ok(None) }
+    }
+
+    /// The value of a key whose record the index has where it is looked for first, and which lies
+    /// there as it is.
+    #[inline(always)]
+    fn hit(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
+        match &self.index {
+            Some(index) if self.is_bare => index.first(self.all_blocks(), hash, key),
+            _ => None,
+        }
     }
 
     /// [`Table::get`] of a key that the filter let pass.
@@ -180,7 +193,7 @@ impl Table {
     fn get_near(&self, at: Located, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let size = self.meta.block_size as usize;
         let extent = (self.blocks.0 + at.block * size as u64, size);
-        let found = self.source.memory(&self.file, extent).and_then(|block| {
+        let found = self.source.memory(extent).and_then(|block| {
             prefetch_lines::<NEAR_LINES>(block);
             self.source.check_once(block, at.block)?;
             find(&block[CHECKSUM..], at.tag, Some(self.share(at)), key)

@@ -32,7 +32,7 @@ use super::reader::Table;
 use crate::Result;
 use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::LINE;
-use crate::disk::Slab;
+use crate::disk::{Map, Slab};
 use std::ops::{ControlFlow, Range};
 
 /// Bytes of an entry.
@@ -166,19 +166,15 @@ pub(crate) fn pattern(hash: u64, key: usize) -> u64 {
 /// An index that can be searched.
 pub(crate) struct Index {
     pub(crate) shape: Shape,
-    pub(crate) entries: Entries,
-}
-
-/// Where the array is.
-pub(crate) enum Entries {
-    Memory(Slab),
-    File(Mapped),
+    pub(crate) array: Map,
+    /// What is known of the array if it is in a file.
+    pub(crate) mapped: Option<Mapped>,
 }
 
 impl Index {
     /// The index in a file.
     pub(crate) fn mapped(shape: Shape, mapped: Mapped) -> Index {
-        Index { shape, entries: Entries::File(mapped) }
+        Index { shape, array: mapped.array().clone(), mapped: Some(mapped) }
     }
 
     /// The index of a resident table, whose blocks are checked on the way. `None` if frames are of
@@ -221,23 +217,12 @@ impl Index {
         }
         let Some((mut writer, shape)) = writer.zip(shape) else { return Ok(None) };
         writer.flush(put)?;
-        Ok(Some(Index { shape, entries: Entries::Memory(array) }))
+        Ok(Some(Index { shape, array: array.freeze()?, mapped: None }))
     }
 
     /// Bytes of memory it takes.
     pub(crate) fn memory(&self) -> usize {
-        match &self.entries {
-            Entries::Memory(array) => array.len(),
-            Entries::File(mapped) => mapped.memory(),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn array(&self) -> &[u8] {
-        match &self.entries {
-            Entries::Memory(array) => array,
-            Entries::File(mapped) => mapped.array(),
-        }
+        self.mapped.as_ref().map_or(self.array.len(), Mapped::memory)
     }
 
     /// Where the record of an entry is in the blocks; `None` if the entry does not say it.
@@ -253,8 +238,8 @@ impl Index {
     /// the buckets that a search for a hash comes to. `Corrupt` if the index is damaged there.
     #[inline(never)]
     pub(crate) fn settle(&self, hash: u64, block: Range<usize>) -> Result<()> {
-        let Entries::File(mapped) = &self.entries else { return Ok(()) };
-        let (array, home) = (self.array(), self.shape.home(hash));
+        let Some(mapped) = &self.mapped else { return Ok(()) };
+        let (array, home) = (&self.array, self.shape.home(hash));
         for number in home..home + FARTHEST {
             mapped.check_once(number as usize * LINE / PART)?;
             let bucket = bucket(array, number);
@@ -275,7 +260,7 @@ impl Index {
 
 #[inline(always)]
 pub(crate) fn bucket(array: &[u8], number: u64) -> &Bucket {
-    array.get(number as usize * LINE..).and_then(<[_]>::first_chunk).unwrap_or(&FREE)
+    array.as_chunks().0.get(number as usize).unwrap_or(&FREE)
 }
 
 #[cfg(test)]
@@ -297,7 +282,7 @@ mod tests {
         let mut writer = IndexWriter::new(shape);
         records.for_each(|record| writer.push(record, &mut put).unwrap());
         writer.flush(put).unwrap();
-        Index { shape, entries: Entries::Memory(array) }
+        Index { shape, array: array.freeze().unwrap(), mapped: None }
     }
 
     /// The index of records that are put behind each other.

@@ -19,7 +19,6 @@ use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::LINE;
 use crate::disk::{Map, Words};
 use crate::{Error, Result};
-use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -131,8 +130,9 @@ impl Parts<'_, '_> {
 
 /// The array of an index in a mapped file.
 pub(crate) struct Mapped {
-    map: Map,
-    place: Range<usize>,
+    array: Map,
+    /// Where it begins in the file.
+    start: usize,
     checks: Box<[u8]>,
     /// Which parts were.
     checked: Checked,
@@ -155,9 +155,10 @@ impl Mapped {
         let checks = checks.ok_or_else(|| Error::corrupt("the index has a wrong size"))?;
         let start = entry.offset as usize;
         let buckets = entry.len as usize / LINE;
+        let array = file.map().part(start..start + entry.len as usize);
         Ok(Some(Mapped {
-            map: file.map().clone(),
-            place: start..start + entry.len as usize,
+            array: array.ok_or_else(|| Error::corrupt("the index is cut"))?,
+            start,
             checks: checks.into(),
             checked: Checked::new(parts),
             ready: Words::new(buckets.div_ceil(8), false)?,
@@ -171,8 +172,8 @@ impl Mapped {
     }
 
     #[inline(always)]
-    pub(crate) fn array(&self) -> &[u8] {
-        self.map.get(self.place.clone()).unwrap_or(&[])
+    pub(crate) fn array(&self) -> &Map {
+        &self.array
     }
 
     /// A bit for each entry of a bucket that can be used.
@@ -197,7 +198,7 @@ impl Mapped {
 
     /// Checks all parts.
     pub(crate) fn check_all(&self) -> Result<()> {
-        (0..self.place.len().div_ceil(PART)).try_for_each(|part| self.check(part))
+        (0..self.array.len().div_ceil(PART)).try_for_each(|part| self.check(part))
     }
 
     /// Checks a part unless its bit is set, which it then is; one behind the last has no bytes.
@@ -207,7 +208,7 @@ impl Mapped {
             self.check(part)?;
             let buckets = part * (PART / LINE)..(part + 1) * (PART / LINE);
             for bucket in buckets.take_while(|&bucket| bucket < self.buckets) {
-                if u64_at(self.array(), bucket * LINE + LAST) == 0 {
+                if u64_at(&self.array, bucket * LINE + LAST) == 0 {
                     self.set_ready(bucket, 1 << (LAST / ENTRY));
                 }
             }
@@ -216,19 +217,19 @@ impl Mapped {
     }
 
     fn check(&self, part: usize) -> Result<()> {
-        let Some(bytes) = self.array().chunks(PART).nth(part) else { return Ok(()) };
+        let Some(bytes) = self.array.chunks(PART).nth(part) else { return Ok(()) };
         let (got, expected) = (xxh3_64(bytes), u64_at(&self.checks, 8 * part));
         if got != expected {
             let message =
                 format!("checksum of part {part} of the index is {got:016x}, not {expected:016x}");
-            return Err(Error::corrupt(message).at((self.place.start + part * PART) as u64));
+            return Err(Error::corrupt(message).at((self.start + part * PART) as u64));
         }
         Ok(())
     }
 
     /// Whether the array goes on with zeros up to a bucket, and with that.
     fn compare(&self, len: &mut usize, bucket: u64, bytes: &[u8]) -> Result<()> {
-        let (array, at) = (self.array(), bucket as usize * LINE);
+        let (array, at) = (&self.array, bucket as usize * LINE);
         let free = array.get(*len..at).is_some_and(|free| free.iter().all(|&byte| byte == 0));
         if !free || array.get(at..at + LINE) != Some(bytes) {
             return Err(self.other(*len));
@@ -239,7 +240,7 @@ impl Mapped {
 
     fn other(&self, at: usize) -> Error {
         let message = format!("from byte {at} on the index is not that of the records");
-        Error::corrupt(message).at((self.place.start + at) as u64)
+        Error::corrupt(message).at((self.start + at) as u64)
     }
 }
 
@@ -266,7 +267,7 @@ impl<'a> Comparison<'a> {
     pub(crate) fn finish(mut self) -> Result<()> {
         let Comparison { mapped, writer, len } = &mut self;
         writer.flush(|bucket, bytes| mapped.compare(len, bucket, bytes))?;
-        match mapped.array().get(*len..).unwrap_or(&[]).iter().all(|&byte| byte == 0) {
+        match mapped.array.get(*len..).unwrap_or(&[]).iter().all(|&byte| byte == 0) {
             true => Ok(()),
             false => Err(mapped.other(*len)),
         }

@@ -2,7 +2,7 @@
 
 use super::block::VALUE_LINES;
 use super::find::is_same;
-use super::index::{Bucket, ENTRY, Entries, FARTHEST, Index, LAST, LONGEST_KEY, bucket, pattern};
+use super::index::{Bucket, ENTRY, FARTHEST, Index, LAST, LONGEST_KEY, bucket, pattern};
 use super::kernels::equal_above;
 use crate::bytes::int::u64_at;
 use crate::bytes::prefetch::{LINE, prefetch};
@@ -22,26 +22,20 @@ impl Index {
     /// Asks for the bucket of a hash.
     #[inline(always)]
     pub(crate) fn fetch(&self, hash: u64) {
-        prefetch(bucket(self.array(), self.shape.home(hash)), 1);
+        prefetch(bucket(&self.array, self.shape.home(hash)), 1);
     }
 
     /// Which entries of a bucket can be used: a bit for each that was checked, and the block of its
     /// record; of the last one also if it is free.
     #[inline(always)]
     pub(crate) fn ready(&self, bucket: u64) -> u8 {
-        match &self.entries {
-            Entries::Memory(_) => u8::MAX,
-            Entries::File(mapped) => mapped.ready(bucket as usize),
-        }
+        self.mapped.as_ref().map_or(u8::MAX, |mapped| mapped.ready(bucket as usize))
     }
 
     /// Whether a bucket was checked.
     #[inline(always)]
     fn is_checked(&self, bucket: u64) -> bool {
-        match &self.entries {
-            Entries::Memory(_) => true,
-            Entries::File(mapped) => mapped.is_checked(bucket as usize),
-        }
+        self.mapped.as_ref().is_none_or(|mapped| mapped.is_checked(bucket as usize))
     }
 
     /// Key and value of the record that is most likely that of a key, unread; `Some(None)` if there
@@ -57,7 +51,7 @@ impl Index {
         if key > LONGEST_KEY || !self.is_checked(home) {
             return None;
         }
-        let bucket = bucket(self.array(), home);
+        let bucket = bucket(&self.array, home);
         let equal = equal_above(bucket, pattern(hash, key));
         if equal == 0 {
             return Some(None);
@@ -69,25 +63,32 @@ impl Index {
         Some(Some(blocks.get(record)?.split_at_checked(key)?))
     }
 
+    /// The value of a key if its record is that of the first equal entry in the bucket of its hash.
+    #[inline(always)]
+    pub(crate) fn first<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Option<&'a [u8]> {
+        let home = self.shape.home(hash);
+        let bucket = bucket(&self.array, home);
+        let equal = equal_above(bucket, pattern(hash, key.len())) & self.ready(home);
+        if equal == 0 || key.len() > LONGEST_KEY {
+            return None;
+        }
+        let record = blocks.get(self.place(home, first(bucket, equal))?)?;
+        let (found, value) = record.split_at_checked(key.len())?;
+        is_same(found, key).then_some(value)
+    }
+
     /// Looks a key up. The record of the first equal entry is the one, as a rule, or the bucket
     /// tells that there is none: what else may be is searched for apart from it.
     #[inline(always)]
     pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
+        if let Some(value) = self.first(blocks, hash, key) {
+            return Found::Value(value);
+        }
         let home = self.shape.home(hash);
-        let (bucket, ready) = (bucket(self.array(), home), self.ready(home));
-        let equal = equal_above(bucket, pattern(hash, key.len()));
-        let lowest = equal & equal.wrapping_neg();
-        if key.len() <= LONGEST_KEY {
-            if lowest & ready != 0
-                && let Some(record) = self.place(home, first(bucket, equal))
-                && let Some((found, value)) = split(blocks, record, key.len())
-                && is_same(found, key)
-            {
-                return Found::Value(value);
-            }
-            if equal == 0 && ready >> (LAST / ENTRY) != 0 && u64_at(bucket, LAST) == 0 {
-                return Found::Absent;
-            }
+        let bucket = bucket(&self.array, home);
+        let ends = self.ready(home) >> (LAST / ENTRY) != 0 && u64_at(bucket, LAST) == 0;
+        if ends && key.len() <= LONGEST_KEY && equal_above(bucket, pattern(hash, key.len())) == 0 {
+            return Found::Absent;
         }
         self.find_any(blocks, hash, key)
     }
@@ -98,7 +99,7 @@ impl Index {
         if key.len() > LONGEST_KEY {
             return Found::Unknown;
         }
-        let array = self.array();
+        let array = &self.array;
         let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
         for number in home..home + FARTHEST {
             let bucket = bucket(array, number);

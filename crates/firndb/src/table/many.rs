@@ -6,8 +6,8 @@ use super::get::{Located, handed};
 use super::index::Index;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
-use crate::Result;
 use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
+use crate::{Error, Result};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -22,6 +22,10 @@ const RING: usize = 2 * FAR_AHEAD;
 const GROUP: usize = 32;
 /// Lines of a frame that are asked for: 4 KiB.
 const FRAME_LINES: usize = 64;
+/// Keys between asking for all of a value and handing it to who reads it.
+const WHOLE_AHEAD: usize = 2;
+/// Lines of it that are asked for: 16 KiB, so that those on their way are not in each other's.
+const WHOLE_LINES: usize = 256;
 /// Reads that are under way at the same time.
 const DEPTH: usize = 32;
 
@@ -46,41 +50,81 @@ fn fetch(key: &[u8], value: &[u8], lines: usize) {
     prefetch(beginning.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
 }
 
+/// Asks for all of a value, unless it is very long.
+#[inline(always)]
+fn fetch_whole(record: Option<(&[u8], &[u8])>) {
+    if let Some((_, value)) = record {
+        prefetch(value, WHOLE_LINES);
+    }
+}
+
 impl Table {
     /// The values of many keys, in the order of the keys: as [`Table::get`] one after the other,
     /// but the waiting for memory, or with [`crate::table::Access::Direct`] for the disk, overlaps.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
         if self.direct().is_some() {
-            return self.read_many(keys);
+            return self.read_blocks(keys);
         }
         let mut values = Vec::with_capacity(keys.len());
-        if let Some(index) = &self.index {
-            self.get_indexed_many(index, keys, &mut values)?;
-            return Ok(values);
-        }
-        if !self.is_plain() {
-            self.get_packed_many(keys, &mut values)?;
-            return Ok(values);
-        }
-        self.get_plain_many(keys, &mut values)?;
+        self.each_value(keys, false, |value| -> Result<()> {
+            values.push(value);
+            Ok(())
+        })?;
         Ok(values)
+    }
+
+    /// Hands each of the values of many keys to `read` with the place of the key, in the order of
+    /// the keys; `None` for a key that is not there. As [`Table::get_many`], but for who reads
+    /// values to their end: while one is read, all of the next is on its way. Ends with the first
+    /// error, of the table or of `read`, which has seen what came before.
+    pub fn read_many<K: AsRef<[u8]>, E: From<Error>>(
+        &self,
+        keys: &[K],
+        mut read: impl FnMut(usize, Option<&[u8]>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.direct().is_some() {
+            let mut values = self.read_blocks(keys)?.into_iter().enumerate();
+            return values.try_for_each(|(place, value)| read(place, value.as_deref()));
+        }
+        let mut places = 0..;
+        self.each_value(keys, true, |value| {
+            places.next().map_or(Ok(()), |place| read(place, value.as_deref()))
+        })
+    }
+
+    /// Hands over the value of each key; `whole` if it will be read to its end.
+    #[inline(always)]
+    fn each_value<'a, K: AsRef<[u8]>, E: From<Error>>(
+        &'a self,
+        keys: &[K],
+        whole: bool,
+        hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &self.index {
+            Some(index) => self.each_indexed(index, keys, whole, hand),
+            None if self.is_plain() => self.each_plain(keys, whole, hand),
+            None => self.each_packed(keys, hand),
+        }
     }
 
     /// Records in memory as they are. Each turn does one step for each of three keys, of four if
     /// there is a filter, and asks for the memory that the next step reads: so some is always on
     /// its way.
-    fn get_plain_many<'a, K: AsRef<[u8]>>(
+    fn each_plain<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         keys: &[K],
-        values: &mut Vec<Option<Cow<'a, [u8]>>>,
-    ) -> Result<()> {
+        whole: bool,
+        mut hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let ahead = if self.small { AHEAD } else { FAR_AHEAD };
         let lead = if self.has_filter() { ahead } else { 0 };
         let (mut ring, mut hashes) = ([EMPTY; RING], [0; RING]);
         for turn in 0..keys.len() + 2 * ahead + lead {
             if let Some(i) = turn.checked_sub(2 * ahead + lead) {
-                let value = self.take(keys[i].as_ref(), &ring[i % RING])?;
-                values.push(value.map(handed));
+                if whole && i + WHOLE_AHEAD < keys.len() {
+                    fetch_whole(ring[(i + WHOLE_AHEAD) % RING].first);
+                }
+                hand(self.take(keys[i].as_ref(), &ring[i % RING])?.map(handed))?;
             }
             if let Some(i) = turn.checked_sub(ahead + lead)
                 && let Some(key) = keys.get(i)
@@ -99,12 +143,13 @@ impl Table {
     }
 
     /// Records that an index has, in the same turns: the bucket of the index, the record.
-    fn get_indexed_many<'a, K: AsRef<[u8]>>(
+    fn each_indexed<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         index: &Index,
         keys: &[K],
-        values: &mut Vec<Option<Cow<'a, [u8]>>>,
-    ) -> Result<()> {
+        whole: bool,
+        mut hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let (blocks, lines) = (self.all_blocks(), self.lines_ahead());
         let mut ring = [(0, None); RING];
         let head = |hash| match self.locate_passed(hash) {
@@ -113,15 +158,18 @@ impl Table {
         };
         for turn in 0..keys.len() + 2 * AHEAD {
             if let Some(i) = turn.checked_sub(2 * AHEAD) {
+                if whole && i + WHOLE_AHEAD < keys.len() {
+                    fetch_whole(ring[(i + WHOLE_AHEAD) % RING].1);
+                }
                 let (hash, first) = ring[i % RING];
                 let key = keys[i].as_ref();
-                values.push(match first {
+                hand(match first {
                     Some((found, value)) if is_same(found, key) => {
                         Some(self.unpacked(hash, value)?)
                     }
                     _ if self.passes(hash) => self.get_hashed(hash, key)?,
                     _ => None,
-                });
+                })?;
             }
             if let Some(i) = turn.checked_sub(AHEAD)
                 && let Some(key) = keys.get(i)
@@ -194,11 +242,11 @@ impl Table {
     }
 
     /// Records that are compressed, or are not in memory.
-    fn get_packed_many<'a, K: AsRef<[u8]>>(
+    fn each_packed<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         keys: &[K],
-        values: &mut Vec<Option<Cow<'a, [u8]>>>,
-    ) -> Result<()> {
+        mut hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
+    ) -> Result<(), E> {
         for group in keys.chunks(GROUP) {
             let located = group.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
             let located: Vec<Option<Located>> = located.collect();
@@ -206,10 +254,10 @@ impl Table {
                 self.fetch_packed(group, &located)?;
             }
             for (key, located) in group.iter().zip(located) {
-                values.push(match located {
+                hand(match located {
                     Some(at) => self.get_packed(at, key.as_ref())?,
                     None => None,
-                });
+                })?;
             }
         }
         Ok(())
@@ -232,7 +280,7 @@ impl Table {
     }
 
     /// Reads each block once, many at the same time.
-    fn read_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
+    fn read_blocks<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
         let mut values: Vec<Option<Cow<[u8]>>> = keys.iter().map(|_| None).collect();
         let located = |(i, key): (usize, &K)| Some((i, self.locate(xxh3_64(key.as_ref()))?));
         let mut wanted: Vec<_> = keys.iter().enumerate().filter_map(located).collect();

@@ -26,9 +26,9 @@
 //! 3. `Body::find`, or `find` where records are small: tags, then keys -> the stored value.
 //! 4. `Unpacker::unpack`, if values are compressed.
 //!    With an index, in a map once blocks were checked: from the filter to the stored value by
-//!    `Index::find`.
-//! 5. `Table::get_many` does these steps for several keys in turn, so that memory for the one comes
-//!    while another is looked for.
+//!    `Index::find`; where neither filter nor compression is in between, first by `Table::hit`.
+//! 5. `Table::get_many` and `Table::read_many` do these steps for several keys in turn, so that
+//!    memory for the one comes while another is looked for, or read.
 
 mod options;
 mod format;

@@ -37,6 +37,8 @@ pub struct Table {
     path: PathBuf,
     /// Records are many in a block and spread evenly over it, and in memory as they are.
     pub(crate) small: bool,
+    /// There is no filter, and values are stored as they are.
+    pub(crate) is_bare: bool,
     /// Of the records: of a resident table in memory, of a mapped one in the file if it is there.
     pub(crate) index: Option<Index>,
 }
@@ -136,6 +138,7 @@ impl Table {
         };
         let path = path.to_path_buf();
         let small = source.in_memory() && is_small(&meta, starts.is_none());
+        let is_bare = meta.filter == Filter::None && meta.compression == Compression::None;
         let mut table = Table {
             file,
             meta,
@@ -147,6 +150,7 @@ impl Table {
             blocks,
             path,
             small,
+            is_bare,
             index: None,
         };
         table.check_shape()?;
@@ -217,7 +221,7 @@ impl Table {
     #[inline]
     pub(crate) fn block(&self, number: u64) -> Result<Cow<'_, [u8]>> {
         let extent = self.extent(number)?;
-        let block = self.source.block(&self.file, number, extent, HEAD_LINES);
+        let block = self.source.block(number, extent, HEAD_LINES);
         block.map_err(|e| self.here(e, number))
     }
 
@@ -225,14 +229,13 @@ impl Table {
     #[inline(always)]
     pub(crate) fn memory(&self, number: u64) -> Result<&[u8]> {
         let extent = self.extent(number)?;
-        self.source.memory(&self.file, extent).map_err(|e| self.here(e, number))
+        self.source.memory(extent).map_err(|e| self.here(e, number))
     }
 
     /// The bytes of all blocks that are in memory.
     #[inline(always)]
     pub(crate) fn all_blocks(&self) -> &[u8] {
-        let (offset, len) = self.blocks;
-        self.source.copy().unwrap_or_else(|| self.file.bytes(offset, len))
+        self.source.all()
     }
 
     /// Whether blocks are in memory.

@@ -15,13 +15,15 @@ pub(crate) struct Source {
     from: From,
     /// Where the section of the blocks begins.
     start: u64,
+    /// All blocks, if they are in memory.
+    memory: Map,
 }
 
 enum From {
-    /// The map of the file, and which blocks were checked.
+    /// The map of the file: which blocks were checked.
     Map(Checked),
     /// A copy of the blocks.
-    Resident(Map),
+    Resident,
     Buffered(Box<dyn ReadAt>),
     Direct(disk::Direct),
 }
@@ -83,15 +85,23 @@ impl Source {
         access: Access,
     ) -> Result<Option<Source>> {
         let path = file.path();
+        let mut memory = Map::from_vec(Vec::new());
         let from = match access {
-            Access::Map => From::Map(Checked::new(blocks)),
+            Access::Map => {
+                let mapped = file.map().part(place.0 as usize..(place.0 + place.1) as usize);
+                memory = mapped.ok_or_else(|| Error::corrupt("the blocks are cut"))?;
+                From::Map(Checked::new(blocks))
+            }
             Access::Resident | Access::Buffered => {
                 let opened = disk.open(path)?;
                 if !file.is_read_by(|at, bytes| opened.read_at(at, bytes))? {
                     return Ok(None);
                 }
                 match access {
-                    Access::Resident => From::Resident(Map::resident(&*opened, place.0, place.1)?),
+                    Access::Resident => {
+                        memory = Map::resident(&*opened, place.0, place.1)?;
+                        From::Resident
+                    }
                     _ => From::Buffered(opened),
                 }
             }
@@ -107,29 +117,23 @@ impl Source {
                 From::Direct(opened)
             }
         };
-        Ok(Some(Source { from, start: place.0 }))
+        Ok(Some(Source { from, start: place.0, memory }))
     }
 
     /// The block at this offset and of this length, checked; its first cache lines are asked for
     /// before anything of it is touched.
     #[inline]
-    pub(crate) fn block<'a>(
-        &'a self,
-        file: &'a Frozen,
+    pub(crate) fn block(
+        &self,
         number: u64,
         (offset, len): (u64, usize),
         lines: usize,
-    ) -> Result<Cow<'a, [u8]>> {
+    ) -> Result<Cow<'_, [u8]>> {
         let block = match &self.from {
-            From::Map(checked) => {
-                let block = self.memory(file, (offset, len))?;
+            From::Map(_) | From::Resident => {
+                let block = self.memory((offset, len))?;
                 prefetch(block, lines);
-                checked.once(number, || check(block, number))?;
-                return Ok(Cow::Borrowed(block));
-            }
-            From::Resident(_) => {
-                let block = self.memory(file, (offset, len))?;
-                prefetch(block, lines);
+                self.check_once(block, number)?;
                 return Ok(Cow::Borrowed(block));
             }
             From::Buffered(file) => {
@@ -163,41 +167,26 @@ impl Source {
 
     /// The bytes of a block that is in memory, unchecked.
     #[inline(always)]
-    pub(crate) fn memory<'a>(
-        &'a self,
-        file: &'a Frozen,
-        (offset, len): (u64, usize),
-    ) -> Result<&'a [u8]> {
-        let bytes = match &self.from {
-            From::Resident(copy) => {
-                let at = (offset - self.start) as usize;
-                copy.get(at..at + len).unwrap_or(&[])
-            }
-            _ => file.bytes(offset, len as u64),
-        };
-        if bytes.len() < CHECKSUM {
-            return Err(Error::corrupt("a block is cut"));
-        }
-        Ok(bytes)
+    pub(crate) fn memory(&self, (offset, len): (u64, usize)) -> Result<&[u8]> {
+        let at = (offset - self.start) as usize;
+        let block = self.memory.get(at..at + len).filter(|block| block.len() >= CHECKSUM);
+        block.ok_or_else(|| Error::corrupt("a block is cut"))
     }
 
-    /// All blocks, if they are a copy.
+    /// All blocks that are in memory.
     #[inline(always)]
-    pub(crate) fn copy(&self) -> Option<&[u8]> {
-        match &self.from {
-            From::Resident(copy) => Some(copy),
-            _ => None,
-        }
+    pub(crate) fn all(&self) -> &[u8] {
+        &self.memory
     }
 
     /// Whether blocks are copies, which must be checked when they are made.
     pub(crate) fn is_resident(&self) -> bool {
-        matches!(self.from, From::Resident(_))
+        matches!(self.from, From::Resident)
     }
 
     /// Whether blocks are in memory.
     pub(crate) fn in_memory(&self) -> bool {
-        matches!(self.from, From::Map(_) | From::Resident(_))
+        matches!(self.from, From::Map(_) | From::Resident)
     }
 
     /// The file that is read past the page cache.
@@ -212,7 +201,7 @@ impl Source {
     pub(crate) fn bytes(&self) -> usize {
         match &self.from {
             From::Map(checked) => checked.memory(),
-            From::Resident(copy) => copy.len(),
+            From::Resident => self.memory.len(),
             From::Buffered(_) | From::Direct(_) => 0,
         }
     }

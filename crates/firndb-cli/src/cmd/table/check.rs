@@ -24,16 +24,18 @@ pub fn run(path: &Path, work: &Work, report: &BuildReport) -> Result<()> {
             };
             let wanted: Vec<_> = batch.iter().filter(fits).collect();
             let keys: Vec<&[u8]> = wanted.iter().map(|(_, key, _)| *key).collect();
-            for ((origin, key, value), found) in wanted.iter().zip(table.get_many(&keys)?) {
+            table.read_many(&keys, |i, found| {
+                let (origin, key, value) = wanted[i];
                 records += 1;
-                let place = || format!("{}: {}", name_of(*origin, &work.names), shown_key(key));
+                let place = || format!("{}: {}", name_of(origin, &work.names), shown_key(key));
                 match found {
-                    Some(found) if *found == **value => {}
+                    Some(found) if found == value => {}
                     Some(_) if replaced < report.duplicates => replaced += 1,
                     Some(_) => return Err(wrong(path, &place(), "has another value")),
                     None => return Err(wrong(path, &place(), "is not there")),
                 }
-            }
+                Ok(())
+            })?;
             bar.set_message(format!("{} compared", thousands(records)));
         }
         Ok(())

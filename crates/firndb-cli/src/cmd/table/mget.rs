@@ -61,20 +61,20 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         if keys.is_empty() {
             break;
         }
-        for (key, value) in keys.iter().zip(table.get_many(&keys)?) {
+        table.read_many(&keys, |place, value| {
+            let key = &keys[place];
             asked += 1;
             missing += u64::from(value.is_none());
             if json {
-                out.json(&answer(&shown, key, value.as_deref())?)?;
-                continue;
+                return out.json(&answer(&shown, key, value)?);
             }
             out.bytes(key)?;
             if let Some(value) = value {
                 out.bytes(&args.separator)?;
-                out.bytes(&shown.text(key, &value)?)?;
+                out.bytes(&shown.text(key, value)?)?;
             }
-            out.line("")?;
-        }
+            out.line("")
+        })?;
     }
     out.finish()?;
     if missing > 0 {

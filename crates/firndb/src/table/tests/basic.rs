@@ -2,7 +2,6 @@
 
 use super::hostile::fit_checks;
 use super::*;
-use crate::ErrorKind;
 use crate::bytes::prefetch::LINE;
 use crate::bytes::testing::Forged;
 use crate::table::format::section;
@@ -11,6 +10,7 @@ use crate::table::index_file::PART;
 use crate::table::index_find::Found;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
+use crate::{Error, ErrorKind};
 use xxhash_rust::xxh3::xxh3_64;
 
 fn records(n: usize, value: usize) -> Records {
@@ -112,7 +112,7 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
         assert!((0..200).all(|i| is_absent(&table, i)));
         // Which the end of a bucket tells by itself.
         let index = table.index.as_ref().unwrap();
-        let ends = index.array().as_chunks::<LINE>().0.iter().zip(0..);
+        let ends = index.array.as_chunks::<LINE>().0.iter().zip(0..);
         let ends = ends.filter(|(bucket, _)| bucket[LAST..].iter().all(|&byte| byte == 0));
         assert!(ends.clone().count() > 10);
         assert!(ends.clone().all(|(_, number)| index.ready(number) >> 7 == 1));
@@ -121,6 +121,21 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
         let all = records.iter().zip(values);
         all.for_each(|((_, value), got)| assert_eq!(got.as_deref(), Some(&value[..])));
         assert_eq!(table.get(b"absent").unwrap(), None);
+    }
+}
+
+#[test]
+fn who_reads_many_values_may_end_it() {
+    let disk = disk_with(&bytes_of(BuildOptions::default(), &records(200, 900)));
+    for access in [Access::Map, Access::Buffered, Access::Resident] {
+        let (table, mut seen) = (open(&disk, access).unwrap(), 0);
+        let keys: Vec<String> = (0..200).map(|i| format!("key-{i}")).collect();
+        let ended = table.read_many(&keys, |place, value| {
+            assert_eq!(value.map(|value| value.len()), Some(900 + place % 7));
+            seen += 1;
+            if place < 77 { Ok(()) } else { Err(Error::invalid("enough")) }
+        });
+        assert_eq!((ended.unwrap_err().message(), seen), ("enough", 78));
     }
 }
 

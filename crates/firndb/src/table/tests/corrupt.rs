@@ -77,6 +77,12 @@ impl Exam {
                 got.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value))
             };
             self.settle(table.get_many(&keys), all, &label);
+            let mut right = 0;
+            let read = table.read_many(&keys, |i, value| -> Result<()> {
+                right += usize::from(value == Some(&records[i].1));
+                Ok(())
+            });
+            self.settle(read, |()| right == records.len(), &label);
             let collected: Result<Records> = table.iter().collect();
             let sorted = |mut all: Records| {
                 all.sort();

@@ -113,6 +113,13 @@ fn many_gets_read_each_block_once() {
     let values = table.get_many(&keys).unwrap();
     assert!(values.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value)));
     assert_eq!(table.direct().unwrap().reads().0 - before, table.stats().blocks);
+    let mut same = 0;
+    let read = table.read_many(&keys, |place, value| -> Result<()> {
+        same += usize::from(value == Some(&records[place].1));
+        Ok(())
+    });
+    assert!(read.is_ok() && same == records.len());
+    assert_eq!(table.direct().unwrap().reads().0 - before, 2 * table.stats().blocks);
 }
 
 /// The directory of one table and the blocks of another would deny keys that are in both.
