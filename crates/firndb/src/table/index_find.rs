@@ -124,8 +124,8 @@ impl Index {
     }
 }
 
-/// Key and value of a record, whose value is asked for: it is most likely the right one, and then
-/// waited for together with its key.
+/// Key and value of a record, whose value is asked for: if it is the right one, it is waited for
+/// together with its key.
 #[inline(always)]
 fn split(blocks: &[u8], record: Range<usize>, key: usize) -> Option<(&[u8], &[u8])> {
     let (key, value) = blocks.get(record)?.split_at_checked(key)?;

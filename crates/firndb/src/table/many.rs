@@ -75,8 +75,9 @@ impl Table {
 
     /// Hands each of the values of many keys to `read` with the place of the key, in the order of
     /// the keys; `None` for a key that is not there. As [`Table::get_many`], but for who reads
-    /// values to their end: while one is read, all of the next is on its way. Ends with the first
-    /// error, of the table or of `read`, which has seen what came before.
+    /// values to their end: while one is read that is in memory as it is, the first 16 KiB of the
+    /// one two places further on are on their way. Ends with the first error, of the table or of
+    /// `read`; as the table is ahead, `read` may then not have seen all values before it.
     pub fn read_many<K: AsRef<[u8]>, E: From<Error>>(
         &self,
         keys: &[K],
