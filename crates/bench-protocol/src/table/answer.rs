@@ -19,22 +19,25 @@ pub struct Ask {
     present: bool,
     /// Every byte of a value is read; else the first eight: what a get costs by itself.
     whole: bool,
+    /// The store is told that every byte will be read.
+    told: bool,
     batch: usize,
     threads: usize,
     time: Duration,
 }
 
 impl Ask {
-    /// `what` is `present`, `handed` or `absent`.
+    /// `what` is `present`, `read`, `handed` or `absent`.
     pub fn new(what: &str, batch: usize, threads: usize, millis: &str) -> Result<Ask> {
-        let (present, whole) = match what {
-            "present" => (true, true),
-            "handed" => (true, false),
-            "absent" => (false, true),
-            _ => return Err(format!("`{what}` is not present, handed or absent").into()),
+        let (present, whole, told) = match what {
+            "present" => (true, true, false),
+            "read" => (true, true, true),
+            "handed" => (true, false, false),
+            "absent" => (false, true, false),
+            _ => return Err(format!("`{what}` is not present, read, handed or absent").into()),
         };
         let time = Duration::from_millis(millis.parse()?);
-        Ok(Ask { present, whole, batch: batch.clamp(1, KEYS), threads: threads.max(1), time })
+        Ok(Ask { present, whole, told, batch: batch.clamp(1, KEYS), threads: threads.max(1), time })
     }
 
     /// The same, if every byte of values is read: a fold of them all is compared.
@@ -120,13 +123,13 @@ pub fn check<S: Store>(records: &Records, store: &S, sample: u64) -> Result<()> 
     }
     for batch in numbers.chunks(64) {
         let keys: Vec<Key> = batch.iter().map(|&number| key(number)).collect();
-        for whole in [false, true] {
+        for told in [false, true] {
             let mut seen = vec![None; keys.len()];
             let each = |place: usize, value: &[u8]| {
                 records.value(batch[place], &mut expected);
                 seen[place] = Some(value == expected);
             };
-            match whole {
+            match told {
                 true => handle.read_many(&keys, each)?,
                 false => handle.get_many(&keys, each)?,
             }
@@ -239,7 +242,7 @@ fn run_thread<H: Handle>(
                 found += 1;
                 sum = sum.wrapping_add(read(value));
             };
-            match ask.whole {
+            match ask.told {
                 true => handle.read_many(batch, take)?,
                 false => handle.get_many(batch, take)?,
             }

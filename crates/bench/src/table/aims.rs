@@ -32,8 +32,7 @@ is in pages of 4 KiB (`firndb-smallpages`, whose process forbids itself others).
 what `floor` reaches: slots and records in two arrays, found by the hash. A get hands a value over
 where it lies. Of `small` all of it is read, of `json` and `large` the first eight bytes
 ([0018](decisions/0018-a-get-hands-a-value-over.md)). Who reads a field further on waits once more,
-with any store. The table after this one tells what reading all takes. `get_many` hands values over
-too; `read_many` is for who reads them to their end.
+with any store. The table after this one tells what reading all takes.
 
 | aim | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
@@ -45,7 +44,8 @@ const READING: &str = "\
 The same aims and bounds when every byte of a value is read, of FirnDB and every peer alike and by
 the same code. Of 10 KB that takes the memory longer than any store takes to find them, so not all
 of these can be reached ([0018](decisions/0018-a-get-hands-a-value-over.md)). Beside `floor`, which
-knows the place by the hash, a get is to be at least as fast.
+knows the place by the hash, a get is to be at least as fast. `get_many` hands values over, whatever
+is read of them; `read_many` is for who reads them to their end.
 
 | aim | bound | found | | bare arrays |
 |---|---:|---:|---|---:|
@@ -105,20 +105,13 @@ fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str) -> Vec
     peers.map(aim).into()
 }
 
-/// A batch beside single gets.
-fn many(section: &Section, kind: &str, batch: &str) -> Aim {
-    let call = if kind == "handed" { "get_many" } else { "read_many" };
-    let cpu = |kind: &str| cpu(section, "firndb", kind, 1);
-    Aim::of(format!("{call} of 64, times as fast as get"), AtLeast(2.0), cpu(kind), cpu(batch))
-}
-
 /// FirnDB's ways of getting a kind of values beside each other.
 fn beside_itself(section: &Section, kind: &str, batch: &str) -> Vec<Aim> {
     let cpu = |engine: &str, kind: &str| cpu(section, engine, kind, 1);
     let (mapped, resident) = (cpu("firndb", kind), cpu("firndb-resident", kind));
     let aim = |words: &str, least, of, than| Aim::of(words, AtLeast(least), of, than);
     vec![
-        many(section, kind, batch),
+        aim("get_many of 64, times as fast as get", 2.0, mapped, cpu("firndb", batch)),
         aim("get, resident, times as fast as mapped in huge pages too", 1.0, mapped, resident),
         aim(
             "get, resident in huge pages, times as fast as mapped in pages of 4 KiB",
@@ -148,9 +141,6 @@ fn gets(section: &Section) -> Vec<Aim> {
         absent("firndb-filter8"),
     ));
     aims.extend(beside_itself(section, kind, batch));
-    if kind == "present" {
-        aims.push(many(section, "handed", "handed batch"));
-    }
     aims
 }
 
@@ -164,6 +154,9 @@ fn reading(section: &Section) -> Vec<Aim> {
     };
     let mut aims: Vec<Aim> = FORMS.into_iter().flat_map(of_form).collect();
     aims.extend(beside_itself(section, kind, "batch"));
+    let cpu = |kind: &str| cpu(section, "firndb", kind, 1);
+    let told = "read_many of 64, times as fast as get";
+    aims.push(Aim::of(told, AtLeast(2.0), cpu(kind), cpu("read batch")));
     aims
 }
 

@@ -3,8 +3,9 @@
 //! Figures have names: `build wall`, `build cpu`, `build peak`, `disk`, `open`, `warm`, `memory
 //! own`, `memory mapped`; for `WHAT` present or absent `WHAT p50`, `p99`, `p999`, `max`; for 1 and
 //! 2 threads `WHAT N cpu` and `WHAT N rate`, where `WHAT` may also be `handed` (the first bytes of
-//! a value are read, not all), `batch`, or `handed batch`. An engine that reads past the page cache
-//! has `cold` figures instead of the warm ones.
+//! a value are read, not all), `batch`, `handed batch`, or `read batch` (all is read, and the store
+//! is told so). An engine that reads past the page cache has `cold` figures instead of the warm
+//! ones.
 
 use super::cold;
 use super::jobs::{Getter, Rate};
@@ -209,6 +210,7 @@ fn measure_warm(
         ("handed", "handed", 1),
         ("absent", "absent", 1),
         ("batch", "present", BATCH),
+        ("read batch", "read", BATCH),
         ("handed batch", "handed", BATCH),
     ];
     let mut rates: BTreeMap<String, Vec<Rate>> = BTreeMap::new();

@@ -5,7 +5,7 @@
 //! truncates the file meanwhile. The law of this folder (published files never change) rules out
 //! the second; every offset read from a map is checked when used, not only when opened.
 
-#![expect(unsafe_code, reason = "mapping a file is unsafe: see the SAFETY note of `Map::of_file`")]
+#![expect(unsafe_code, reason = "maps, and parts of them: see the SAFETY notes")]
 
 use super::ReadAt;
 use crate::{Error, ErrorKind, Result};

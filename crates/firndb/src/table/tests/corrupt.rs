@@ -77,12 +77,14 @@ impl Exam {
                 got.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value))
             };
             self.settle(table.get_many(&keys), all, &label);
-            let mut right = 0;
+            let (mut right, mut wrong) = (0, 0);
             let read = table.read_many(&keys, |i, value| -> Result<()> {
-                right += usize::from(value == Some(&records[i].1));
+                let is_right = value == Some(&records[i].1);
+                *(if is_right { &mut right } else { &mut wrong }) += 1;
                 Ok(())
             });
             self.settle(read, |()| right == records.len(), &label);
+            assert_eq!(wrong, 0, "handed over before the error: {}", label());
             let collected: Result<Records> = table.iter().collect();
             let sorted = |mut all: Records| {
                 all.sort();
