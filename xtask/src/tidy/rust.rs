@@ -61,7 +61,7 @@ const FENCES: [Fence; 6] = [
 ];
 
 /// The only files with unsafe code.
-const UNSAFE_FILES: [&str; 19] = [
+const UNSAFE_FILES: [&str; 20] = [
     "crates/bench-protocol/src/table/fold.rs",
     "crates/firndb/src/bytes/elias_fano.rs",
     "crates/firndb/src/bytes/prefetch.rs",
@@ -80,6 +80,7 @@ const UNSAFE_FILES: [&str; 19] = [
     "crates/firndb/src/search/scan.rs",
     "crates/firndb/src/search/scan/avx2.rs",
     "crates/firndb/src/search/scan/avx512.rs",
+    "crates/firndb/src/table/find/avx2.rs",
     "crates/firndb/src/table/kernels.rs",
 ];
 

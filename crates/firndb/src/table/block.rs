@@ -9,9 +9,9 @@
 //! BODY     0       4        n records | key width << 24 | value width << 28
 //!          4       4        length of each key, if the key width is 0
 //!          8       4        length of each value, if the value width is 0
-//!          12      n        tags: the low 8 bits of the hash of each key
-//!          ..      n kw     lengths of keys, key width (0, 1, 2 or 4) bytes each
+//!          12      n kw     lengths of keys, key width (0, 1, 2 or 4) bytes each
 //!          ..      n vw     lengths of values, value width bytes each
+//!          ..      n        tags: the low 8 bits of the hash of each key
 //!          ..               key and value of record 0, of record 1, ...
 //!
 //! With a frame a block the body is replaced by
@@ -157,9 +157,9 @@ pub(crate) fn encode_body(shape: Shape, records: &[Item], bytes: &[u8], out: &mu
     body.u32((shape.records | kw << 24 | vw << 28) as u32);
     body.u32(if kw == 0 { shape.keys.longest as u32 } else { 0 });
     body.u32(if vw == 0 { shape.values.longest as u32 } else { 0 });
-    body.0.extend(records.iter().map(|record| tag(record.hash)));
     lengths(&mut body, kw, records.iter().map(|record| record.key));
     lengths(&mut body, vw, records.iter().map(|record| record.value));
+    body.0.extend(records.iter().map(|record| tag(record.hash)));
     body.0.extend_from_slice(bytes);
     *out = body.0;
 }
@@ -238,12 +238,11 @@ impl<'a> Body<'a> {
                 bytes.len()
             )));
         }
-        let keys = HEAD + records;
         let column = |width: usize, head: usize, at: usize| Column {
             width,
             at: if width == 0 { u32_at(bytes, head) as usize } else { at },
         };
-        let (keys, values) = (column(kw, 4, keys), column(vw, 8, keys + records * kw));
+        let (keys, values) = (column(kw, 4, HEAD), column(vw, 8, HEAD + records * kw));
         Ok(Body { bytes, records, keys, values, first })
     }
 
@@ -257,8 +256,7 @@ impl<'a> Body<'a> {
     pub(crate) fn find(&self, tag: u8, key: &[u8]) -> Result<Option<&'a [u8]>> {
         let (mut last, mut group) = (None, 0);
         loop {
-            let tags = self.bytes.get(HEAD + group..).unwrap_or(&[]);
-            let mut equal = equal(tags, self.records - group, tag);
+            let mut equal = equal(self.tags(group), self.records - group, tag);
             while equal != 0 {
                 let i = group + equal.trailing_zeros() as usize;
                 if self.keys.get(self.bytes, i) == key.len() {
@@ -288,7 +286,7 @@ impl<'a> Body<'a> {
     /// Key and stored value of the first record that may be the one of a key of this length.
     #[inline]
     pub(crate) fn candidate(&self, tag: u8, key: usize) -> Option<(&'a [u8], &'a [u8])> {
-        let equal = equal(self.bytes.get(HEAD..)?, self.records, tag);
+        let equal = equal(self.tags(0), self.records, tag);
         let i = equal.trailing_zeros() as usize;
         if equal == 0 || self.keys.get(self.bytes, i) != key {
             return None;
@@ -353,7 +351,13 @@ impl<'a> Body<'a> {
 
     /// The tag that is stored for record `i`.
     pub(crate) fn tag(&self, i: usize) -> u8 {
-        self.bytes.get(HEAD + i).copied().unwrap_or(0)
+        self.tags(i).first().copied().unwrap_or(0)
+    }
+
+    /// The bytes from the tag of record `i` on.
+    #[inline(always)]
+    fn tags(&self, i: usize) -> &'a [u8] {
+        self.bytes.get(self.first - self.records + i..).unwrap_or(&[])
     }
 }
 
@@ -382,8 +386,8 @@ mod tests {
             2, 0, 0, 0x10,  // two records; keys of one length; values with lengths of a byte
             2, 0, 0, 0,     // keys have two bytes
             0, 0, 0, 0,
-            1, 2,           // tags
             1, 0,           // lengths of values
+            1, 2,           // tags
             b'a', b'b', b'x', b'c', b'd',
         ]);
     }

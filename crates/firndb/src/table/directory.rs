@@ -75,9 +75,11 @@ impl DirectoryWriter {
 
 /// A directory in memory.
 pub(crate) struct Directory {
-    bytes: Box<[u8]>,
+    /// Blocks that begin before each slot, and then all.
+    before: Box<[u64]>,
+    /// The step of each block.
+    steps: Box<[u16]>,
     slots: u64,
-    steps: usize,
 }
 
 impl Directory {
@@ -90,8 +92,10 @@ impl Directory {
                 bytes.len()
             )));
         }
-        let steps = steps.unwrap_or(0) as usize;
-        let directory = Directory { bytes: bytes.into(), slots, steps };
+        let (before, steps) = bytes.split_at(steps.unwrap_or(0) as usize);
+        let before = before.chunks(8).map(|bytes| u64_at(bytes, 0)).collect();
+        let steps = steps.chunks(2).map(|bytes| u16_at(bytes, 0)).collect();
+        let directory = Directory { before, steps, slots };
         let mut last = 0;
         for slot in 0..=slots {
             let before = directory.before(slot);
@@ -108,17 +112,17 @@ impl Directory {
 
     /// Bytes of memory it takes.
     pub(crate) fn memory(&self) -> usize {
-        self.bytes.len()
+        size_of_val(&*self.before) + size_of_val(&*self.steps)
     }
 
     #[inline(always)]
     fn before(&self, slot: u64) -> u64 {
-        u64_at(&self.bytes, 8 * slot as usize)
+        self.before.get(slot as usize).copied().unwrap_or(0)
     }
 
     #[inline(always)]
     fn step(&self, block: u64) -> u16 {
-        u16_at(&self.bytes, self.steps + 2 * block as usize)
+        self.steps.get(block as usize).copied().unwrap_or(0)
     }
 
     /// The block that can hold a key of this place: the last that begins there or before. `None` if
@@ -139,9 +143,10 @@ impl Directory {
     /// The first block that begins in a slot, and the first that begins in a later one.
     #[inline(always)]
     fn slot(&self, slot: u64) -> (u64, u64) {
-        let both = self.bytes.get(8 * slot as usize..).and_then(<[u8]>::first_chunk::<16>);
-        let both = both.unwrap_or(&[0; 16]);
-        (u64_at(both, 0), u64_at(both, 8))
+        match self.before.get(slot as usize..).and_then(<[u64]>::first_chunk) {
+            Some(&[first, end]) => (first, end),
+            None => (0, 0),
+        }
     }
 
     /// About how far into a block the records of this place stand, as a share of `whole`: as far as
@@ -149,8 +154,11 @@ impl Directory {
     /// spread evenly. Steps are enough to tell, where a block does not span a whole slot.
     #[inline(always)]
     pub(crate) fn share(&self, place: Place, block: u64, whole: usize) -> usize {
-        let begin = self.step(block);
-        let span = u32::from(self.step(block + 1).wrapping_sub(begin)).max(1);
+        let Some(&[begin, end]) = self.steps.get(block as usize..).and_then(<[u16]>::first_chunk)
+        else {
+            return 0;
+        };
+        let span = u32::from(end.wrapping_sub(begin)).max(1);
         let into = u32::from(place.step.wrapping_sub(begin)).min(span);
         (u64::from(into) * whole as u64) as usize / span as usize
     }
@@ -163,12 +171,11 @@ impl Directory {
             (low, high) = self.narrowed(first, end, step);
         }
         // All at once, without a jump that depends on the step: nobody could foretell it.
-        let at = self.steps + 2 * low as usize;
         let left = high.saturating_sub(low);
-        let Some(few) = self.bytes.get(at..).and_then(<[u8]>::first_chunk::<{ 2 * FEW }>) else {
+        let Some(few) = self.steps.get(low as usize..).and_then(<[u16]>::first_chunk) else {
             return (low..high).find(|&block| self.step(block) > step).unwrap_or(high);
         };
-        low + (not_above(few, step).trailing_ones() as u64).min(left)
+        low + u64::from(not_above(few, step).trailing_ones()).min(left)
     }
 
     /// At most [`FEW`] of the blocks `first..end` of a slot: the first that begins after `step` is

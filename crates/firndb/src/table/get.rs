@@ -7,7 +7,7 @@
 
 use super::block::{Body, CHECKSUM, tag};
 use super::directory::{Place, place};
-use super::find::{WHOLE, find};
+use super::find::{Spot, WHOLE, Wide, find_any};
 use super::index::Index;
 use super::index_find::Found;
 use super::options::Compression;
@@ -69,7 +69,10 @@ impl Table {
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         match &self.index {
             Some(index) => self.get_indexed(index, hash, key),
-            None => self.get_in_block(hash, key),
+            None => match self.wide {
+                Some(wide) => self.get_near(wide, hash, key),
+                None => self.get_in_block(hash, key),
+            },
         }
     }
 
@@ -87,9 +90,6 @@ impl Table {
     fn get_in_block(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let Some(located) = self.locate_passed(hash) else { return Ok(None) };
         self.settle(hash, located.block)?;
-        if self.small {
-            return self.get_near(located, key);
-        }
         match self.is_plain() {
             true => self.get_far(located, key),
             false => self.get_packed(located, key),
@@ -183,25 +183,39 @@ impl Table {
     fn get_far(&self, at: Located, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let block = self.memory(at.block)?;
         self.fetch_far(block, at);
-        let found = self.source.check_once(block, at.block);
-        let found = found.and_then(|()| find(&block[CHECKSUM..], at.tag, None, key));
+        let checked = self.source.check_once(block, at.block);
+        checked.map_err(|e| self.here(e, at.block))?;
+        self.find_any(&block[CHECKSUM..], at, key)
+    }
+
+    /// The value of a key in any body that was checked.
+    #[inline(never)]
+    fn find_any<'a>(
+        &self,
+        body: &'a [u8],
+        at: Located,
+        key: &[u8],
+    ) -> Result<Option<Cow<'a, [u8]>>> {
+        let found = find_any(body, at.tag, key);
         found.map(|value| value.map(handed)).map_err(|e| self.here(e, at.block))
     }
 
     /// [`Table::get_hashed`] of small records in memory, in blocks of equal length.
     #[inline(always)]
-    fn get_near(&self, at: Located, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        let size = self.meta.block_size as usize;
-        let extent = (self.blocks.0 + at.block * size as u64, size);
-        let found = self.source.memory(extent).and_then(|block| {
-            prefetch_lines::<NEAR_LINES>(block);
-            self.source.check_once(block, at.block)?;
-            find(&block[CHECKSUM..], at.tag, Some(self.share(at)), key)
-        });
-        match found {
-            Ok(value) => Ok(value.map(Cow::Borrowed)),
-            Err(e) => Err(self.here(e, at.block)),
+    fn get_near(&self, wide: Wide, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let Some(at) = self.locate_passed(hash) else { return Ok(None) };
+        if let Some(body) = self.source.body(at.block, self.meta.block_size as usize) {
+            prefetch_lines::<NEAR_LINES>(body);
+            let spot = wide.find(body, at.tag, self.share(at), key);
+            if let Some((_, value)) = spot.split(body, key.len()) {
+                return Ok(Some(Cow::Borrowed(value)));
+            }
+            if spot == Spot::ABSENT {
+                return Ok(None);
+            }
+            return self.find_any(body, at, key);
         }
+        self.get_in_block(hash, key)
     }
 
     /// About how far into its block a record stands, of [`WHOLE`].
@@ -232,7 +246,7 @@ impl Table {
     ) -> Result<Option<Cow<'a, [u8]>>> {
         match (block, self.meta.compression) {
             (Cow::Borrowed(block), Compression::None) => {
-                Ok(find(&block[CHECKSUM..], tag, None, key)?.map(Cow::Borrowed))
+                Ok(find_any(&block[CHECKSUM..], tag, key)?.map(Cow::Borrowed))
             }
             (block, Compression::Records { .. }) => {
                 let value = Body::parse(&block[CHECKSUM..])?.find(tag, key)?;

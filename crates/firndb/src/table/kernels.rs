@@ -28,7 +28,7 @@ pub(crate) fn equal(bytes: &[u8], n: usize, tag: u8) -> u128 {
 /// [`equal`] where at least 128 bytes are there. More than `n` are compared, but how many is known
 /// to the compiler: there is no loop.
 #[inline(always)]
-pub(crate) fn equal_in_whole(group: &[u8; GROUP], n: usize, tag: u8) -> u128 {
+fn equal_in_whole(group: &[u8; GROUP], n: usize, tag: u8) -> u128 {
     let steps = group.as_chunks::<STEP>().0;
     let half = |first: usize| -> u64 {
         let bits = |i: usize| u64::from(equal_16(&steps[first + i], tag)) << (i * STEP);
@@ -47,11 +47,6 @@ fn equal_at_the_end(bytes: &[u8], n: usize, tag: u8) -> u128 {
 /// Sum of the first `n` bytes of `of`, which are fewer than 2^24; the work is that of `of` bytes.
 #[inline(always)]
 pub(crate) fn sum_of_first(bytes: &[u8], of: usize, n: usize) -> usize {
-    if of <= GROUP
-        && let Some(group) = bytes.first_chunk()
-    {
-        return sum_within(group, 0, n);
-    }
     let Some(whole) = bytes.get(..of.next_multiple_of(STEP)) else {
         return sum_at_the_end(bytes, n);
     };
@@ -67,7 +62,7 @@ fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions of SSE2: see the SAFETY notes")]
 mod fast {
-    use super::{EIGHT, EQUAL_ABOVE, FEW, GROUP, STEP};
+    use super::{EIGHT, EQUAL_ABOVE, FEW, STEP};
     use std::arch::x86_64::*;
 
     const LANES: [u8; STEP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -81,10 +76,10 @@ mod fast {
         }
     }
 
-    /// Bit `i` says whether number `i`, little-endian, is at most `bound`.
+    /// Bit `i` says whether number `i` is at most `bound`.
     #[inline(always)]
-    pub(crate) fn not_above(numbers: &[u8; 2 * FEW], bound: u16) -> u8 {
-        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of 16.
+    pub(crate) fn not_above(numbers: &[u16; FEW], bound: u16) -> u8 {
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of as many.
         unsafe {
             let numbers = _mm_loadu_si128(numbers.as_ptr().cast());
             let above = _mm_subs_epu16(numbers, _mm_set1_epi16(bound as i16));
@@ -114,40 +109,6 @@ mod fast {
         }
     }
 
-    /// From byte 128 - n on, 1s for n bytes, then zeros.
-    static KEEP: [u8; 2 * GROUP] = {
-        let (mut keep, mut i) = ([0; 2 * GROUP], 0);
-        while i < GROUP {
-            keep[i] = 0xff;
-            i += 1;
-        }
-        keep
-    };
-
-    /// 1s for the first `n` bytes, at most 128, then zeros.
-    #[inline(always)]
-    fn keep(n: usize) -> &'static [[u8; STEP]] {
-        KEEP[GROUP - n.min(GROUP)..].first_chunk::<GROUP>().map_or(&[], |k| k.as_chunks().0)
-    }
-
-    /// Sum of the bytes `from..end` of a whole group: without a loop.
-    #[inline(always)]
-    pub(crate) fn sum_within(group: &[u8; GROUP], from: usize, end: usize) -> usize {
-        let masks = keep(from).iter().zip(keep(end));
-        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
-        unsafe {
-            let (zero, mut sums) = (_mm_setzero_si128(), _mm_setzero_si128());
-            for (bytes, (before, keep)) in group.as_chunks::<STEP>().0.iter().zip(masks) {
-                let bytes = _mm_loadu_si128(bytes.as_ptr().cast());
-                let kept = _mm_and_si128(bytes, _mm_loadu_si128(keep.as_ptr().cast()));
-                let kept = _mm_andnot_si128(_mm_loadu_si128(before.as_ptr().cast()), kept);
-                sums = _mm_add_epi64(sums, _mm_sad_epu8(kept, zero));
-            }
-            let upper = _mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
-            (_mm_cvtsi128_si64(sums) + upper) as usize
-        }
-    }
-
     /// Sum of the first `n` bytes of a group, at most 128.
     #[inline(always)]
     pub(super) fn sum_of_group(group: &[u8], n: usize) -> usize {
@@ -171,8 +132,8 @@ mod fast {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
-    use super::{EIGHT, EQUAL_ABOVE, FEW, GROUP, STEP};
-    use crate::bytes::int::{u16_at, u64_at};
+    use super::{EIGHT, EQUAL_ABOVE, FEW, STEP};
+    use crate::bytes::int::u64_at;
 
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -187,10 +148,10 @@ mod portable {
         equal_8(u64_at(bytes, 0)) | equal_8(u64_at(bytes, 8)) << 8
     }
 
-    /// Bit `i` says whether number `i`, little-endian, is at most `bound`.
-    pub(crate) fn not_above(numbers: &[u8; 2 * FEW], bound: u16) -> u8 {
-        let bit = |mask, i: usize| mask | u8::from(u16_at(numbers, 2 * i) <= bound) << i;
-        (0..FEW).fold(0, bit)
+    /// Bit `i` says whether number `i` is at most `bound`.
+    pub(crate) fn not_above(numbers: &[u16; FEW], bound: u16) -> u8 {
+        let bit = |mask, (i, &number): (usize, &u16)| mask | u8::from(number <= bound) << i;
+        numbers.iter().enumerate().fold(0, bit)
     }
 
     /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
@@ -198,12 +159,6 @@ mod portable {
     pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
         let is_equal = |i: usize| (u64_at(numbers, 8 * i) ^ number) < 1 << EQUAL_ABOVE;
         (0..EIGHT).fold(0, |mask, i| mask | u8::from(is_equal(i)) << i)
-    }
-
-    /// Sum of the bytes `from..end` of a whole group.
-    pub(crate) fn sum_within(group: &[u8; GROUP], from: usize, end: usize) -> usize {
-        let within = group.get(from..end.min(GROUP)).unwrap_or(&[]);
-        within.iter().map(|&byte| usize::from(byte)).sum()
     }
 
     /// Sum of the first `n` bytes of a group, at most 128.
@@ -216,16 +171,16 @@ mod portable {
 #[cfg(target_arch = "x86_64")]
 use fast::{equal_16, sum_of_group};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use fast::{equal_above, not_above, sum_within};
+pub(crate) use fast::{equal_above, not_above};
 #[cfg(not(target_arch = "x86_64"))]
 use portable::{equal_16, sum_of_group};
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use portable::{equal_above, not_above, sum_within};
+pub(crate) use portable::{equal_above, not_above};
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::int::u64_at;
+    use crate::bytes::int::{u16_at, u64_at};
 
     fn bytes(seed: u64, n: usize) -> Vec<u8> {
         let mix = |i: u64| (i ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) as u8;
@@ -259,8 +214,9 @@ mod tests {
             for tag in [0, 0x80, 0xff, low as u8, (high >> 40) as u8] {
                 assert_eq!(portable::equal_16(&bytes, tag), equal_16(&bytes, tag));
             }
+            let halves = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| u16_at(&bytes, 2 * i));
             for bound in [0, 1, word(3) as u16, 0x7fff, 0x8000, u16::MAX] {
-                assert_eq!(portable::not_above(&bytes, bound), not_above(&bytes, bound));
+                assert_eq!(portable::not_above(&halves, bound), not_above(&halves, bound));
             }
             let turned = |i: u32| u128::from_le_bytes(bytes).rotate_left(17 * i).to_le_bytes();
             let group = [0, 1, 2, 3, 4, 5, 6, 7].map(turned).concat();
@@ -271,11 +227,6 @@ mod tests {
             }
             let n = seed as usize % (GROUP + 1);
             assert_eq!(portable::sum_of_group(&group, n), sum_of_group(&group, n));
-            let whole = group.first_chunk().unwrap();
-            for from in [0, n / 3, n, GROUP.min(n + 9), GROUP] {
-                assert_eq!(portable::sum_within(whole, from, n), sum_within(whole, from, n));
-            }
-            assert_eq!(sum_within(whole, n / 2, GROUP + 5), sum_within(whole, n / 2, GROUP));
         }
     }
 }

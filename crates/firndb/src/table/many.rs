@@ -1,7 +1,7 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
 use super::block::{Body, CHECKSUM, VALUE_LINES, check};
-use super::find::{Equal, find, is_same};
+use super::find::{Spot, find_any, is_same};
 use super::get::{Located, handed};
 use super::index::Index;
 use super::options::Compression;
@@ -208,21 +208,20 @@ impl Table {
     fn fetch_record(&self, key: &[u8], wanted: &mut Wanted) {
         let Some(at) = wanted.located else { return };
         let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
-        wanted.first = match Equal::new(body, at.tag, self.near(at), key.len()) {
-            Some(equal) if equal.is_over() => None,
-            Some(mut equal) => equal.next(),
+        let spot = match self.wide {
+            Some(wide) => wide.first(body, at.tag, self.share(at), key.len()),
+            None => Spot::UNKNOWN,
+        };
+        wanted.first = match spot {
             // What is wrong with a block is told when it was checked.
-            None => Body::parse(body).ok().and_then(|body| body.candidate(at.tag, key.len())),
+            Spot::UNKNOWN => {
+                Body::parse(body).ok().and_then(|body| body.candidate(at.tag, key.len()))
+            }
+            spot => spot.split(body, key.len()),
         };
         if let Some((found, value)) = wanted.first {
             fetch(found, value, self.lines_ahead());
         }
-    }
-
-    /// Where in its block a small record stands, about.
-    #[inline(always)]
-    fn near(&self, at: Located) -> Option<usize> {
-        self.small.then(|| self.share(at))
     }
 
     /// Lines of a stored value that a batch asks for: what is compressed is read to its end.
@@ -237,7 +236,7 @@ impl Table {
         let &Wanted { located: Some(at), block, first } = wanted else { return Ok(None) };
         let found = self.source.check_once(block, at.block).and_then(|()| match first {
             Some((found, value)) if is_same(found, key) => Ok(Some(value)),
-            _ => find(&block[CHECKSUM..], at.tag, self.near(at), key),
+            _ => find_any(&block[CHECKSUM..], at.tag, key),
         });
         found.map_err(|e| self.here(e, at.block))
     }

@@ -23,7 +23,7 @@
 //! 1. `Table::get`: hash -> filter, if there is one -> `directory::place` -> `Directory::find`:
 //!    the block, without touching it.
 //! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
-//! 3. `Body::find`, or `find` where records are small: tags, then keys -> the stored value.
+//! 3. `Body::find`, or `Wide::find` where records are small: tags, then keys -> the stored value.
 //! 4. `Unpacker::unpack`, if values are compressed.
 //!    With an index, in a map once blocks were checked: from the filter to the stored value by
 //!    `Index::find`; where neither filter nor compression is in between, first by `Table::hit`.

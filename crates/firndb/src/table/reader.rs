@@ -4,6 +4,7 @@ use super::block::CHECKSUM;
 use super::compress::Unpacker;
 use super::directory::{Directory, Place};
 use super::filter::FilterShape;
+use super::find::Wide;
 use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
 use super::index::{Index, Shape};
 use super::index_file::Mapped;
@@ -37,6 +38,8 @@ pub struct Table {
     path: PathBuf,
     /// Records are many in a block and spread evenly over it, and in memory as they are.
     pub(crate) small: bool,
+    /// The search in blocks of small records, if they are so, and the processor has it.
+    pub(crate) wide: Option<Wide>,
     /// There is no filter, and values are stored as they are.
     pub(crate) is_bare: bool,
     /// Of the records: of a resident table in memory, of a mapped one in the file if it is there.
@@ -150,6 +153,7 @@ impl Table {
             blocks,
             path,
             small,
+            wide: Wide::here().filter(|_| small),
             is_bare,
             index: None,
         };

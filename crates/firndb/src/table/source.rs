@@ -173,6 +173,14 @@ impl Source {
         block.ok_or_else(|| Error::corrupt("a block is cut"))
     }
 
+    /// The body of a block that is in memory and was checked, of blocks of one length; `None` if
+    /// it is another, or is cut.
+    #[inline(always)]
+    pub(crate) fn body(&self, number: u64, len: usize) -> Option<&[u8]> {
+        let block = self.memory.get(number as usize * len..)?.get(..len)?;
+        if self.is_checked(number) { block.get(CHECKSUM..) } else { None }
+    }
+
     /// All blocks that are in memory.
     #[inline(always)]
     pub(crate) fn all(&self) -> &[u8] {

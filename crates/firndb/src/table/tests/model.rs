@@ -5,6 +5,7 @@
 //! from that seed on; `FIRNDB_TABLE_PROBES=10000000` asks for more absent keys.
 
 use super::*;
+use crate::table::find::Wide;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
@@ -31,8 +32,8 @@ fn length(rng: &mut Rng, style: usize) -> usize {
     }
 }
 
-/// Records with distinct keys.
-fn records(rng: &mut Rng) -> Records {
+/// Records with distinct keys; many to a block if they are to be `small`.
+fn records(rng: &mut Rng, small: bool) -> Records {
     let n = match rng.below(12) {
         0 => rng.below(4),
         1..=4 => rng.below(300),
@@ -40,7 +41,10 @@ fn records(rng: &mut Rng) -> Records {
         10 => rng.below(20_000),
         _ => rng.below(100_001),
     };
-    let (keys, values) = (rng.below(7), rng.below(9));
+    let (n, keys, values) = match small {
+        true => (n + 1000, *rng.pick(&[1, 2, 4]), *rng.pick(&[2, 4, 8])),
+        false => (n, rng.below(7), rng.below(9)),
+    };
     let (mut seen, mut records, mut bytes) = (Model::new(), Records::new(), 0);
     for _ in 0..n {
         let len = length(rng, keys);
@@ -107,10 +111,17 @@ fn absent(rng: &mut Rng, model: &Model) -> Vec<Vec<u8>> {
     absent
 }
 
-fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) {
+/// Whether any table had the fast search for small records.
+fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) -> bool {
     let absent = absent(rng, model);
-    for access in [Access::Map, Access::Resident, Access::Buffered] {
-        let table = open(disk, access).unwrap();
+    // Mapped ones also as on a processor that does not have the fast search.
+    let (map, mut fast) = (Access::Map, false);
+    for (access, wide) in
+        [(map, true), (map, false), (Access::Resident, true), (Access::Buffered, true)]
+    {
+        let mut table = open(disk, access).unwrap();
+        table.wide = table.wide.filter(|_| wide);
+        fast |= table.wide.is_some();
         assert_eq!(table.len(), model.len() as u64);
         assert_eq!(table.is_empty(), model.is_empty());
         let (stats, frames) = (table.stats(), Compression::Blocks { level: 0 });
@@ -151,6 +162,7 @@ fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) {
         assert!(read.is_ok() && places.is_empty());
     }
     check_all(rng, &open(disk, Access::Map).unwrap(), model);
+    fast
 }
 
 /// What goes over all records.
@@ -188,10 +200,14 @@ fn check_all(rng: &mut Rng, table: &Table, model: &Model) {
 fn random_tables_answer_as_a_map_does() {
     let tables = number_from_env("FIRNDB_MODEL_TABLES", 10);
     let first = number_from_env("FIRNDB_SEED", SEED);
-    let (mut total, mut spilled) = (0, 0);
+    let (mut total, mut spilled, mut fast) = (0, 0, 0);
     for seed in first..first + tables {
         let rng = &mut Rng(seed);
-        let (records, options) = (records(rng), options(rng));
+        let small = seed % 3 == 0;
+        let (records, mut options) = (records(rng, small), options(rng));
+        if small {
+            options.compression = Compression::None;
+        }
         println!("seed {seed:#x}: {} records, {options:?}", records.len());
         let disk = SimDisk::new();
         let report = build(&(disk.clone() as DiskRef), options.clone(), &records).unwrap();
@@ -199,7 +215,8 @@ fn random_tables_answer_as_a_map_does() {
         assert_eq!(disk.files().len(), 1, "a temporary file is left");
         total += records.len();
         spilled += usize::from(report.spilled > 0);
-        check(rng, &(disk.clone() as DiskRef), &records.iter().cloned().collect());
+        let model = records.iter().cloned().collect();
+        fast += usize::from(check(rng, &(disk.clone() as DiskRef), &model));
 
         let mut shuffled = records;
         rng.shuffle(&mut shuffled);
@@ -209,7 +226,9 @@ fn random_tables_answer_as_a_map_does() {
         assert!(bytes == bytes_of(other, &shuffled), "other bytes from the same records");
     }
     println!("{total} records in {tables} tables, {spilled} of them larger than their memory");
+    println!("{fast} of them with small records that are searched fast");
     assert!(spilled > 0 || tables < 10);
+    assert!(fast > 0 || tables < 10 || Wide::here().is_none());
 }
 
 #[test]
