@@ -77,7 +77,7 @@ impl DirectoryWriter {
 pub(crate) struct Directory {
     /// Blocks that begin before each slot, and then all.
     before: Box<[u64]>,
-    /// The step of each block.
+    /// The step of each block, and 0 for the end of the last slot.
     steps: Box<[u16]>,
     slots: u64,
 }
@@ -94,7 +94,7 @@ impl Directory {
         }
         let (before, steps) = bytes.split_at(steps.unwrap_or(0) as usize);
         let before = before.chunks(8).map(|bytes| u64_at(bytes, 0)).collect();
-        let steps = steps.chunks(2).map(|bytes| u16_at(bytes, 0)).collect();
+        let steps = steps.chunks(2).map(|bytes| u16_at(bytes, 0)).chain([0]).collect();
         let directory = Directory { before, steps, slots };
         let mut last = 0;
         for slot in 0..=slots {
@@ -260,7 +260,11 @@ mod tests {
         let share = |slot, step, block| directory.share(Place { slot, step }, block, 4080);
         assert_eq!([share(2, 2, 3), share(2, 351, 3), share(2, 699, 3)], [0, 2040, 4074]);
         assert_eq!(share(2, 33_118, 4), 2040, "half way to the first step of slot 3");
-        assert_eq!(share(9, 9, 6), 0, "the last block, which no other follows");
+        assert_eq!(
+            [share(9, 9, 6), share(9, 32_773, 6)],
+            [0, 2040],
+            "half way to the end of slot 9"
+        );
         assert!(Directory::new(&bytes, 11, 7).is_err());
         assert!(Directory::new(&bytes[1..], 12, 7).is_err());
     }

@@ -130,7 +130,12 @@ mod tests {
                     assert_eq!(absent, few.then_some(None));
                     assert_eq!(known(wide, &bytes, *tag, share, &key[..9]), None);
                     let first = wide.first(&bytes, *tag, share, key.len());
-                    assert_eq!(first.split(&bytes, key.len()).is_some(), few);
+                    let first = first.split(&bytes, key.len()).map(|(key, _)| key);
+                    // Of 32 records from ten before the expected place on, else of all.
+                    let near = (share * n / WHOLE).saturating_sub(10);
+                    let mut near = records.iter().skip(near).take(32).chain(&records);
+                    let expected = near.find(|other| other.0 == *tag).map(|other| &other.1[..]);
+                    assert_eq!(first, expected.filter(|_| few));
                 }
             }
             for _ in 0..2000 {

@@ -7,7 +7,7 @@
 
 use super::block::{Body, CHECKSUM, tag};
 use super::directory::{Place, place};
-use super::find::{Spot, WHOLE, Wide, find_any};
+use super::find::{Spot, WHOLE, find_any};
 use super::index::Index;
 use super::index_find::Found;
 use super::options::Compression;
@@ -69,10 +69,8 @@ impl Table {
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         match &self.index {
             Some(index) => self.get_indexed(index, hash, key),
-            None => match self.wide {
-                Some(wide) => self.get_near(wide, hash, key),
-                None => self.get_in_block(hash, key),
-            },
+            None if self.small => self.get_near(hash, key),
+            None => self.get_in_block(hash, key),
         }
     }
 
@@ -177,45 +175,45 @@ impl Table {
         self.value_in(block, at.tag, key).map_err(|e| self.here(e, at.block))
     }
 
-    /// [`Table::get_hashed`] of larger records in memory. Kept apart from that of small ones, which
-    /// has no time for what this one sets up.
+    /// [`Table::get_hashed`] of records in memory as they are: of larger ones, and of small ones in
+    /// a block that was not checked yet.
     #[inline(never)]
     fn get_far(&self, at: Located, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let block = self.memory(at.block)?;
         self.fetch_far(block, at);
-        let checked = self.source.check_once(block, at.block);
-        checked.map_err(|e| self.here(e, at.block))?;
-        self.find_any(&block[CHECKSUM..], at, key)
+        self.source.check_once(block, at.block).map_err(|e| self.here(e, at.block))?;
+        Ok(self.find(&block[CHECKSUM..], at, key)?.map(handed))
     }
 
-    /// The value of a key in any body that was checked.
-    #[inline(never)]
-    fn find_any<'a>(
+    /// [`Table::get_hashed`] of small records in a block that was checked, as most are. Kept apart
+    /// from the others: there is no time for what those set up.
+    #[inline(always)]
+    fn get_near(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        let Some(at) = self.locate_passed(hash) else { return Ok(None) };
+        match self.source.body::<NEAR_LINES>(at.block, self.meta.block_size as usize) {
+            Some(body) => Ok(self.find(body, at, key)?.map(Cow::Borrowed)),
+            None => self.get_in_block(hash, key),
+        }
+    }
+
+    /// The stored value of a key in a body that was checked.
+    #[inline(always)]
+    pub(crate) fn find<'a>(
         &self,
         body: &'a [u8],
         at: Located,
         key: &[u8],
-    ) -> Result<Option<Cow<'a, [u8]>>> {
-        let found = find_any(body, at.tag, key);
-        found.map(|value| value.map(handed)).map_err(|e| self.here(e, at.block))
-    }
-
-    /// [`Table::get_hashed`] of small records in memory, in blocks of equal length.
-    #[inline(always)]
-    fn get_near(&self, wide: Wide, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        let Some(at) = self.locate_passed(hash) else { return Ok(None) };
-        if let Some(body) = self.source.body(at.block, self.meta.block_size as usize) {
-            prefetch_lines::<NEAR_LINES>(body);
+    ) -> Result<Option<&'a [u8]>> {
+        if let Some(wide) = self.wide {
             let spot = wide.find(body, at.tag, self.share(at), key);
             if let Some((_, value)) = spot.split(body, key.len()) {
-                return Ok(Some(Cow::Borrowed(value)));
+                return Ok(Some(value));
             }
             if spot == Spot::ABSENT {
                 return Ok(None);
             }
-            return self.find_any(body, at, key);
         }
-        self.get_in_block(hash, key)
+        find_any(body, at.tag, key).map_err(|e| self.here(e, at.block))
     }
 
     /// About how far into its block a record stands, of [`WHOLE`].
@@ -229,7 +227,7 @@ impl Table {
     #[inline(always)]
     fn fetch_far(&self, block: &[u8], at: Located) {
         prefetch_lines::<HEAD_LINES>(block);
-        if self.meta.records >= 2 * self.meta.blocks {
+        if !self.small && self.meta.records >= 2 * self.meta.blocks {
             let (before, all) = FAR_LINES;
             let at = block.len() * self.share(at) / WHOLE;
             prefetch(block.get(at.saturating_sub(before * LINE)..).unwrap_or(&[]), all);

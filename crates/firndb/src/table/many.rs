@@ -1,7 +1,7 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
 use super::block::{Body, CHECKSUM, VALUE_LINES, check};
-use super::find::{Spot, find_any, is_same};
+use super::find::{Spot, is_same};
 use super::get::{Located, handed};
 use super::index::Index;
 use super::options::Compression;
@@ -234,11 +234,11 @@ impl Table {
     #[inline(always)]
     fn take<'a>(&self, key: &[u8], wanted: &Wanted<'a>) -> Result<Option<&'a [u8]>> {
         let &Wanted { located: Some(at), block, first } = wanted else { return Ok(None) };
-        let found = self.source.check_once(block, at.block).and_then(|()| match first {
+        self.source.check_once(block, at.block).map_err(|e| self.here(e, at.block))?;
+        match first {
             Some((found, value)) if is_same(found, key) => Ok(Some(value)),
-            _ => find_any(&block[CHECKSUM..], at.tag, key),
-        });
-        found.map_err(|e| self.here(e, at.block))
+            _ => self.find(&block[CHECKSUM..], at, key),
+        }
     }
 
     /// Records that are compressed, or are not in memory.

@@ -3,7 +3,7 @@
 use super::block::{CHECKSUM, check};
 use super::options::Access;
 use crate::bytes::frozen::Frozen;
-use crate::bytes::prefetch::prefetch;
+use crate::bytes::prefetch::{prefetch, prefetch_lines};
 use crate::disk::{self, DiskRef, Map, ReadAt};
 use crate::{Error, ErrorKind, Result};
 use std::borrow::Cow;
@@ -173,11 +173,12 @@ impl Source {
         block.ok_or_else(|| Error::corrupt("a block is cut"))
     }
 
-    /// The body of a block that is in memory and was checked, of blocks of one length; `None` if
-    /// it is another, or is cut.
+    /// The body of a block that is in memory, of blocks of one length; `None` if it was not checked
+    /// yet, or is cut. Its first cache lines are asked for before anything else is looked at.
     #[inline(always)]
-    pub(crate) fn body(&self, number: u64, len: usize) -> Option<&[u8]> {
+    pub(crate) fn body<const LINES: usize>(&self, number: u64, len: usize) -> Option<&[u8]> {
         let block = self.memory.get(number as usize * len..)?.get(..len)?;
+        prefetch_lines::<LINES>(block);
         if self.is_checked(number) { block.get(CHECKSUM..) } else { None }
     }
 

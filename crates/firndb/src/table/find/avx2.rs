@@ -73,7 +73,8 @@ fn find(body: &[u8], tag: u8, share: usize, key: &[u8]) -> Spot {
     find_anywhere(body, tag, key)
 }
 
-/// [`find`] among all records: apart from what most gets do.
+/// [`find`] among all records: apart from what most gets do, and without asking for values, of
+/// which most are not the one.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi2")]
 fn find_anywhere(body: &[u8], tag: u8, key: &[u8]) -> Spot {

@@ -27,7 +27,7 @@ struct Exam {
 fn exam(name: &'static str, n: usize, value: usize, options: BuildOptions) -> Exam {
     let record = |i: usize| {
         let value = format!("value {} of {i} ", i % 3).repeat(value).into_bytes();
-        (format!("key {i}").into_bytes(), value)
+        (format!("key {i:02}").into_bytes(), value)
     };
     let records: Records = (0..n).map(record).collect();
     let options = BuildOptions {
@@ -43,7 +43,7 @@ fn exams() -> Vec<Exam> {
     let of = |compression, filter| BuildOptions { compression, filter, ..BuildOptions::default() };
     let (none, level) = (Compression::None, 3);
     vec![
-        exam("paged", 12, 2, of(none, Filter::Bits16)),
+        exam("paged", 40, 2, of(none, Filter::Bits16)),
         exam("packed", 14, 10, of(none, Filter::None)),
         exam("packed, filter", 9, 25, of(none, Filter::Bits8)),
         exam("records", 30, 20, of(Compression::Records { level }, Filter::None)),

@@ -22,7 +22,7 @@ const MEMORY_KIB: u64 = 128 << 10;
 fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
     let table = |name, n: usize, value: usize, compression, filter| {
         let record = |i: usize| {
-            (format!("key {i}").into_bytes(), format!("value {i} ").repeat(value).into_bytes())
+            (format!("key {i:04}").into_bytes(), format!("value {i} ").repeat(value).into_bytes())
         };
         let records: Records = (0..n).map(record).collect();
         let options = BuildOptions { compression, filter, ..BuildOptions::default() };
@@ -31,7 +31,7 @@ fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
     };
     let level = 1;
     vec![
-        table("paged", 1500, 2, Compression::None, Filter::Bits16),
+        table("paged", 1500, 3, Compression::None, Filter::Bits16),
         table("packed", 200, 30, Compression::None, Filter::None),
         table("indexed", 90, 70, Compression::None, Filter::None),
         table("records", 200, 30, Compression::Records { level }, Filter::Bits8),
