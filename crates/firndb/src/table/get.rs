@@ -190,7 +190,7 @@ impl Table {
     #[inline(always)]
     fn get_near(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let Some(at) = self.locate_passed(hash) else { return Ok(None) };
-        match self.source.body::<NEAR_LINES>(at.block, self.meta.block_size as usize) {
+        match self.source.checked_body::<NEAR_LINES>(at.block, self.meta.block_size as usize) {
             Some(body) => Ok(self.find(body, at, key)?.map(Cow::Borrowed)),
             None => self.get_in_block(hash, key),
         }

@@ -47,6 +47,12 @@ fn equal_at_the_end(bytes: &[u8], n: usize, tag: u8) -> u128 {
 /// Sum of the first `n` bytes of `of`, which are fewer than 2^24; the work is that of `of` bytes.
 #[inline(always)]
 pub(crate) fn sum_of_first(bytes: &[u8], of: usize, n: usize) -> usize {
+    // How many are looked at is known to the compiler: there is no loop.
+    if of <= GROUP
+        && let Some(group) = bytes.first_chunk::<GROUP>()
+    {
+        return sum_of_group(group, n);
+    }
     let Some(whole) = bytes.get(..of.next_multiple_of(STEP)) else {
         return sum_at_the_end(bytes, n);
     };

@@ -38,7 +38,8 @@ pub struct Table {
     path: PathBuf,
     /// Records are many in a block and spread evenly over it, and in memory as they are.
     pub(crate) small: bool,
-    /// The search in blocks of small records, if they are so, and the processor has it.
+    /// The search in blocks of small records with keys of one length, if they are so, and the
+    /// processor has it.
     pub(crate) wide: Option<Wide>,
     /// There is no filter, and values are stored as they are.
     pub(crate) is_bare: bool,
@@ -141,6 +142,7 @@ impl Table {
         };
         let path = path.to_path_buf();
         let small = source.in_memory() && is_small(&meta, starts.is_none());
+        let wide = Wide::here().filter(|_| small && keys_have_one_length(&meta));
         let is_bare = meta.filter == Filter::None && meta.compression == Compression::None;
         let mut table = Table {
             file,
@@ -153,7 +155,7 @@ impl Table {
             blocks,
             path,
             small,
-            wide: Wide::here().filter(|_| small),
+            wide,
             is_bare,
             index: None,
         };
@@ -386,6 +388,11 @@ fn is_small(meta: &Meta, blocks_are_equal: bool) -> bool {
     let mean = (meta.key_bytes.saturating_add(meta.value_bytes)) / meta.blocks.max(1);
     let many = meta.records / meta.blocks.max(1) >= 32 && mean < u64::from(meta.block_size);
     many && blocks_are_equal && meta.compression == Compression::None
+}
+
+/// See [`Table::wide`].
+fn keys_have_one_length(meta: &Meta) -> bool {
+    meta.records.checked_mul(meta.longest_key.into()) == Some(meta.key_bytes)
 }
 
 /// A section that may be there.

@@ -176,7 +176,11 @@ impl Source {
     /// The body of a block that is in memory, of blocks of one length; `None` if it was not checked
     /// yet, or is cut. Its first cache lines are asked for before anything else is looked at.
     #[inline(always)]
-    pub(crate) fn body<const LINES: usize>(&self, number: u64, len: usize) -> Option<&[u8]> {
+    pub(crate) fn checked_body<const LINES: usize>(
+        &self,
+        number: u64,
+        len: usize,
+    ) -> Option<&[u8]> {
         let block = self.memory.get(number as usize * len..)?.get(..len)?;
         prefetch_lines::<LINES>(block);
         if self.is_checked(number) { block.get(CHECKSUM..) } else { None }

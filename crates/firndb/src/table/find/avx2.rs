@@ -13,7 +13,8 @@ use std::arch::x86_64::*;
 
 /// Bytes of a vector.
 const WIDE: usize = 32;
-/// Bytes that hold the head, the tags and the lengths of any such body.
+/// Bytes that hold the head, the lengths and the tags of any such body, and what a vector from the
+/// last tag on has behind it.
 const FRONT: usize = HEAD + 2 * GROUP + WIDE;
 /// Records before the place where one is expected that are looked at first: twice the deviation in
 /// the middle of a block of 100. More would have others of the same tag looked at before it, fewer

@@ -35,7 +35,9 @@ fn exam(name: &'static str, n: usize, value: usize, options: BuildOptions) -> Ex
         value_schema: "text".into(),
         ..options
     };
-    Exam { name, bytes: bytes_of(options, &records), records, tally: Tally::default() }
+    let bytes = bytes_of(options, &records);
+    assert_fast(name, &bytes, &records);
+    Exam { name, bytes, records, tally: Tally::default() }
 }
 
 /// Tables of every kind, small enough to be damaged byte by byte.

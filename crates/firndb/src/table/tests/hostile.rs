@@ -27,6 +27,7 @@ fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
         let records: Records = (0..n).map(record).collect();
         let options = BuildOptions { compression, filter, ..BuildOptions::default() };
         let bytes = bytes_of(options, &records);
+        assert_fast(name, &bytes, &records);
         (name, records, bytes)
     };
     let level = 1;

@@ -14,10 +14,13 @@ mod figures;
 mod hostile;
 mod model;
 
+use super::block::CHECKSUM;
+use super::find::Wide;
 use super::{Access, BuildOptions, BuildReport, Table, TableBuilder};
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
 use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Where tables of tests are.
 const FILE: &str = "a.table";
@@ -61,4 +64,20 @@ fn number_from_env(name: &str, default: u64) -> u64 {
         None => text.parse(),
     };
     number.unwrap_or_else(|_| panic!("{name}={text} is no number"))
+}
+
+/// Whether the fast search for small records, if the processor has it, finds this key.
+fn is_fast(table: &Table, key: &[u8]) -> bool {
+    let (Some(wide), Some(at)) = (table.wide, table.locate(xxh3_64(key))) else { return false };
+    let body = &table.memory(at.block).unwrap()[CHECKSUM..];
+    wide.find(body, at.tag, table.share(at), key).split(body, key.len()).is_some()
+}
+
+/// Makes sure that a suite asks the fast search as well: that it finds each record of the table of
+/// this name, wherever there is one.
+fn assert_fast(name: &str, bytes: &[u8], records: &Records) {
+    if name == "paged" && Wide::here().is_some() {
+        let table = open(&disk_with(bytes), Access::Map).unwrap();
+        assert!(records.iter().all(|(key, _)| is_fast(&table, key)));
+    }
 }

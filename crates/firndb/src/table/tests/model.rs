@@ -5,14 +5,12 @@
 //! from that seed on; `FIRNDB_TABLE_PROBES=10000000` asks for more absent keys.
 
 use super::*;
-use crate::table::block::CHECKSUM;
 use crate::table::find::Wide;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use xxhash_rust::xxh3::xxh3_64;
 
 const SEED: u64 = 0x7AB1E;
 /// Most bytes of keys and values of a table.
@@ -111,13 +109,6 @@ fn absent(rng: &mut Rng, model: &Model) -> Vec<Vec<u8>> {
     }
     absent.extend([Vec::new()].into_iter().filter(|key| !model.contains_key(key)));
     absent
-}
-
-/// Whether the fast search for small records finds this key.
-fn is_fast(table: &Table, key: &[u8]) -> bool {
-    let (Some(wide), Some(at)) = (table.wide, table.locate(xxh3_64(key))) else { return false };
-    let body = &table.memory(at.block).unwrap()[CHECKSUM..];
-    wide.find(body, at.tag, table.share(at), key).split(body, key.len()).is_some()
 }
 
 /// Whether a table had the fast search, and it found a key.
