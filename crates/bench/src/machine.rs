@@ -1,6 +1,7 @@
-//! The machine a run was made on, in a line for people.
+//! The machine a run was made on.
 
 use std::fs;
+use std::hint::black_box;
 
 /// Processor, cores, memory, kernel; "unknown" where the system does not tell.
 pub fn describe() -> String {
@@ -8,14 +9,25 @@ pub fn describe() -> String {
     let cpuinfo = read("/proc/cpuinfo");
     let model = value(&cpuinfo, "model name").unwrap_or("unknown processor");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let meminfo = read("/proc/meminfo");
-    let kib =
-        value(&meminfo, "MemTotal").and_then(|kib| kib.split(' ').next()?.parse::<u64>().ok());
-    let memory =
-        kib.map_or("unknown memory".into(), |kib| format!("{} GiB", (kib + (1 << 19)) >> 20));
+    let gib = |bytes: u64| format!("{} GiB", (bytes + (1 << 29)) >> 30);
+    let memory = memory().map_or("unknown memory".into(), gib);
     let kernel = read("/proc/sys/kernel/osrelease");
     let kernel = kernel.split('-').next().filter(|k| !k.trim().is_empty()).unwrap_or("unknown");
     format!("{model}, {cores} core(s), {memory}, kernel {}", kernel.trim())
+}
+
+/// Bytes of memory, if the system tells.
+pub fn memory() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let kib: u64 = value(&meminfo, "MemTotal")?.split(' ').next()?.parse().ok()?;
+    Some(kib << 10)
+}
+
+/// Fills so many bytes of memory, a quarter of all at most, and frees them: the host of a virtual
+/// machine may have taken what was free, and gives it back page by page to who asks next.
+pub fn fetch_memory(bytes: u64) {
+    let most = memory().map_or(0, |all| all / 4);
+    drop(black_box(vec![1u8; bytes.min(most) as usize]));
 }
 
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {

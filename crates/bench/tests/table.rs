@@ -5,6 +5,7 @@ use firndb_bench::chart;
 use firndb_bench::child::Launcher;
 use firndb_bench::peers::Peers;
 use firndb_bench::table::runner::{Options, run};
+use firndb_bench::table::turns::Effort;
 use firndb_bench::table::{OURS, PEERS, markdown};
 use firndb_bench_protocol::table::Workload;
 use std::path::{Path, PathBuf};
@@ -27,8 +28,7 @@ fn options(name: &str, engines: Vec<Launcher>) -> Options {
         dir,
         workloads: Workload::ALL.to_vec(),
         records: 5000,
-        rounds: 1,
-        millis: 5,
+        effort: Effort { rounds: 1, millis: 5 },
         cold_millis: 20,
         reuse: true,
         engines,

@@ -1,22 +1,60 @@
-//! What the disk itself can do, measured by `fio` on the file of an engine: random reads of 4 KiB
-//! past the page cache.
+//! Gets from the disk, and what the disk itself can do, measured by `fio` on the file of the
+//! engine: random reads of 4 KiB past the page cache.
 
+use super::jobs::Getter;
+use super::report::Figures;
 use crate::peers;
 use firndb_bench_protocol::Result;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
+/// Reads under way at the same time.
+const DEPTH: usize = 32;
+/// Keys of one call of a batch: the queue stays full but at the end.
+const BATCH: usize = 16 * DEPTH;
+/// Gets that are timed one by one, at most.
+const TIMED: usize = 1_000_000;
+
+/// Gets by an engine that built in `place`. The disk is asked right before it: it is not the same
+/// from minute to minute.
+pub fn measure(
+    millis: u64,
+    engine: &mut Getter,
+    place: &Path,
+    figures: &mut Figures,
+) -> Result<()> {
+    for depth in [1, DEPTH] {
+        match disk(place, depth, millis) {
+            Ok(disk) => {
+                figures.set(format!("fio {depth} rate"), disk.per_second);
+                figures.set(format!("fio {depth} p50"), disk.nanos[0]);
+                figures.set(format!("fio {depth} p99"), disk.nanos[1]);
+            }
+            Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
+        }
+        let batch = if depth == 1 { 1 } else { BATCH };
+        let rate = engine.run("present", batch, 1, millis)?;
+        figures.set(format!("cold {depth} rate"), rate.per_second);
+        figures.set(format!("cold {depth} cpu"), rate.cpu);
+        figures.set(format!("cold {depth} read"), rate.read);
+    }
+    let latency = engine.latency("present", TIMED, millis)?;
+    for (name, nanos) in ["p50", "p99", "p999"].iter().zip(latency.nanos) {
+        figures.set(format!("cold {name}"), nanos);
+    }
+    Ok(())
+}
+
 /// What `fio` found.
-#[derive(Clone, Copy, Debug)]
-pub struct Disk {
+struct Disk {
     /// Reads a second.
-    pub per_second: f64,
+    per_second: f64,
     /// Median and 99th of 100, nanoseconds.
-    pub nanos: [f64; 2],
+    nanos: [f64; 2],
 }
 
 /// Reads the largest file below `dir` for some time, `depth` reads at a time.
-pub fn measure(dir: &Path, depth: usize, millis: u64) -> Result<Disk> {
+fn disk(dir: &Path, depth: usize, millis: u64) -> Result<Disk> {
     let file = largest(dir)?;
     let engine = if depth == 1 { "psync" } else { "io_uring" };
     let mut fio = peers::fio()?;

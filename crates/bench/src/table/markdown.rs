@@ -25,11 +25,14 @@ from 256 bytes on in vectors of 32 where the machine has such.
 four million random keys: the processor may overlap a get with the next one. With two threads it is
 the same sum, so what threads lose to each other shows in it; gets a second are by the wall clock.
 Percentiles are of gets timed one by one, from one reading of the clock to the next, so they hold
-the clock (about 20 ns) and no overlap. Each kind of get is measured in several rounds, and all
-engines are built and measured in turn, twice, so that the two passes of one are minutes apart; the
-best counts: what disturbs a round only ever makes it slower. The host of this machine takes memory
-back that is free for two seconds and gives it again slowly, page by page: a large part of the time
-of every build here that needs more than was free.
+the clock (about 20 ns) and no overlap.
+
+Engines are open at the same time, as many as memory holds, and measured in turns: each kind of get
+of one engine after the other, a fraction of a second each, in several rounds. All of that is done
+twice, with files built anew, for how the pages of a file lie differs from build to build. The best
+counts: what disturbs a turn only ever makes it slower. The host of a virtual machine may take back
+memory that is free and give it again slowly, page by page. So before each build as much memory as
+it may need is filled and freed.
 `firndb`, `firndb-resident` and `firndb-direct` build the same file: their builds show how much the
 machine differs from minute to minute. Only `phf` does not sync what it built. *Own memory* is what
 no file backs; *mapped* is what the page cache could take back. The files are read from the page

@@ -1,10 +1,10 @@
 //! The benchmark of the Table beside other stores that are built once and then read.
 //!
 //! Records are made from their numbers, so there is no data file. [`ours`] and [`floor`] are
-//! engines of this program. [`runner`] takes one engine after the other, through [`jobs`]: it lets
-//! it build, holds every value against the generator, and only then measures. [`cold`] asks `fio`
-//! what the disk can do. [`report`] keeps the figures, [`markdown`] makes a page of them,
-//! with [`aims`] first.
+//! engines of this program. [`runner`] lets each engine build, through [`jobs`], and holds every
+//! value against the generator; then [`turns`] measures those that are open in turns. [`cold`]
+//! measures gets from the disk, beside `fio`. [`report`] keeps the figures, [`markdown`] makes a
+//! page of them, with [`aims`] first.
 
 pub mod aims;
 pub mod cold;
@@ -14,9 +14,11 @@ pub mod markdown;
 pub mod ours;
 pub mod report;
 pub mod runner;
+pub mod turns;
 
-/// The folders below `peers/` that take part. What follows a dash is the engine's argument.
-pub const PEERS: [&str; 7] = ["cdb", "lmdb", "phf", "phf-zstd", "redb", "rocksdb", "rocksdb-zstd"];
+/// The folders below `peers/` that take part. What follows a dash is the engine's argument. Those
+/// that FirnDB is measured by come first, so that they are open at the same time as it.
+pub const PEERS: [&str; 7] = ["cdb", "lmdb", "rocksdb", "phf", "redb", "phf-zstd", "rocksdb-zstd"];
 
 /// FirnDB: the same records under several ways of access and options.
 pub const OURS: [&str; 8] = [

@@ -1,4 +1,5 @@
-//! Takes one engine after the other through a workload: build, open, compare, warm, measure.
+//! Takes the engines through a workload: build, open, compare, warm; then measures all that are
+//! open in turns.
 //!
 //! Figures have names: `build wall`, `build cpu`, `build peak`, `disk`, `open`, `warm`, `memory
 //! own`, `memory mapped`; for `WHAT` present or absent `WHAT p50`, `p99`, `p999`, `max`; for 1 and
@@ -8,9 +9,11 @@
 //! ones.
 
 use super::cold;
-use super::jobs::{Getter, Rate};
+use super::jobs::Getter;
 use super::report::{Figures, Report, Section, records};
+use super::turns::{Effort, Opened, Turns};
 use crate::child::Launcher;
+use crate::machine;
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Records, Workload};
 use std::collections::BTreeMap;
@@ -26,10 +29,8 @@ pub struct Options {
     pub workloads: Vec<Workload>,
     /// Records of the workload `small`; the others have fewer in proportion.
     pub records: u64,
-    /// How often each kind of get is measured; the best counts.
-    pub rounds: usize,
-    /// Milliseconds of each.
-    pub millis: u64,
+    /// How often and how long each kind of get is measured.
+    pub effort: Effort,
     /// Milliseconds of each measurement past the page cache.
     pub cold_millis: u64,
     /// Use the figures that earlier runs kept, where the version is the same.
@@ -38,16 +39,11 @@ pub struct Options {
     pub engines: Vec<Launcher>,
 }
 
-/// Keys of one call of a batch, and reads under way at the same time on the disk.
-const BATCH: usize = 64;
-const DEPTH: usize = 32;
-/// Keys of one call of a batch on the disk: the queue stays full but at the end.
-const COLD_BATCH: usize = 16 * DEPTH;
-/// How often all engines are built and measured, one after the other: what else a machine does,
-/// which may take minutes, then hits an engine twice only by chance.
+/// How often all engines are built and measured: how the pages of a file lie differs from build to
+/// build.
 const PASSES: usize = 2;
-/// Gets that are timed one by one, at most.
-const TIMED: usize = 1_000_000;
+/// What a build takes for itself, at most: FirnDB's budget, and something besides.
+const BUILD_MEMORY: u64 = 3 << 29;
 /// Records of the sample whose whole values are compared.
 const SAMPLE: u64 = 20_000;
 
@@ -87,26 +83,35 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
         engines.push(kept.unwrap_or_else(new));
     }
     for pass in 1..=PASSES {
-        for &(number, launcher) in &measured {
+        let mut turns = Turns::default();
+        for (position, &(number, launcher)) in measured.iter().enumerate() {
             eprintln!("{}, pass {pass} of {PASSES}: {}", records.workload.name(), launcher.name);
-            let place = dir.join(&launcher.name);
-            // A machine that has just given memory away builds slower.
-            if pass == 1 {
-                build(&records, launcher, &place, &mut Figures::default())?;
+            let job = Job { options, records: &records, bytes, launcher, number, dir: &dir };
+            match job.run(&expected).map_err(|e| format!("{}: {e}", launcher.name))? {
+                Found::Open(opened) => turns.push(opened)?,
+                Found::Done(figures) => engines[number].join(figures),
             }
-            let figures = run_engine(options, &records, launcher, &place, &mut expected);
-            engines[number].join(figures.map_err(|e| format!("{}: {e}", launcher.name))?);
-            fs::remove_dir_all(&place)?;
-            if pass == PASSES {
-                engines[number].write(&dir.join(format!("{}.json", launcher.name)))?;
+            // The next one builds a file and may hold it in its own memory after that.
+            if position + 1 == measured.len() || turns.full(build_memory(bytes) as f64) {
+                eprintln!("{}, pass {pass} of {PASSES}: in turns", records.workload.name());
+                let found = std::mem::take(&mut turns).measure(options.effort, &mut expected)?;
+                found.into_iter().for_each(|(number, found)| engines[number].join(found));
             }
         }
+    }
+    for &(number, launcher) in &measured {
+        engines[number].write(&dir.join(format!("{}.json", launcher.name)))?;
     }
     Ok(Section { records, bytes, making, engines })
 }
 
+/// What a build may hold: a file of the records, and the records once or twice.
+fn build_memory(bytes: u64) -> u64 {
+    bytes + BUILD_MEMORY.min(2 * bytes)
+}
+
 /// What every engine must answer.
-struct Expected {
+pub struct Expected {
     /// Fold of all records.
     sum: u64,
     /// Folds of timed gets by kind and number; the first engine sets them.
@@ -125,7 +130,8 @@ impl Expected {
         Ok(())
     }
 
-    fn check_fold(&mut self, of: (&'static str, usize), fold: u64, name: &str) -> Result<()> {
+    /// Compares with what the engines before answered to as many keys of a kind.
+    pub fn check_fold(&mut self, of: (&'static str, usize), fold: u64, name: &str) -> Result<()> {
         let (known, who) = self.folds.entry(of).or_insert_with(|| (fold, name.into()));
         if *known != fold {
             let (what, gets) = of;
@@ -139,126 +145,70 @@ impl Expected {
     }
 }
 
-fn run_engine(
-    options: &Options,
-    records: &Records,
-    launcher: &Launcher,
-    place: &Path,
-    expected: &mut Expected,
-) -> Result<Figures> {
-    let mut figures = Figures::default();
-    build(records, launcher, place, &mut figures)?;
-    if launcher.name.ends_with("-tenth") {
-        return Ok(figures);
-    }
-    let mut engine = Getter(launcher.start()?);
-    let (open, batches) = engine.open(records, place)?;
-    figures.set("open", open);
-    if launcher.name.ends_with("-direct") {
-        engine.check(SAMPLE / 20)?;
-        measure_cold(options.cold_millis, &mut engine, place, &mut figures)?;
-        return Ok(figures);
-    }
-    engine.check(SAMPLE)?;
-    let (warm, sum) = engine.warm()?;
-    expected.check_sum(sum)?;
-    figures.set("warm", warm);
-    // Before the lists of keys and times that the measurements hold.
-    let (own, mapped) = engine.memory()?;
-    figures.set("memory own", own);
-    figures.set("memory mapped", mapped);
-    for what in ["present", "absent"] {
-        let latency = engine.latency(what, TIMED, 4 * options.millis)?;
-        expected.check_fold((what, latency.gets), latency.fold, &launcher.name)?;
-        for (name, nanos) in ["p50", "p99", "p999", "max"].iter().zip(latency.nanos) {
-            figures.set(format!("{what} {name}"), nanos);
-        }
-    }
-    measure_warm(options, &mut engine, batches, &mut figures)?;
-    Ok(figures)
+/// An engine to take through a workload.
+struct Job<'a> {
+    options: &'a Options,
+    records: &'a Records,
+    bytes: u64,
+    launcher: &'a Launcher,
+    number: usize,
+    dir: &'a Path,
 }
 
-fn build(
-    records: &Records,
-    launcher: &Launcher,
-    place: &Path,
-    figures: &mut Figures,
-) -> Result<()> {
-    if place.exists() {
-        fs::remove_dir_all(place)?;
-    }
-    fs::create_dir_all(place)?;
-    let built = Getter(launcher.start()?).build(records, place)?;
-    let found = [
-        ("build wall", built.wall.as_nanos() as f64),
-        ("build cpu", built.cpu.as_nanos() as f64),
-        ("build peak", built.peak_memory as f64),
-        ("disk", built.disk as f64),
-    ];
-    found.into_iter().for_each(|(name, value)| figures.set(name, value));
-    Ok(())
+/// What became of it.
+enum Found {
+    /// It is open, to be measured in turns with others.
+    Open(Opened),
+    /// There is nothing that the others have too.
+    Done(Figures),
 }
 
-fn measure_warm(
-    options: &Options,
-    engine: &mut Getter,
-    batches: bool,
-    figures: &mut Figures,
-) -> Result<()> {
-    let kinds = [
-        ("present", "present", 1),
-        ("handed", "handed", 1),
-        ("absent", "absent", 1),
-        ("batch", "present", BATCH),
-        ("read batch", "read", BATCH),
-        ("handed batch", "handed", BATCH),
-    ];
-    let mut rates: BTreeMap<String, Vec<Rate>> = BTreeMap::new();
-    for _ in 0..options.rounds.max(1) {
-        for (name, what, batch) in kinds.iter().filter(|kind| batches || kind.2 == 1) {
-            // Batches are shown of one thread.
-            let most = if *batch == 1 { 2 } else { 1 };
-            for threads in 1..=most {
-                let rate = engine.run(what, *batch, threads, options.millis)?;
-                rates.entry(format!("{name} {threads}")).or_default().push(rate);
-            }
+impl Job<'_> {
+    fn run(&self, expected: &Expected) -> Result<Found> {
+        let Job { options, records, launcher, number, .. } = *self;
+        let place = self.dir.join(&launcher.name);
+        let mut figures = self.build(&place)?;
+        if launcher.name.ends_with("-tenth") {
+            fs::remove_dir_all(&place)?;
+            return Ok(Found::Done(figures));
         }
+        let mut engine = Getter(launcher.start()?);
+        let (open, batches) = engine.open(records, &place)?;
+        figures.set("open", open);
+        if launcher.name.ends_with("-direct") {
+            engine.check(SAMPLE / 20)?;
+            cold::measure(options.cold_millis, &mut engine, &place, &mut figures)?;
+            fs::remove_dir_all(&place)?;
+            return Ok(Found::Done(figures));
+        }
+        engine.check(SAMPLE)?;
+        let (warm, sum) = engine.warm()?;
+        expected.check_sum(sum)?;
+        figures.set("warm", warm);
+        // Before the lists of keys and times that the measurements hold.
+        let (own, mapped) = engine.memory()?;
+        figures.set("memory own", own);
+        figures.set("memory mapped", mapped);
+        let name = launcher.name.clone();
+        Ok(Found::Open(Opened { number, name, place, engine, batches, figures }))
     }
-    for (name, rates) in rates {
-        // What disturbs a round only ever makes it slower.
-        let least = rates.iter().map(|rate| rate.cpu).fold(f64::INFINITY, f64::min);
-        let most = rates.iter().map(|rate| rate.per_second).fold(0.0, f64::max);
-        figures.set(format!("{name} cpu"), least);
-        figures.set(format!("{name} rate"), most);
-    }
-    Ok(())
-}
 
-/// The disk is asked right before and after the engine: it is not the same from minute to minute.
-fn measure_cold(
-    millis: u64,
-    engine: &mut Getter,
-    place: &Path,
-    figures: &mut Figures,
-) -> Result<()> {
-    for depth in [1, DEPTH] {
-        match cold::measure(place, depth, millis) {
-            Ok(disk) => {
-                figures.set(format!("fio {depth} rate"), disk.per_second);
-                figures.set(format!("fio {depth} p50"), disk.nanos[0]);
-                figures.set(format!("fio {depth} p99"), disk.nanos[1]);
-            }
-            Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
+    fn build(&self, place: &Path) -> Result<Figures> {
+        if place.exists() {
+            fs::remove_dir_all(place)?;
         }
-        let batch = if depth == 1 { 1 } else { COLD_BATCH };
-        let rate = engine.run("present", batch, 1, millis)?;
-        figures.set(format!("cold {depth} rate"), rate.per_second);
-        figures.set(format!("cold {depth} cpu"), rate.cpu);
-        figures.set(format!("cold {depth} read"), rate.read);
+        fs::create_dir_all(place)?;
+        let mut child = Getter(self.launcher.start()?);
+        machine::fetch_memory(build_memory(self.bytes));
+        let built = child.build(self.records, place)?;
+        let found = [
+            ("build wall", built.wall.as_nanos() as f64),
+            ("build cpu", built.cpu.as_nanos() as f64),
+            ("build peak", built.peak_memory as f64),
+            ("disk", built.disk as f64),
+        ];
+        let mut figures = Figures::default();
+        found.into_iter().for_each(|(name, value)| figures.set(name, value));
+        Ok(figures)
     }
-    let latency = engine.latency("present", TIMED, millis)?;
-    for (name, nanos) in ["p50", "p99", "p999"].iter().zip(latency.nanos) {
-        figures.set(format!("cold {name}"), nanos);
-    }
-    Ok(())
 }
