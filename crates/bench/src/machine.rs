@@ -1,7 +1,7 @@
 //! The machine a run was made on.
 
+use memmap2::{Advice, MmapMut};
 use std::fs;
-use std::hint::black_box;
 
 /// Processor, cores, memory, kernel; "unknown" where the system does not tell.
 pub fn describe() -> String {
@@ -24,10 +24,15 @@ pub fn memory() -> Option<u64> {
 }
 
 /// Fills so many bytes of memory, a quarter of all at most, and frees them: the host of a virtual
-/// machine may have taken what was free, and gives it back page by page to who asks next.
+/// machine may have taken what was free, and gives it back page by page to who asks next. In huge
+/// pages, for those are what a host takes.
 pub fn fetch_memory(bytes: u64) {
     let most = memory().map_or(0, |all| all / 4);
-    drop(black_box(vec![1u8; bytes.min(most) as usize]));
+    // Who gets none measures without.
+    if let Ok(mut map) = MmapMut::map_anon(bytes.min(most) as usize) {
+        let _ = map.advise(Advice::HugePage);
+        map.fill(1);
+    }
 }
 
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
