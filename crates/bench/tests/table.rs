@@ -84,9 +84,12 @@ fn wrong_values_are_an_error_that_names_the_engine() {
         program: "/bin/sh".into(),
         arguments: vec!["-c".into(), LIAR.into()],
     };
-    let Err(error) = run(&options("table-liar", vec![liar])) else {
+    let options = options("table-liar", vec![own("firndb"), liar]);
+    let Err(error) = run(&options) else {
         panic!("wrong values went through");
     };
     let text = error.to_string();
     assert!(text.contains("liar: all values together fold to 0000000000000007"), "{text}");
+    let left = std::fs::read_dir(options.dir.join("table-small-5000")).unwrap();
+    assert_eq!(left.count(), 0, "what was built is left after an error");
 }

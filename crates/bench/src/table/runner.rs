@@ -18,7 +18,7 @@ use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Records, Workload};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// What to run.
@@ -70,39 +70,55 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
     let start = Instant::now();
     let (bytes, sum) = records.total();
     let making = start.elapsed();
-    let mut expected = Expected { sum, folds: BTreeMap::new() };
-    let (mut engines, mut measured) = (Vec::new(), Vec::new());
+    let (mut engines, mut jobs) = (Vec::new(), Vec::new());
     for launcher in options.engines.iter().filter(|e| takes_part(&e.name, records.workload)) {
         let version = launcher.start()?.hello()?;
         let kept = Figures::read(&dir.join(format!("{}.json", launcher.name)), &version);
         let kept = kept.filter(|_| options.reuse);
         if kept.is_none() {
-            measured.push((engines.len(), launcher));
+            let (number, place) = (engines.len(), dir.join(&launcher.name));
+            jobs.push(Job { options, records: &records, bytes, launcher, number, place });
         }
         let new = || Figures { name: launcher.name.clone(), version, ..Figures::default() };
         engines.push(kept.unwrap_or_else(new));
     }
-    for pass in 1..=PASSES {
-        let mut turns = Turns::default();
-        for (position, &(number, launcher)) in measured.iter().enumerate() {
-            eprintln!("{}, pass {pass} of {PASSES}: {}", records.workload.name(), launcher.name);
-            let job = Job { options, records: &records, bytes, launcher, number, dir: &dir };
-            match job.run(&expected).map_err(|e| format!("{}: {e}", launcher.name))? {
-                Found::Open(opened) => turns.push(opened)?,
-                Found::Done(figures) => engines[number].join(figures),
-            }
-            // The next one builds a file and may hold it in its own memory after that.
-            if position + 1 == measured.len() || turns.full(build_memory(bytes) as f64) {
-                eprintln!("{}, pass {pass} of {PASSES}: in turns", records.workload.name());
-                let found = std::mem::take(&mut turns).measure(options.effort, &mut expected)?;
-                found.into_iter().for_each(|(number, found)| engines[number].join(found));
-            }
-        }
+    let mut expected = Expected { sum, folds: BTreeMap::new() };
+    let mut pass = |pass| run_pass(pass, &jobs, &mut expected, &mut engines);
+    let done = (1..=PASSES).try_for_each(&mut pass);
+    // After an error gigabytes would be left.
+    for job in jobs.iter().filter(|job| job.place.exists()) {
+        fs::remove_dir_all(&job.place)?;
     }
-    for &(number, launcher) in &measured {
-        engines[number].write(&dir.join(format!("{}.json", launcher.name)))?;
+    done?;
+    for job in &jobs {
+        engines[job.number].write(&dir.join(format!("{}.json", job.launcher.name)))?;
     }
     Ok(Section { records, bytes, making, engines })
+}
+
+/// Builds and measures all engines once, and joins what was found to what is known of them.
+fn run_pass(
+    pass: usize,
+    jobs: &[Job],
+    expected: &mut Expected,
+    engines: &mut [Figures],
+) -> Result<()> {
+    let mut turns = Turns::default();
+    for (position, job) in jobs.iter().enumerate() {
+        let (workload, name) = (job.records.workload.name(), &job.launcher.name);
+        eprintln!("{workload}, pass {pass} of {PASSES}: {name}");
+        match job.run(expected).map_err(|e| format!("{name}: {e}"))? {
+            Found::Open(opened) => turns.push(opened)?,
+            Found::Done(figures) => engines[job.number].join(figures),
+        }
+        // The next one builds a file and may hold it in its own memory after that.
+        if position + 1 == jobs.len() || turns.full(build_memory(job.bytes) as f64) {
+            eprintln!("{workload}, pass {pass} of {PASSES}: all that are open, in turns");
+            let found = std::mem::take(&mut turns).measure(job.options.effort, expected)?;
+            found.into_iter().for_each(|(number, found)| engines[number].join(found));
+        }
+    }
+    Ok(())
 }
 
 /// What a build may hold: a file of the records, and the records once or twice.
@@ -149,10 +165,13 @@ impl Expected {
 struct Job<'a> {
     options: &'a Options,
     records: &'a Records,
+    /// Bytes of all keys and values.
     bytes: u64,
     launcher: &'a Launcher,
+    /// Its place among all engines.
     number: usize,
-    dir: &'a Path,
+    /// Where it builds.
+    place: PathBuf,
 }
 
 /// What became of it.
@@ -165,20 +184,19 @@ enum Found {
 
 impl Job<'_> {
     fn run(&self, expected: &Expected) -> Result<Found> {
-        let Job { options, records, launcher, number, .. } = *self;
-        let place = self.dir.join(&launcher.name);
-        let mut figures = self.build(&place)?;
+        let Job { options, records, launcher, number, ref place, .. } = *self;
+        let mut figures = self.build()?;
         if launcher.name.ends_with("-tenth") {
-            fs::remove_dir_all(&place)?;
+            fs::remove_dir_all(place)?;
             return Ok(Found::Done(figures));
         }
         let mut engine = Getter(launcher.start()?);
-        let (open, batches) = engine.open(records, &place)?;
+        let (open, batches) = engine.open(records, place)?;
         figures.set("open", open);
         if launcher.name.ends_with("-direct") {
             engine.check(SAMPLE / 20)?;
-            cold::measure(options.cold_millis, &mut engine, &place, &mut figures)?;
-            fs::remove_dir_all(&place)?;
+            cold::measure(options.cold_millis, &mut engine, place, &mut figures)?;
+            fs::remove_dir_all(place)?;
             return Ok(Found::Done(figures));
         }
         engine.check(SAMPLE)?;
@@ -189,18 +207,18 @@ impl Job<'_> {
         let (own, mapped) = engine.memory()?;
         figures.set("memory own", own);
         figures.set("memory mapped", mapped);
-        let name = launcher.name.clone();
+        let (name, place) = (launcher.name.clone(), place.clone());
         Ok(Found::Open(Opened { number, name, place, engine, batches, figures }))
     }
 
-    fn build(&self, place: &Path) -> Result<Figures> {
-        if place.exists() {
-            fs::remove_dir_all(place)?;
+    fn build(&self) -> Result<Figures> {
+        if self.place.exists() {
+            fs::remove_dir_all(&self.place)?;
         }
-        fs::create_dir_all(place)?;
+        fs::create_dir_all(&self.place)?;
         let mut child = Getter(self.launcher.start()?);
         machine::fetch_memory(build_memory(self.bytes));
-        let built = child.build(self.records, place)?;
+        let built = child.build(self.records, &self.place)?;
         let found = [
             ("build wall", built.wall.as_nanos() as f64),
             ("build cpu", built.cpu.as_nanos() as f64),
