@@ -17,9 +17,18 @@ pub fn describe() -> String {
 }
 
 /// Bytes of memory, if the system tells.
-pub fn memory() -> Option<u64> {
+fn memory() -> Option<u64> {
+    meminfo("MemTotal")
+}
+
+/// Bytes of memory that could be had now, if the system tells.
+pub fn available_memory() -> Option<u64> {
+    meminfo("MemAvailable")
+}
+
+fn meminfo(what: &str) -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let kib: u64 = value(&meminfo, "MemTotal")?.split(' ').next()?.parse().ok()?;
+    let kib: u64 = value(&meminfo, what)?.split(' ').next()?.parse().ok()?;
     Some(kib << 10)
 }
 

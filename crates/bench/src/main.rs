@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
 use firndb_bench::peers::Peers;
-use firndb_bench::{chart, index, log, search, table, units};
+use firndb_bench::{chart, index, log, machine, search, table, units};
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::log::Workload as LogWorkload;
 use firndb_bench_protocol::table::Workload;
@@ -238,6 +238,7 @@ fn run_table(options: &Table) -> Result<()> {
         records: options.records,
         effort: table::turns::Effort { rounds: options.rounds, millis: options.budget },
         cold_millis: 6 * options.budget,
+        memory: machine::available_memory().map_or(u64::MAX, |bytes| bytes / 8 * 7),
         reuse: options.reuse,
         engines,
     })?;

@@ -4,10 +4,11 @@
 use firndb_bench::chart;
 use firndb_bench::child::Launcher;
 use firndb_bench::peers::Peers;
+use firndb_bench::table::report::Report;
 use firndb_bench::table::runner::{Options, run};
 use firndb_bench::table::turns::Effort;
 use firndb_bench::table::{OURS, PEERS, markdown};
-use firndb_bench_protocol::table::Workload;
+use firndb_bench_protocol::table::{Records, Workload};
 use std::path::{Path, PathBuf};
 
 fn own(name: &str) -> Launcher {
@@ -30,6 +31,7 @@ fn options(name: &str, engines: Vec<Launcher>) -> Options {
         records: 5000,
         effort: Effort { rounds: 1, millis: 5 },
         cold_millis: 20,
+        memory: u64::MAX,
         reuse: true,
         engines,
     }
@@ -66,30 +68,64 @@ fn all_engines_answer_as_the_generator_says() {
     }
 }
 
-/// An engine that says it answered, and whose values fold to 7.
+#[test]
+fn engines_that_memory_does_not_hold_are_measured_in_groups() {
+    let all = OURS.into_iter().map(own).collect::<Vec<_>>();
+    let of = |name: &str, memory| {
+        let workloads = vec![Workload::Small];
+        run(&Options { memory, workloads, ..options(name, all.clone()) }).unwrap()
+    };
+    let names = |report: &Report| {
+        let engines = report.sections[0].engines.iter();
+        engines.map(|e| (e.name.clone(), e.values.keys().cloned().collect())).collect::<Vec<_>>()
+    };
+    let (alone, together): (Vec<(String, Vec<String>)>, _) =
+        (names(&of("table-alone", 0)), names(&of("table-together", u64::MAX)));
+    assert_eq!(alone, together);
+    for (engine, figures) in alone {
+        let known = figures.iter().any(|name| name == "present 1 cpu" || name == "cold 1 rate");
+        assert!(known || engine == "firndb-tenth", "{engine}: {figures:?}");
+    }
+}
+
+/// An engine that says it answered, until it is asked to get for a time.
 const LIAR: &str = r#"
-while read -r job rest; do case $job in
+while read -r job what rest; do case $job in
     hello) printf 'hello\tliar\n' ;;
     build) printf 'built\t1\t1\t1\t1\n' ;;
     open) printf 'opened\t1\t0\n' ;;
     check) printf 'checked\t1\n' ;;
-    warm) printf 'warmed\t1\t7\n' ;;
+    warm) printf 'warmed\t1\tSUM\n' ;;
+    memory) printf 'memory\t0\t0\n' ;;
+    latency) printf 'latency\t0\t%s\t1\t1\t1\t1\n' 0 ;;
+    run) printf 'ran\t10\t10\t10\t40960\n' ;;
 esac; done
 "#;
 
-#[test]
-fn wrong_values_are_an_error_that_names_the_engine() {
+/// What becomes of a run in which it takes part, saying that all values fold to `sum`.
+fn error_of_liar(name: &str, sum: &str) -> String {
     let liar = Launcher {
         name: "liar".into(),
         program: "/bin/sh".into(),
-        arguments: vec!["-c".into(), LIAR.into()],
+        arguments: vec!["-c".into(), LIAR.replace("SUM", sum)],
     };
-    let options = options("table-liar", vec![own("firndb"), liar]);
-    let Err(error) = run(&options) else {
-        panic!("wrong values went through");
-    };
-    let text = error.to_string();
-    assert!(text.contains("liar: all values together fold to 0000000000000007"), "{text}");
+    let options = options(name, vec![own("firndb"), liar]);
+    let Err(error) = run(&options) else { panic!("what the liar says went through") };
     let left = std::fs::read_dir(options.dir.join("table-small-5000")).unwrap();
     assert_eq!(left.count(), 0, "what was built is left after an error");
+    error.to_string()
+}
+
+#[test]
+fn wrong_values_are_an_error_that_names_the_engine() {
+    let text = error_of_liar("table-liar", "7");
+    assert!(text.contains("liar: all values together fold to 0000000000000007"), "{text}");
+}
+
+#[test]
+fn who_reads_from_the_disk_in_its_turn_is_an_error_that_names_the_engine() {
+    let (_, sum) = Records { workload: Workload::Small, count: 5000 }.total();
+    let text = error_of_liar("table-disk", &sum.to_string());
+    assert!(text.contains("liar was not in memory: a get read that many bytes"), "{text}");
+    assert!(text.ends_with(" 4096"), "{text}");
 }

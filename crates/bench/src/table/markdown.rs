@@ -17,9 +17,10 @@ price of sorting eight bytes a record. Values of `small` and `large` cannot be c
 
 Before anything is timed, each engine is opened anew, 20,000 whole values and 20,000 absent keys are
 compared with the generator, singly and in batches, and then every record is got once and a fold of
-all values is compared. So every page has been touched and every engine is equally warm. Every byte
-of a value is read, but where it is said that the first eight are; by the same code of every engine,
-from 256 bytes on in vectors of 32 where the machine has such.
+all values is compared. The same once more when all are open, right before the turns, so every page
+has been touched; gets that then read from the disk end the run. Every byte of a value is read,
+but where it is said that the first eight are; by the same code of every engine, from 256 bytes on
+in vectors of 32 where the machine has such.
 
 *CPU a get* is the time that threads spent on a CPU, divided by the gets, one after the other over
 four million random keys: the processor may overlap a get with the next one. With two threads it is
@@ -27,20 +28,27 @@ the same sum, so what threads lose to each other shows in it; gets a second are 
 Percentiles are of gets timed one by one, from one reading of the clock to the next, so they hold
 the clock (about 20 ns) and no overlap.
 
-Engines are open at the same time, as many as memory holds, and measured in turns: each kind of get
-of one engine after the other, a fraction of a second each, in several rounds. All of that is done
-twice, with files built anew, for how the pages of a file lie differs from build to build. The best
-counts: what disturbs a turn only ever makes it slower. The host of a virtual machine may take back
-memory that is free and give it again slowly, page by page. So before each build as much memory as
-it may need is filled and freed.
-`firndb`, `firndb-resident` and `firndb-direct` build the same file: their builds show how much the
-machine differs from minute to minute. Only `phf` does not sync what it built. *Own memory* is what
-no file backs; *mapped* is what the page cache could take back. The files are read from the page
-cache as their builds left them there: those of FirnDB in huge pages, which its writer makes
-possible by writing whole ones; read from the disk again they would be in small ones. *Floor* is no
-engine: an array of slots and an array of records; its build writes the records to a file, one after
-the other. `firndb-tenth` builds with memory for a tenth of the records, from a file that it writes
-and reads again.
+Engines are open at the same time, as many as memory holds, in the order of the tables, and measured
+in turns: each kind of get of one engine after the other, a fraction of a second each, in several
+rounds, there and back. All of that is done twice, with files built anew, for how the pages of a
+file lie differs from build to build; an engine's time may also differ from one opening to the next.
+The best counts: what disturbs a turn only ever makes it slower. Percentiles are taken once in each
+of the two.
+
+Builds come one after the other. The host of a virtual machine may take back memory that is free,
+here what was free for two seconds, and give it again slowly, page by page. So before each build as
+much memory as it may hold is filled and freed, in huge pages. That lasts for about the first two
+seconds of a build; a longer one may have to wait again, if it asks for huge pages: those are what
+the host takes.
+
+`firndb`, `firndb-smallpages`, `firndb-resident` and `firndb-direct` build the same file: their
+builds show how much the machine differs from minute to minute. Only `phf` does not sync what it
+built. *Own memory* is what no file backs; *mapped* is what the page cache could take back. The
+files are read from the page cache as their builds left them there: those of FirnDB in huge pages,
+which its writer makes possible by writing whole ones; read from the disk again they would be in
+small ones. *Floor* is no engine: an array of slots and an array of records; its build writes the
+records to a file, one after the other. `firndb-tenth` builds with memory for a tenth of the
+records, from a file that it writes and reads again.
 
 *What a get waits for.* A get of `firndb` in memory reads the directory (0.04 bytes a record: in the
 outer caches as a rule), which names the block; then it waits for memory twice, for the head of the

@@ -1,4 +1,5 @@
-//! Figures by workload and engine, kept as JSON so that a run can go on where another ended.
+//! Figures by workload and engine, kept as JSON so that a run can go on where another ended, with
+//! the next workload.
 
 use crate::chart::Group;
 use crate::units::is_peer;
@@ -9,6 +10,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+
+/// How engines are measured. Figures that were found in another way do not stand beside new ones.
+const METHOD: &str = "in turns";
 
 /// What is known of an engine with a workload. Times are nanoseconds, sizes bytes.
 #[derive(Clone, Debug, Default)]
@@ -50,12 +54,17 @@ impl Figures {
     pub fn json(&self) -> Value {
         let values: Map<String, Value> =
             self.values.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
-        json!({ "engine": self.name, "version": self.version, "values": values })
+        json!({
+            "engine": self.name, "version": self.version, "method": METHOD, "values": values,
+        })
     }
 
-    /// Reads what an earlier run of the same version kept.
+    /// Reads what an earlier run of the same version kept, if it measured as this one does.
     pub fn read(path: &Path, version: &str) -> Option<Figures> {
         let kept: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        if kept["method"] != METHOD {
+            return None;
+        }
         let values = kept["values"].as_object()?.iter();
         let figures = Figures {
             name: kept["engine"].as_str()?.into(),

@@ -18,7 +18,7 @@ use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Records, Workload};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// What to run.
@@ -33,7 +33,10 @@ pub struct Options {
     pub effort: Effort,
     /// Milliseconds of each measurement past the page cache.
     pub cold_millis: u64,
-    /// Use the figures that earlier runs kept, where the version is the same.
+    /// Bytes of memory for the engines that are open at the same time.
+    pub memory: u64,
+    /// Use the figures that earlier runs kept of a workload, if they have all engines of this one
+    /// in the same version.
     pub reuse: bool,
     /// The engines.
     pub engines: Vec<Launcher>,
@@ -42,8 +45,8 @@ pub struct Options {
 /// How often all engines are built and measured: how the pages of a file lie differs from build to
 /// build.
 const PASSES: usize = 2;
-/// What a build takes for itself, at most: FirnDB's budget, and something besides.
-const BUILD_MEMORY: u64 = 3 << 29;
+/// What a build takes besides the records, at most: FirnDB's budget, and something more.
+const BUDGET: u64 = 3 << 29;
 /// Records of the sample whose whole values are compared.
 const SAMPLE: u64 = 20_000;
 
@@ -67,33 +70,43 @@ fn takes_part(name: &str, workload: Workload) -> bool {
 fn run_workload(options: &Options, records: Records) -> Result<Section> {
     let dir = options.dir.join(format!("table-{}-{}", records.workload.name(), records.count));
     fs::create_dir_all(&dir)?;
+    // A run that was killed leaves gigabytes.
+    remove_dirs(&dir)?;
     let start = Instant::now();
     let (bytes, sum) = records.total();
     let making = start.elapsed();
-    let (mut engines, mut jobs) = (Vec::new(), Vec::new());
+    let kept_in = |name: &str| dir.join(format!("{name}.json"));
+    let (mut engines, mut jobs, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for launcher in options.engines.iter().filter(|e| takes_part(&e.name, records.workload)) {
+        let (index, dir) = (engines.len(), dir.join(&launcher.name));
         let version = launcher.start()?.hello()?;
-        let kept = Figures::read(&dir.join(format!("{}.json", launcher.name)), &version);
-        let kept = kept.filter(|_| options.reuse);
-        if kept.is_none() {
-            let (number, place) = (engines.len(), dir.join(&launcher.name));
-            jobs.push(Job { options, records: &records, bytes, launcher, number, place });
-        }
-        let new = || Figures { name: launcher.name.clone(), version, ..Figures::default() };
-        engines.push(kept.unwrap_or_else(new));
+        kept.extend(Figures::read(&kept_in(&launcher.name), &version));
+        engines.push(Figures { name: launcher.name.clone(), version, ..Figures::default() });
+        jobs.push(Job { options, records: &records, bytes, launcher, index, dir });
+    }
+    // What is told beside each other was measured beside each other.
+    if options.reuse && kept.len() == engines.len() {
+        return Ok(Section { records, bytes, making, engines: kept });
     }
     let mut expected = Expected { sum, folds: BTreeMap::new() };
     let mut pass = |pass| run_pass(pass, &jobs, &mut expected, &mut engines);
     let done = (1..=PASSES).try_for_each(&mut pass);
-    // After an error gigabytes would be left.
-    for job in jobs.iter().filter(|job| job.place.exists()) {
-        fs::remove_dir_all(&job.place)?;
-    }
-    done?;
-    for job in &jobs {
-        engines[job.number].write(&dir.join(format!("{}.json", job.launcher.name)))?;
+    let removed = remove_dirs(&dir);
+    done.and(removed)?;
+    for figures in &engines {
+        figures.write(&kept_in(&figures.name))?;
     }
     Ok(Section { records, bytes, making, engines })
+}
+
+fn remove_dirs(dir: &Path) -> Result<()> {
+    for entry in dir.read_dir()? {
+        let path = entry?.path();
+        if path.is_dir() {
+            fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Builds and measures all engines once, and joins what was found to what is known of them.
@@ -104,26 +117,23 @@ fn run_pass(
     engines: &mut [Figures],
 ) -> Result<()> {
     let mut turns = Turns::default();
-    for (position, job) in jobs.iter().enumerate() {
+    for (i, job) in jobs.iter().enumerate() {
         let (workload, name) = (job.records.workload.name(), &job.launcher.name);
         eprintln!("{workload}, pass {pass} of {PASSES}: {name}");
-        match job.run(expected).map_err(|e| format!("{name}: {e}"))? {
-            Found::Open(opened) => turns.push(opened)?,
-            Found::Done(figures) => engines[job.number].join(figures),
+        let named = |e| format!("{name}: {e}");
+        match job.run(expected).map_err(named)? {
+            Found::Open(opened) => turns.push(opened).map_err(named)?,
+            Found::Done(figures) => engines[job.index].join(figures),
         }
-        // The next one builds a file and may hold it in its own memory after that.
-        if position + 1 == jobs.len() || turns.full(build_memory(job.bytes) as f64) {
-            eprintln!("{workload}, pass {pass} of {PASSES}: all that are open, in turns");
+        let more = turns.held() + job.memory() as f64;
+        if i + 1 == jobs.len() || more > job.options.memory as f64 {
+            let names = turns.names().join(", ");
+            eprintln!("{workload}, pass {pass} of {PASSES}, in turns: {names}");
             let found = std::mem::take(&mut turns).measure(job.options.effort, expected)?;
-            found.into_iter().for_each(|(number, found)| engines[number].join(found));
+            found.into_iter().for_each(|(index, found)| engines[index].join(found));
         }
     }
     Ok(())
-}
-
-/// What a build may hold: a file of the records, and the records once or twice.
-fn build_memory(bytes: u64) -> u64 {
-    bytes + BUILD_MEMORY.min(2 * bytes)
 }
 
 /// What every engine must answer.
@@ -135,7 +145,8 @@ pub struct Expected {
 }
 
 impl Expected {
-    fn check_sum(&self, sum: u64) -> Result<()> {
+    /// Compares with the fold of all records.
+    pub fn check_sum(&self, sum: u64) -> Result<()> {
         if sum != self.sum {
             return Err(format!(
                 "all values together fold to {sum:016x}, the generator's to {:016x}",
@@ -168,35 +179,35 @@ struct Job<'a> {
     /// Bytes of all keys and values.
     bytes: u64,
     launcher: &'a Launcher,
-    /// Its place among all engines.
-    number: usize,
+    /// Which of all engines it is.
+    index: usize,
     /// Where it builds.
-    place: PathBuf,
+    dir: PathBuf,
 }
 
-/// What became of it.
+/// An engine that was built.
 enum Found {
-    /// It is open, to be measured in turns with others.
+    /// It is open and warm, to be measured in turns with others.
     Open(Opened),
-    /// There is nothing that the others have too.
+    /// It was only built, or was measured past the page cache.
     Done(Figures),
 }
 
 impl Job<'_> {
     fn run(&self, expected: &Expected) -> Result<Found> {
-        let Job { options, records, launcher, number, ref place, .. } = *self;
+        let Job { options, records, launcher, index, ref dir, .. } = *self;
         let mut figures = self.build()?;
         if launcher.name.ends_with("-tenth") {
-            fs::remove_dir_all(place)?;
+            fs::remove_dir_all(dir)?;
             return Ok(Found::Done(figures));
         }
         let mut engine = Getter(launcher.start()?);
-        let (open, batches) = engine.open(records, place)?;
+        let (open, batches) = engine.open(records, dir)?;
         figures.set("open", open);
         if launcher.name.ends_with("-direct") {
             engine.check(SAMPLE / 20)?;
-            cold::measure(options.cold_millis, &mut engine, place, &mut figures)?;
-            fs::remove_dir_all(place)?;
+            cold::measure(options.cold_millis, &mut engine, dir, &mut figures)?;
+            fs::remove_dir_all(dir)?;
             return Ok(Found::Done(figures));
         }
         engine.check(SAMPLE)?;
@@ -207,18 +218,21 @@ impl Job<'_> {
         let (own, mapped) = engine.memory()?;
         figures.set("memory own", own);
         figures.set("memory mapped", mapped);
-        let (name, place) = (launcher.name.clone(), place.clone());
-        Ok(Found::Open(Opened { number, name, place, engine, batches, figures }))
+        let (name, dir) = (launcher.name.clone(), dir.clone());
+        Ok(Found::Open(Opened { index, name, dir, engine, batches, figures }))
+    }
+
+    /// Bytes that it may hold while it builds, and while it is open: a file of the records, which
+    /// some make twice as large, and the records or its budget.
+    fn memory(&self) -> u64 {
+        2 * self.bytes + self.bytes.min(BUDGET)
     }
 
     fn build(&self) -> Result<Figures> {
-        if self.place.exists() {
-            fs::remove_dir_all(&self.place)?;
-        }
-        fs::create_dir_all(&self.place)?;
+        fs::create_dir_all(&self.dir)?;
         let mut child = Getter(self.launcher.start()?);
-        machine::fetch_memory(build_memory(self.bytes));
-        let built = child.build(self.records, &self.place)?;
+        machine::fetch_memory(self.memory());
+        let built = child.build(self.records, &self.dir)?;
         let found = [
             ("build wall", built.wall.as_nanos() as f64),
             ("build cpu", built.cpu.as_nanos() as f64),

@@ -4,7 +4,6 @@
 use super::jobs::{Getter, Rate};
 use super::report::Figures;
 use super::runner::Expected;
-use crate::machine;
 use firndb_bench_protocol::Result;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,8 +11,21 @@ use std::path::{Path, PathBuf};
 
 /// Keys of one call of a batch.
 const BATCH: usize = 64;
+/// Bytes a get that may come from the disk all the same, as of a program that is read again: a page
+/// for a hundred gets.
+const TOLERATED: f64 = 40.0;
 /// Gets that are timed one by one, at most.
 const TIMED: usize = 1_000_000;
+
+/// Kinds of gets: their names, what the protocol calls them, and keys of one call.
+const KINDS: [(&str, &str, usize); 6] = [
+    ("present", "present", 1),
+    ("handed", "handed", 1),
+    ("absent", "absent", 1),
+    ("batch", "present", BATCH),
+    ("read batch", "read", BATCH),
+    ("handed batch", "handed", BATCH),
+];
 
 /// How often and how long each kind of get is measured.
 #[derive(Clone, Copy, Debug)]
@@ -26,12 +38,12 @@ pub struct Effort {
 
 /// An open engine, warm and compared with the generator.
 pub struct Opened {
-    /// Its place among all engines.
-    pub number: usize,
+    /// Which of all engines it is.
+    pub index: usize,
     /// Its name.
     pub name: String,
     /// Where it built.
-    pub place: PathBuf,
+    pub dir: PathBuf,
     /// The process.
     pub engine: Getter,
     /// Whether it takes batches.
@@ -47,60 +59,64 @@ pub struct Turns(Vec<Opened>);
 impl Turns {
     /// One more.
     pub fn push(&mut self, opened: Opened) -> Result<()> {
-        let own = opened.figures.get("memory own");
-        if own >= opened.figures.get("disk") {
-            // It holds all of its file itself, so that the page cache may have others instead.
-            forget(&opened.place)?;
+        let of = |what| opened.figures.get(what).unwrap_or(0.0);
+        if of("memory own") >= of("disk") && of("memory mapped") < of("disk") / 2.0 {
+            // It holds all of its file itself: the page cache may have others instead.
+            forget(&opened.dir)?;
         }
         self.0.push(opened);
         Ok(())
     }
 
-    /// Whether so many bytes more than what these engines hold would crowd the memory.
-    pub fn full(&self, more: f64) -> bool {
+    /// Bytes of memory that they hold, and of files that they map.
+    pub fn held(&self) -> f64 {
         let of = |opened: &Opened, what| opened.figures.get(what).unwrap_or(0.0);
-        let held = |opened: &Opened| of(opened, "memory own") + of(opened, "memory mapped");
-        let held: f64 = self.0.iter().map(held).sum();
-        machine::memory().is_some_and(|all| held + more > 0.85 * all as f64)
+        let held = |opened| of(opened, "memory own") + of(opened, "memory mapped");
+        self.0.iter().map(held).sum()
     }
 
-    /// Measures all of them, and gives the figures with the engines' places among all.
+    /// Their names.
+    pub fn names(&self) -> Vec<&str> {
+        self.0.iter().map(|opened| &*opened.name).collect()
+    }
+
+    /// Measures all of them, and tells which of all engines each is. An error if one had to read
+    /// from the disk.
     pub fn measure(
         mut self,
         effort: Effort,
         expected: &mut Expected,
     ) -> Result<Vec<(usize, Figures)>> {
+        // What was built since may have taken memory from those that were open before.
+        for opened in &mut self.0 {
+            let warmed = opened.engine.warm().and_then(|(_, sum)| expected.check_sum(sum));
+            warmed.map_err(|e| format!("{}: {e}", opened.name))?;
+        }
         for opened in &mut self.0 {
             opened.times(effort, expected).map_err(|e| format!("{}: {e}", opened.name))?;
         }
-        let kinds = [
-            ("present", "present", 1),
-            ("handed", "handed", 1),
-            ("absent", "absent", 1),
-            ("batch", "present", BATCH),
-            ("read batch", "read", BATCH),
-            ("handed batch", "handed", BATCH),
-        ];
         let mut rates: BTreeMap<(usize, String), Vec<Rate>> = BTreeMap::new();
-        for _ in 0..effort.rounds.max(1) {
-            for (name, what, batch) in kinds {
+        for round in 0..effort.rounds.max(1) {
+            for (name, what, batch) in KINDS {
                 // Batches are shown of one thread.
                 for threads in 1..=if batch == 1 { 2 } else { 1 } {
-                    for (place, opened) in self.0.iter_mut().enumerate() {
+                    for turn in 0..self.0.len() {
+                        // There and back, so that none always comes after the same one.
+                        let i = if round % 2 == 0 { turn } else { self.0.len() - 1 - turn };
+                        let opened = &mut self.0[i];
                         if batch == 1 || opened.batches {
-                            let rate = opened.engine.run(what, batch, threads, effort.millis)?;
-                            let of = (place, format!("{name} {threads}"));
-                            rates.entry(of).or_default().push(rate);
+                            let rate = opened.rate(what, batch, threads, effort)?;
+                            rates.entry((i, format!("{name} {threads}"))).or_default().push(rate);
                         }
                     }
                 }
             }
         }
-        for ((place, name), rates) in rates {
+        for ((i, name), rates) in rates {
             // What disturbs a turn only ever makes it slower.
             let least = rates.iter().map(|rate| rate.cpu).fold(f64::INFINITY, f64::min);
             let most = rates.iter().map(|rate| rate.per_second).fold(0.0, f64::max);
-            let figures = &mut self.0[place].figures;
+            let figures = &mut self.0[i].figures;
             figures.set(format!("{name} cpu"), least);
             figures.set(format!("{name} rate"), most);
         }
@@ -109,6 +125,15 @@ impl Turns {
 }
 
 impl Opened {
+    fn rate(&mut self, what: &str, batch: usize, threads: usize, effort: Effort) -> Result<Rate> {
+        let rate = self.engine.run(what, batch, threads, effort.millis)?;
+        if rate.read > TOLERATED {
+            let message = "was not in memory: a get read that many bytes from the disk:";
+            return Err(format!("{} {message} {:.0}", self.name, rate.read).into());
+        }
+        Ok(rate)
+    }
+
     /// Times gets one by one.
     fn times(&mut self, effort: Effort, expected: &mut Expected) -> Result<()> {
         for what in ["present", "absent"] {
@@ -123,16 +148,18 @@ impl Opened {
 
     fn close(self) -> Result<(usize, Figures)> {
         drop(self.engine);
-        fs::remove_dir_all(&self.place)?;
-        Ok((self.number, self.figures))
+        fs::remove_dir_all(&self.dir)?;
+        Ok((self.index, self.figures))
     }
 }
 
 /// Lets the page cache forget the files in a folder.
 fn forget(dir: &Path) -> Result<()> {
     for entry in dir.read_dir()? {
-        let file = File::open(entry?.path())?;
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        let path = entry?.path();
+        if path.is_file() {
+            rustix::fs::fadvise(&File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?;
+        }
     }
     Ok(())
 }
