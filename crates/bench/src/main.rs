@@ -104,7 +104,7 @@ struct Table {
     /// Milliseconds of each measurement.
     #[arg(long, default_value_t = 500)]
     budget: u64,
-    /// Measure only what no earlier run with the same versions has measured.
+    /// Measure only workloads that no earlier run with the same engines has measured.
     #[arg(long)]
     reuse: bool,
     #[command(flatten)]
@@ -238,6 +238,7 @@ fn run_table(options: &Table) -> Result<()> {
         records: options.records,
         effort: table::turns::Effort { rounds: options.rounds, millis: options.budget },
         cold_millis: 6 * options.budget,
+        // The rest is for the engines' lists of keys, and for everybody else.
         memory: machine::available_memory().map_or(u64::MAX, |bytes| bytes / 8 * 7),
         reuse: options.reuse,
         engines,
