@@ -224,7 +224,7 @@ impl<'a> Run<'a> {
         for (what, mut turns) in self.found {
             turns.sort_by(f64::total_cmp);
             let place = if what.ends_with(" max") { turns.len() - 1 } else { turns.len() / 2 };
-            figures.set(what, turns[place]);
+            figures.add(what, turns[place]);
         }
         figures.write(&dir.join(format!("{}.json", figures.name)))?;
         Ok(figures)

@@ -5,18 +5,25 @@ use crate::bound::Bound::{self, AtLeast, AtMost};
 use firndb_bench_protocol::table::Workload;
 use std::fmt::Write;
 
+/// A figure, or how many times one is in another: by the medians, and by the least of each.
+#[derive(Clone, Copy)]
+struct Pair {
+    median: f64,
+    least: f64,
+}
+
 /// An aim: in words, the bound, and what was measured.
 struct Aim {
     words: String,
     bound: Bound,
-    found: Option<f64>,
+    found: Option<Pair>,
     /// The same of `floor`, for gets beside a peer.
     floor: Option<f64>,
 }
 
 impl Aim {
     /// How many times `than` is in `of`.
-    fn of(words: impl Into<String>, bound: Bound, of: Option<f64>, than: Option<f64>) -> Aim {
+    fn of(words: impl Into<String>, bound: Bound, of: Option<Pair>, than: Option<Pair>) -> Aim {
         Aim { words: words.into(), bound, found: ratio(of, than), floor: None }
     }
 }
@@ -32,10 +39,11 @@ is in pages of 4 KiB (`firndb-smallpages`, whose process forbids itself others).
 what `floor` reaches: slots and records in two arrays, found by the hash. A get hands a value over
 where it lies. Of `small` all of it is read, of `json` and `large` the first eight bytes
 ([0018](decisions/0018-a-get-hands-a-value-over.md)). Who reads a field further on waits once more,
-with any store. The table after this one tells what reading all takes.
+with any store. The table after this one tells what reading all takes. Found are ratios of medians;
+*of the least* divides the shortest turn or build of one by the shortest of the other.
 
-| aim | bound | found | | bare arrays |
-|---|---:|---:|---|---:|
+| aim | bound | found | | of the least | bare arrays |
+|---|---:|---:|---|---:|---:|
 ";
 
 const READING: &str = "\
@@ -47,8 +55,8 @@ of these can be reached ([0018](decisions/0018-a-get-hands-a-value-over.md)). Be
 knows the place by the hash, a get is to be at least as fast. `get_many` hands values over, whatever
 is read of them; `read_many` is for who reads them to their end.
 
-| aim | bound | found | | bare arrays |
-|---|---:|---:|---|---:|
+| aim | bound | found | | of the least | bare arrays |
+|---|---:|---:|---|---:|---:|
 ";
 
 /// A row for each aim that the figures of the run tell of.
@@ -66,22 +74,25 @@ fn rows(report: &Report, out: &mut String, aims: impl Fn(&Section) -> Vec<Aim>) 
     for section in &report.sections {
         let name = section.records.workload.name();
         for Aim { words, bound, found, floor } in aims(section) {
-            let Some(found) = found else { continue };
-            let verdict = bound.verdict(found);
+            let Some(Pair { median, least }) = found else { continue };
+            let verdict = bound.verdict(median);
             let (bound, floor) = (bound.text(), floor.map_or(String::new(), |f| format!("{f:.3}")));
-            let _ =
-                writeln!(out, "| {name}: {words} | {bound} | {found:.3} | {verdict} | {floor} |");
+            let _ = writeln!(
+                out,
+                "| {name}: {words} | {bound} | {median:.3} | {verdict} | {least:.3} | {floor} |"
+            );
         }
     }
     out.push('\n');
 }
 
-fn figure(section: &Section, engine: &str, what: &str) -> Option<f64> {
-    section.engines.iter().find(|other| other.name == engine)?.get(what)
+fn figure(section: &Section, engine: &str, what: &str) -> Option<Pair> {
+    let engine = section.engines.iter().find(|other| other.name == engine)?;
+    Some(Pair { median: engine.get(what)?, least: engine.range(what)?.0 })
 }
 
 /// CPU time of one kind of get with so many threads.
-fn cpu(section: &Section, engine: &str, kind: &str, threads: u32) -> Option<f64> {
+fn cpu(section: &Section, engine: &str, kind: &str, threads: u32) -> Option<Pair> {
     figure(section, engine, &format!("{kind} {threads} cpu"))
 }
 
@@ -94,12 +105,15 @@ fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str) -> Vec
             ratio(cpu(section, peer, kind, threads), cpu(section, engine, kind, threads))
         };
         let both = times(engine, 1).zip(times(engine, 2));
-        let threads = if both.is_some_and(|(one, two)| two < one) { 2 } else { 1 };
+        let threads = if both.is_some_and(|(one, two)| two.median < one.median) { 2 } else { 1 };
         Aim {
             words: format!("{words}, times as fast as {name}"),
             bound: AtLeast(least),
-            found: both.map(|(one, two)| one.min(two)),
-            floor: times("floor", threads),
+            found: both.map(|(one, two)| Pair {
+                median: one.median.min(two.median),
+                least: one.least.min(two.least),
+            }),
+            floor: times("floor", threads).map(|floor| floor.median),
         }
     };
     peers.map(aim).into()
@@ -160,14 +174,19 @@ fn reading(section: &Section) -> Vec<Aim> {
     aims
 }
 
-fn ratio(of: Option<f64>, than: Option<f64>) -> Option<f64> {
-    of.zip(than).map(|(of, than)| of / than)
+fn ratio(of: Option<Pair>, than: Option<Pair>) -> Option<Pair> {
+    let divide = |(of, than): (Pair, Pair)| Pair {
+        median: of.median / than.median,
+        least: of.least / than.least,
+    };
+    of.zip(than).map(divide)
 }
 
 fn costs(section: &Section) -> Vec<Aim> {
     let figure = |engine: &str, what: &str| figure(section, engine, what);
+    let exactly = |value| Some(Pair { median: value, least: value });
     // These are meant of many small records; others take several pages each.
-    let small = |words: &str, bound, of: Option<f64>, than| {
+    let small = |words: &str, bound, of: Option<Pair>, than| {
         Aim::of(words, bound, of.filter(|_| section.records.workload == Workload::Small), than)
     };
     let (wall, direct) = (figure("firndb", "build wall"), "firndb-direct");
@@ -191,14 +210,14 @@ fn costs(section: &Section) -> Vec<Aim> {
             figure("firndb-tenth", "build wall"),
             wall,
         ),
-        small("4 KiB read a get", AtMost(1.001), figure(direct, "cold 1 read"), Some(4096.0)),
+        small("4 KiB read a get", AtMost(1.001), figure(direct, "cold 1 read"), exactly(4096.0)),
         small(
             "get_many past the page cache, of the reads of fio",
             AtLeast(0.9),
-            figure(direct, "cold 32 rate"),
-            figure(direct, "fio 32 rate"),
+            figure(direct, "cold 32 of fio"),
+            exactly(1.0),
         ),
-        small("file, of the keys and values", AtMost(1.06), disk, Some(section.bytes as f64)),
+        small("file, of the keys and values", AtMost(1.06), disk, exactly(section.bytes as f64)),
         Aim::of(
             "a frame a record, times the file of BSDB's layout (`phf-zstd`)",
             AtMost(1.0),

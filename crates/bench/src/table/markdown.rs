@@ -30,10 +30,10 @@ the clock (about 20 ns) and no overlap.
 
 Engines are open at the same time, as many as memory holds, in the order of the tables, and measured
 in turns: each kind of get of one engine after the other, a fraction of a second each, in several
-rounds, there and back. All of that is done twice, with files built anew, for how the pages of a
-file lie differs from build to build; an engine's time may also differ from one opening to the next.
-The best counts: what disturbs a turn only ever makes it slower. Percentiles are taken once in each
-of the two.
+rounds, there and back; the percentiles as well. All of that is done three times, with files built
+anew, for how the pages of a file lie differs from build to build, and an engine's time may differ
+from one opening to the next. Every figure is the median of all its measurements, percentiles the
+median of as many of them; in brackets are the least and the most. Machine-readable output has all.
 
 Builds come one after the other. The host of a virtual machine may take back memory that is free,
 here what was free for two seconds, and give it again slowly, page by page. So before each build as
@@ -106,7 +106,7 @@ fn head(out: &mut String, cells: &[&str]) {
     let _ = writeln!(out, "| {} |\n|---|{}", cells.join(" | "), "---:|".repeat(cells.len() - 1));
 }
 
-fn or_dash(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
+fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or("-".into(), show)
 }
 
@@ -142,11 +142,17 @@ fn gets(section: &Section, out: &mut String) {
     );
     for engine in section.engines.iter().filter(|engine| engine.get("present p50").is_some()) {
         let nanos = |what: &str| or_dash(engine.get(what), time);
+        let spread = |what: &str| {
+            let (range, median) = (engine.range(what), engine.get(what));
+            or_dash(median.zip(range), |(median, (least, most))| {
+                format!("{} ({} to {})", time(median), time(least), time(most))
+            })
+        };
         let rate = |what: &str| or_dash(engine.get(what), |rate| format!("{:.2} M", rate / 1e6));
         let cells = [
             engine.name.clone(),
-            nanos("present 1 cpu"),
-            nanos("present 2 cpu"),
+            spread("present 1 cpu"),
+            spread("present 2 cpu"),
             nanos("present p50"),
             nanos("present p99"),
             nanos("present p999"),
@@ -352,7 +358,6 @@ fn cold(report: &Report, out: &mut String) {
     for (section, engine) in rows {
         let nanos = |what: &str| or_dash(engine.get(what), time);
         let rate = |what: &str| or_dash(engine.get(what), |rate| format!("{rate:.0}"));
-        let share = engine.get("cold 32 rate").zip(engine.get("fio 32 rate")).map(|(a, b)| a / b);
         let cells = [
             section.records.workload.name().to_string(),
             nanos("cold p50"),
@@ -363,7 +368,7 @@ fn cold(report: &Report, out: &mut String) {
             rate("fio 1 rate"),
             rate("cold 32 rate"),
             rate("fio 32 rate"),
-            or_dash(share, |share| format!("{:.0} %", share * 100.0)),
+            or_dash(engine.get("cold 32 of fio"), |share| format!("{:.0} %", share * 100.0)),
             nanos("cold 32 cpu"),
             or_dash(engine.get("cold 1 read"), |read| format!("{:.3} x 4 KiB", read / 4096.0)),
         ];

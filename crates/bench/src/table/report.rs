@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How engines are measured. Figures that were found in another way do not stand beside new ones.
-const METHOD: &str = "in turns";
+const METHOD: &str = "in turns, medians";
 
 /// What is known of an engine with a workload. Times are nanoseconds, sizes bytes.
 #[derive(Clone, Debug, Default)]
@@ -21,39 +21,42 @@ pub struct Figures {
     pub name: String,
     /// Name and version in full.
     pub version: String,
-    /// Figures by name; see [`super::runner`].
-    pub values: BTreeMap<String, f64>,
+    /// Every measurement of each figure; for their names see [`super::runner`].
+    pub values: BTreeMap<String, Vec<f64>>,
 }
 
 impl Figures {
-    /// A figure, if it was measured.
+    /// The median of what was measured, if it was.
     pub fn get(&self, what: &str) -> Option<f64> {
-        self.values.get(what).copied()
+        let mut values = self.values.get(what)?.clone();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let upper = values.get(middle)?;
+        Some(if values.len() % 2 == 0 { (values[middle - 1] + upper) / 2.0 } else { *upper })
     }
 
-    /// Keeps a figure.
-    pub fn set(&mut self, what: impl Into<String>, value: f64) {
-        self.values.insert(what.into(), value);
+    /// The least and the most that was measured.
+    pub fn range(&self, what: &str) -> Option<(f64, f64)> {
+        let values = || self.values.get(what).into_iter().flatten().copied();
+        values().reduce(f64::min).zip(values().reduce(f64::max))
     }
 
-    /// Takes over what another pass found, if it is better: disturbances only ever make it worse.
-    /// Gets from the disk belong to what the disk did in that minute, so the last pass has them.
+    /// Keeps a measurement.
+    pub fn add(&mut self, what: impl Into<String>, value: f64) {
+        self.values.entry(what.into()).or_default().push(value);
+    }
+
+    /// Takes over what another pass measured.
     pub fn join(&mut self, other: Figures) {
-        for (what, value) in other.values {
-            let better = match self.get(&what) {
-                Some(_) if what.starts_with("cold ") || what.starts_with("fio ") => value,
-                Some(before) if what.ends_with(" rate") => before.max(value),
-                Some(before) => before.min(value),
-                None => value,
-            };
-            self.set(what, better);
+        for (what, values) in other.values {
+            self.values.entry(what).or_default().extend(values);
         }
     }
 
     /// As JSON.
     pub fn json(&self) -> Value {
         let values: Map<String, Value> =
-            self.values.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+            self.values.iter().map(|(name, values)| (name.clone(), json!(values))).collect();
         json!({
             "engine": self.name, "version": self.version, "method": METHOD, "values": values,
         })
@@ -66,10 +69,13 @@ impl Figures {
             return None;
         }
         let values = kept["values"].as_object()?.iter();
+        let numbers = |values: &Value| -> Option<Vec<f64>> {
+            values.as_array()?.iter().map(Value::as_f64).collect()
+        };
         let figures = Figures {
             name: kept["engine"].as_str()?.into(),
             version: kept["version"].as_str()?.into(),
-            values: values.filter_map(|(k, v)| Some((k.clone(), v.as_f64()?))).collect(),
+            values: values.map(|(k, v)| Some((k.clone(), numbers(v)?))).collect::<Option<_>>()?,
         };
         Some(figures).filter(|figures| figures.version == version)
     }
@@ -147,21 +153,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_better_of_two_passes_counts_but_on_the_disk() {
-        let of = |values: [(&str, f64); 4]| {
-            let values = values.map(|(what, value)| (what.to_string(), value)).into();
-            Figures { values, ..Figures::default() }
-        };
+    fn the_median_of_all_passes_counts() {
         let mut figures = Figures::default();
-        for cpu in [5.0, 7.0] {
-            figures.join(of([
-                ("present 1 cpu", cpu),
-                ("present 1 rate", cpu),
-                ("cold 1 rate", cpu),
-                ("fio 1 rate", cpu),
-            ]));
+        assert_eq!((figures.get("disk"), figures.range("disk")), (None, None));
+        for pass in [[5.0, 9.0], [7.0, 6.0]] {
+            let mut found = Figures::default();
+            pass.into_iter().for_each(|value| found.add("present 1 cpu", value));
+            figures.join(found);
         }
-        let found = ["present 1 cpu", "present 1 rate", "cold 1 rate", "fio 1 rate"];
-        assert_eq!(found.map(|what| figures.get(what)), [5.0, 7.0, 7.0, 7.0].map(Some));
+        assert_eq!(figures.get("present 1 cpu"), Some(6.5));
+        figures.add("present 1 cpu", 1.0);
+        assert_eq!(figures.get("present 1 cpu"), Some(6.0));
+        assert_eq!(figures.range("present 1 cpu"), Some((1.0, 9.0)));
     }
 }

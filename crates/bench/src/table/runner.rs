@@ -44,7 +44,7 @@ pub struct Options {
 
 /// How often all engines are built and measured: how the pages of a file lie differs from build to
 /// build.
-const PASSES: usize = 2;
+const PASSES: usize = 3;
 /// What a build takes besides the records, at most: FirnDB's budget, and something more.
 const BUDGET: u64 = 3 << 29;
 /// Records of the sample whose whole values are compared.
@@ -203,7 +203,7 @@ impl Job<'_> {
         }
         let mut engine = Getter(launcher.start()?);
         let (open, batches) = engine.open(records, dir)?;
-        figures.set("open", open);
+        figures.add("open", open);
         if launcher.name.ends_with("-direct") {
             engine.check(SAMPLE / 20)?;
             cold::measure(options.cold_millis, &mut engine, dir, &mut figures)?;
@@ -213,11 +213,11 @@ impl Job<'_> {
         engine.check(SAMPLE)?;
         let (warm, sum) = engine.warm()?;
         expected.check_sum(sum)?;
-        figures.set("warm", warm);
+        figures.add("warm", warm);
         // Before the lists of keys and times that the measurements hold.
         let (own, mapped) = engine.memory()?;
-        figures.set("memory own", own);
-        figures.set("memory mapped", mapped);
+        figures.add("memory own", own);
+        figures.add("memory mapped", mapped);
         let (name, dir) = (launcher.name.clone(), dir.clone());
         Ok(Found::Open(Opened { index, name, dir, engine, batches, figures }))
     }
@@ -240,7 +240,7 @@ impl Job<'_> {
             ("disk", built.disk as f64),
         ];
         let mut figures = Figures::default();
-        found.into_iter().for_each(|(name, value)| figures.set(name, value));
+        found.into_iter().for_each(|(name, value)| figures.add(name, value));
         Ok(figures)
     }
 }

@@ -5,7 +5,6 @@ use super::jobs::{Getter, Rate};
 use super::report::Figures;
 use super::runner::Expected;
 use firndb_bench_protocol::Result;
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -14,8 +13,8 @@ const BATCH: usize = 64;
 /// Bytes a get that may come from the disk all the same, as of a program that is read again: a page
 /// for a hundred gets.
 const TOLERATED: f64 = 40.0;
-/// Gets that are timed one by one, at most.
-const TIMED: usize = 1_000_000;
+/// Gets that are timed one by one in a round, at most.
+const TIMED: usize = 500_000;
 
 /// Kinds of gets: their names, what the protocol calls them, and keys of one call.
 const KINDS: [(&str, &str, usize); 6] = [
@@ -30,9 +29,9 @@ const KINDS: [(&str, &str, usize); 6] = [
 /// How often and how long each kind of get is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Turns; the best counts.
+    /// Turns of each kind in a pass.
     pub rounds: usize,
-    /// Milliseconds of one.
+    /// Milliseconds of a turn.
     pub millis: u64,
 }
 
@@ -92,33 +91,33 @@ impl Turns {
             let warmed = opened.engine.warm().and_then(|(_, sum)| expected.check_sum(sum));
             warmed.map_err(|e| format!("{}: {e}", opened.name))?;
         }
-        for opened in &mut self.0 {
-            opened.times(effort, expected).map_err(|e| format!("{}: {e}", opened.name))?;
-        }
-        let mut rates: BTreeMap<(usize, String), Vec<Rate>> = BTreeMap::new();
         for round in 0..effort.rounds.max(1) {
+            // There and back, so that none always comes after the same one.
+            let order: Vec<usize> = if round % 2 == 0 {
+                (0..self.0.len()).collect()
+            } else {
+                (0..self.0.len()).rev().collect()
+            };
             for (name, what, batch) in KINDS {
                 // Batches are shown of one thread.
                 for threads in 1..=if batch == 1 { 2 } else { 1 } {
-                    for turn in 0..self.0.len() {
-                        // There and back, so that none always comes after the same one.
-                        let i = if round % 2 == 0 { turn } else { self.0.len() - 1 - turn };
+                    for &i in &order {
                         let opened = &mut self.0[i];
                         if batch == 1 || opened.batches {
                             let rate = opened.rate(what, batch, threads, effort)?;
-                            rates.entry((i, format!("{name} {threads}"))).or_default().push(rate);
+                            opened.figures.add(format!("{name} {threads} cpu"), rate.cpu);
+                            opened.figures.add(format!("{name} {threads} rate"), rate.per_second);
                         }
                     }
                 }
             }
-        }
-        for ((i, name), rates) in rates {
-            // What disturbs a turn only ever makes it slower.
-            let least = rates.iter().map(|rate| rate.cpu).fold(f64::INFINITY, f64::min);
-            let most = rates.iter().map(|rate| rate.per_second).fold(0.0, f64::max);
-            let figures = &mut self.0[i].figures;
-            figures.set(format!("{name} cpu"), least);
-            figures.set(format!("{name} rate"), most);
+            for what in ["present", "absent"] {
+                for &i in &order {
+                    let opened = &mut self.0[i];
+                    let timed = opened.times(what, effort, expected);
+                    timed.map_err(|e| format!("{}: {e}", opened.name))?;
+                }
+            }
         }
         self.0.into_iter().map(Opened::close).collect()
     }
@@ -135,13 +134,11 @@ impl Opened {
     }
 
     /// Times gets one by one.
-    fn times(&mut self, effort: Effort, expected: &mut Expected) -> Result<()> {
-        for what in ["present", "absent"] {
-            let latency = self.engine.latency(what, TIMED, 4 * effort.millis)?;
-            expected.check_fold((what, latency.gets), latency.fold, &self.name)?;
-            for (name, nanos) in ["p50", "p99", "p999", "max"].iter().zip(latency.nanos) {
-                self.figures.set(format!("{what} {name}"), nanos);
-            }
+    fn times(&mut self, what: &'static str, effort: Effort, expected: &mut Expected) -> Result<()> {
+        let latency = self.engine.latency(what, TIMED, 4 * effort.millis)?;
+        expected.check_fold((what, latency.gets), latency.fold, &self.name)?;
+        for (name, nanos) in ["p50", "p99", "p999", "max"].iter().zip(latency.nanos) {
+            self.figures.add(format!("{what} {name}"), nanos);
         }
         Ok(())
     }
