@@ -98,13 +98,13 @@ struct Table {
     /// Forms of FirnDB, and `floor`; `none` for none.
     #[arg(long, value_delimiter = ',', default_values = [&table::OURS[..], &["floor"]].concat())]
     ours: Vec<String>,
-    /// How often each kind of get is measured.
+    /// Turns of each kind of get in each of the three passes.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Milliseconds of each measurement.
+    /// Milliseconds of a turn; of percentiles at most four times as many, from the disk six times.
     #[arg(long, default_value_t = 500)]
     budget: u64,
-    /// Measure only workloads that no earlier run with the same engines has measured.
+    /// Measure only workloads that no earlier run with the same engines and effort has measured.
     #[arg(long)]
     reuse: bool,
     #[command(flatten)]

@@ -4,7 +4,7 @@
 use firndb_bench::chart;
 use firndb_bench::child::Launcher;
 use firndb_bench::peers::Peers;
-use firndb_bench::table::report::Report;
+use firndb_bench::table::report::{Figures, Report};
 use firndb_bench::table::runner::{Options, run};
 use firndb_bench::table::turns::Effort;
 use firndb_bench::table::{OURS, PEERS, markdown};
@@ -29,7 +29,7 @@ fn options(name: &str, engines: Vec<Launcher>) -> Options {
         dir,
         workloads: Workload::ALL.to_vec(),
         records: 5000,
-        effort: Effort { rounds: 1, millis: 5 },
+        effort: Effort { rounds: 2, millis: 5 },
         cold_millis: 20,
         memory: u64::MAX,
         reuse: true,
@@ -50,6 +50,11 @@ fn all_engines_answer_as_the_generator_says() {
         let plain = section.engines.iter().find(|engine| engine.name == "firndb").unwrap();
         assert!(plain.get("present 2 cpu").unwrap() > 0.0);
         assert!(plain.get("disk").unwrap() > 0.0);
+        assert_eq!(plain.passes.len(), 3);
+        for pass in &plain.passes {
+            let counts = ["present 2 cpu", "absent p99", "build wall"].map(|what| pass[what].len());
+            assert_eq!(counts, [2, 2, 1], "turns of each");
+        }
     }
     let page = markdown::page(&report, Some(Path::new("docs/benchmarks-table.svg")));
     assert!(page.contains("| firndb |") && page.contains("](benchmarks-table.svg)"));
@@ -57,18 +62,23 @@ fn all_engines_answer_as_the_generator_says() {
 
     // A second run has nothing left to do: it would not find the same times again.
     let again = run(&options).unwrap();
-    for (section, kept) in report.sections.iter().zip(&again.sections) {
-        for (engine, kept) in section.engines.iter().zip(&kept.engines) {
-            assert_eq!(engine.name, kept.name);
-            assert_eq!(engine.values.len(), kept.values.len());
-            for (what, values) in &engine.values {
-                let kept = &kept.values[what];
-                assert_eq!(values.len(), kept.len(), "{what}");
-                let same = |(a, b): (&f64, &f64)| (a - b).abs() <= a.abs() * 1e-9;
-                assert!(values.iter().zip(kept).all(same), "{what}: {values:?}, {kept:?}");
-            }
+    let same = |(a, b): (&f64, &f64)| (a - b).abs() <= a.abs() * 1e-9;
+    let all = |report: &Report| report.sections.iter().flat_map(|s| s.engines.clone()).collect();
+    let (first, again): (Vec<Figures>, Vec<Figures>) = (all(&report), all(&again));
+    assert_eq!(first.len(), again.len());
+    for (first, again) in first.iter().zip(&again) {
+        assert_eq!(first.name, again.name);
+        for (first, again) in first.passes.iter().zip(&again.passes) {
+            assert!(first.keys().eq(again.keys()));
+            let (first, again) = (first.values().flatten(), again.values().flatten());
+            assert!(first.zip(again).all(same));
         }
     }
+    // Nor does one that is to take another effort take what is kept.
+    let effort = Effort { rounds: 1, ..options.effort };
+    let (workloads, engines) = (vec![Workload::Small], options.engines.clone());
+    let other = run(&Options { effort, workloads, engines, dir: options.dir.clone(), ..options });
+    assert_eq!(other.unwrap().sections[0].engines[0].passes[0]["present 2 cpu"].len(), 1);
 }
 
 #[test]
@@ -80,7 +90,7 @@ fn engines_that_memory_does_not_hold_are_measured_in_groups() {
     };
     let names = |report: &Report| {
         let engines = report.sections[0].engines.iter();
-        engines.map(|e| (e.name.clone(), e.values.keys().cloned().collect())).collect::<Vec<_>>()
+        engines.map(|e| (e.name.clone(), e.passes[0].keys().cloned().collect())).collect::<Vec<_>>()
     };
     let (alone, together): (Vec<(String, Vec<String>)>, _) =
         (names(&of("table-alone", 0)), names(&of("table-together", u64::MAX)));
@@ -91,7 +101,7 @@ fn engines_that_memory_does_not_hold_are_measured_in_groups() {
     }
 }
 
-/// An engine that says it answered, until it is asked to get for a time.
+/// An engine that says it answered.
 const LIAR: &str = r#"
 while read -r job what rest; do case $job in
     hello) printf 'hello\tliar\n' ;;
@@ -100,19 +110,23 @@ while read -r job what rest; do case $job in
     check) printf 'checked\t1\n' ;;
     warm) printf 'warmed\t1\tSUM\n' ;;
     memory) printf 'memory\t0\t0\n' ;;
-    latency) printf 'latency\t0\t%s\t1\t1\t1\t1\n' 0 ;;
+    latency) printf 'latency\tTIMED\t1\t1\t1\t1\t1\n' ;;
     run) printf 'ran\t10\t10\t10\t40960\n' ;;
 esac; done
 "#;
 
-/// What becomes of a run in which it takes part, saying that all values fold to `sum`.
-fn error_of_liar(name: &str, sum: &str) -> String {
+/// What becomes of a run in which it takes part, saying that all values fold to `sum`, and that it
+/// timed so many gets of values that fold to 1.
+fn error_of_liar(name: &str, sum: &str, timed: usize) -> String {
+    let script = LIAR.replace("SUM", sum).replace("TIMED", &timed.to_string());
     let liar = Launcher {
         name: "liar".into(),
         program: "/bin/sh".into(),
-        arguments: vec!["-c".into(), LIAR.replace("SUM", sum)],
+        arguments: vec!["-c".into(), script],
     };
-    let options = options(name, vec![own("firndb"), liar]);
+    // Long enough for every timed get of the honest one.
+    let effort = Effort { rounds: 1, millis: 500 };
+    let options = Options { effort, ..options(name, vec![own("firndb"), liar]) };
     let Err(error) = run(&options) else { panic!("what the liar says went through") };
     let left = std::fs::read_dir(options.dir.join("table-small-5000")).unwrap();
     assert_eq!(left.count(), 0, "what was built is left after an error");
@@ -121,14 +135,25 @@ fn error_of_liar(name: &str, sum: &str) -> String {
 
 #[test]
 fn wrong_values_are_an_error_that_names_the_engine() {
-    let text = error_of_liar("table-liar", "7");
+    let text = error_of_liar("table-liar", "7", 0);
     assert!(text.contains("liar: all values together fold to 0000000000000007"), "{text}");
+}
+
+fn sum() -> String {
+    Records { workload: Workload::Small, count: 5000 }.total().1.to_string()
+}
+
+#[test]
+fn wrong_values_of_timed_gets_are_an_error_that_names_the_engine() {
+    // As many gets as the honest one has keys for.
+    let text = error_of_liar("table-timed", &sum(), 16 * 5000);
+    let told = "liar: the values of 80000 present keys fold to 0000000000000001, those of firndb";
+    assert!(text.contains(told), "{text}");
 }
 
 #[test]
 fn who_reads_from_the_disk_in_its_turn_is_an_error_that_names_the_engine() {
-    let (_, sum) = Records { workload: Workload::Small, count: 5000 }.total();
-    let text = error_of_liar("table-disk", &sum.to_string());
+    let text = error_of_liar("table-disk", &sum(), 0);
     assert!(text.contains("liar was not in memory: a get read that many bytes"), "{text}");
     assert!(text.ends_with(" 4096"), "{text}");
 }

@@ -24,22 +24,19 @@ pub fn measure(
     figures: &mut Figures,
 ) -> Result<()> {
     for depth in [1, DEPTH] {
-        let disk = disk(place, depth, millis);
+        match disk(place, depth, millis) {
+            Ok(disk) => {
+                figures.add(format!("fio {depth} rate"), disk.per_second);
+                figures.add(format!("fio {depth} p50"), disk.nanos[0]);
+                figures.add(format!("fio {depth} p99"), disk.nanos[1]);
+            }
+            Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
+        }
         let batch = if depth == 1 { 1 } else { BATCH };
         let rate = engine.run("present", batch, 1, millis)?;
         figures.add(format!("cold {depth} rate"), rate.per_second);
         figures.add(format!("cold {depth} cpu"), rate.cpu);
         figures.add(format!("cold {depth} read"), rate.read);
-        match disk {
-            Ok(disk) => {
-                figures.add(format!("fio {depth} rate"), disk.per_second);
-                figures.add(format!("fio {depth} p50"), disk.nanos[0]);
-                figures.add(format!("fio {depth} p99"), disk.nanos[1]);
-                // Of the same minute: the medians of both may be of different ones.
-                figures.add(format!("cold {depth} of fio"), rate.per_second / disk.per_second);
-            }
-            Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
-        }
     }
     let latency = engine.latency("present", TIMED, millis)?;
     for (name, nanos) in ["p50", "p99", "p999"].iter().zip(latency.nanos) {

@@ -2,7 +2,7 @@
 //! BSDB's own program, which say so.
 
 use super::aims;
-use super::report::{Figures, Report, Section};
+use super::report::{Figures, Report, Section, median, ratios};
 use crate::machine;
 use crate::units::{bytes, is_ours, is_peer, time};
 use std::fmt::Write;
@@ -18,9 +18,9 @@ price of sorting eight bytes a record. Values of `small` and `large` cannot be c
 Before anything is timed, each engine is opened anew, 20,000 whole values and 20,000 absent keys are
 compared with the generator, singly and in batches, and then every record is got once and a fold of
 all values is compared. The same once more when all are open, right before the turns, so every page
-has been touched; gets that then read from the disk end the run. Every byte of a value is read,
-but where it is said that the first eight are; by the same code of every engine, from 256 bytes on
-in vectors of 32 where the machine has such.
+has been touched; gets by *CPU a get* that then read from the disk end the run. Every byte of a
+value is read, but where it is said that the first eight are; by the same code of every engine, from
+256 bytes on in vectors of 32 where the machine has such.
 
 *CPU a get* is the time that threads spent on a CPU, divided by the gets, one after the other over
 four million random keys: the processor may overlap a get with the next one. With two threads it is
@@ -28,21 +28,25 @@ the same sum, so what threads lose to each other shows in it; gets a second are 
 Percentiles are of gets timed one by one, from one reading of the clock to the next, so they hold
 the clock (about 20 ns) and no overlap.
 
-Engines are open at the same time, as many as memory holds, in the order of the tables, and measured
-in turns: each kind of get of one engine after the other, a fraction of a second each, in several
-rounds, there and back; the percentiles as well. All of that is done three times, with files built
-anew, for how the pages of a file lie differs from build to build, and an engine's time may differ
-from one opening to the next. Every figure is the median of all its measurements, percentiles the
-median of as many of them; in brackets are the least and the most. Machine-readable output has all.
+Engines are open at the same time, as many as memory holds, and measured in turns: each kind of get
+of one engine after the other, a fraction of a second each, in several rounds, there and back. All
+of that is done in three passes, with files built and opened anew, for how the pages of a file lie
+differs from build to build. Turns of one pass mostly agree; passes may not. So a figure of a pass
+is the median of its turns, and a figure of a table the median of the passes; in brackets are the
+least and the most of all turns. Aims divide figures of the same pass, and tell the median of the
+passes. A turn of percentiles ends after half a million gets, or four times the time of other turns,
+and has its own percentiles. Of builds, openings, sizes and the disk there is one of each in a pass.
+`--json` has every measurement.
 
-Builds come one after the other. The host of a virtual machine may take back memory that is free,
-here what was free for two seconds, and give it again slowly, page by page. So before each build as
-much memory as it may hold is filled and freed, in huge pages. That lasts for about the first two
-seconds of a build; a longer one may have to wait again, if it asks for huge pages: those are what
-the host takes.
+Builds come one after the other, in the order of the tables. The host of a virtual machine may take
+back memory that is free, here what was free for two seconds, and give it again slowly, page by
+page. So before each build as much memory as it may hold is filled and freed, in huge pages. That
+lasts for about the first two seconds of a build; a longer one may have to wait again, if it asks
+for huge pages: those are what the host takes.
 
 `firndb`, `firndb-smallpages`, `firndb-resident` and `firndb-direct` build the same file: their
-builds show how much the machine differs from minute to minute. Only `phf` does not sync what it
+builds show how much the machine differs from minute to minute, and the aims of builds take the
+median of the four. Only `phf` does not sync what it
 built. *Own memory* is what no file backs; *mapped* is what the page cache could take back. The
 files are read from the page cache as their builds left them there: those of FirnDB in huge pages,
 which its writer makes possible by writing whole ones; read from the disk again they would be in
@@ -87,7 +91,7 @@ pub fn page(report: &Report, chart: Option<&Path>) -> String {
     aims::table(report, &mut out);
     for section in &report.sections {
         gets(section, &mut out);
-        ratios(section, &mut out);
+        beside_peers(section, &mut out);
         costs(section, &mut out);
     }
     losses(report, &mut out);
@@ -108,6 +112,13 @@ fn head(out: &mut String, cells: &[&str]) {
 
 fn or_dash<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map_or("-".into(), show)
+}
+
+/// A time, and the least and the most that was measured of it.
+fn spread(engine: &Figures, what: &str) -> String {
+    or_dash(engine.get(what).zip(engine.range(what)), |(median, (least, most))| {
+        format!("{} ({} to {})", time(median), time(least), time(most))
+    })
 }
 
 fn size(value: f64) -> String {
@@ -142,12 +153,7 @@ fn gets(section: &Section, out: &mut String) {
     );
     for engine in section.engines.iter().filter(|engine| engine.get("present p50").is_some()) {
         let nanos = |what: &str| or_dash(engine.get(what), time);
-        let spread = |what: &str| {
-            let (range, median) = (engine.range(what), engine.get(what));
-            or_dash(median.zip(range), |(median, (least, most))| {
-                format!("{} ({} to {})", time(median), time(least), time(most))
-            })
-        };
+        let spread = |what: &str| spread(engine, what);
         let rate = |what: &str| or_dash(engine.get(what), |rate| format!("{:.2} M", rate / 1e6));
         let cells = [
             engine.name.clone(),
@@ -164,8 +170,8 @@ fn gets(section: &Section, out: &mut String) {
             nanos("absent p99"),
             nanos("batch 1 cpu"),
             nanos("read batch 1 cpu"),
-            nanos("handed 1 cpu"),
-            nanos("handed 2 cpu"),
+            spread("handed 1 cpu"),
+            spread("handed 2 cpu"),
             nanos("handed batch 1 cpu"),
         ];
         row(out, &cells);
@@ -174,7 +180,7 @@ fn gets(section: &Section, out: &mut String) {
 }
 
 /// The CPU time of a get by each peer, divided by FirnDB's.
-fn ratios(section: &Section, out: &mut String) {
+fn beside_peers(section: &Section, out: &mut String) {
     let ours: Vec<&Figures> = section
         .engines
         .iter()
@@ -191,8 +197,8 @@ fn ratios(section: &Section, out: &mut String) {
     head(out, &["peer"].into_iter().chain(names).collect::<Vec<_>>());
     for peer in section.peers() {
         let ratio = |engine: &Figures, what: &str| {
-            let ratio = Some(peer.get(what)? / engine.get(what)?);
-            Some(or_dash(ratio, |ratio| format!("{ratio:.2}")))
+            let passes = ratios(&peer.by_pass(what)?, &engine.by_pass(what)?);
+            Some(format!("{:.2}", median(&passes)?))
         };
         let cell = |engine: &&Figures| {
             let pair = (ratio(engine, "present 1 cpu"), ratio(engine, "absent 1 cpu"));
@@ -235,8 +241,8 @@ fn costs(section: &Section, out: &mut String) {
         let beyond = (disk - section.bytes as f64) / count;
         let cells = [
             engine.name.clone(),
-            or_dash(engine.get("build wall"), time),
-            or_dash(engine.get("build cpu"), time),
+            spread(engine, "build wall"),
+            spread(engine, "build cpu"),
             or_dash(engine.get("build peak"), size),
             size(disk),
             format!("{:.3}", disk / section.bytes as f64),
@@ -275,7 +281,7 @@ const MEASURES: [Measure; 19] = [
     ("memory own", "own memory while serving", size),
 ];
 
-/// Where a peer is better than the best form of FirnDB, and whether it also is than the plain one.
+/// Where a peer is better than the plain form of FirnDB, and whether another form is better still.
 fn losses(report: &Report, out: &mut String) {
     let _ = writeln!(
         out,
@@ -335,8 +341,8 @@ fn cold(report: &Report, out: &mut String) {
         out,
         "## Past the page cache\n\n`firndb-direct` reads with O_DIRECT and keeps nothing. Beside \
          it `fio`, random reads of 4 KiB of the same file in the same minute: one at a time, and \
-         32 at a time through io_uring. `get_many` gets 512 keys a call, with 32 reads under way. \
-         *Read a get* is what the kernel counted.\n"
+         32 at a time through io_uring; their ratio is of the same pass. `get_many` gets 512 keys \
+         a call, with 32 reads under way. *Read a get* is what the kernel counted.\n"
     );
     head(
         out,
@@ -358,6 +364,8 @@ fn cold(report: &Report, out: &mut String) {
     for (section, engine) in rows {
         let nanos = |what: &str| or_dash(engine.get(what), time);
         let rate = |what: &str| or_dash(engine.get(what), |rate| format!("{rate:.0}"));
+        let reads = engine.by_pass("cold 32 rate").zip(engine.by_pass("fio 32 rate"));
+        let share = reads.and_then(|(of, than)| median(&ratios(&of, &than)));
         let cells = [
             section.records.workload.name().to_string(),
             nanos("cold p50"),
@@ -368,7 +376,7 @@ fn cold(report: &Report, out: &mut String) {
             rate("fio 1 rate"),
             rate("cold 32 rate"),
             rate("fio 32 rate"),
-            or_dash(engine.get("cold 32 of fio"), |share| format!("{:.0} %", share * 100.0)),
+            or_dash(share, |share| format!("{:.0} %", share * 100.0)),
             nanos("cold 32 cpu"),
             or_dash(engine.get("cold 1 read"), |read| format!("{:.3} x 4 KiB", read / 4096.0)),
         ];

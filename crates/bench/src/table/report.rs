@@ -1,18 +1,14 @@
-//! Figures by workload and engine, kept as JSON so that a run can go on where another ended, with
-//! the next workload.
+//! Figures by workload and engine, which can be kept as JSON.
 
 use crate::chart::Group;
 use crate::units::is_peer;
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Records, Workload};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-
-/// How engines are measured. Figures that were found in another way do not stand beside new ones.
-const METHOD: &str = "in turns, medians";
 
 /// What is known of an engine with a workload. Times are nanoseconds, sizes bytes.
 #[derive(Clone, Debug, Default)]
@@ -21,62 +17,60 @@ pub struct Figures {
     pub name: String,
     /// Name and version in full.
     pub version: String,
-    /// Every measurement of each figure; for their names see [`super::runner`].
-    pub values: BTreeMap<String, Vec<f64>>,
+    /// For each pass the measurements of each figure; for their names see [`super::runner`].
+    pub passes: Vec<BTreeMap<String, Vec<f64>>>,
 }
 
 impl Figures {
-    /// The median of what was measured, if it was.
-    pub fn get(&self, what: &str) -> Option<f64> {
-        let mut values = self.values.get(what)?.clone();
-        values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        let upper = values.get(middle)?;
-        Some(if values.len() % 2 == 0 { (values[middle - 1] + upper) / 2.0 } else { *upper })
-    }
-
-    /// The least and the most that was measured.
-    pub fn range(&self, what: &str) -> Option<(f64, f64)> {
-        let values = || self.values.get(what).into_iter().flatten().copied();
-        values().reduce(f64::min).zip(values().reduce(f64::max))
-    }
-
-    /// Keeps a measurement.
+    /// Keeps a measurement of this pass.
     pub fn add(&mut self, what: impl Into<String>, value: f64) {
-        self.values.entry(what.into()).or_default().push(value);
+        if self.passes.is_empty() {
+            self.passes.push(BTreeMap::new());
+        }
+        if let Some(pass) = self.passes.last_mut() {
+            pass.entry(what.into()).or_default().push(value);
+        }
     }
 
-    /// Takes over what another pass measured.
+    /// Takes over what further passes measured.
     pub fn join(&mut self, other: Figures) {
-        for (what, values) in other.values {
-            self.values.entry(what).or_default().extend(values);
-        }
+        self.passes.extend(other.passes);
+    }
+
+    /// The median of each pass, if all have the figure.
+    pub fn by_pass(&self, what: &str) -> Option<Vec<f64>> {
+        self.passes.iter().map(|pass| median(pass.get(what)?)).collect()
+    }
+
+    /// The median of the passes, if the figure was measured.
+    pub fn get(&self, what: &str) -> Option<f64> {
+        median(&self.by_pass(what)?)
+    }
+
+    /// The least and the most of all measurements.
+    pub fn range(&self, what: &str) -> Option<(f64, f64)> {
+        let all: Vec<f64> =
+            self.passes.iter().filter_map(|p| p.get(what)).flatten().copied().collect();
+        range(&all)
     }
 
     /// As JSON.
     pub fn json(&self) -> Value {
-        let values: Map<String, Value> =
-            self.values.iter().map(|(name, values)| (name.clone(), json!(values))).collect();
-        json!({
-            "engine": self.name, "version": self.version, "method": METHOD, "values": values,
+        json!({ "engine": self.name, "version": self.version, "passes": self.passes })
+    }
+
+    /// From JSON, if it is that.
+    pub fn from_json(json: &Value) -> Option<Figures> {
+        Some(Figures {
+            name: json["engine"].as_str()?.into(),
+            version: json["version"].as_str()?.into(),
+            passes: serde_json::from_value(json["passes"].clone()).ok()?,
         })
     }
 
-    /// Reads what an earlier run of the same version kept, if it measured as this one does.
+    /// Reads what an earlier run of the same version kept.
     pub fn read(path: &Path, version: &str) -> Option<Figures> {
-        let kept: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-        if kept["method"] != METHOD {
-            return None;
-        }
-        let values = kept["values"].as_object()?.iter();
-        let numbers = |values: &Value| -> Option<Vec<f64>> {
-            values.as_array()?.iter().map(Value::as_f64).collect()
-        };
-        let figures = Figures {
-            name: kept["engine"].as_str()?.into(),
-            version: kept["version"].as_str()?.into(),
-            values: values.map(|(k, v)| Some((k.clone(), numbers(v)?))).collect::<Option<_>>()?,
-        };
+        let figures = Figures::from_json(&serde_json::from_slice(&fs::read(path).ok()?).ok()?)?;
         Some(figures).filter(|figures| figures.version == version)
     }
 
@@ -84,6 +78,26 @@ impl Figures {
     pub fn write(&self, path: &Path) -> Result<()> {
         Ok(fs::write(path, format!("{:#}\n", self.json()))?)
     }
+}
+
+/// The median, of an even number of values between the two in the middle; `None` of none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = values.get(middle)?;
+    Some(if values.len().is_multiple_of(2) { (values[middle - 1] + upper) / 2.0 } else { *upper })
+}
+
+/// The least and the most; `None` of none.
+pub fn range(values: &[f64]) -> Option<(f64, f64)> {
+    let values = || values.iter().copied();
+    values().reduce(f64::min).zip(values().reduce(f64::max))
+}
+
+/// How many times one figure is in another, pass by pass.
+pub fn ratios(of: &[f64], than: &[f64]) -> Vec<f64> {
+    of.iter().zip(than).map(|(of, than)| of / than).collect()
 }
 
 /// A workload with all engines.
@@ -153,17 +167,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_all_passes_counts() {
+    fn passes_have_medians_of_their_own() {
         let mut figures = Figures::default();
         assert_eq!((figures.get("disk"), figures.range("disk")), (None, None));
-        for pass in [[5.0, 9.0], [7.0, 6.0]] {
+        for pass in [&[5.0, 9.0, 1.0][..], &[7.0, 6.0], &[2.0]] {
             let mut found = Figures::default();
-            pass.into_iter().for_each(|value| found.add("present 1 cpu", value));
+            pass.iter().for_each(|&value| found.add("present 1 cpu", value));
             figures.join(found);
         }
-        assert_eq!(figures.get("present 1 cpu"), Some(6.5));
-        figures.add("present 1 cpu", 1.0);
-        assert_eq!(figures.get("present 1 cpu"), Some(6.0));
+        assert_eq!(figures.by_pass("present 1 cpu"), Some(vec![5.0, 6.5, 2.0]));
+        assert_eq!(figures.get("present 1 cpu"), Some(5.0));
         assert_eq!(figures.range("present 1 cpu"), Some((1.0, 9.0)));
+        // A figure that a pass has not cannot be compared pass by pass.
+        figures.add("disk", 1.0);
+        assert_eq!(figures.get("disk"), None);
+
+        let json = figures.json();
+        assert_eq!(Figures::from_json(&json).map(|same| same.passes), Some(figures.passes));
+        let older = json!({ "engine": "", "version": "", "values": { "disk": 1.0 } });
+        assert!(Figures::from_json(&older).is_none());
     }
 }

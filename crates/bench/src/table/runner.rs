@@ -5,8 +5,9 @@
 //! own`, `memory mapped`; for `WHAT` present or absent `WHAT p50`, `p99`, `p999`, `max`; for 1 and
 //! 2 threads `WHAT N cpu` and `WHAT N rate`, where `WHAT` may also be `handed` (the first bytes of
 //! a value are read, not all), `batch`, `handed batch`, or `read batch` (all is read, and the store
-//! is told so). An engine that reads past the page cache has `cold` figures instead of the warm
-//! ones.
+//! is told so). An engine that reads past the page cache has others instead of the warm ones: with
+//! 1 and 32 reads at a time `cold N rate`, `cpu` and `read` (bytes a get), and of the disk itself
+//! `fio N rate`, `p50` and `p99`; `cold p50`, `p99` and `p999` of gets alone.
 
 use super::cold;
 use super::jobs::Getter;
@@ -16,6 +17,7 @@ use crate::child::Launcher;
 use crate::machine;
 use firndb_bench_protocol::Result;
 use firndb_bench_protocol::table::{Records, Workload};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,8 +37,8 @@ pub struct Options {
     pub cold_millis: u64,
     /// Bytes of memory for the engines that are open at the same time.
     pub memory: u64,
-    /// Use the figures that earlier runs kept of a workload, if they have all engines of this one
-    /// in the same version.
+    /// Use the figures that an earlier run kept of a workload, if it had the same engines in the
+    /// same versions and took the same effort.
     pub reuse: bool,
     /// The engines.
     pub engines: Vec<Launcher>,
@@ -75,28 +77,50 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
     let start = Instant::now();
     let (bytes, sum) = records.total();
     let making = start.elapsed();
-    let kept_in = |name: &str| dir.join(format!("{name}.json"));
-    let (mut engines, mut jobs, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut engines, mut jobs) = (Vec::new(), Vec::new());
     for launcher in options.engines.iter().filter(|e| takes_part(&e.name, records.workload)) {
         let (index, dir) = (engines.len(), dir.join(&launcher.name));
         let version = launcher.start()?.hello()?;
-        kept.extend(Figures::read(&kept_in(&launcher.name), &version));
         engines.push(Figures { name: launcher.name.clone(), version, ..Figures::default() });
         jobs.push(Job { options, records: &records, bytes, launcher, index, dir });
     }
+    let path = dir.join("figures.json");
     // What is told beside each other was measured beside each other.
-    if options.reuse && kept.len() == engines.len() {
-        return Ok(Section { records, bytes, making, engines: kept });
+    if options.reuse
+        && let Some(engines) = kept(&path, options, &engines)
+    {
+        return Ok(Section { records, bytes, making, engines });
     }
     let mut expected = Expected { sum, folds: BTreeMap::new() };
     let mut pass = |pass| run_pass(pass, &jobs, &mut expected, &mut engines);
     let done = (1..=PASSES).try_for_each(&mut pass);
     let removed = remove_dirs(&dir);
     done.and(removed)?;
-    for figures in &engines {
-        figures.write(&kept_in(&figures.name))?;
-    }
+    keep(&path, options, &engines)?;
     Ok(Section { records, bytes, making, engines })
+}
+
+/// How the figures of a run come about. What was found in another way does not stand beside them.
+fn method(options: &Options) -> String {
+    let Options { effort: Effort { rounds, millis }, cold_millis, .. } = options;
+    format!("{PASSES} passes of {rounds} turns of {millis} ms, of {cold_millis} ms from the disk")
+}
+
+fn keep(path: &Path, options: &Options, engines: &[Figures]) -> Result<()> {
+    let engines: Vec<Value> = engines.iter().map(Figures::json).collect();
+    let kept = json!({ "method": method(options), "engines": engines });
+    Ok(fs::write(path, format!("{kept:#}\n"))?)
+}
+
+/// What an earlier run kept of the same engines.
+fn kept(path: &Path, options: &Options, engines: &[Figures]) -> Option<Vec<Figures>> {
+    let kept: Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let found: Option<Vec<Figures>> =
+        kept["engines"].as_array()?.iter().map(Figures::from_json).collect();
+    let who = |figures: &Figures| (figures.name.clone(), figures.version.clone());
+    found.filter(|found| {
+        kept["method"] == method(options) && found.iter().map(who).eq(engines.iter().map(who))
+    })
 }
 
 fn remove_dirs(dir: &Path) -> Result<()> {
@@ -129,7 +153,7 @@ fn run_pass(
         if i + 1 == jobs.len() || more > job.options.memory as f64 {
             let names = turns.names().join(", ");
             eprintln!("{workload}, pass {pass} of {PASSES}, in turns: {names}");
-            let found = std::mem::take(&mut turns).measure(job.options.effort, expected)?;
+            let found = std::mem::take(&mut turns).measure(pass, job.options.effort, expected)?;
             found.into_iter().for_each(|(index, found)| engines[index].join(found));
         }
     }

@@ -83,6 +83,7 @@ impl Turns {
     /// from the disk.
     pub fn measure(
         mut self,
+        pass: usize,
         effort: Effort,
         expected: &mut Expected,
     ) -> Result<Vec<(usize, Figures)>> {
@@ -93,11 +94,17 @@ impl Turns {
         }
         for round in 0..effort.rounds.max(1) {
             // There and back, so that none always comes after the same one.
-            let order: Vec<usize> = if round % 2 == 0 {
-                (0..self.0.len()).collect()
-            } else {
-                (0..self.0.len()).rev().collect()
+            let order: Vec<usize> = match (pass + round) % 2 {
+                0 => (0..self.0.len()).rev().collect(),
+                _ => (0..self.0.len()).collect(),
             };
+            for what in ["present", "absent"] {
+                for &i in &order {
+                    let opened = &mut self.0[i];
+                    let timed = opened.times(what, effort, expected);
+                    timed.map_err(|e| format!("{}: {e}", opened.name))?;
+                }
+            }
             for (name, what, batch) in KINDS {
                 // Batches are shown of one thread.
                 for threads in 1..=if batch == 1 { 2 } else { 1 } {
@@ -109,13 +116,6 @@ impl Turns {
                             opened.figures.add(format!("{name} {threads} rate"), rate.per_second);
                         }
                     }
-                }
-            }
-            for what in ["present", "absent"] {
-                for &i in &order {
-                    let opened = &mut self.0[i];
-                    let timed = opened.times(what, effort, expected);
-                    timed.map_err(|e| format!("{}: {e}", opened.name))?;
                 }
             }
         }
