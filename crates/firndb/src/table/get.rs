@@ -13,16 +13,20 @@ use super::index_find::Found;
 use super::options::Compression;
 use super::reader::{HEAD_LINES, Table};
 use crate::Result;
-use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines, prefetch_pages};
+use crate::bytes::prefetch::{LINE, prefetch_lines, prefetch_pages};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Cache lines of the head of a block of small records that are asked for before they are read.
-/// More of it, and lines where the record may be, cost a get more than they save: decisions/0007.
+/// More of it cost a get more than they save: decisions/0007.
 const NEAR_LINES: usize = 2;
 
-/// Lines around the place where a larger record is expected: lines before it, and all.
-const FAR_LINES: (usize, usize) = (2, 6);
+/// Lines around the place where a small record is expected, and how many of them stand before it.
+const NEAR_AROUND: usize = 12;
+const NEAR_BEFORE: usize = 5;
+/// The same of larger records.
+const FAR_AROUND: usize = 6;
+const FAR_BEFORE: usize = 2;
 
 /// A value where it lies, on its way to who reads it.
 #[inline(always)]
@@ -191,7 +195,12 @@ impl Table {
     fn get_near(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let Some(at) = self.locate_passed(hash) else { return Ok(None) };
         match self.source.checked_body::<NEAR_LINES>(at.block, self.meta.block_size as usize) {
-            Some(body) => Ok(self.find(body, at, key)?.map(Cow::Borrowed)),
+            Some(body) => {
+                if self.asks_around {
+                    self.fetch_around::<NEAR_AROUND>(body, at, NEAR_BEFORE);
+                }
+                Ok(self.find(body, at, key)?.map(Cow::Borrowed))
+            }
             None => self.get_in_block(hash, key),
         }
     }
@@ -228,10 +237,18 @@ impl Table {
     fn fetch_far(&self, block: &[u8], at: Located) {
         prefetch_lines::<HEAD_LINES>(block);
         if !self.small && self.meta.records >= 2 * self.meta.blocks {
-            let (before, all) = FAR_LINES;
-            let at = block.len() * self.share(at) / WHOLE;
-            prefetch(block.get(at.saturating_sub(before * LINE)..).unwrap_or(&[]), all);
+            self.fetch_around::<FAR_AROUND>(block, at, FAR_BEFORE);
         }
+    }
+
+    /// Asks for lines around the place where a record is expected, some of them before it.
+    #[inline(always)]
+    fn fetch_around<const LINES: usize>(&self, block: &[u8], at: Located, before: usize) {
+        let expected = block.len() * self.share(at) / WHOLE;
+        // Near the end of a block its last ones: how many there are nobody could foretell.
+        let last = block.len().saturating_sub(LINES * LINE);
+        let first = expected.saturating_sub(before * LINE).min(last);
+        prefetch_lines::<LINES>(block.get(first..).unwrap_or(&[]));
     }
 
     /// The value of a key in a block that was checked.
