@@ -42,9 +42,10 @@ is in pages of 4 KiB (`firndb-smallpages`, whose process forbids itself others).
 what `floor` reaches: slots and records in two arrays, found by the hash. A get hands a value over
 where it lies. Of `small` all of it is read, of `json` and `large` the first eight bytes
 ([0018](decisions/0018-a-get-hands-a-value-over.md)). Who reads a field further on waits once more,
-with any store. The table after this one tells what reading all takes. Found is
-the median of three passes, each of which built and opened everything anew; *passes* are the least
-and the most of them, each a ratio of the medians of turns in that pass.
+with any store. The table after this one tells what reading all takes.
+
+Found is the median of three passes, each of which built and opened everything anew; *passes* are
+the least and the most of them. Of each it is a ratio of the medians of its turns.
 
 | aim | bound | found | | passes | bare arrays |
 |---|---:|---:|---|---:|---:|
@@ -112,16 +113,13 @@ fn beside_peers(section: &Section, kind: &str, engine: &str, words: &str) -> Vec
         let times = |engine: &str, threads: u32| {
             times(cpu(section, peer, kind, threads), cpu(section, engine, kind, threads))
         };
-        let both = [1, 2].map(|threads| (threads, times(engine, threads)));
-        let known = |(threads, passes): &(u32, Option<Vec<f64>>)| {
-            Some((*threads, median(passes.as_ref()?)?))
-        };
-        let lesser = both.iter().filter_map(known).min_by(|a, b| a.1.total_cmp(&b.1));
-        let threads = lesser.map_or(1, |(threads, _)| threads);
+        let (one, two) = (times(engine, 1), times(engine, 2));
+        let middle = |passes: &Option<Vec<f64>>| median(passes.as_ref()?);
+        let threads = if middle(&two) < middle(&one) { 2 } else { 1 };
         Aim {
             words: format!("{words}, times as fast as {name}"),
             bound: AtLeast(least),
-            found: times(engine, threads),
+            found: one.zip(two).map(|(one, two)| if threads == 2 { two } else { one }),
             floor: times("floor", threads).and_then(|passes| median(&passes)),
         }
     };

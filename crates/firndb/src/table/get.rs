@@ -35,6 +35,17 @@ pub(crate) fn handed(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Borrowed(value)
 }
 
+/// Asks for lines around the place where a record is expected, a share of [`WHOLE`], some of them
+/// before it.
+#[inline(always)]
+fn fetch_around<const LINES: usize>(block: &[u8], share: usize, before: usize) {
+    let expected = block.len() * share / WHOLE;
+    // Near the end of a block its last ones: how many there are nobody could foretell.
+    let last = block.len().saturating_sub(LINES * LINE);
+    let first = expected.saturating_sub(before * LINE).min(last);
+    prefetch_lines::<LINES>(block.get(first..).unwrap_or(&[]));
+}
+
 /// Where a key can be.
 #[derive(Clone, Copy)]
 pub(crate) struct Located {
@@ -186,7 +197,7 @@ impl Table {
         let block = self.memory(at.block)?;
         self.fetch_far(block, at);
         self.source.check_once(block, at.block).map_err(|e| self.here(e, at.block))?;
-        Ok(self.find(&block[CHECKSUM..], at, key)?.map(handed))
+        Ok(self.find(&block[CHECKSUM..], at, self.share(at), key)?.map(handed))
     }
 
     /// [`Table::get_hashed`] of small records in a block that was checked, as most are. Kept apart
@@ -196,25 +207,27 @@ impl Table {
         let Some(at) = self.locate_passed(hash) else { return Ok(None) };
         match self.source.checked_body::<NEAR_LINES>(at.block, self.meta.block_size as usize) {
             Some(body) => {
+                let share = self.share(at);
                 if self.asks_around {
-                    self.fetch_around::<NEAR_AROUND>(body, at, NEAR_BEFORE);
+                    fetch_around::<NEAR_AROUND>(body, share, NEAR_BEFORE);
                 }
-                Ok(self.find(body, at, key)?.map(Cow::Borrowed))
+                Ok(self.find(body, at, share, key)?.map(Cow::Borrowed))
             }
             None => self.get_in_block(hash, key),
         }
     }
 
-    /// The stored value of a key in a body that was checked.
+    /// The stored value of a key in a body that was checked; `share` is [`Table::share`].
     #[inline(always)]
     pub(crate) fn find<'a>(
         &self,
         body: &'a [u8],
         at: Located,
+        share: usize,
         key: &[u8],
     ) -> Result<Option<&'a [u8]>> {
         if let Some(wide) = self.wide {
-            let spot = wide.find(body, at.tag, self.share(at), key);
+            let spot = wide.find(body, at.tag, share, key);
             if let Some((_, value)) = spot.split(body, key.len()) {
                 return Ok(Some(value));
             }
@@ -237,18 +250,8 @@ impl Table {
     fn fetch_far(&self, block: &[u8], at: Located) {
         prefetch_lines::<HEAD_LINES>(block);
         if !self.small && self.meta.records >= 2 * self.meta.blocks {
-            self.fetch_around::<FAR_AROUND>(block, at, FAR_BEFORE);
+            fetch_around::<FAR_AROUND>(block, self.share(at), FAR_BEFORE);
         }
-    }
-
-    /// Asks for lines around the place where a record is expected, some of them before it.
-    #[inline(always)]
-    fn fetch_around<const LINES: usize>(&self, block: &[u8], at: Located, before: usize) {
-        let expected = block.len() * self.share(at) / WHOLE;
-        // Near the end of a block its last ones: how many there are nobody could foretell.
-        let last = block.len().saturating_sub(LINES * LINE);
-        let first = expected.saturating_sub(before * LINE).min(last);
-        prefetch_lines::<LINES>(block.get(first..).unwrap_or(&[]));
     }
 
     /// The value of a key in a block that was checked.

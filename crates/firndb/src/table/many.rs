@@ -237,7 +237,7 @@ impl Table {
         self.source.check_once(block, at.block).map_err(|e| self.here(e, at.block))?;
         match first {
             Some((found, value)) if is_same(found, key) => Ok(Some(value)),
-            _ => self.find(&block[CHECKSUM..], at, key),
+            _ => self.find(&block[CHECKSUM..], at, self.share(at), key),
         }
     }
 
