@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::xxh3_64;
 const NEAR_LINES: usize = 2;
 
 /// Lines around the place where a small record is expected, and how many of them stand before it.
-const NEAR_AROUND: usize = 12;
+pub(crate) const NEAR_AROUND: usize = 12;
 const NEAR_BEFORE: usize = 5;
 /// The same of larger records.
 const FAR_AROUND: usize = 6;
@@ -35,15 +35,20 @@ pub(crate) fn handed(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Borrowed(value)
 }
 
-/// Asks for lines around the place where a record is expected, a share of [`WHOLE`], some of them
-/// before it.
+/// The bytes around the place where a record is expected, a share of [`WHOLE`], that are asked for.
 #[inline(always)]
-fn fetch_around<const LINES: usize>(block: &[u8], share: usize, before: usize) {
+fn around<const LINES: usize>(block: &[u8], share: usize, before: usize) -> &[u8] {
     let expected = block.len() * share / WHOLE;
-    // Near the end of a block its last ones: how many there are nobody could foretell.
+    // Near the end of a block its last lines: how many there are nobody could foretell.
     let last = block.len().saturating_sub(LINES * LINE);
     let first = expected.saturating_sub(before * LINE).min(last);
-    prefetch_lines::<LINES>(block.get(first..).unwrap_or(&[]));
+    block.get(first..).unwrap_or(&[])
+}
+
+/// Those around a small record, from the first of [`NEAR_AROUND`] lines on.
+#[inline(always)]
+pub(crate) fn near(body: &[u8], share: usize) -> &[u8] {
+    around::<NEAR_AROUND>(body, share, NEAR_BEFORE)
 }
 
 /// Where a key can be.
@@ -209,7 +214,7 @@ impl Table {
             Some(body) => {
                 let share = self.share(at);
                 if self.asks_around {
-                    fetch_around::<NEAR_AROUND>(body, share, NEAR_BEFORE);
+                    prefetch_lines::<NEAR_AROUND>(near(body, share));
                 }
                 Ok(self.find(body, at, share, key)?.map(Cow::Borrowed))
             }
@@ -250,7 +255,8 @@ impl Table {
     fn fetch_far(&self, block: &[u8], at: Located) {
         prefetch_lines::<HEAD_LINES>(block);
         if !self.small && self.meta.records >= 2 * self.meta.blocks {
-            fetch_around::<FAR_AROUND>(block, self.share(at), FAR_BEFORE);
+            let expected = around::<FAR_AROUND>(block, self.share(at), FAR_BEFORE);
+            prefetch_lines::<FAR_AROUND>(expected);
         }
     }
 

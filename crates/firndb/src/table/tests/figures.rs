@@ -5,6 +5,8 @@
 
 use super::direct::Place;
 use super::*;
+use crate::bytes::prefetch::LINE;
+use crate::table::get::{NEAR_AROUND, near};
 use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Duplicates, Filter};
 use crate::testing::{Rng, memory, run_child};
 use xxhash_rust::xxh3::xxh3_64;
@@ -196,4 +198,28 @@ fn build_in_memory_that_is_taken_beforehand() {
 fn builds_stay_within_their_memory() {
     run_child("table::tests::figures::build_more_than_the_memory_holds");
     run_child("table::tests::figures::build_in_memory_that_is_taken_beforehand");
+}
+
+/// What decisions/0007 says of gets of small records on an AMD.
+#[test]
+fn the_lines_asked_for_with_a_block_mostly_hold_the_record() {
+    let mut rng = Rng(5);
+    let mut record = |i: usize| {
+        let key = format!("k{:012x}", (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16);
+        (key.into_bytes(), vec![7; 28 + rng.below(9usize)])
+    };
+    let records: Records = (0..50_000).map(&mut record).collect();
+    let table =
+        open(&disk_with(&bytes_of(BuildOptions::default(), &records)), Access::Map).unwrap();
+    assert!(table.small);
+    let held = |(key, value): &&(Vec<u8>, Vec<u8>)| {
+        let at = table.locate(xxh3_64(key)).unwrap();
+        let body = &table.memory(at.block).unwrap()[CHECKSUM..];
+        let offset = |part: &[u8]| CHECKSUM + part.as_ptr().addr() - body.as_ptr().addr();
+        let asked = offset(near(body, table.share(at))) / LINE;
+        let end = offset(&table.get(key).unwrap().unwrap()) + value.len();
+        (end - value.len() - key.len()) / LINE >= asked && (end - 1) / LINE < asked + NEAR_AROUND
+    };
+    let share = records.iter().filter(held).count() as f64 / records.len() as f64;
+    assert!(share >= 0.9, "{share}");
 }
