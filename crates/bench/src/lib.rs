@@ -11,6 +11,7 @@ pub mod child;
 pub mod index;
 pub mod log;
 pub mod machine;
+pub mod outputs;
 pub mod peers;
 pub mod search;
 pub mod table;

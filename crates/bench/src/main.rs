@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
+use firndb_bench::outputs::{Outputs, writable};
 use firndb_bench::peers::Peers;
 use firndb_bench::{chart, index, log, machine, search, table, units};
 use firndb_bench_protocol::Result;
@@ -44,19 +45,6 @@ enum Command {
 }
 
 #[derive(Args)]
-struct Outputs {
-    /// Write the figures to this file as JSON.
-    #[arg(long)]
-    json: Option<PathBuf>,
-    /// Write the figures to this file as a page of Markdown.
-    #[arg(long)]
-    markdown: Option<PathBuf>,
-    /// Draw times to this file as SVG.
-    #[arg(long)]
-    chart: Option<PathBuf>,
-}
-
-#[derive(Args)]
 struct Search {
     /// Rows of each data set.
     #[arg(long, default_value_t = 1_000_000)]
@@ -65,11 +53,11 @@ struct Search {
     #[arg(long, default_value_t = 1000)]
     queries: usize,
     /// Peers to run beside FirnDB; `none` for none.
-    #[arg(long, value_delimiter = ',', default_values = search::PEERS)]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values = search::PEERS)]
     peers: Vec<String>,
     /// Run FirnDB with these numbers of partitions; `N-zstd` also compresses payloads, `none` not
     /// at all.
-    #[arg(long, value_delimiter = ',', default_value = "1,64,1024")]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "1,64,1024")]
     partitions: Vec<String>,
     /// How often each kind of query is timed with each engine.
     #[arg(long, default_value_t = 3)]
@@ -90,13 +78,13 @@ struct Table {
     #[arg(long, default_value_t = Workload::Small.records())]
     records: u64,
     /// Workloads.
-    #[arg(long, value_delimiter = ',', default_value = "small,json,large")]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "small,json,large")]
     workloads: Vec<Workload>,
     /// Peers to run beside FirnDB; `none` for none.
-    #[arg(long, value_delimiter = ',', default_values = table::PEERS)]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values = table::PEERS)]
     peers: Vec<String>,
     /// Forms of FirnDB, and `floor`; `none` for none.
-    #[arg(long, value_delimiter = ',', default_values = [&table::OURS[..], &["floor"]].concat())]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values = [&table::OURS[..], &["floor"]].concat())]
     ours: Vec<String>,
     /// Turns of each kind of get in each of the three passes.
     #[arg(long, default_value_t = 5)]
@@ -118,10 +106,10 @@ struct Log {
     #[arg(long, default_value_t = LogWorkload::Small.records())]
     records: u64,
     /// Workloads.
-    #[arg(long, value_delimiter = ',', default_value = "small,large,huge,growing")]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "small,large,huge,growing")]
     workloads: Vec<LogWorkload>,
     /// Peers to run beside FirnDB; `none` for none.
-    #[arg(long, value_delimiter = ',', default_values = log::PEERS)]
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values = log::PEERS)]
     peers: Vec<String>,
     /// How often each kind of get is measured, in turns with the other engines.
     #[arg(long, default_value_t = 5)]
@@ -173,7 +161,7 @@ struct Index {
     #[arg(long, default_value_t = 12)]
     turns: u64,
     /// Write the figures to this file as a page of Markdown.
-    #[arg(long)]
+    #[arg(long, value_parser = writable)]
     markdown: Option<PathBuf>,
 }
 
@@ -227,7 +215,7 @@ fn run_search(options: &Search) -> Result<()> {
     println!("{}", report.tables());
     let outputs = &options.outputs;
     let page = search::markdown::page(&report, outputs.chart.as_deref());
-    write(outputs, format!("{:#}\n", report.json()), page, chart::svg(&report.chart()))
+    outputs.write(&report.json(), &page, &chart::svg(&report.chart()))
 }
 
 fn run_table(options: &Table) -> Result<()> {
@@ -246,7 +234,7 @@ fn run_table(options: &Table) -> Result<()> {
     let outputs = &options.outputs;
     let page = table::markdown::page(&report, outputs.chart.as_deref());
     println!("{page}");
-    write(outputs, format!("{:#}\n", report.json()), page, chart::svg(&report.chart()))
+    outputs.write(&report.json(), &page, &chart::svg(&report.chart()))
 }
 
 fn run_log(options: &Log) -> Result<()> {
@@ -269,7 +257,7 @@ fn run_log(options: &Log) -> Result<()> {
     let page = log::markdown::page(&sections, outputs.chart.as_deref());
     println!("{page}");
     let chart = chart::svg(&log::markdown::chart(&sections));
-    write(outputs, format!("{:#}\n", log::runner::json(&sections)), page, chart)
+    outputs.write(&log::runner::json(&sections), &page, &chart)
 }
 
 fn run_limits(options: &Limits) -> Result<()> {
@@ -303,14 +291,6 @@ fn run_index(options: &Index) -> Result<()> {
 
 fn target() -> Result<PathBuf> {
     Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?.join("target"))
-}
-
-fn write(outputs: &Outputs, json: String, page: String, chart: String) -> Result<()> {
-    let files = [(&outputs.json, json), (&outputs.markdown, page), (&outputs.chart, chart)];
-    for (path, text) in files {
-        path.iter().try_for_each(|path| std::fs::write(path, &text))?;
-    }
-    Ok(())
 }
 
 /// The directory for data, and launchers: this program's own engines, and the peers that can be
