@@ -84,7 +84,12 @@ struct Table {
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = table::PEERS)]
     peers: Vec<String>,
     /// Forms of FirnDB, and `floor`; `none` for none.
-    #[arg(long, value_delimiter = ',', num_args = 1.., default_values = [&table::OURS[..], &["floor"]].concat())]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        num_args = 1..,
+        default_values = [&table::OURS[..], &["floor"]].concat()
+    )]
     ours: Vec<String>,
     /// Turns of each kind of get in each of the three passes.
     #[arg(long, default_value_t = 5)]

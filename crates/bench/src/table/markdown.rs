@@ -55,10 +55,10 @@ records to a file, one after the other. `firndb-tenth` builds with memory for a 
 records, from a file that it writes and reads again.
 
 *What a get waits for.* A get of `firndb` in memory reads the directory (0.04 bytes a record: in the
-outer caches as a rule), which names the block; then it waits for memory twice, for the head of the
-block and for the record, in one page: three lines of a head of small records and one or two of the
-record. On an AMD it asks for twelve lines around the record's likely place with those of the head,
-and nine times in ten waits once ([0007](decisions/0007-a-place-names-one-block.md)).
+outer caches as a rule), which names the block; then it needs the head of the block and the record,
+in one page: three lines of a head of small records and one or two of the record. Of small records
+it asks for twelve lines around the likely place with those of the head, and nine times in ten waits
+for memory once ([0007](decisions/0007-a-place-names-one-block.md)), else twice.
 cdb waits twice, for a slot of its hash table and then for the record, each in a page of its
 own; so does `phf`. So does `firndb-resident`, for a line of its index and the record, and `firndb`
 where records are large and the file has an index; the index is small beside such records and mostly

@@ -22,23 +22,6 @@ pub(crate) fn prefetch_lines<const LINES: usize>(bytes: &[u8]) {
     }
 }
 
-/// Whether to ask for lines of which few will be needed rather than to wait once more to know
-/// which: whether the processor has enough of them on their way at the same time. AMD's have,
-/// Intel's wait longer then (docs/decisions/0007); of others it is not known.
-pub(crate) fn takes_many() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        // The host of a virtual machine answers this, which takes its time.
-        static IS_AMD: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-        *IS_AMD.get_or_init(|| {
-            let who = std::arch::x86_64::__cpuid(0);
-            [who.ebx, who.edx, who.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
-        })
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}
-
 /// Bytes behind which processors do not look ahead: the smallest page.
 const PAGE: usize = 4096;
 /// Pages that are asked for: reading one takes longer than waiting for one more.

@@ -13,7 +13,6 @@ use super::source::{Source, reopen};
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::u32_at;
-use crate::bytes::prefetch::takes_many;
 use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -42,8 +41,6 @@ pub struct Table {
     /// The search in blocks of small records with keys of one length, if they are so, and the
     /// processor has it.
     pub(crate) wide: Option<Wide>,
-    /// Lines around the place where a small record is expected are asked for with its block.
-    pub(crate) asks_around: bool,
     /// There is no filter, and values are stored as they are.
     pub(crate) is_bare: bool,
     /// Of the records: of a resident table in memory, of a mapped one in the file if it is there.
@@ -159,7 +156,6 @@ impl Table {
             path,
             small,
             wide,
-            asks_around: takes_many(),
             is_bare,
             index: None,
         };

@@ -200,7 +200,7 @@ fn builds_stay_within_their_memory() {
     run_child("table::tests::figures::build_in_memory_that_is_taken_beforehand");
 }
 
-/// What decisions/0007 says of gets of small records on an AMD.
+/// What decisions/0007 says of gets of small records.
 #[test]
 fn the_lines_asked_for_with_a_block_mostly_hold_the_record() {
     let mut rng = Rng(5);

@@ -114,14 +114,13 @@ fn absent(rng: &mut Rng, model: &Model) -> Vec<Vec<u8>> {
 /// Whether a table had the fast search, and it found a key.
 fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) -> bool {
     let absent = absent(rng, model);
-    // Mapped ones also as on a processor that does not have the fast search, or many lines.
+    // Mapped ones also as on a processor that does not have the fast search.
     let (map, mut fast) = (Access::Map, false);
     for (access, wide) in
         [(map, true), (map, false), (Access::Resident, true), (Access::Buffered, true)]
     {
         let mut table = open(disk, access).unwrap();
         table.wide = table.wide.filter(|_| wide);
-        table.asks_around = wide;
         fast |= model.keys().next().is_some_and(|key| is_fast(&table, key));
         assert_eq!(table.len(), model.len() as u64);
         assert_eq!(table.is_empty(), model.is_empty());
