@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use firndb_bench::child::Launcher;
-use firndb_bench::outputs::{Outputs, writable};
+use firndb_bench::outputs::{self, Outputs};
 use firndb_bench::peers::Peers;
 use firndb_bench::{chart, index, log, machine, search, table, units};
 use firndb_bench_protocol::Result;
@@ -166,7 +166,7 @@ struct Index {
     #[arg(long, default_value_t = 12)]
     turns: u64,
     /// Write the figures to this file as a page of Markdown.
-    #[arg(long, value_parser = writable)]
+    #[arg(long)]
     markdown: Option<PathBuf>,
 }
 
@@ -203,6 +203,7 @@ fn serve(bench: &str, name: &str) -> Result<()> {
 }
 
 fn run_search(options: &Search) -> Result<()> {
+    options.outputs.prepare()?;
     let ours = options.partitions.iter().filter(|n| *n != "none").map(|n| format!("firndb-{n}"));
     let ours: Vec<String> = ours.chain(["floor".to_string()]).collect();
     let (dir, engines) = engines("search", &ours, &options.peers)?;
@@ -224,6 +225,7 @@ fn run_search(options: &Search) -> Result<()> {
 }
 
 fn run_table(options: &Table) -> Result<()> {
+    options.outputs.prepare()?;
     let (dir, engines) = engines("table", &options.ours, &options.peers)?;
     let report = table::runner::run(&table::runner::Options {
         dir,
@@ -243,6 +245,7 @@ fn run_table(options: &Table) -> Result<()> {
 }
 
 fn run_log(options: &Log) -> Result<()> {
+    options.outputs.prepare()?;
     let (dir, mut engines) = engines("log", &["firndb".into()], &options.peers)?;
     for peer in engines.iter_mut().filter(|engine| units::is_peer(&engine.name)) {
         // A peer is for the Table unless it is told.
@@ -278,6 +281,7 @@ fn run_limits(options: &Limits) -> Result<()> {
 }
 
 fn run_index(options: &Index) -> Result<()> {
+    options.markdown.iter().try_for_each(outputs::prepare)?;
     let dir = target()?.join("bench");
     let prepared = index::prepare::Prepared::new(&dir, options.documents, options.partitions)?;
     let steps = index::visible::run(&prepared, options.changes)?;
@@ -290,8 +294,7 @@ fn run_index(options: &Index) -> Result<()> {
     let sustained = index::sustained::run(&prepared, &sustained)?;
     let page = index::markdown::page(&index::Report { prepared, steps, sustained });
     println!("{page}");
-    options.markdown.iter().try_for_each(|path| std::fs::write(path, &page))?;
-    Ok(())
+    options.markdown.iter().try_for_each(|path| outputs::write(path, &page))
 }
 
 fn target() -> Result<PathBuf> {
@@ -310,7 +313,7 @@ fn engines(bench: &str, ours: &[String], peers: &[String]) -> Result<(PathBuf, V
         name: name.clone(),
     };
     let named = |names: &[String]| -> Vec<String> {
-        names.iter().filter(|name| *name != "none").cloned().collect()
+        names.iter().filter(|name| *name != "none" && !name.is_empty()).cloned().collect()
     };
     let mut engines: Vec<Launcher> = named(ours).iter().map(own).collect();
     let known = Peers { root, target: target.clone() };

@@ -10,34 +10,47 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 pub struct Outputs {
     /// Write the figures to this file as JSON.
-    #[arg(long, value_parser = writable)]
+    #[arg(long)]
     pub json: Option<PathBuf>,
     /// Write the figures to this file as a page of Markdown.
-    #[arg(long, value_parser = writable)]
+    #[arg(long)]
     pub markdown: Option<PathBuf>,
     /// Draw times to this file as SVG.
-    #[arg(long, value_parser = writable)]
+    #[arg(long)]
     pub chart: Option<PathBuf>,
 }
 
 impl Outputs {
-    /// Writes those that were asked for.
+    /// [`prepare`] of those that are asked for.
+    pub fn prepare(&self) -> Result<()> {
+        [&self.json, &self.markdown, &self.chart].into_iter().flatten().try_for_each(prepare)
+    }
+
+    /// Writes those that are asked for: the others too if one cannot be written, whose error it
+    /// gives.
     pub fn write(&self, json: &Value, page: &str, chart: &str) -> Result<()> {
         let json = format!("{json:#}\n");
         let files = [(&self.json, &*json), (&self.markdown, page), (&self.chart, chart)];
-        for (path, text) in files {
-            let Some(path) = path else { continue };
-            fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-        }
-        Ok(())
+        let written = files.map(|(path, text)| path.iter().try_for_each(|path| write(path, text)));
+        written.into_iter().collect()
     }
 }
 
-/// The path of a file that can be written, whose folder is made if need be. Asked before a run: it
-/// may take an hour, and its figures would be lost.
-pub fn writable(path: &str) -> std::io::Result<PathBuf> {
-    let path = PathBuf::from(path);
-    fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
-    OpenOptions::new().append(true).create(true).open(&path)?;
-    Ok(path)
+/// Makes the folder of a file, and the file if it is not there. Done before a run: it may take an
+/// hour, and its figures would be lost.
+pub fn prepare(path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let made = fs::create_dir_all(folder)
+        .and_then(|()| OpenOptions::new().append(true).create(true).open(path));
+    made.map(drop).map_err(|e| cannot(path, &e))
+}
+
+/// Writes a file.
+pub fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|e| cannot(path, &e))
+}
+
+fn cannot(path: &Path, error: &std::io::Error) -> firndb_bench_protocol::Error {
+    format!("{} cannot be written: {error}", path.display()).into()
 }

@@ -17,10 +17,6 @@ use crate::bytes::prefetch::{LINE, prefetch_lines, prefetch_pages};
 use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Cache lines of the head of a block of small records that are asked for before they are read.
-/// More of it cost a get more than they save: decisions/0007.
-const NEAR_LINES: usize = 2;
-
 /// Lines around the place where a small record is expected, and how many of them stand before it.
 pub(crate) const NEAR_AROUND: usize = 12;
 const NEAR_BEFORE: usize = 5;
@@ -35,7 +31,8 @@ pub(crate) fn handed(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Borrowed(value)
 }
 
-/// The bytes around the place where a record is expected, a share of [`WHOLE`], that are asked for.
+/// A block from the first of `LINES` lines around the place where a record is expected, a share of
+/// [`WHOLE`]; `before` of them stand before it.
 #[inline(always)]
 fn around<const LINES: usize>(block: &[u8], share: usize, before: usize) -> &[u8] {
     let expected = block.len() * share / WHOLE;
@@ -45,7 +42,7 @@ fn around<const LINES: usize>(block: &[u8], share: usize, before: usize) -> &[u8
     block.get(first..).unwrap_or(&[])
 }
 
-/// Those around a small record, from the first of [`NEAR_AROUND`] lines on.
+/// [`around`] of a small record: from the first of [`NEAR_AROUND`] lines on.
 #[inline(always)]
 pub(crate) fn near(body: &[u8], share: usize) -> &[u8] {
     around::<NEAR_AROUND>(body, share, NEAR_BEFORE)
@@ -210,7 +207,7 @@ impl Table {
     #[inline(always)]
     fn get_near(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let Some(at) = self.locate_passed(hash) else { return Ok(None) };
-        match self.source.checked_body::<NEAR_LINES>(at.block, self.meta.block_size as usize) {
+        match self.source.checked_body::<HEAD_LINES>(at.block, self.meta.block_size as usize) {
             Some(body) => {
                 let share = self.share(at);
                 // One wait for memory instead of two: decisions/0007.
