@@ -68,10 +68,26 @@ fn bar(out: &mut String, name: &str, y: f64, end: f64, nanos: f64) {
     );
 }
 
-/// The powers of ten around all times.
+/// The powers of ten around all times. The clock of a CPU may have stood still for a short one,
+/// which then is none or 0.
 fn decades(groups: &[Group]) -> (f64, f64) {
     let logs = groups.iter().flat_map(|group| &group.bars).map(|(_, nanos)| nanos.log10());
-    let (low, high) =
-        logs.fold((f64::MAX, f64::MIN), |(low, high), log| (low.min(log), high.max(log)));
+    let (low, high) = logs
+        .filter(|log| log.is_finite())
+        .fold((f64::MAX, f64::MIN), |(low, high), log| (low.min(log), high.max(log)));
     if low > high { (0.0, 9.0) } else { (low.floor(), high.ceil().max(low.floor() + 1.0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_no_time_has_a_bar_too() {
+        let bars = [0.0, f64::NAN, 120.0].map(|nanos| ("firndb".to_string(), nanos));
+        let svg = svg(&[Group { title: "present".into(), bars: bars.into() }]);
+        assert_eq!(svg.matches("#1f6fb4").count(), 3);
+        assert_eq!(svg.matches("#ddd").count(), 2, "lines at 100 ns and 1 us");
+        assert!(!svg.contains("\"NaN") && !svg.contains("inf"), "{svg}");
+    }
 }

@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 pub struct Outputs {
     /// Write the figures to this file as JSON.
     #[arg(long)]
-    pub json: Option<PathBuf>,
+    json: Option<PathBuf>,
     /// Write the figures to this file as a page of Markdown.
     #[arg(long)]
-    pub markdown: Option<PathBuf>,
+    markdown: Option<PathBuf>,
     /// Draw times to this file as SVG.
     #[arg(long)]
     pub chart: Option<PathBuf>,

@@ -36,6 +36,9 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Bytes before the body.
 pub(crate) const CHECKSUM: usize = 4;
 pub(crate) const HEAD: usize = 12;
+/// Cache lines at the beginning of a block that a search reads: the tags and lengths of a page of
+/// small records.
+pub(crate) const HEAD_LINES: usize = 3;
 /// Cache lines of a value that are asked for before its key was compared. Those that follow the
 /// processor asks for by itself, if they are read; who reads the beginning only does not wait for
 /// them.

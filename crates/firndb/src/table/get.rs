@@ -5,13 +5,13 @@
 //! is short, without calls and without jumps that cannot be foretold, and everything else is kept
 //! apart from it.
 
-use super::block::{Body, CHECKSUM, tag};
+use super::block::{Body, CHECKSUM, HEAD_LINES, tag};
 use super::directory::{Place, place};
 use super::find::{Spot, WHOLE, find_any};
 use super::index::Index;
 use super::index_find::Found;
 use super::options::Compression;
-use super::reader::{HEAD_LINES, Table};
+use super::reader::Table;
 use crate::Result;
 use crate::bytes::prefetch::{LINE, prefetch_lines, prefetch_pages};
 use std::borrow::Cow;
@@ -207,7 +207,7 @@ impl Table {
     #[inline(always)]
     fn get_near(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let Some(at) = self.locate_passed(hash) else { return Ok(None) };
-        match self.source.checked_body::<HEAD_LINES>(at.block, self.meta.block_size as usize) {
+        match self.source.checked_body(at.block, self.meta.block_size as usize) {
             Some(body) => {
                 let share = self.share(at);
                 // One wait for memory instead of two: decisions/0007.

@@ -1,11 +1,11 @@
 //! Many gets at once: their cache misses, or their reads, happen at the same time.
 
-use super::block::{Body, CHECKSUM, VALUE_LINES, check};
+use super::block::{Body, CHECKSUM, HEAD_LINES, VALUE_LINES, check};
 use super::find::{Spot, is_same};
 use super::get::{Located, handed};
 use super::index::Index;
 use super::options::Compression;
-use super::reader::{HEAD_LINES, Table};
+use super::reader::Table;
 use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
 use crate::{Error, Result};
 use std::borrow::Cow;

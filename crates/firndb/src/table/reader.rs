@@ -1,6 +1,6 @@
 //! An open table: gets, and what is known about it.
 
-use super::block::CHECKSUM;
+use super::block::{CHECKSUM, HEAD_LINES};
 use super::compress::Unpacker;
 use super::directory::{Directory, Place};
 use super::filter::FilterShape;
@@ -46,10 +46,6 @@ pub struct Table {
     /// Of the records: of a resident table in memory, of a mapped one in the file if it is there.
     pub(crate) index: Option<Index>,
 }
-
-/// Cache lines at the beginning of a block that a search reads: the tags and lengths of a page of
-/// small records.
-pub(crate) const HEAD_LINES: usize = 3;
 
 /// Bytes of a section: where they are in the map, or a copy.
 enum Bytes {

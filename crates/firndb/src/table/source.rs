@@ -1,6 +1,6 @@
 //! Where blocks come from: a map, a copy in memory, or reads; each checked before it is used.
 
-use super::block::{CHECKSUM, check};
+use super::block::{CHECKSUM, HEAD_LINES, check};
 use super::options::Access;
 use crate::bytes::frozen::Frozen;
 use crate::bytes::prefetch::{prefetch, prefetch_lines};
@@ -176,13 +176,9 @@ impl Source {
     /// The body of a block that is in memory, of blocks of one length; `None` if it was not checked
     /// yet, or is cut. Its first cache lines are asked for before anything else is looked at.
     #[inline(always)]
-    pub(crate) fn checked_body<const LINES: usize>(
-        &self,
-        number: u64,
-        len: usize,
-    ) -> Option<&[u8]> {
+    pub(crate) fn checked_body(&self, number: u64, len: usize) -> Option<&[u8]> {
         let block = self.memory.get(number as usize * len..)?.get(..len)?;
-        prefetch_lines::<LINES>(block);
+        prefetch_lines::<HEAD_LINES>(block);
         if self.is_checked(number) { block.get(CHECKSUM..) } else { None }
     }
 
