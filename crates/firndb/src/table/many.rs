@@ -9,15 +9,15 @@ use super::reader::Table;
 use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
 use crate::{Error, Result};
 use std::borrow::Cow;
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Keys between asking for the head of a block, for the record in it, and taking that: as many as
-/// let the memory that was asked for come meanwhile, and no more, for the nearest cache is small.
-const AHEAD: usize = 12;
-/// The same of larger records.
-const FAR_AHEAD: usize = 16;
-/// Keys that are under way at the same time.
-const RING: usize = 2 * FAR_AHEAD;
+/// Keys that take a step together: enough for the memory that others have asked for to come
+/// meanwhile, few enough for the nearest cache to hold it.
+const STEP: usize = 16;
+/// Places for the keys that are under way, those of three steps: a power of two, so that a place
+/// takes no division.
+const RING: usize = 4 * STEP;
 /// Keys whose compressed values are asked for at the same time.
 const GROUP: usize = 32;
 /// Lines of a frame that are asked for: 4 KiB.
@@ -32,14 +32,24 @@ const DEPTH: usize = 32;
 /// A key on its way.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
+    hash: u64,
+    /// Where it can be, and that block, which may not have been checked yet.
     located: Option<Located>,
     block: &'a [u8],
-    /// Key and value of the record that is most likely its own, asked for but not read; the block
-    /// may not have been checked yet.
+    /// About where in its block it stands: [`Table::share`].
+    share: usize,
+    /// Key and value of the record that is most likely its own, asked for but not read.
     first: Option<(&'a [u8], &'a [u8])>,
 }
 
-const EMPTY: Wanted = Wanted { located: None, block: &[], first: None };
+const EMPTY: Wanted = Wanted { hash: 0, located: None, block: &[], share: 0, first: None };
+
+/// The keys that take a step while those from `start` on take their first: `behind` steps before.
+#[inline(always)]
+fn step(start: usize, behind: usize, keys: usize) -> Range<usize> {
+    let Some(start) = start.checked_sub(behind * STEP) else { return 0..0 };
+    start..keys.min(start + STEP)
+}
 
 /// Asks for a record: its key, and so many lines of its value.
 #[inline(always)]
@@ -108,42 +118,39 @@ impl Table {
         }
     }
 
-    /// Records in memory as they are. Each turn does one step for each of three keys, of four if
-    /// there is a filter, and asks for the memory that the next step reads: so some is always on
-    /// its way.
+    /// Records in memory as they are. A few keys take a step in a loop so short that the processor
+    /// has several of them in sight, and meanwhile comes the memory that those of the steps before
+    /// have asked for: decisions/0011.
     fn each_plain<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         keys: &[K],
         whole: bool,
         mut hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let ahead = if self.small { AHEAD } else { FAR_AHEAD };
-        let lead = if self.has_filter() { ahead } else { 0 };
-        let (mut ring, mut hashes) = ([EMPTY; RING], [0; RING]);
-        for turn in 0..keys.len() + 2 * ahead + lead {
-            if let Some(i) = turn.checked_sub(2 * ahead + lead) {
+        let mut ring = [EMPTY; RING];
+        for start in (0..keys.len() + 2 * STEP).step_by(STEP) {
+            for i in step(start, 0, keys.len()) {
+                let hash = xxh3_64(keys[i].as_ref());
+                self.fetch_filter(hash);
+                ring[i % RING] = Wanted { hash, ..EMPTY };
+            }
+            for i in step(start, 0, keys.len()) {
+                self.fetch_head(&mut ring[i % RING])?;
+            }
+            for i in step(start, 1, keys.len()) {
+                self.fetch_record(keys[i].as_ref(), &mut ring[i % RING]);
+            }
+            for i in step(start, 2, keys.len()) {
                 if whole && i + WHOLE_AHEAD < keys.len() {
                     fetch_whole(ring[(i + WHOLE_AHEAD) % RING].first);
                 }
-                hand(self.take(keys[i].as_ref(), &ring[i % RING])?.map(handed))?;
-            }
-            if let Some(i) = turn.checked_sub(ahead + lead)
-                && let Some(key) = keys.get(i)
-            {
-                self.fetch_record(key.as_ref(), &mut ring[i % RING]);
-            }
-            if let Some(key) = keys.get(turn) {
-                hashes[turn % RING] = xxh3_64(key.as_ref());
-                self.fetch_filter(hashes[turn % RING]);
-            }
-            if let Some(i) = turn.checked_sub(lead).filter(|&i| i < keys.len()) {
-                ring[i % RING] = self.fetch_head(hashes[i % RING])?;
+                hand(self.take(keys[i].as_ref(), &ring[i % RING])?)?;
             }
         }
         Ok(())
     }
 
-    /// Records that an index has, in the same turns: the bucket of the index, the record.
+    /// Records that an index has, in the same way: the bucket of the index, the record.
     fn each_indexed<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         index: &Index,
@@ -157,8 +164,24 @@ impl Table {
             Some(at) => self.memory(at.block),
             None => Ok(&[][..]),
         };
-        for turn in 0..keys.len() + 2 * AHEAD {
-            if let Some(i) = turn.checked_sub(2 * AHEAD) {
+        for start in (0..keys.len() + 2 * STEP).step_by(STEP) {
+            for i in step(start, 0, keys.len()) {
+                let hash = xxh3_64(keys[i].as_ref());
+                index.fetch(hash);
+                ring[i % RING] = (hash, None);
+            }
+            for i in step(start, 1, keys.len()) {
+                let (hash, first) = &mut ring[i % RING];
+                match index.candidate(blocks, *hash, keys[i].as_ref().len()) {
+                    Some(Some((found, value))) => {
+                        fetch(found, value, lines);
+                        *first = Some((found, value));
+                    }
+                    Some(None) => {}
+                    None => prefetch_lines::<HEAD_LINES>(head(*hash)?),
+                }
+            }
+            for i in step(start, 2, keys.len()) {
                 if whole && i + WHOLE_AHEAD < keys.len() {
                     fetch_whole(ring[(i + WHOLE_AHEAD) % RING].1);
                 }
@@ -172,51 +195,33 @@ impl Table {
                     _ => None,
                 })?;
             }
-            if let Some(i) = turn.checked_sub(AHEAD)
-                && let Some(key) = keys.get(i)
-            {
-                let (hash, first) = &mut ring[i % RING];
-                match index.candidate(blocks, *hash, key.as_ref().len()) {
-                    Some(Some((found, value))) => {
-                        fetch(found, value, lines);
-                        *first = Some((found, value));
-                    }
-                    Some(None) => {}
-                    None => prefetch_lines::<HEAD_LINES>(head(*hash)?),
-                }
-            }
-            if let Some(key) = keys.get(turn) {
-                let hash = xxh3_64(key.as_ref());
-                index.fetch(hash);
-                ring[turn % RING] = (hash, None);
-            }
         }
         Ok(())
     }
 
-    /// Finds the block that can hold a key of this hash, and asks for its head.
+    /// Finds the block that can hold a key, and asks for its head.
     #[inline(always)]
-    fn fetch_head(&self, hash: u64) -> Result<Wanted<'_>> {
-        let Some(located) = self.locate(hash) else { return Ok(EMPTY) };
-        let block = self.memory(located.block)?;
-        prefetch_lines::<HEAD_LINES>(block);
-        Ok(Wanted { located: Some(located), block, first: None })
+    fn fetch_head<'a>(&'a self, wanted: &mut Wanted<'a>) -> Result<()> {
+        if let Some(at) = self.locate(wanted.hash) {
+            let block = self.memory(at.block)?;
+            prefetch_lines::<HEAD_LINES>(block);
+            (wanted.located, wanted.block, wanted.share) = (Some(at), block, self.share(at));
+        }
+        Ok(())
     }
 
     /// Looks for the record of a key among the tags of its block, and asks for it.
     #[inline(always)]
     fn fetch_record(&self, key: &[u8], wanted: &mut Wanted) {
-        let Some(at) = wanted.located else { return };
+        let Some(Located { tag, .. }) = wanted.located else { return };
         let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
         let spot = match self.wide {
-            Some(wide) => wide.first(body, at.tag, self.share(at), key.len()),
+            Some(wide) => wide.first(body, tag, wanted.share, key.len()),
             None => Spot::UNKNOWN,
         };
         wanted.first = match spot {
             // What is wrong with a block is told when it was checked.
-            Spot::UNKNOWN => {
-                Body::parse(body).ok().and_then(|body| body.candidate(at.tag, key.len()))
-            }
+            Spot::UNKNOWN => Body::parse(body).ok().and_then(|body| body.candidate(tag, key.len())),
             spot => spot.split(body, key.len()),
         };
         if let Some((found, value)) = wanted.first {
@@ -232,12 +237,14 @@ impl Table {
 
     /// The value of a key whose block and record have been asked for.
     #[inline(always)]
-    fn take<'a>(&self, key: &[u8], wanted: &Wanted<'a>) -> Result<Option<&'a [u8]>> {
-        let &Wanted { located: Some(at), block, first } = wanted else { return Ok(None) };
+    fn take<'a>(&'a self, key: &[u8], wanted: &Wanted<'a>) -> Result<Option<Cow<'a, [u8]>>> {
+        let &Wanted { located: Some(at), block, share, first, .. } = wanted else {
+            return Ok(None);
+        };
         self.source.check_once(block, at.block).map_err(|e| self.here(e, at.block))?;
         match first {
-            Some((found, value)) if is_same(found, key) => Ok(Some(value)),
-            _ => self.find(&block[CHECKSUM..], at, self.share(at), key),
+            Some((found, value)) if is_same(found, key) => Ok(Some(handed(value))),
+            _ => Ok(self.find(&block[CHECKSUM..], at, share, key)?.map(handed)),
         }
     }
 

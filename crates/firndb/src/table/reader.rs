@@ -308,10 +308,6 @@ impl Table {
         }
     }
 
-    pub(crate) fn has_filter(&self) -> bool {
-        self.filter.is_some()
-    }
-
     /// Asks for what [`Table::passes`] reads.
     #[inline(always)]
     pub(crate) fn fetch_filter(&self, hash: u64) {

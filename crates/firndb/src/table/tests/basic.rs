@@ -11,6 +11,7 @@ use crate::table::index_find::Found;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
+use std::borrow::Cow;
 use xxhash_rust::xxh3::xxh3_64;
 
 fn records(n: usize, value: usize) -> Records {
@@ -121,6 +122,40 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
         let all = records.iter().zip(values);
         all.for_each(|((_, value), got)| assert_eq!(got.as_deref(), Some(&value[..])));
         assert_eq!(table.get(b"absent").unwrap(), None);
+    }
+}
+
+/// Keys take the steps of a batch in groups: of every number of them around whole groups each gets
+/// its own value.
+#[test]
+fn batches_of_any_number_of_keys_answer_as_gets_do() {
+    let record = |i: usize| (format!("key-{i:03}").into_bytes(), vec![i as u8; 30 + i % 7]);
+    let present: Records = (0..400).map(record).collect();
+    let keys: Vec<String> = (0..70).map(|i| format!("key-{:03}", (i * 37) % 600)).collect();
+    for filter in [Filter::None, Filter::Bits8] {
+        let options = BuildOptions { filter, ..BuildOptions::default() };
+        let disk = disk_with(&bytes_of(options, &present));
+        for access in [Access::Map, Access::Buffered, Access::Resident] {
+            let table = open(&disk, access).unwrap();
+            let got = keys.iter().map(|key| table.get(key.as_bytes()).unwrap());
+            let got: Vec<Option<Vec<u8>>> = got.map(|value| value.map(Cow::into_owned)).collect();
+            assert!(got[..16].iter().any(Option::is_some) && got[..16].iter().any(Option::is_none));
+            for n in 0..=keys.len() {
+                // Blocks that no get has checked, then those that one has.
+                for table in [&open(&disk, access).unwrap(), &table] {
+                    let many = table.get_many(&keys[..n]).unwrap().into_iter();
+                    let many: Vec<_> = many.map(|value| value.map(Cow::into_owned)).collect();
+                    assert_eq!(many, got[..n]);
+                    let mut read = Vec::new();
+                    let done = table.read_many(&keys[..n], |place, value| -> Result<()> {
+                        assert_eq!(place, read.len());
+                        read.push(value.map(|value| value.to_vec()));
+                        Ok(())
+                    });
+                    assert!(done.is_ok() && read == got[..n]);
+                }
+            }
+        }
     }
 }
 
