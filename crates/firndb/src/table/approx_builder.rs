@@ -12,7 +12,7 @@ use super::format::{MAX_KEY, PAGE};
 use super::gather::{Wanted, limit};
 use super::options::Duplicates;
 use super::partitions::{Partitions, Place, Spool};
-use super::raw::Added;
+use super::raw::{Added, Record};
 use super::sort::{Policy, sort};
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::bytes::int::{Encoder, put_u32};
@@ -146,7 +146,8 @@ impl ApproximateBuilder {
                 self.options.value_width
             )));
         }
-        self.partitions.push(Added { hash: split(key), origin, key, value })?;
+        let record = Record::new(key, value);
+        self.partitions.push(Added { hash: split(key), origin, record })?;
         self.records += 1;
         self.bytes += (key.len() + value.len()) as u64;
         Ok(())
@@ -268,13 +269,13 @@ impl ApproximateBuilder {
             self.partitions.gather(number, wanted, &mut |buffer, left_out| {
                 let sorted = sort(buffer, &self.partitions.pools, policy)?;
                 shard.duplicates += sorted.duplicates + left_out;
-                for record in sorted.iter() {
-                    while shard.number != shard_of(record.hash, meta.shards) {
+                for ready in sorted.iter() {
+                    while shard.number != shard_of(ready.hash, meta.shards) {
                         let next = Gathered::new(shard.number + 1);
                         hand_over(std::mem::replace(&mut shard, next))?;
                     }
-                    shard.hashes.push(hash_of(record.key()));
-                    shard.values.extend_from_slice(record.value());
+                    shard.hashes.push(hash_of(ready.record.key()));
+                    shard.values.extend_from_slice(ready.record.value());
                 }
                 sorted.recycle(&self.partitions.pools);
                 Ok(())

@@ -20,20 +20,25 @@ const SLABS: usize = 1 << 12;
 /// Slabs that a thread takes from the system beforehand.
 const AHEAD: usize = 8;
 
-/// A part of a slab that holds whole records.
+/// A part of a slab: room for records, or records.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Chunk {
-    slab: usize,
-    start: usize,
-    pub(super) len: usize,
-    pub(super) capacity: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) slab: u32,
+}
+
+impl Chunk {
+    pub(super) fn len(&self) -> usize {
+        self.end - self.start
+    }
 }
 
 /// Gives out memory up to a budget.
 pub(super) struct Arena {
     groups: Vec<Group>,
-    /// Partitions of a group.
-    each: usize,
+    /// Bits of the number of a partition within its group.
+    bits: u32,
     budget: usize,
     /// Bytes of all slabs of groups.
     used: usize,
@@ -63,8 +68,8 @@ impl Arena {
     /// Memory for so many partitions.
     pub(super) fn new(partitions: usize, budget: usize) -> Arena {
         let groups = (0..GROUPS).map(|_| Group::default()).collect();
-        let each = partitions.div_ceil(GROUPS);
-        Arena { groups, each, budget, used: 0, free: Vec::new(), taken: Mutex::default() }
+        let bits = partitions.div_ceil(GROUPS).next_power_of_two().ilog2();
+        Arena { groups, bits, budget, used: 0, free: Vec::new(), taken: Mutex::default() }
     }
 
     fn slab_size(&self) -> usize {
@@ -74,7 +79,7 @@ impl Arena {
 
     /// Memory for a chunk of a partition; `None` if the budget has none left.
     pub(super) fn take(&mut self, partition: usize, capacity: usize) -> Result<Option<Chunk>> {
-        let (number, size) = (partition / self.each, self.slab_size());
+        let (number, size) = (partition >> self.bits, self.slab_size());
         let group = &mut self.groups[number];
         let room = group.slabs().last().map_or(0, |slab| slab.len()) - group.given;
         if room < capacity {
@@ -90,7 +95,7 @@ impl Arena {
         let group = &mut self.groups[number];
         let (slab, start) = (group.slabs().len() - 1, group.given);
         group.given += capacity;
-        Ok(Some(Chunk { slab, start, len: 0, capacity }))
+        Ok(Some(Chunk { slab: slab as u32, start, end: group.given }))
     }
 
     /// A slab for one long record: others that wait to be used again make room for it.
@@ -132,14 +137,14 @@ impl Arena {
     pub(super) fn seal(&mut self, unread: impl Iterator<Item = bool>) {
         (self.free, self.taken) = (Vec::new(), Mutex::default());
         for (partition, _) in unread.enumerate().filter(|(_, unread)| *unread) {
-            *self.groups[partition / self.each].unread.get_mut() += 1;
+            *self.groups[partition >> self.bits].unread.get_mut() += 1;
         }
     }
 
     /// A partition with records will not be read again. The last one of its group gives the memory
     /// of all back.
     pub(super) fn release(&self, partition: usize) {
-        let group = &self.groups[partition / self.each];
+        let group = &self.groups[partition >> self.bits];
         if group.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut slabs = group.slabs.write().unwrap_or_else(PoisonError::into_inner);
             drop(std::mem::take(&mut *slabs));
@@ -148,15 +153,15 @@ impl Arena {
 
     /// The memory of a partition's chunks, to read.
     pub(super) fn of(&self, partition: usize) -> Slabs<'_> {
-        let group = &self.groups[partition / self.each];
+        let group = &self.groups[partition >> self.bits];
         Slabs(group.slabs.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What is left of a chunk, to write.
+    /// The memory of a chunk, to write.
     #[inline(always)]
-    pub(super) fn room(&mut self, partition: usize, chunk: &Chunk) -> &mut [u8] {
-        let slab = &mut self.groups[partition / self.each].slabs()[chunk.slab];
-        &mut slab[chunk.start + chunk.len..chunk.start + chunk.capacity]
+    pub(super) fn room(&mut self, partition: usize, chunk: Chunk) -> &mut [u8] {
+        let slab = &mut self.groups[partition >> self.bits].slabs()[chunk.slab as usize];
+        &mut slab[chunk.start..chunk.end]
     }
 }
 
@@ -165,8 +170,8 @@ pub(super) struct Slabs<'a>(RwLockReadGuard<'a, Vec<Slab>>);
 
 impl Slabs<'_> {
     /// The records of a chunk.
-    pub(super) fn bytes(&self, chunk: &Chunk) -> &[u8] {
-        &self.0[chunk.slab][chunk.start..chunk.start + chunk.len]
+    pub(super) fn bytes(&self, chunk: Chunk) -> &[u8] {
+        &self.0[chunk.slab as usize][chunk.start..chunk.end]
     }
 }
 
@@ -225,20 +230,19 @@ mod tests {
             number += 1;
         }
         assert!(arena.used <= 1 << 20 && number > 1_000, "{number} chunks");
-        for (i, (partition, chunk)) in chunks.iter_mut().enumerate() {
-            let room = arena.room(*partition, chunk);
+        for (i, &(partition, chunk)) in chunks.iter().enumerate() {
+            let room = arena.room(partition, chunk);
             assert!(room.iter().all(|&byte| byte == 0), "written before");
             room.fill(1 + (i % 200) as u8);
-            chunk.len = chunk.capacity;
         }
         // Four partitions a group, of which 5 has nothing.
         arena.seal((0..64).map(|partition| partition != 5));
         for partition in 0..64 {
             for (i, (of, chunk)) in chunks.iter().enumerate().filter(|(_, c)| c.0 == partition) {
                 let slabs = arena.of(*of);
-                let bytes = slabs.bytes(chunk);
+                let bytes = slabs.bytes(*chunk);
                 assert!(
-                    bytes.len() == chunk.len && bytes.iter().all(|&b| b == 1 + (i % 200) as u8)
+                    bytes.len() == chunk.len() && bytes.iter().all(|&b| b == 1 + (i % 200) as u8)
                 );
             }
             if partition != 5 {

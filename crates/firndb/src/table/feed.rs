@@ -5,7 +5,7 @@
 //! the partitions at once: their order does not matter.
 
 use super::partitions::{Partitions, lost};
-use super::raw::{Added, HashOf, MAX_HEAD, Raw, read, zigzag};
+use super::raw::{Added, HashOf, Record, read, zigzag};
 use crate::Result;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,17 +60,18 @@ impl Feed {
 
     #[inline]
     pub(super) fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
-        let most = MAX_HEAD + key.len() + value.len();
+        let record = Record::new(key, value);
+        let most = record.most();
         if self.batch.bytes.len() - self.batch.len < most {
             if most > self.batch.bytes.len() {
                 let hash = (self.hash)(key);
-                return self.push_now(Added { hash, origin, key, value });
+                return self.push_now(Added { hash, origin, record });
             }
             self.send()?;
         }
         let batch = &mut self.batch;
         let last = zigzag(batch.origin, origin);
-        batch.len += Raw { key, value, last }.put(&mut batch.bytes[batch.len..]);
+        batch.len += record.put(last, &mut batch.bytes[batch.len..]);
         batch.origin = origin;
         Ok(())
     }
@@ -232,7 +233,7 @@ mod tests {
         for number in (0..partitions.len()).filter(|&n| !partitions.is_empty(n)) {
             let mut take = |buffer: Vec<u8>, _| {
                 let whole = read(&buffer, xxh3_64, &mut 0, |r, _| {
-                    all.push((r.origin, r.key.to_vec(), r.value.to_vec()));
+                    all.push((r.origin, r.record.key().to_vec(), r.record.value().to_vec()));
                     Ok(())
                 })?;
                 assert_eq!(whole, buffer.len());

@@ -7,7 +7,7 @@
 
 use super::options::Duplicates;
 use super::partitions::{BITS, Partitions, Place};
-use super::raw::{Added, Raw, read, zigzag};
+use super::raw::{Added, Record, read, zigzag};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,11 +55,11 @@ impl Partitions {
         let mut finer = Partitions::at(place, self.hash, self.depth + BITS);
         finer.pools = self.pools.clone();
         finer.spans = vec![(u64::MAX, 0); finer.len()];
-        self.each(number, wanted.stop, &mut |record| {
-            let number = finer.number(record.hash);
+        self.each(number, wanted.stop, &mut |added| {
+            let number = finer.number(added.hash);
             let span = &mut finer.spans[number];
-            *span = (span.0.min(record.hash), span.1.max(record.hash));
-            finer.push(record)
+            *span = (span.0.min(added.hash), span.1.max(added.hash));
+            finer.push(added)
         })?;
         finer.seal()?;
         let mut full = (0..finer.len()).filter(|&number| !finer.is_empty(number));
@@ -80,7 +80,7 @@ impl Partitions {
             self.read_at(offset, &mut buffer[at..])?;
         }
         let slabs = self.arena.of(number);
-        part.chunks().for_each(|chunk| buffer.extend_from_slice(slabs.bytes(chunk)));
+        part.chunks.iter().for_each(|chunk| buffer.extend_from_slice(slabs.bytes(*chunk)));
         Ok(buffer)
     }
 
@@ -89,13 +89,14 @@ impl Partitions {
     fn reduced(&self, number: usize, wanted: Wanted) -> Result<(Vec<u8>, u64)> {
         let mut kept: BTreeMap<Vec<u8>, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
         let (mut seen, mut stay) = (0, 0);
-        self.each(number, wanted.stop, &mut |record| {
+        self.each(number, wanted.stop, &mut |Added { origin, record, .. }| {
+            let (key, value) = (record.key(), record.value());
             seen += 1;
-            match kept.get_mut(record.key) {
-                Some(same) => stay += u64::from(keep(same, record, wanted.duplicates)),
+            match kept.get_mut(key) {
+                Some(same) => stay += u64::from(keep(same, (origin, value), wanted.duplicates)),
                 None => {
                     stay += 1;
-                    kept.insert(record.key.to_vec(), vec![(record.origin, record.value.to_vec())]);
+                    kept.insert(key.to_vec(), vec![(origin, value.to_vec())]);
                 }
             }
             Ok(())
@@ -103,7 +104,7 @@ impl Partitions {
         let (mut buffer, mut before) = (self.pools.buffers.take(), 0);
         for (key, same) in &kept {
             for (origin, value) in same {
-                Raw { key, value, last: zigzag(before, *origin) }.append(&mut buffer);
+                Record::new(key, value).append(zigzag(before, *origin), &mut buffer);
                 before = *origin;
             }
         }
@@ -122,7 +123,7 @@ impl Partitions {
             self.each_of_piece(piece, stop, &mut origin, visit)?;
         }
         let slabs = self.arena.of(number);
-        for chunk in part.chunks() {
+        for &chunk in &part.chunks {
             check(stop)?;
             read(slabs.bytes(chunk), self.hash, &mut origin, |record, _| visit(record))?;
         }
@@ -162,23 +163,22 @@ fn check(stop: &AtomicBool) -> Result<()> {
 
 /// Puts a record among those of its key, of which one stays, or two of the lowest origins where
 /// they are an error. Whether there is one more than before.
-fn keep(same: &mut Vec<(u64, Vec<u8>)>, record: Added, duplicates: Duplicates) -> bool {
-    let this = (record.origin, record.value);
+fn keep(same: &mut Vec<(u64, Vec<u8>)>, this: (u64, &[u8]), duplicates: Duplicates) -> bool {
     let before = |other: &(u64, Vec<u8>)| this < (other.0, &*other.1);
     match duplicates {
         Duplicates::First if !before(&same[0]) => false,
         Duplicates::Last if before(&same[0]) => false,
         Duplicates::First | Duplicates::Last => {
-            same[0].0 = record.origin;
+            same[0].0 = this.0;
             same[0].1.clear();
-            same[0].1.extend_from_slice(record.value);
+            same[0].1.extend_from_slice(this.1);
             false
         }
         Duplicates::Error => {
             let at = same.iter().position(before).unwrap_or(same.len());
             let more = same.len() < 2;
             if at < 2 {
-                same.insert(at, (record.origin, record.value.to_vec()));
+                same.insert(at, (this.0, this.1.to_vec()));
                 same.truncate(2);
             }
             more

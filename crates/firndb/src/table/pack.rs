@@ -6,7 +6,7 @@ use super::directory::{DirectoryWriter, place};
 use super::format::{GRAIN, PAGE};
 use super::index::Pointer;
 use super::index_file::Pointers;
-use super::sort::Ready;
+use super::raw::Record;
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, put_u32};
 use crate::{Error, Result};
@@ -70,12 +70,12 @@ impl BlockWriter {
         }
     }
 
-    pub(crate) fn push(&mut self, out: &mut FrozenWriter, record: Ready) -> Result<()> {
+    pub(crate) fn push(&mut self, out: &mut FrozenWriter, hash: u64, record: Record) -> Result<()> {
         let slots = self.form.slots;
-        let at = place(record.hash, slots);
-        let value = record.bytes.len() - record.key as usize;
-        let item = Item { hash: record.hash, key: record.key, value: value as u32 };
-        let mut next = self.shape.with(record.key as usize, value);
+        let at = place(hash, slots);
+        let (key, value) = (record.key().len(), record.value().len());
+        let item = Item { hash, key: key as u32, value: value as u32 };
+        let mut next = self.shape.with(key, value);
         if next.block_len() > self.form.block_size && !self.items.is_empty() {
             // Records of one place stay together: then the place names the block. If the first is
             // of this place, all are, and looking through them for each would take long.
@@ -84,13 +84,13 @@ impl BlockWriter {
                 && let Some(last) = self.items.iter().rposition(other)
             {
                 self.write(out, last + 1)?;
-                next = self.shape.with(record.key as usize, value);
+                next = self.shape.with(key, value);
             }
         }
         next.check()?;
         self.shape = next;
         self.items.push(item);
-        self.bytes.extend_from_slice(record.bytes);
+        record.pieces().for_each(|piece| self.bytes.extend_from_slice(piece));
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! back.
 
 use super::arena::{Arena, Chunk, Pools};
-use super::raw::{Added, HashOf, MAX_HEAD, Raw, zigzag};
+use super::raw::{Added, HashOf, zigzag};
 use crate::bytes::prefetch::prefetch;
 use crate::disk::{self, Append, DiskRef, ReadAt};
 use crate::{Error, ErrorKind, Result};
@@ -55,6 +55,9 @@ pub(crate) struct Partitions {
     /// Bits of the hash that are equal in all records.
     pub(super) depth: u32,
     pub(super) parts: Vec<Part>,
+    /// Where the next record of each partition goes: apart from the rest of it, so that those of
+    /// all stay in the nearest cache.
+    open: Vec<Open>,
     pub(super) arena: Arena,
     /// For partitions that are read back.
     pub(super) pools: Arc<Pools>,
@@ -66,24 +69,25 @@ pub(crate) struct Partitions {
     failed: bool,
 }
 
-#[derive(Default)]
-pub(super) struct Part {
-    /// Where records are appended.
-    chunk: Chunk,
-    /// The chunks before it.
-    full: Vec<Chunk>,
-    /// Offsets and lengths in the file.
-    pub(super) pieces: Vec<(u64, u64)>,
-    pub(super) bytes: u64,
+/// Where the next record of a partition goes.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    /// What is left of a chunk.
+    room: Chunk,
     /// Origin of the last record.
     origin: u64,
 }
 
-impl Part {
-    /// The chunks in memory.
-    pub(super) fn chunks(&self) -> impl Iterator<Item = &Chunk> {
-        self.full.iter().chain(Some(&self.chunk).filter(|chunk| chunk.len > 0))
-    }
+#[derive(Default)]
+pub(super) struct Part {
+    /// Where the records of the open chunk begin.
+    start: usize,
+    /// The chunks before it, of records only.
+    pub(super) chunks: Vec<Chunk>,
+    /// Offsets and lengths in the file.
+    pub(super) pieces: Vec<(u64, u64)>,
+    /// Bytes of records, without those of the open chunk.
+    pub(super) bytes: u64,
 }
 
 /// Removes its file when dropped.
@@ -171,6 +175,7 @@ impl Partitions {
             hash,
             depth,
             parts,
+            open: vec![Open::default(); PARTITIONS],
             pools: Arc::default(),
             spans: Vec::new(),
             file: None,
@@ -184,7 +189,7 @@ impl Partitions {
         PARTITIONS
     }
 
-    /// Whether a partition has no records.
+    /// Whether a partition has no records; of partitions that are sealed.
     pub(crate) fn is_empty(&self, number: usize) -> bool {
         self.parts[number].bytes == 0
     }
@@ -211,23 +216,20 @@ impl Partitions {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, record: Added) -> Result<()> {
-        let number = self.number(record.hash);
-        let most = MAX_HEAD + record.key.len() + record.value.len();
-        let part = &self.parts[number];
-        if part.chunk.capacity - part.chunk.len < most {
+    pub(crate) fn push(&mut self, added: Added) -> Result<()> {
+        let Added { hash, origin, record } = added;
+        let (number, most) = (self.number(hash), record.most());
+        if self.open[number].room.len() < most {
             self.grow(number, most)?;
         }
-        let part = &mut self.parts[number];
-        let room = self.arena.room(number, &part.chunk);
-        let last = zigzag(part.origin, record.origin);
-        let len = Raw { key: record.key, value: record.value, last }.put(room);
+        let open = &mut self.open[number];
+        let room = self.arena.room(number, open.room);
+        let len = record.put(zigzag(open.origin, origin), room);
         // The next record of this partition, some thousand records from now, goes here: without
         // this each would wait for the memory that it is about to overwrite.
         prefetch(&room[len..], 2);
-        part.chunk.len += len;
-        part.bytes += len as u64;
-        part.origin = record.origin;
+        open.room.start += len;
+        open.origin = origin;
         Ok(())
     }
 
@@ -242,7 +244,7 @@ impl Partitions {
     /// Gives a partition a chunk with this much room, spilling first if there is no memory for it.
     fn try_grow(&mut self, number: usize, room: usize) -> Result<()> {
         let budget = self.place.memory;
-        let size = FIRST_CHUNK << self.parts[number].full.len().min(6);
+        let size = FIRST_CHUNK << self.parts[number].chunks.len().min(6);
         let size = size.min(LARGEST_CHUNK).min(budget / (4 * PARTITIONS)).max(room);
         let chunk = match self.arena.take(number, size)? {
             Some(chunk) => chunk,
@@ -251,14 +253,25 @@ impl Partitions {
                 self.arena.take(number, size)?.ok_or_else(lost)?
             }
         };
-        let part = &mut self.parts[number];
-        let full = std::mem::replace(&mut part.chunk, chunk);
-        part.full.extend((full.len > 0).then_some(full));
+        self.close(number, chunk);
         Ok(())
+    }
+
+    /// Ends the open chunk of a partition, which goes on in another one.
+    fn close(&mut self, number: usize, next: Chunk) {
+        let (part, open) = (&mut self.parts[number], &mut self.open[number]);
+        let records = Chunk { end: open.room.start, start: part.start, ..open.room };
+        if records.len() > 0 {
+            part.bytes += records.len() as u64;
+            part.chunks.push(records);
+        }
+        part.start = next.start;
+        open.room = next;
     }
 
     /// Appends everything in memory to the file.
     fn spill(&mut self) -> Result<()> {
+        (0..PARTITIONS).for_each(|number| self.close(number, Chunk::default()));
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(SpillFile::create(&self.place)?),
@@ -266,14 +279,13 @@ impl Partitions {
         let mut buffer = Vec::with_capacity(2 * BUFFER);
         for (number, part) in self.parts.iter_mut().enumerate() {
             let slabs = self.arena.of(number);
-            let chunks: Vec<Chunk> = part.chunks().copied().collect();
-            (part.full, part.chunk) = Default::default();
-            let len = chunks.iter().map(|chunk| chunk.len as u64).sum();
+            let chunks = std::mem::take(&mut part.chunks);
+            let len = chunks.iter().map(|chunk| chunk.len() as u64).sum();
             if len > 0 {
                 part.pieces.push((self.spilled, len));
                 self.spilled += len;
             }
-            for chunk in &chunks {
+            for chunk in chunks {
                 let bytes = slabs.bytes(chunk);
                 if buffer.len() + bytes.len() > 2 * BUFFER {
                     file.append(&buffer)?;
@@ -299,6 +311,7 @@ impl Partitions {
         if self.file.is_some() {
             self.spill()?;
         }
+        (0..PARTITIONS).for_each(|number| self.close(number, Chunk::default()));
         self.arena.seal(self.parts.iter().map(|part| part.bytes > 0));
         Ok(())
     }

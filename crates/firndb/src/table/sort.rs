@@ -3,7 +3,7 @@
 use super::arena::{Pool, Pools};
 use super::compress::Packer;
 use super::options::Duplicates;
-use super::raw::{HashOf, Raw, read};
+use super::raw::{HashOf, Record, read};
 use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 
@@ -23,21 +23,9 @@ pub(crate) struct Sorted {
 #[derive(Clone, Copy)]
 pub(crate) struct Ready<'a> {
     pub(crate) hash: u64,
-    /// Key and value, one behind the other, and the length of the key.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) key: u32,
+    pub(crate) record: Record<'a>,
     /// Bytes of the value before compression.
     pub(crate) raw: u32,
-}
-
-impl<'a> Ready<'a> {
-    pub(crate) fn key(&self) -> &'a [u8] {
-        &self.bytes[..self.key as usize]
-    }
-
-    pub(crate) fn value(&self) -> &'a [u8] {
-        &self.bytes[self.key as usize..]
-    }
 }
 
 /// Records that are asked for before they are used: they are far from each other in memory.
@@ -54,8 +42,8 @@ pub(crate) struct Policy<'a> {
 /// Sorts the records of a partition's buffer.
 pub(super) fn sort(buffer: Vec<u8>, pools: &Pools, policy: Policy) -> Result<Sorted> {
     let (mut order, mut origin) = (pools.orders.take(), 0);
-    read(&buffer, policy.hash, &mut origin, |record, at| {
-        order.push((record.hash, at as u64));
+    read(&buffer, policy.hash, &mut origin, |added, at| {
+        order.push((added.hash, at as u64));
         Ok(())
     })?;
     sort_by_hash(&mut order, &pools.orders);
@@ -64,10 +52,12 @@ pub(super) fn sort(buffer: Vec<u8>, pools: &Pools, policy: Policy) -> Result<Sor
     Ok(sorted)
 }
 
-/// Sorts by hash. Hashes are spread evenly, so their first bits say nearly where each belongs.
+/// Sorts by hash, and records of one hash by where they are. Hashes are spread evenly, so their
+/// first bits say nearly where each belongs.
 fn sort_by_hash(order: &mut Vec<(u64, u64)>, orders: &Pool<(u64, u64)>) {
-    let all = |f: fn(u64, u64) -> u64| order.iter().map(|o| o.0).reduce(f).unwrap_or(0);
-    let equal_bits = (all(u64::min) ^ all(u64::max)).leading_zeros();
+    let first = order.first().map_or(0, |o| o.0);
+    let differ = order.iter().fold(0, |differ, o| differ | o.0 ^ first);
+    let equal_bits = differ.leading_zeros();
     if order.len() < 64 || equal_bits > 40 {
         return order.sort_unstable();
     }
@@ -86,12 +76,30 @@ fn sort_by_hash(order: &mut Vec<(u64, u64)>, orders: &Pool<(u64, u64)>) {
         sorted[*at as usize] = o;
         *at += 1;
     }
-    let mut start = 0;
-    for &end in &ends[..1 << bits] {
-        sorted[start..end as usize].sort_unstable();
-        start = end as usize;
+    if !settle(&mut sorted) {
+        sorted.sort_unstable();
     }
     orders.give(std::mem::replace(order, sorted));
+}
+
+/// Most places that [`settle`] moves a record.
+const FAR: usize = 32;
+
+/// Sorts by hash what is nearly in order, by insertion. False, with all still there, if a record
+/// belongs far before where it is: then hashes are not spread evenly.
+fn settle(order: &mut [(u64, u64)]) -> bool {
+    for i in 1..order.len() {
+        let (record, mut at) = (order[i], i);
+        while at > 0 && record.0 < order[at - 1].0 && i - at < FAR {
+            order[at] = order[at - 1];
+            at -= 1;
+        }
+        order[at] = record;
+        if i - at == FAR {
+            return false;
+        }
+    }
+    true
 }
 
 impl Sorted {
@@ -103,9 +111,16 @@ impl Sorted {
 
     /// The record that begins here.
     #[inline(always)]
-    fn at(&self, at: u64) -> Raw<'_> {
+    fn at(&self, at: u64) -> Record<'_> {
+        self.with_last(at).0
+    }
+
+    /// The record that begins here, and the last number before its key.
+    #[inline(always)]
+    fn with_last(&self, at: u64) -> (Record<'_>, u64) {
+        let record = Record::at(&self.bytes, at as usize);
         // Records were read from the same bytes before.
-        Raw::at(&self.bytes, at as usize).unwrap_or_default()
+        record.map_or_else(Default::default, |(record, last, _)| (record, last))
     }
 
     /// Orders records of equal hashes by their keys, and leaves out duplicates.
@@ -126,8 +141,8 @@ impl Sorted {
     /// Where records begin, ascending, and where they came from.
     fn origins(&self, policy: Policy) -> Result<Vec<(u64, u64)>> {
         let (mut origins, mut origin) = (Vec::new(), 0);
-        read(&self.bytes, policy.hash, &mut origin, |record, at| {
-            origins.push((at as u64, record.origin));
+        read(&self.bytes, policy.hash, &mut origin, |added, at| {
+            origins.push((at as u64, added.origin));
             Ok(())
         })?;
         Ok(origins)
@@ -141,12 +156,12 @@ impl Sorted {
         origins: &[(u64, u64)],
         kept: &mut Vec<(u64, u64)>,
     ) -> Result<()> {
-        let key = |at: u64| self.at(at).key;
+        let key = |at: u64| self.at(at).key();
         let origin =
             |at: u64| origins.binary_search_by_key(&at, |o| o.0).map_or(0, |i| origins[i].1);
         if same.len() > 1 {
             // By value at last: then records of one origin too stand in an order of their own.
-            let all = |at: u64| (key(at), origin(at), self.at(at).value);
+            let all = |at: u64| (key(at), origin(at), self.at(at).value());
             same.sort_unstable_by(|a, b| all(a.1).cmp(&all(b.1)));
         }
         for equal in same.chunk_by(|a, b| key(a.1) == key(b.1)) {
@@ -169,14 +184,14 @@ impl Sorted {
         for (_, at) in &mut order {
             let record = self.at(*at);
             frame.clear();
-            packer.pack(record.value, &mut frame)?;
-            let raw = record.value.len();
+            packer.pack(record.value(), &mut frame)?;
+            let raw = record.value().len();
             if u32::try_from(frame.len()).is_err() {
                 let message = format!("a value of {raw} bytes does not get smaller");
                 return Err(Error::invalid(message));
             }
             *at = packed.len() as u64;
-            Raw { key: record.key, value: &frame, last: raw as u64 }.append(&mut packed);
+            Record::new(record.key(), &frame).append(raw as u64, &mut packed);
         }
         pools.buffers.give(std::mem::replace(&mut self.bytes, packed));
         (self.order, self.packed) = (order, true);
@@ -199,12 +214,9 @@ impl Sorted {
             prefetch(&self.bytes[later as usize..], 2);
         }
         let (hash, at) = self.order[i];
-        // Records were read from the same bytes before.
-        let (record, end) = Raw::with_end(&self.bytes, at as usize).unwrap_or_default();
-        let (key, value) = (record.key.len(), record.value.len());
-        let bytes = &self.bytes[end - key - value..end];
-        let raw = if self.packed { record.last as u32 } else { value as u32 };
-        Ready { hash, bytes, key: key as u32, raw }
+        let (record, last) = self.with_last(at);
+        let raw = if self.packed { last as u32 } else { record.value().len() as u32 };
+        Ready { hash, record, raw }
     }
 }
 
@@ -215,4 +227,43 @@ fn duplicate(key: &[u8], origins: [u64; 2], name: &dyn Fn(u64) -> String) -> Err
         "the key '{shown}' was added twice, by {first} and by {second}: remove one of them, or \
          choose which stays (first or last)"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rng;
+
+    #[test]
+    fn hashes_of_any_spread_are_sorted() {
+        let mut rng = Rng(11);
+        let pools = Pools::default();
+        let even = |rng: &mut Rng| rng.next();
+        let few = |rng: &mut Rng| rng.next() >> 56 << 56;
+        // All but the first in one bucket: far more than an insertion is for.
+        let apart = |rng: &mut Rng| 1 << 63 | rng.next() >> 40;
+        for (spread, hash) in [even, few, apart].into_iter().enumerate() {
+            for len in [0, 1, 63, 64, 65, 1000, 5000] {
+                let mut order: Vec<(u64, u64)> = (0..len).map(|at| (hash(&mut rng), at)).collect();
+                if let Some(first) = order.first_mut() {
+                    first.0 = 0;
+                }
+                let mut expected = order.clone();
+                expected.sort_unstable();
+                sort_by_hash(&mut order, &pools.orders);
+                assert!(order == expected, "spread {spread}, {len} records");
+            }
+        }
+    }
+
+    #[test]
+    fn insertion_gives_up_where_records_are_far_from_their_places() {
+        let with_last = |n: u64| (1..n).map(|hash| (hash, 7)).chain([(0, 7)]).collect::<Vec<_>>();
+        let mut near = with_last(FAR as u64);
+        assert!(settle(&mut near) && near.is_sorted());
+        let mut far = with_last(10 * FAR as u64);
+        assert!(!settle(&mut far));
+        far.sort_unstable();
+        assert_eq!(far, (0..10 * FAR as u64).map(|hash| (hash, 7)).collect::<Vec<_>>());
+    }
 }

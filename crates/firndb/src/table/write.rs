@@ -10,7 +10,7 @@ use super::index_file::{INDEXED, Pointers};
 use super::options::{BuildOptions, Compression, Duplicates, Progress};
 use super::pack::{BlockWriter, Blocks, Form};
 use super::partitions::{Partitions, Place, Spool};
-use super::sort::{Policy, Sorted, sort};
+use super::sort::{Policy, Ready, Sorted, sort};
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::increasing;
 use crate::{Error, ErrorKind, Result};
@@ -57,10 +57,10 @@ impl Collected {
             if let Some(sorted) = sorted {
                 facts.duplicates += sorted.duplicates;
                 for i in 0..sorted.len() {
-                    let record = sorted.get(i);
-                    facts.count(record.key as usize, record.raw as usize);
-                    filter.push(record.hash)?;
-                    writer.push(out, record)?;
+                    let ready = sorted.get(i);
+                    facts.count(ready.record.key().len(), ready.raw as usize);
+                    filter.push(ready.hash)?;
+                    writer.push(out, ready.hash, ready.record)?;
                 }
                 sorted.recycle(&self.partitions.pools);
             }
@@ -134,12 +134,12 @@ impl Collected {
         let mut full = false;
         for number in 0..self.partitions.len() {
             self.partitions.gather(number, wanted, &mut |buffer, _| {
-                for record in sort(buffer, &self.partitions.pools, policy)?.iter() {
+                for Ready { record, .. } in sort(buffer, &self.partitions.pools, policy)?.iter() {
                     full |= sample.len() >= compression.sample() || lengths.len() >= SAMPLE_VALUES;
                     if full {
                         break;
                     }
-                    keys += record.key as usize;
+                    keys += record.key().len();
                     let value = record.value();
                     let value = &value[..value.len().min(SAMPLE_VALUE)];
                     sample.extend_from_slice(value);
