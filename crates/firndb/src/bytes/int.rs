@@ -27,8 +27,15 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
 }
 
 /// Writes a u32 over the bytes from `at` on, which must be there.
+#[inline]
 pub(crate) fn put_u32(bytes: &mut [u8], at: usize, v: u32) {
     bytes[at..at + 4].copy_from_slice(&v.to_le_bytes());
+}
+
+/// Writes a u64 over the bytes from `at` on, which must be there.
+#[inline]
+pub(crate) fn put_u64(bytes: &mut [u8], at: usize, v: u64) {
+    bytes[at..at + 8].copy_from_slice(&v.to_le_bytes());
 }
 
 /// Appends integers and length-prefixed bytes to a vector.

@@ -5,8 +5,9 @@ use super::Append;
 use crate::{Error, ErrorKind, Result};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
-/// Pieces that may wait to be appended; what is written with them takes one more.
-const WAITING: usize = 1;
+/// Pieces that may wait to be appended, so that cores seldom wait for each other; what is written
+/// with them takes one more.
+const WAITING: usize = 4;
 /// The disk begins to write after so many pieces.
 const BEGIN: usize = 8;
 

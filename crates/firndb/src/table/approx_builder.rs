@@ -266,16 +266,16 @@ impl ApproximateBuilder {
             send.send(Ok(ready)).map_err(nobody)
         };
         for number in partitions {
-            self.partitions.gather(number, wanted, &mut |buffer, left_out| {
-                let sorted = sort(buffer, &self.partitions.pools, policy)?;
-                shard.duplicates += sorted.duplicates + left_out;
-                for ready in sorted.iter() {
-                    while shard.number != shard_of(ready.hash, meta.shards) {
+            self.partitions.gather(number, wanted, &mut |pieces, left_out| {
+                let sorted = sort(pieces, &self.partitions.pools, policy, None)?;
+                shard.duplicates += sorted.counted.duplicates + left_out;
+                for (item, key, value) in sorted.run().iter() {
+                    while shard.number != shard_of(item.hash, meta.shards) {
                         let next = Gathered::new(shard.number + 1);
                         hand_over(std::mem::replace(&mut shard, next))?;
                     }
-                    shard.hashes.push(hash_of(ready.record.key()));
-                    shard.values.extend_from_slice(ready.record.value());
+                    shard.hashes.push(hash_of(key));
+                    shard.values.extend_from_slice(value);
                 }
                 sorted.recycle(&self.partitions.pools);
                 Ok(())

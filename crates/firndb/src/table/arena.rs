@@ -5,6 +5,7 @@
 //! the memory of a group is free long before the table is written, and the file that is written
 //! takes it: a build then touches half of the memory it would.
 
+use super::encode::Item;
 use crate::Result;
 use crate::disk::Slab;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -199,6 +200,8 @@ pub(super) struct Pools {
     pub(super) buffers: Pool<u8>,
     /// For their order.
     pub(super) orders: Pool<(u64, u64)>,
+    /// For what blocks need to know of them.
+    pub(super) items: Pool<Item>,
 }
 
 #[derive(Default)]

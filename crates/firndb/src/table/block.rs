@@ -27,7 +27,7 @@
 
 use super::find::is_same;
 use super::kernels::{GROUP, equal, sum_of_first};
-use crate::bytes::int::{Encoder, u16_at, u32_at};
+use crate::bytes::int::{u16_at, u32_at};
 use crate::bytes::prefetch::{LINE, prefetch};
 use crate::{Error, Result};
 use std::ops::ControlFlow;
@@ -43,7 +43,7 @@ pub(crate) const HEAD_LINES: usize = 3;
 /// processor asks for by itself, if they are read; who reads the beginning only does not wait for
 /// them.
 pub(crate) const VALUE_LINES: usize = 2;
-const MAX_RECORDS: usize = (1 << 24) - 1;
+pub(super) const MAX_RECORDS: usize = (1 << 24) - 1;
 
 /// The tag of a record.
 #[inline(always)]
@@ -68,112 +68,6 @@ pub(crate) fn check(block: &[u8], number: u64) -> Result<()> {
         "checksum of block {number} ({} bytes) is {got:08x}, expected {expected:08x}",
         block.len()
     )))
-}
-
-/// The shape of a body that is being filled: how large it is, and would be with one record more.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shape {
-    records: usize,
-    bytes: usize,
-    keys: Lengths,
-    values: Lengths,
-}
-
-/// The shortest and the longest of some strings.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lengths {
-    shortest: usize,
-    longest: usize,
-}
-
-impl Lengths {
-    fn with(self, first: bool, len: usize) -> Lengths {
-        let shortest = if first { len } else { self.shortest.min(len) };
-        Lengths { shortest, longest: self.longest.max(len) }
-    }
-
-    /// Bytes that each length takes: none if all are equal.
-    fn width(self) -> usize {
-        match self.longest {
-            len if len == self.shortest => 0,
-            0..=0xff => 1,
-            0x100..=0xffff => 2,
-            _ => 4,
-        }
-    }
-}
-
-impl Shape {
-    /// The shape of these records.
-    pub(crate) fn of(records: &[Item]) -> Shape {
-        let with = |shape: Shape, item: &Item| shape.with(item.key as usize, item.value as usize);
-        records.iter().fold(Shape::default(), with)
-    }
-
-    /// Bytes of all keys and values.
-    pub(crate) fn bytes(self) -> usize {
-        self.bytes
-    }
-
-    /// This shape with one record more.
-    #[inline]
-    pub(crate) fn with(self, key: usize, value: usize) -> Shape {
-        let first = self.records == 0;
-        Shape {
-            records: self.records + 1,
-            bytes: self.bytes + key + value,
-            keys: self.keys.with(first, key),
-            values: self.values.with(first, value),
-        }
-    }
-
-    /// Bytes of the whole block.
-    #[inline]
-    pub(crate) fn block_len(self) -> usize {
-        let arrays = self.records * (1 + self.keys.width() + self.values.width());
-        CHECKSUM + HEAD + arrays + self.bytes
-    }
-
-    /// `InvalidArgument` if a block cannot hold so many records.
-    pub(crate) fn check(self) -> Result<()> {
-        if self.records <= MAX_RECORDS {
-            return Ok(());
-        }
-        Err(Error::invalid("more than 16,777,215 keys share one place: these keys are not data"))
-    }
-}
-
-/// A record on its way into a block.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
-    pub(crate) hash: u64,
-    /// Length of the key.
-    pub(crate) key: u32,
-    /// Length of the value.
-    pub(crate) value: u32,
-}
-
-/// Appends the body of records of this shape; `bytes` are their keys and values.
-pub(crate) fn encode_body(shape: Shape, records: &[Item], bytes: &[u8], out: &mut Vec<u8>) {
-    let (kw, vw) = (shape.keys.width(), shape.values.width());
-    let mut body = Encoder(std::mem::take(out));
-    body.u32((shape.records | kw << 24 | vw << 28) as u32);
-    body.u32(if kw == 0 { shape.keys.longest as u32 } else { 0 });
-    body.u32(if vw == 0 { shape.values.longest as u32 } else { 0 });
-    lengths(&mut body, kw, records.iter().map(|record| record.key));
-    lengths(&mut body, vw, records.iter().map(|record| record.value));
-    body.0.extend(records.iter().map(|record| tag(record.hash)));
-    body.0.extend_from_slice(bytes);
-    *out = body.0;
-}
-
-fn lengths(body: &mut Encoder, width: usize, lengths: impl Iterator<Item = u32>) {
-    match width {
-        0 => {}
-        1 => body.0.extend(lengths.map(|len| len as u8)),
-        2 => lengths.for_each(|len| body.u16(len as u16)),
-        _ => lengths.for_each(|len| body.u32(len)),
-    }
 }
 
 /// A body, its shape checked.
@@ -366,6 +260,7 @@ impl<'a> Body<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::encode::{Item, Run, Shape, encode_body};
     use super::*;
 
     fn body(records: &[(u8, &[u8], &[u8])]) -> Vec<u8> {
@@ -376,7 +271,8 @@ mod tests {
             bytes.extend_from_slice(&[key, value].concat());
         }
         let shape = Shape::of(&items);
-        encode_body(shape, &items, &bytes, &mut out);
+        let (third, run) = (records.len() / 3, Run { items: &items, bytes: &bytes });
+        encode_body(shape, run.split(third), &mut out);
         assert_eq!(out.len() + CHECKSUM, shape.block_len());
         out
     }

@@ -99,26 +99,31 @@ impl TableBuilder {
     /// not `InvalidArgument` the build is lost, and [`TableBuilder::finish`] fails. With several
     /// threads such an error, as of a disk that is full, may come with a later record or with
     /// `finish`.
+    #[inline]
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add_from(self.records + 1, key, value)
     }
 
     /// Adds a record that came from `origin`: a number that messages name, and by which the first
     /// or last of two records with one key is told.
+    #[inline]
     pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
         if key.len() > MAX_KEY || value.len() > MAX_VALUE {
-            return Err(Error::invalid(format!(
-                "{}: a key of {} bytes and a value of {} bytes; the limits are {MAX_KEY} and \
-                 {MAX_VALUE}",
-                (self.name)(origin),
-                key.len(),
-                value.len()
-            )));
+            return Err(self.too_long(origin, key, value));
         }
         self.feed.push(origin, key, value)?;
         self.records += 1;
         self.bytes += (key.len() + value.len()) as u64;
         Ok(())
+    }
+
+    #[cold]
+    fn too_long(&self, origin: u64, key: &[u8], value: &[u8]) -> Error {
+        let (name, key, value) = ((self.name)(origin), key.len(), value.len());
+        Error::invalid(format!(
+            "{name}: a key of {key} bytes and a value of {value} bytes; the limits are {MAX_KEY} \
+             and {MAX_VALUE}"
+        ))
     }
 
     /// Records added so far.

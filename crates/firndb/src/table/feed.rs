@@ -1,20 +1,30 @@
 //! Records on their way from the caller to the partitions of a build in several threads: in
 //! batches, which a thread of its own splits while the caller makes the next.
 //!
-//! A batch holds records as the partitions do (`raw.rs`). A record that is larger than one goes to
-//! the partitions at once: their order does not matter.
+//! A batch is read once, by the thread: so lengths and origins stand in it as they are.
+//!
+//! ```text
+//! RECORD   4       length of the key
+//!          4       length of the value
+//!          8       origin
+//!          ..      key, value
+//! ```
+//! A record that is larger than a batch goes to the partitions at once: their order does not
+//! matter.
 
 use super::partitions::{Partitions, lost};
-use super::raw::{Added, HashOf, Record, read, zigzag};
+use super::raw::{Added, HashOf, Record};
 use crate::Result;
+use crate::bytes::int::{put_u32, put_u64, u32_at, u64_at};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Bytes of a batch: it stays in the cache of the core that fills it, and is worth waking another.
 const BATCH: usize = 1 << 17;
-/// Batches that may wait for the thread; it has one more, and so has the caller.
-const WAITING: usize = 2;
+/// Batches that may wait for the thread, so that cores seldom wait for each other; it has one more,
+/// and so has the caller.
+const WAITING: usize = 8;
 
 /// Takes records.
 pub(super) struct Feed {
@@ -30,24 +40,47 @@ enum To {
     Nowhere,
 }
 
+/// Bytes before the key of a record.
+const HEAD: usize = 16;
+
 /// Records, one behind the other.
 struct Batch {
     bytes: Vec<u8>,
     len: usize,
-    /// Origin of the last record.
-    origin: u64,
 }
 
 impl Batch {
     fn new(size: usize) -> Batch {
-        Batch { bytes: vec![0; size], len: 0, origin: 0 }
+        Batch { bytes: vec![0; size], len: 0 }
+    }
+
+    /// Adds a record; false if there is no room for it.
+    #[inline]
+    fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) -> bool {
+        let len = HEAD + key.len() + value.len();
+        let Some(room) = self.bytes.get_mut(self.len..self.len + len) else { return false };
+        let (head, rest) = room.split_at_mut(HEAD);
+        put_u32(head, 0, key.len() as u32);
+        put_u32(head, 4, value.len() as u32);
+        put_u64(head, 8, origin);
+        rest[..key.len()].copy_from_slice(key);
+        rest[key.len()..].copy_from_slice(value);
+        self.len += len;
+        true
     }
 
     /// Hands over the records and empties it.
     fn empty(&mut self, hash: HashOf, to: &mut Partitions) -> Result<()> {
-        let records = &self.bytes[..self.len];
-        (self.len, self.origin) = (0, 0);
-        read(records, hash, &mut 0, |record, _| to.push(record)).map(drop)
+        let mut records = &self.bytes[..self.len];
+        self.len = 0;
+        while let Some((head, behind)) = records.split_first_chunk::<HEAD>() {
+            let (key, value) = (u32_at(head, 0) as usize, u32_at(head, 4) as usize);
+            let (bytes, next) = behind.split_at(key + value);
+            let record = Record::joined(bytes, key);
+            to.push(Added { hash: hash(record.key()), origin: u64_at(head, 8), record })?;
+            records = next;
+        }
+        Ok(())
     }
 }
 
@@ -60,19 +93,21 @@ impl Feed {
 
     #[inline]
     pub(super) fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
-        let record = Record::new(key, value);
-        let most = record.most();
-        if self.batch.bytes.len() - self.batch.len < most {
-            if most > self.batch.bytes.len() {
-                let hash = (self.hash)(key);
-                return self.push_now(Added { hash, origin, record });
-            }
-            self.send()?;
+        match self.batch.push(origin, key, value) {
+            true => Ok(()),
+            false => self.push_to_next(origin, key, value),
         }
-        let batch = &mut self.batch;
-        let last = zigzag(batch.origin, origin);
-        batch.len += record.put(last, &mut batch.bytes[batch.len..]);
-        batch.origin = origin;
+    }
+
+    /// Adds a record that the batch has no room for.
+    #[cold]
+    fn push_to_next(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
+        if HEAD + key.len() + value.len() > self.batch.bytes.len() {
+            let record = Record::new(key, value);
+            return self.push_now(Added { hash: (self.hash)(key), origin, record });
+        }
+        self.send()?;
+        self.batch.push(origin, key, value);
         Ok(())
     }
 
@@ -85,7 +120,6 @@ impl Feed {
     }
 
     /// Empties the batch. The first one that is full starts the thread, so most tables need none.
-    #[cold]
     fn send(&mut self) -> Result<()> {
         if let To::Here(_) = self.to
             && let To::Here(partitions) = std::mem::replace(&mut self.to, To::Nowhere)
@@ -208,6 +242,7 @@ mod tests {
     use super::super::gather::Wanted;
     use super::super::options::Duplicates;
     use super::super::partitions::Place;
+    use super::super::raw::read;
     use super::*;
     use crate::disk::{Disk, DiskRef, SimDisk};
     use crate::testing::Rng;
@@ -231,12 +266,15 @@ mod tests {
         let (stop, mut all) = (AtomicBool::new(false), Records::new());
         let wanted = Wanted { limit: usize::MAX, duplicates: Duplicates::First, stop: &stop };
         for number in (0..partitions.len()).filter(|&n| !partitions.is_empty(n)) {
-            let mut take = |buffer: Vec<u8>, _| {
-                let whole = read(&buffer, xxh3_64, &mut 0, |r, _| {
-                    all.push((r.origin, r.record.key().to_vec(), r.record.value().to_vec()));
-                    Ok(())
-                })?;
-                assert_eq!(whole, buffer.len());
+            let mut take = |pieces: &[&[u8]], _| {
+                let mut origin = 0;
+                for piece in pieces {
+                    let whole = read(piece, xxh3_64, &mut origin, |r, _| {
+                        all.push((r.origin, r.record.key().to_vec(), r.record.value().to_vec()));
+                        Ok(())
+                    })?;
+                    assert_eq!(whole, piece.len());
+                }
                 Ok(())
             };
             partitions.gather(number, wanted, &mut take).unwrap();

@@ -74,7 +74,7 @@ pub(crate) fn is_same(a: &[u8], b: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::block::{Item, Shape, encode_body};
+    use super::super::encode::{Item, Run, Shape, encode_body};
     use super::super::kernels::GROUP;
     use super::*;
     use crate::testing::Rng;
@@ -93,7 +93,7 @@ mod tests {
             records.push((tag, key));
         }
         let shape = Shape::of(&items);
-        encode_body(shape, &items, &bytes, &mut out);
+        encode_body(shape, Run { items: &items, bytes: &bytes }.split(0), &mut out);
         out.resize(out.len() + 200, 0);
         (out, records)
     }

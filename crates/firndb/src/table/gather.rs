@@ -6,7 +6,7 @@
 //! bits divide it: then records are read one by one, and of each key only those stay that matter.
 
 use super::options::Duplicates;
-use super::partitions::{BITS, Partitions, Place};
+use super::partitions::{BITS, Part, Partitions, Place};
 use super::raw::{Added, Record, read, zigzag};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -35,21 +35,27 @@ pub(crate) fn limit(memory: usize, threads: usize, records: u64, bytes: u64) -> 
     (u128::from(share) * u128::from(mean) / u128::from(mean + SORTING)) as usize
 }
 
-/// The records of a partition, unsorted, as one buffer for [`read`], and the number of records that
-/// were left out because others of the same key stay.
-pub(crate) type UseIt<'a> = dyn FnMut(Vec<u8>, u64) -> Result<()> + 'a;
+/// The records of a partition, unsorted: pieces for [`read`], one after the other, fewer than
+/// [`MOST_PIECES`]. And the number of records that were left out because others of the same key
+/// stay.
+pub(crate) type UseIt<'a> = dyn FnMut(&[&[u8]], u64) -> Result<()> + 'a;
+
+/// Pieces that a partition has less of.
+pub(crate) const MOST_PIECES: usize = 1 << 24;
 
 impl Partitions {
     /// Gives `use_it` the records of partition `number`; several times if they are more than the
     /// limit, in ascending order of hashes.
     pub(crate) fn gather(&self, number: usize, wanted: Wanted, use_it: &mut UseIt) -> Result<()> {
         let part = &self.parts[number];
-        if part.bytes <= wanted.limit as u64 {
-            return use_it(self.whole(number)?, 0);
+        if part.bytes <= wanted.limit as u64 && part.chunks.len() + 1 < MOST_PIECES {
+            return self.whole(number, use_it);
         }
         if self.is_one_hash(number) || self.depth + BITS >= 60 {
             let (buffer, left_out) = self.reduced(number, wanted)?;
-            return use_it(buffer, left_out);
+            use_it(&[&buffer], left_out)?;
+            self.pools.buffers.give(buffer);
+            return Ok(());
         }
         let place = Place { memory: wanted.limit, ..self.place.clone() };
         let mut finer = Partitions::at(place, self.hash, self.depth + BITS);
@@ -70,17 +76,29 @@ impl Partitions {
         self.spans.get(number).is_some_and(|(low, high)| low == high)
     }
 
-    fn whole(&self, number: usize) -> Result<Vec<u8>> {
+    /// What was spilled, in a buffer, and what is in memory, where it is.
+    fn whole(&self, number: usize, use_it: &mut UseIt) -> Result<()> {
         let part = &self.parts[number];
+        let spilled = match part.pieces.is_empty() {
+            true => None,
+            false => Some(self.read_back(part)?),
+        };
+        let slabs = self.arena.of(number);
+        let chunks = part.chunks.iter().map(|chunk| slabs.bytes(*chunk));
+        let pieces: Vec<&[u8]> = spilled.iter().map(Vec::as_slice).chain(chunks).collect();
+        use_it(&pieces, 0)?;
+        spilled.into_iter().for_each(|buffer| self.pools.buffers.give(buffer));
+        Ok(())
+    }
+
+    fn read_back(&self, part: &Part) -> Result<Vec<u8>> {
         let mut buffer = self.pools.buffers.take();
-        buffer.reserve_exact(part.bytes as usize);
+        buffer.reserve_exact(part.pieces.iter().map(|piece| piece.1 as usize).sum());
         for &(offset, len) in &part.pieces {
             let at = buffer.len();
             buffer.resize(at + len as usize, 0);
             self.read_at(offset, &mut buffer[at..])?;
         }
-        let slabs = self.arena.of(number);
-        part.chunks.iter().for_each(|chunk| buffer.extend_from_slice(slabs.bytes(*chunk)));
         Ok(buffer)
     }
 

@@ -11,8 +11,8 @@
 //!    have several, hashes the keys of full ones and appends each record to one of 1,024 partitions
 //!    (`Partitions::push`). When memory is full, all of them go to a temporary file.
 //! 2. `TableBuilder::finish` trains the dictionary, if values are compressed (`train`).
-//! 3. `sort_every`, in a few threads: a partition is gathered, sorted, freed of duplicates (`sort`)
-//!    and its values are packed (`Sorted::pack`).
+//! 3. `sort_every`, in a few threads: a partition is gathered, sorted and freed of duplicates
+//!    (`sort`), and copied in the order of the table, with its values packed (`in_order`).
 //! 4. `BlockWriter::push` fills blocks in order; `encode_body` makes their bytes,
 //!    `DirectoryWriter::push` notes where each begins, `FilterWriter::push` collects hashes, and
 //!    `Pointers::push`, if records are large, what an index needs.
@@ -35,6 +35,7 @@ mod format;
 mod directory;
 mod kernels;
 mod block;
+mod encode;
 mod compress;
 mod raw;
 mod arena;

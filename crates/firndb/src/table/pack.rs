@@ -1,12 +1,12 @@
 //! Fills blocks with records in order and writes them, with the directory that finds them.
 
-use super::block::{CHECKSUM, Item, Shape, checksum, encode_body};
+use super::block::{CHECKSUM, checksum};
 use super::compress::Packer;
 use super::directory::{DirectoryWriter, place};
+use super::encode::{Item, Run, Shape, encode_body};
 use super::format::{GRAIN, PAGE};
 use super::index::Pointer;
 use super::index_file::Pointers;
-use super::raw::Record;
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, put_u32};
 use crate::{Error, Result};
@@ -24,10 +24,9 @@ pub(crate) struct Form {
 /// Takes records in order and writes blocks.
 pub(crate) struct BlockWriter {
     form: Form,
+    /// Of the records that the next block may get.
     shape: Shape,
-    items: Vec<Item>,
-    /// Keys and values of the items.
-    bytes: Vec<u8>,
+    waiting: Waiting,
     block: Vec<u8>,
     directory: DirectoryWriter,
     blocks: u64,
@@ -37,6 +36,19 @@ pub(crate) struct BlockWriter {
     starts: Vec<u64>,
     /// If there will be an index, what it needs of the records before.
     pointers: Option<Pointers>,
+}
+
+/// Records that no block has, from runs before: mostly those of less than one.
+#[derive(Default)]
+struct Waiting {
+    items: Vec<Item>,
+    bytes: Vec<u8>,
+}
+
+impl Waiting {
+    fn run(&self) -> Run<'_> {
+        Run { items: &self.items, bytes: &self.bytes }
+    }
 }
 
 /// What the blocks turned out to be.
@@ -58,8 +70,7 @@ impl BlockWriter {
         BlockWriter {
             form,
             shape: Shape::default(),
-            items: Vec::new(),
-            bytes: Vec::new(),
+            waiting: Waiting::default(),
             block: Vec::new(),
             directory,
             blocks: 0,
@@ -70,39 +81,72 @@ impl BlockWriter {
         }
     }
 
-    pub(crate) fn push(&mut self, out: &mut FrozenWriter, hash: u64, record: Record) -> Result<()> {
-        let slots = self.form.slots;
-        let at = place(hash, slots);
-        let (key, value) = (record.key().len(), record.value().len());
-        let item = Item { hash, key: key as u32, value: value as u32 };
-        let mut next = self.shape.with(key, value);
-        if next.block_len() > self.form.block_size && !self.items.is_empty() {
-            // Records of one place stay together: then the place names the block. If the first is
-            // of this place, all are, and looking through them for each would take long.
-            let other = |item: &Item| place(item.hash, slots) != at;
-            if other(&self.items[0])
-                && let Some(last) = self.items.iter().rposition(other)
-            {
-                self.write(out, last + 1)?;
-                next = self.shape.with(key, value);
+    /// Takes records in order.
+    pub(crate) fn push(&mut self, out: &mut FrozenWriter, mut run: Run) -> Result<()> {
+        // How many of the run the shape has.
+        let mut taken = 0;
+        while let Some(item) = run.items.get(taken) {
+            let mut next = self.shape.with(item);
+            if next.block_len() > self.form.block_size {
+                let n = self.of_other_places(&run.items[..taken], item.hash);
+                if n > 0 {
+                    let left = self.write(out, n, run)?;
+                    taken -= run.items.len() - left.items.len();
+                    run = left;
+                    let records = self.waiting.items.iter().chain(&run.items[..taken]);
+                    next = Shape::of(records).with(item);
+                }
             }
+            next.check()?;
+            self.shape = next;
+            taken += 1;
         }
-        next.check()?;
-        self.shape = next;
-        self.items.push(item);
-        record.pieces().for_each(|piece| self.bytes.extend_from_slice(piece));
+        self.waiting.items.extend_from_slice(run.items);
+        self.waiting.bytes.extend_from_slice(run.bytes);
         Ok(())
     }
 
-    /// Writes the first `n` of the records that wait as a block.
-    fn write(&mut self, out: &mut FrozenWriter, n: usize) -> Result<()> {
-        let items = &self.items[..n];
-        let shape = Shape::of(items);
+    /// How many records the next block gets if this hash does not fit any more. Records of one
+    /// place stay together: then the place names the block.
+    fn of_other_places(&self, taken: &[Item], hash: u64) -> usize {
+        let (slots, waiting) = (self.form.slots, &self.waiting.items);
+        let at = place(hash, slots);
+        let other = |item: &Item| place(item.hash, slots) != at;
+        // If the first is of this place, all are: to look through them for each takes too long.
+        if !waiting.first().or(taken.first()).is_some_and(other) {
+            return 0;
+        }
+        match taken.iter().rposition(other) {
+            Some(last) => waiting.len() + last + 1,
+            None => waiting.iter().rposition(other).map_or(0, |last| last + 1),
+        }
+    }
+
+    /// Writes the first `n` of the records that wait and of a run as a block. Gives what is left of
+    /// the run.
+    fn write<'a>(&mut self, out: &mut FrozenWriter, n: usize, run: Run<'a>) -> Result<Run<'a>> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let old = n.min(waiting.items.len());
+        let [first, _] = waiting.run().split(old);
+        let [second, left] = run.split(n - old);
+        self.write_block(out, [first, second])?;
+        let bytes = first.bytes.len();
+        waiting.items.drain(..old);
+        waiting.bytes.drain(..bytes);
+        self.waiting = waiting;
+        Ok(left)
+    }
+
+    fn write_block(&mut self, out: &mut FrozenWriter, runs: [Run; 2]) -> Result<()> {
+        let mut records = runs[0].items.iter().chain(runs[1].items);
+        let shape = Shape::of(records.clone());
         let mut block = std::mem::take(&mut self.block);
         block.clear();
         block.resize(CHECKSUM, 0);
-        encode_body(shape, items, &self.bytes[..shape.bytes()], &mut block);
-        self.directory.push(place(items[0].hash, self.form.slots));
+        encode_body(shape, runs, &mut block);
+        if let Some(first) = records.next() {
+            self.directory.push(place(first.hash, self.form.slots));
+        }
         if let Some(packer) = &mut self.form.packer {
             let mut frame = Vec::with_capacity(block.len() / 2);
             packer.pack(&block[CHECKSUM..], &mut frame)?;
@@ -122,21 +166,17 @@ impl BlockWriter {
         let sum = checksum(&block, self.blocks);
         put_u32(&mut block, 0, sum);
         out.write(&block)?;
-        self.point(n, shape)?;
+        self.point(runs, shape)?;
         self.count(block.len());
         self.block = block;
-        self.bytes.drain(..shape.bytes());
-        self.items.drain(..n);
-        self.shape = Shape::of(&self.items);
         Ok(())
     }
 
-    /// Tells the index where the `n` records of the block are that comes now.
-    fn point(&mut self, n: usize, shape: Shape) -> Result<()> {
+    /// Tells the index where the records of the block are that comes now.
+    fn point(&mut self, runs: [Run; 2], shape: Shape) -> Result<()> {
         let Some(pointers) = &mut self.pointers else { return Ok(()) };
-        let items = &self.items[..n];
         let mut begin = self.written + (shape.block_len() - shape.bytes()) as u64;
-        for item in items {
+        for item in runs.iter().flat_map(|run| run.items) {
             let len = u64::from(item.key) + u64::from(item.value);
             pointers.push(Pointer { hash: item.hash, begin, key: item.key as usize, len })?;
             begin += len;
@@ -158,8 +198,9 @@ impl BlockWriter {
     }
 
     pub(crate) fn finish(mut self, out: &mut FrozenWriter) -> Result<Blocks> {
-        if !self.items.is_empty() {
-            self.write(out, self.items.len())?;
+        let waiting = std::mem::take(&mut self.waiting);
+        if !waiting.items.is_empty() {
+            self.write_block(out, waiting.run().split(0))?;
         }
         Ok(Blocks {
             blocks: self.blocks,

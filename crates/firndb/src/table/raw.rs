@@ -32,6 +32,12 @@ impl<'a> Record<'a> {
         Record { pieces: [key, value], key: key.len() }
     }
 
+    /// Of a key of `key` bytes and its value, one behind the other.
+    #[inline(always)]
+    pub(crate) fn joined(bytes: &'a [u8], key: usize) -> Record<'a> {
+        Record { pieces: [bytes, &[]], key }
+    }
+
     #[inline(always)]
     pub(crate) fn key(&self) -> &'a [u8] {
         &self.pieces[0][..self.key]
@@ -64,7 +70,7 @@ impl<'a> Record<'a> {
         let (last, at) = varint(bytes, at)?;
         let key = key as usize;
         let end = at.checked_add(key)?.checked_add(value as usize)?;
-        Some((Record { pieces: [bytes.get(at..end)?, &[]], key }, last, end))
+        Some((Record::joined(bytes.get(at..end)?, key), last, end))
     }
 
     /// Writes it, with the last number before its key, at the beginning of `room`, which is large

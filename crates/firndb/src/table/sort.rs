@@ -2,30 +2,31 @@
 
 use super::arena::{Pool, Pools};
 use super::compress::Packer;
+use super::encode::{Item, Run};
+use super::gather::MOST_PIECES;
 use super::options::Duplicates;
-use super::raw::{HashOf, Record, read};
+use super::raw::{Added, HashOf, Record, read};
 use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 
 /// Records in the order of their hashes, then of their keys.
 pub(crate) struct Sorted {
-    /// The records, as [`super::raw`] describes them; once packed, with the frame for the value
-    /// and the length of the value for the origin.
+    items: Vec<Item>,
+    /// Keys and values, or frames for the values, one behind the other.
     bytes: Vec<u8>,
-    /// Hashes, and where records begin, in order.
-    order: Vec<(u64, u64)>,
-    packed: bool,
-    /// Records that were left out because their keys were there already.
-    pub(crate) duplicates: u64,
+    pub(crate) counted: Counted,
 }
 
-/// A record on its way into a block.
-#[derive(Clone, Copy)]
-pub(crate) struct Ready<'a> {
-    pub(crate) hash: u64,
-    pub(crate) record: Record<'a>,
-    /// Bytes of the value before compression.
-    pub(crate) raw: u32,
+/// What a table says of its records.
+#[derive(Default)]
+pub(crate) struct Counted {
+    pub(crate) key_bytes: u64,
+    /// Before compression, as all of values.
+    pub(crate) value_bytes: u64,
+    pub(crate) longest_key: usize,
+    pub(crate) longest_value: usize,
+    /// Records that were left out because their keys were there already.
+    pub(crate) duplicates: u64,
 }
 
 /// Records that are asked for before they are used: they are far from each other in memory.
@@ -39,17 +40,40 @@ pub(crate) struct Policy<'a> {
     pub(crate) name: &'a (dyn Fn(u64) -> String + Sync),
 }
 
-/// Sorts the records of a partition's buffer.
-pub(super) fn sort(buffer: Vec<u8>, pools: &Pools, policy: Policy) -> Result<Sorted> {
-    let (mut order, mut origin) = (pools.orders.take(), 0);
-    read(&buffer, policy.hash, &mut origin, |added, at| {
-        order.push((added.hash, at as u64));
-        Ok(())
-    })?;
+/// Sorts the records of a partition, and packs their values if there is a packer.
+pub(super) fn sort(
+    pieces: &[&[u8]],
+    pools: &Pools,
+    policy: Policy,
+    packer: Option<&mut Packer>,
+) -> Result<Sorted> {
+    let mut order = pools.orders.take();
+    each(pieces, policy.hash, |added, at| order.push((added.hash, at)))?;
     sort_by_hash(&mut order, &pools.orders);
-    let mut sorted = Sorted { bytes: buffer, order, packed: false, duplicates: 0 };
-    sorted.order_equal(policy)?;
-    Ok(sorted)
+    let mut unsorted = Unsorted { pieces, order, duplicates: 0 };
+    unsorted.order_equal(policy)?;
+    let sorted = unsorted.in_order(pools, packer);
+    pools.orders.give(unsorted.order);
+    sorted
+}
+
+/// Bits of the place of a record that say where in its piece it begins; those above say in which.
+const IN_PIECE: u32 = u64::BITS - MOST_PIECES.ilog2();
+
+/// Visits all records, each with its place.
+fn each<'a>(
+    pieces: &[&'a [u8]],
+    hash: HashOf,
+    mut visit: impl FnMut(Added<'a>, u64),
+) -> Result<()> {
+    let mut origin = 0;
+    for (number, &piece) in pieces.iter().enumerate() {
+        read(piece, hash, &mut origin, |added, at| {
+            visit(added, (number as u64) << IN_PIECE | at as u64);
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 /// Sorts by hash, and records of one hash by where they are. Hashes are spread evenly, so their
@@ -103,24 +127,49 @@ fn settle(order: &mut [(u64, u64)]) -> bool {
 }
 
 impl Sorted {
+    pub(super) fn run(&self) -> Run<'_> {
+        Run { items: &self.items, bytes: &self.bytes }
+    }
+
     /// Gives its memory to partitions that are still to be sorted.
     pub(super) fn recycle(self, pools: &Pools) {
         pools.buffers.give(self.bytes);
-        pools.orders.give(self.order);
+        pools.items.give(self.items);
+    }
+}
+
+impl Counted {
+    /// Counts a record whose value has so many bytes.
+    #[inline(always)]
+    fn add(&mut self, key: usize, value: usize) {
+        self.key_bytes += key as u64;
+        self.value_bytes += value as u64;
+        self.longest_key = self.longest_key.max(key);
+        self.longest_value = self.longest_value.max(value);
+    }
+}
+
+/// Records as they came, and the order in which they are to be.
+struct Unsorted<'a> {
+    pieces: &'a [&'a [u8]],
+    /// Hashes and places.
+    order: Vec<(u64, u64)>,
+    duplicates: u64,
+}
+
+impl<'a> Unsorted<'a> {
+    /// The piece of a place, and where in it that is.
+    #[inline(always)]
+    fn piece(&self, at: u64) -> (&'a [u8], usize) {
+        (self.pieces[(at >> IN_PIECE) as usize], (at & ((1 << IN_PIECE) - 1)) as usize)
     }
 
-    /// The record that begins here.
+    /// The record at this place.
     #[inline(always)]
-    fn at(&self, at: u64) -> Record<'_> {
-        self.with_last(at).0
-    }
-
-    /// The record that begins here, and the last number before its key.
-    #[inline(always)]
-    fn with_last(&self, at: u64) -> (Record<'_>, u64) {
-        let record = Record::at(&self.bytes, at as usize);
+    fn at(&self, at: u64) -> Record<'a> {
+        let (piece, at) = self.piece(at);
         // Records were read from the same bytes before.
-        record.map_or_else(Default::default, |(record, last, _)| (record, last))
+        Record::at(piece, at).map_or_else(Record::default, |(record, ..)| record)
     }
 
     /// Orders records of equal hashes by their keys, and leaves out duplicates.
@@ -138,13 +187,10 @@ impl Sorted {
         Ok(())
     }
 
-    /// Where records begin, ascending, and where they came from.
+    /// The places of records, ascending, and where they came from.
     fn origins(&self, policy: Policy) -> Result<Vec<(u64, u64)>> {
-        let (mut origins, mut origin) = (Vec::new(), 0);
-        read(&self.bytes, policy.hash, &mut origin, |added, at| {
-            origins.push((at as u64, added.origin));
-            Ok(())
-        })?;
+        let mut origins = Vec::new();
+        each(self.pieces, policy.hash, |added, at| origins.push((at, added.origin)))?;
         Ok(origins)
     }
 
@@ -177,46 +223,35 @@ impl Sorted {
         Ok(())
     }
 
-    /// Replaces each value by its frame.
-    pub(super) fn pack(&mut self, packer: &mut Packer, pools: &Pools) -> Result<()> {
-        let (mut packed, mut frame) = (pools.buffers.take(), Vec::new());
-        let mut order = std::mem::take(&mut self.order);
-        for (_, at) in &mut order {
-            let record = self.at(*at);
-            frame.clear();
-            packer.pack(record.value(), &mut frame)?;
-            let raw = record.value().len();
-            if u32::try_from(frame.len()).is_err() {
+    fn in_order(&self, pools: &Pools, mut packer: Option<&mut Packer>) -> Result<Sorted> {
+        let (mut items, mut bytes) = (pools.items.take(), pools.buffers.take());
+        items.reserve_exact(self.order.len());
+        if packer.is_none() {
+            bytes.reserve_exact(self.pieces.iter().map(|piece| piece.len()).sum());
+        }
+        let mut counted = Counted { duplicates: self.duplicates, ..Counted::default() };
+        for (i, &(hash, at)) in self.order.iter().enumerate() {
+            if let Some(&(_, later)) = self.order.get(i + AHEAD) {
+                let (piece, at) = self.piece(later);
+                prefetch(&piece[at..], 2);
+            }
+            let (record, begin) = (self.at(at), bytes.len());
+            let (key, raw) = (record.key().len(), record.value().len());
+            match &mut packer {
+                None => record.pieces().for_each(|piece| bytes.extend_from_slice(piece)),
+                Some(packer) => {
+                    bytes.extend_from_slice(record.key());
+                    packer.pack(record.value(), &mut bytes)?;
+                }
+            }
+            let Ok(value) = u32::try_from(bytes.len() - begin - key) else {
                 let message = format!("a value of {raw} bytes does not get smaller");
                 return Err(Error::invalid(message));
-            }
-            *at = packed.len() as u64;
-            Record::new(record.key(), &frame).append(raw as u64, &mut packed);
+            };
+            items.push(Item { hash, key: key as u32, value });
+            counted.add(key, raw);
         }
-        pools.buffers.give(std::mem::replace(&mut self.bytes, packed));
-        (self.order, self.packed) = (order, true);
-        Ok(())
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Ready<'_>> {
-        (0..self.len()).map(|i| self.get(i))
-    }
-
-    /// How many records there are.
-    pub(super) fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Record `i` of those that there are. In line, for the loop that waits for nothing else.
-    #[inline(always)]
-    pub(super) fn get(&self, i: usize) -> Ready<'_> {
-        if let Some(&(_, later)) = self.order.get(i + AHEAD) {
-            prefetch(&self.bytes[later as usize..], 2);
-        }
-        let (hash, at) = self.order[i];
-        let (record, last) = self.with_last(at);
-        let raw = if self.packed { last as u32 } else { record.value().len() as u32 };
-        Ready { hash, record, raw }
+        Ok(Sorted { items, bytes, counted })
     }
 }
 

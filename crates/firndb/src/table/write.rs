@@ -10,7 +10,7 @@ use super::index_file::{INDEXED, Pointers};
 use super::options::{BuildOptions, Compression, Duplicates, Progress};
 use super::pack::{BlockWriter, Blocks, Form};
 use super::partitions::{Partitions, Place, Spool};
-use super::sort::{Policy, Ready, Sorted, sort};
+use super::sort::{Policy, Sorted, sort};
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::increasing;
 use crate::{Error, ErrorKind, Result};
@@ -55,13 +55,10 @@ impl Collected {
         let mut filter = FilterWriter::new(self.options.filter, self.records, self.spool());
         self.each_sorted(&dictionary, &mut |sorted| {
             if let Some(sorted) = sorted {
-                facts.duplicates += sorted.duplicates;
-                for i in 0..sorted.len() {
-                    let ready = sorted.get(i);
-                    facts.count(ready.record.key().len(), ready.raw as usize);
-                    filter.push(ready.hash)?;
-                    writer.push(out, ready.hash, ready.record)?;
-                }
+                facts.add(&sorted);
+                let run = sorted.run();
+                run.items.iter().try_for_each(|item| filter.push(item.hash))?;
+                writer.push(out, run)?;
                 sorted.recycle(&self.partitions.pools);
             }
             let done = facts.meta.records + facts.duplicates;
@@ -133,14 +130,14 @@ impl Collected {
         let wanted = Wanted { duplicates: Duplicates::First, ..self.wanted(&stop) };
         let mut full = false;
         for number in 0..self.partitions.len() {
-            self.partitions.gather(number, wanted, &mut |buffer, _| {
-                for Ready { record, .. } in sort(buffer, &self.partitions.pools, policy)?.iter() {
+            self.partitions.gather(number, wanted, &mut |pieces, _| {
+                let sorted = sort(pieces, &self.partitions.pools, policy, None)?;
+                for (_, key, value) in sorted.run().iter() {
                     full |= sample.len() >= compression.sample() || lengths.len() >= SAMPLE_VALUES;
                     if full {
                         break;
                     }
-                    keys += record.key().len();
-                    let value = record.value();
+                    keys += key.len();
                     let value = &value[..value.len().min(SAMPLE_VALUE)];
                     sample.extend_from_slice(value);
                     lengths.push(value.len());
@@ -170,6 +167,12 @@ impl Collected {
         Wanted { limit, duplicates: self.options.duplicates, stop }
     }
 
+    /// How many messages of a sorter may wait: with fewer bytes of records than it sorts at once.
+    fn waiting(&self, limit: usize) -> usize {
+        let mean = self.bytes / self.partitions.len() as u64 + 1;
+        (limit as u64 / mean).clamp(1, WAITING) as usize
+    }
+
     /// Hands over all records in order, sorted by the threads of the build; nothing now and then,
     /// while they take long.
     fn each_sorted(
@@ -181,8 +184,8 @@ impl Collected {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let start = |worker| {
-                let (send, receive) = sync_channel(1);
                 let wanted = self.wanted(&stop);
+                let (send, receive) = sync_channel(self.waiting(wanted.limit));
                 scope.spawn(move || self.sort_every(worker, threads, dictionary, wanted, &send));
                 receive
             };
@@ -230,12 +233,9 @@ impl Collected {
             };
             let own = (worker..self.partitions.len()).step_by(threads);
             for number in own.filter(|&n| !self.partitions.is_empty(n)) {
-                self.partitions.gather(number, wanted, &mut |buffer, left_out| {
-                    let mut sorted = sort(buffer, &self.partitions.pools, policy)?;
-                    sorted.duplicates += left_out;
-                    if let Some(packer) = &mut packer {
-                        sorted.pack(packer, &self.partitions.pools)?;
-                    }
+                self.partitions.gather(number, wanted, &mut |pieces, left_out| {
+                    let mut sorted = sort(pieces, &self.partitions.pools, policy, packer.as_mut())?;
+                    sorted.counted.duplicates += left_out;
                     send.send(Message::Sorted(sorted)).map_err(|_| nobody_listens())
                 })?;
                 self.partitions.release(number);
@@ -252,6 +252,10 @@ impl Collected {
 
 /// How long a build waits for a sorter before it says that it is still there.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Messages of a sorter that wait, if partitions are small: to wake a thread takes about a tenth of
+/// the time of sorting one, so the more there are the seldomer a core has nothing to do.
+const WAITING: u64 = 8;
 
 enum Message {
     Sorted(Sorted),
@@ -289,11 +293,13 @@ impl Facts {
         Facts { meta, duplicates: 0 }
     }
 
-    fn count(&mut self, key: usize, value: usize) {
-        self.meta.records += 1;
-        self.meta.key_bytes += key as u64;
-        self.meta.value_bytes += value as u64;
-        self.meta.longest_key = self.meta.longest_key.max(key as u32);
-        self.meta.longest_value = self.meta.longest_value.max(value as u32);
+    fn add(&mut self, sorted: &Sorted) {
+        let (meta, counted) = (&mut self.meta, &sorted.counted);
+        meta.records += sorted.run().items.len() as u64;
+        meta.key_bytes += counted.key_bytes;
+        meta.value_bytes += counted.value_bytes;
+        meta.longest_key = meta.longest_key.max(counted.longest_key as u32);
+        meta.longest_value = meta.longest_value.max(counted.longest_value as u32);
+        self.duplicates += counted.duplicates;
     }
 }
