@@ -144,7 +144,7 @@ impl Table {
     }
 
     #[inline(never)]
-    fn unpack<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+    pub(crate) fn unpack<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let value = self.unpack_value(stored).map(Cow::Owned);
         value.map_err(|e| self.here(e, self.locate_passed(hash).map_or(0, |at| at.block)))
     }

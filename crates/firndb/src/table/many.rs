@@ -2,7 +2,7 @@
 
 use super::block::{Body, CHECKSUM, HEAD_LINES, VALUE_LINES, check};
 use super::find::{Spot, is_same};
-use super::get::{Located, handed};
+use super::get::Located;
 use super::index::Index;
 use super::options::Compression;
 use super::reader::Table;
@@ -189,7 +189,10 @@ impl Table {
                 let key = keys[i].as_ref();
                 hand(match first {
                     Some((found, value)) if is_same(found, key) => {
-                        Some(self.unpacked(hash, value)?)
+                        Some(match self.meta.compression {
+                            Compression::None => Cow::Borrowed(value),
+                            _ => self.unpack(hash, value)?,
+                        })
                     }
                     _ if self.passes(hash) => self.get_hashed(hash, key)?,
                     _ => None,
@@ -243,8 +246,8 @@ impl Table {
         };
         self.source.check_once(block, at.block).map_err(|e| self.here(e, at.block))?;
         match first {
-            Some((found, value)) if is_same(found, key) => Ok(Some(handed(value))),
-            _ => Ok(self.find(&block[CHECKSUM..], at, share, key)?.map(handed)),
+            Some((found, value)) if is_same(found, key) => Ok(Some(Cow::Borrowed(value))),
+            _ => Ok(self.find(&block[CHECKSUM..], at, share, key)?.map(Cow::Borrowed)),
         }
     }
 
