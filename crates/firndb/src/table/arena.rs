@@ -196,7 +196,7 @@ fn taken_beforehand(size: usize, most: usize) -> Option<Receiver<Slab>> {
 /// gives it back, so there are never more than are in use at once.
 #[derive(Default)]
 pub(super) struct Pools {
-    /// For the records of partitions that are read back.
+    /// For partitions that are read back, and for their records in order.
     pub(super) buffers: Pool<u8>,
     /// For their order.
     pub(super) orders: Pool<(u64, u64)>,

@@ -99,16 +99,15 @@ impl Feed {
         }
     }
 
-    /// Adds a record that the batch has no room for.
-    #[cold]
+    /// Adds a record that the batch has no room for: with one thread, each.
+    #[inline(never)]
     fn push_to_next(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
         if HEAD + key.len() + value.len() > self.batch.bytes.len() {
             let record = Record::new(key, value);
             return self.push_now(Added { hash: (self.hash)(key), origin, record });
         }
         self.send()?;
-        self.batch.push(origin, key, value);
-        Ok(())
+        if self.batch.push(origin, key, value) { Ok(()) } else { Err(lost()) }
     }
 
     fn push_now(&mut self, record: Added) -> Result<()> {
@@ -120,6 +119,7 @@ impl Feed {
     }
 
     /// Empties the batch. The first one that is full starts the thread, so most tables need none.
+    #[cold]
     fn send(&mut self) -> Result<()> {
         if let To::Here(_) = self.to
             && let To::Here(partitions) = std::mem::replace(&mut self.to, To::Nowhere)

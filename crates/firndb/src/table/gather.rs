@@ -28,7 +28,8 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Most bytes of records that are sorted at once, so that all threads of a build together stay
-/// within its memory: each has a buffer that it fills, and one or two that wait.
+/// within its memory, a fourth of its share each: what a thread has read back, what it makes of
+/// that, what waits, and what is taken. In memory records are read where they are.
 pub(crate) fn limit(memory: usize, threads: usize, records: u64, bytes: u64) -> usize {
     let mean = bytes / records.max(1) + 4;
     let share = (memory / (4 * threads.max(1))) as u64;
@@ -40,7 +41,8 @@ pub(crate) fn limit(memory: usize, threads: usize, records: u64, bytes: u64) -> 
 /// stay.
 pub(crate) type UseIt<'a> = dyn FnMut(&[&[u8]], u64) -> Result<()> + 'a;
 
-/// Pieces that a partition has less of.
+/// Pieces that a partition has less of. Only 512 GiB and more in memory would have them, since
+/// chunks have 32 KiB or a long record: such a partition is split again.
 pub(crate) const MOST_PIECES: usize = 1 << 24;
 
 impl Partitions {

@@ -60,8 +60,8 @@ pub struct BuildOptions {
     pub duplicates: Duplicates,
     /// Bytes of memory for records on their way; what is more goes to a temporary file. At least
     /// 16 MiB. The process takes up to 1.2 times as much, plus 100 MiB; 8 bytes a block of a large
-    /// table come on top, and for values that are long beside the memory up to about six times the
-    /// longest for each thread.
+    /// table come on top, and for values that are long beside the memory up to about seven times
+    /// the longest for each thread.
     pub memory: usize,
     /// Where that temporary file is made; beside the table if `None`.
     pub temporary: Option<PathBuf>,

@@ -61,26 +61,26 @@ impl<'a> Record<'a> {
         MAX_HEAD + self.pieces[0].len() + self.pieces[1].len()
     }
 
-    /// The record that begins at `at` if it is whole, the last number before its key (the origin,
-    /// unless the buffer says otherwise), and where it ends. It is in one piece.
+    /// The record that begins at `at` if it is whole, in one piece, the step to its origin, and
+    /// where it ends.
     #[inline(always)]
     pub(crate) fn at(bytes: &'a [u8], at: usize) -> Option<(Record<'a>, u64, usize)> {
         let (key, at) = varint(bytes, at)?;
         let (value, at) = varint(bytes, at)?;
-        let (last, at) = varint(bytes, at)?;
+        let (step, at) = varint(bytes, at)?;
         let key = key as usize;
         let end = at.checked_add(key)?.checked_add(value as usize)?;
-        Some((Record::joined(bytes.get(at..end)?, key), last, end))
+        Some((Record::joined(bytes.get(at..end)?, key), step, end))
     }
 
-    /// Writes it, with the last number before its key, at the beginning of `room`, which is large
-    /// enough, and gives its length. To copy one piece takes half as long as two.
+    /// Writes it, with the step to its origin ([`zigzag`]), at the beginning of `room`, which is
+    /// large enough, and gives its length. To copy one piece takes half as long as two.
     #[inline(always)]
-    pub(crate) fn put(self, last: u64, room: &mut [u8]) -> usize {
+    pub(crate) fn put(self, step: u64, room: &mut [u8]) -> usize {
         let [first, second] = self.pieces;
         let mut at = put_varint(room, 0, self.key as u64);
         at = put_varint(room, at, (first.len() - self.key + second.len()) as u64);
-        at = put_varint(room, at, last);
+        at = put_varint(room, at, step);
         for piece in self.pieces() {
             room[at..at + piece.len()].copy_from_slice(piece);
             at += piece.len();
@@ -89,10 +89,10 @@ impl<'a> Record<'a> {
     }
 
     /// [`Record::put`] at the end of `to`.
-    pub(crate) fn append(self, last: u64, to: &mut Vec<u8>) {
+    pub(crate) fn append(self, step: u64, to: &mut Vec<u8>) {
         let at = to.len();
         to.resize(at + self.most(), 0);
-        let len = self.put(last, &mut to[at..]);
+        let len = self.put(step, &mut to[at..]);
         to.truncate(at + len);
     }
 }
@@ -116,8 +116,8 @@ pub(crate) fn read<'a>(
     mut visit: impl FnMut(Added<'a>, usize) -> Result<()>,
 ) -> Result<usize> {
     let mut at = 0;
-    while let Some((record, last, end)) = Record::at(bytes, at) {
-        let from_last = (last >> 1) as i64 ^ -((last & 1) as i64);
+    while let Some((record, step, end)) = Record::at(bytes, at) {
+        let from_last = (step >> 1) as i64 ^ -((step & 1) as i64);
         *origin = origin.wrapping_add(from_last as u64);
         visit(Added { hash: hash(record.key()), origin: *origin, record }, at)?;
         at = end;

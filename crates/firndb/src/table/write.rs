@@ -142,6 +142,7 @@ impl Collected {
                     sample.extend_from_slice(value);
                     lengths.push(value.len());
                 }
+                sorted.recycle(&self.partitions.pools);
                 Ok(())
             })?;
             if full {
@@ -167,10 +168,10 @@ impl Collected {
         Wanted { limit, duplicates: self.options.duplicates, stop }
     }
 
-    /// How many messages of a sorter may wait: with fewer bytes of records than it sorts at once.
+    /// How many messages of a sorter may wait: with no more bytes of records than it sorts at once.
     fn waiting(&self, limit: usize) -> usize {
-        let mean = self.bytes / self.partitions.len() as u64 + 1;
-        (limit as u64 / mean).clamp(1, WAITING) as usize
+        let largest = self.partitions.parts.iter().map(|part| part.bytes).max();
+        (limit as u64 / largest.unwrap_or(0).max(1)).clamp(1, WAITING) as usize
     }
 
     /// Hands over all records in order, sorted by the threads of the build; nothing now and then,
@@ -301,5 +302,36 @@ impl Facts {
         meta.longest_key = meta.longest_key.max(counted.longest_key as u32);
         meta.longest_value = meta.longest_value.max(counted.longest_value as u32);
         self.duplicates += counted.duplicates;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::raw::{Added, Record};
+    use super::*;
+    use crate::disk::{DiskRef, SimDisk};
+    use xxhash_rust::xxh3::xxh3_64;
+
+    #[test]
+    fn large_partitions_do_not_wait_for_each_other_in_memory() {
+        let collected = |longest: usize| {
+            let place =
+                Place { disk: SimDisk::new() as DiskRef, folder: "/".into(), memory: 1 << 24 };
+            let mut partitions = Partitions::new(place, xxh3_64);
+            for origin in 0..20_000u64 {
+                let key = origin.to_le_bytes();
+                let value = vec![1; if origin == 77 { longest } else { 40 }];
+                let record = Record::new(&key, &value);
+                partitions.push(Added { hash: xxh3_64(&key), origin, record }).unwrap();
+            }
+            partitions.seal().unwrap();
+            let options = BuildOptions::default();
+            let name = Box::new(|origin| format!("{origin}"));
+            Collected { options, partitions, records: 20_000, bytes: 0, name }
+        };
+        assert_eq!(collected(40).waiting(1 << 20), WAITING as usize);
+        assert_eq!(collected(1 << 18).waiting(1 << 20), 3);
+        assert_eq!(collected(1 << 20).waiting(1 << 20), 1);
+        assert_eq!(collected(1 << 21).waiting(1 << 20), 1);
     }
 }

@@ -160,6 +160,29 @@ fn build_more_than_the_memory_holds() {
     println!("no panic");
 }
 
+/// A build of records longer than the memory, which wait in several of its steps at the same time.
+#[test]
+#[ignore = "started by builds_stay_within_their_memory"]
+fn build_records_longer_than_the_memory() {
+    let Some(place) = Place::new() else {
+        println!("no panic");
+        return;
+    };
+    let (memory_limit, longest) = (16 << 20, 40 << 20);
+    let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
+    for i in 0..12 {
+        builder.add(&[i], &vec![i; longest]).unwrap();
+    }
+    assert_eq!(builder.finish().unwrap().records, 12);
+    if let Some(peak) = memory("VmHWM:") {
+        let most = (memory_limit * 12 / 10 + (100 << 20) + 7 * longest) >> 10;
+        println!("peak {peak} KiB of {most}");
+        assert!(peak <= most as u64, "{peak} KiB");
+    }
+    println!("no panic");
+}
+
 /// A build of so much memory that a thread takes it from the system beforehand.
 #[test]
 #[ignore = "started by builds_stay_within_their_memory"]
@@ -198,6 +221,7 @@ fn build_in_memory_that_is_taken_beforehand() {
 #[test]
 fn builds_stay_within_their_memory() {
     run_child("table::tests::figures::build_more_than_the_memory_holds");
+    run_child("table::tests::figures::build_records_longer_than_the_memory");
     run_child("table::tests::figures::build_in_memory_that_is_taken_beforehand");
 }
 
