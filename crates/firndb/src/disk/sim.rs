@@ -196,6 +196,15 @@ impl SimDisk {
         });
     }
 
+    /// Turns a bit of a file, also where it is open; turned twice it is as before.
+    pub(crate) fn damage(&self, path: &Path, at: usize) {
+        let mut state = self.state();
+        match state.names[path] {
+            Node::File(id) => state.files[id].bytes[at] ^= 1 << (at % 8),
+            Node::Dir => panic!("{path:?} is a folder"),
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }

@@ -21,7 +21,7 @@
 
 use super::format::filter_bits;
 use super::options::Filter;
-use super::partitions::Spool;
+use super::spill::Spool;
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, u16_at, u32_at, u64_at};
 use crate::bytes::prefetch::prefetch;

@@ -8,9 +8,11 @@
 use super::options::Duplicates;
 use super::partitions::{BITS, Part, Partitions, Place};
 use super::raw::{Added, Record, read, zigzag};
+use super::spill::{Piece, damaged};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// Bytes that are read back at once.
 const WINDOW: usize = 1 << 20;
@@ -95,11 +97,12 @@ impl Partitions {
 
     fn read_back(&self, part: &Part) -> Result<Vec<u8>> {
         let mut buffer = self.pools.buffers.take();
-        buffer.reserve_exact(part.pieces.iter().map(|piece| piece.1 as usize).sum());
-        for &(offset, len) in &part.pieces {
+        buffer.reserve_exact(part.pieces.iter().map(|piece| piece.len as usize).sum());
+        for piece in &part.pieces {
             let at = buffer.len();
-            buffer.resize(at + len as usize, 0);
-            self.read_at(offset, &mut buffer[at..])?;
+            buffer.resize(at + piece.len as usize, 0);
+            self.read_at(piece.offset, &mut buffer[at..])?;
+            piece.check(xxh3_64(&buffer[at..]))?;
         }
         Ok(buffer)
     }
@@ -139,7 +142,7 @@ impl Partitions {
         visit: &mut dyn FnMut(Added) -> Result<()>,
     ) -> Result<()> {
         let (part, mut origin) = (&self.parts[number], 0);
-        for &piece in &part.pieces {
+        for piece in &part.pieces {
             self.each_of_piece(piece, stop, &mut origin, visit)?;
         }
         let slabs = self.arena.of(number);
@@ -152,12 +155,13 @@ impl Partitions {
 
     fn each_of_piece(
         &self,
-        (mut offset, len): (u64, u64),
+        piece: &Piece,
         stop: &AtomicBool,
         origin: &mut u64,
         visit: &mut dyn FnMut(Added) -> Result<()>,
     ) -> Result<()> {
-        let (end, mut window, mut size) = (offset + len, Vec::new(), WINDOW);
+        let (mut offset, end, mut size) = (piece.offset, piece.offset + piece.len, WINDOW);
+        let (mut window, mut sum) = (Vec::new(), Xxh3::new());
         while offset < end {
             check(stop)?;
             window.resize(((end - offset) as usize).min(size), 0);
@@ -166,11 +170,12 @@ impl Partitions {
             // A record that is longer than the window needs a longer one.
             size = if whole == 0 { 2 * window.len() } else { WINDOW };
             if whole == 0 && window.len() as u64 == end - offset {
-                return Err(Error::corrupt("the temporary file of a build is damaged"));
+                return Err(damaged());
             }
+            sum.update(&window[..whole]);
             offset += whole as u64;
         }
-        Ok(())
+        piece.check(sum.digest())
     }
 }
 

@@ -12,8 +12,8 @@
 
 use super::format::section;
 use super::index::{ENTRY, IndexWriter, LAST, LONG, LONGEST_KEY, Pointer, Shape};
-use super::partitions::Spool;
 use super::source::Checked;
+use super::spill::Spool;
 use crate::bytes::frozen::{Frozen, FrozenWriter};
 use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::LINE;

@@ -39,6 +39,7 @@ mod encode;
 mod compress;
 mod raw;
 mod arena;
+mod spill;
 mod partitions;
 mod feed;
 mod gather;

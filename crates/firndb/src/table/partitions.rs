@@ -7,12 +7,13 @@
 
 use super::arena::{Arena, Chunk, Pools};
 use super::raw::{Added, HashOf, zigzag};
+use super::spill::{Piece, SpillFile, remove_leftovers};
 use crate::bytes::prefetch::prefetch;
-use crate::disk::{self, Append, DiskRef, ReadAt};
+use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
 
 pub(super) const BITS: u32 = 10;
 const PARTITIONS: usize = 1 << BITS;
@@ -84,82 +85,10 @@ pub(super) struct Part {
     start: usize,
     /// The chunks before it, of records only.
     pub(super) chunks: Vec<Chunk>,
-    /// Offsets and lengths in the file.
-    pub(super) pieces: Vec<(u64, u64)>,
+    /// What is in the file, a piece a run.
+    pub(super) pieces: Vec<Piece>,
     /// Bytes of records, without those of the open chunk.
     pub(super) bytes: u64,
-}
-
-/// Removes its file when dropped.
-struct SpillFile {
-    disk: DiskRef,
-    path: PathBuf,
-    /// Only ever reached alone, through `&mut`.
-    append: Mutex<Box<dyn Append>>,
-    read: Box<dyn ReadAt>,
-}
-
-impl Drop for SpillFile {
-    fn drop(&mut self) {
-        // Nothing depends on it: at worst a temporary file is left over.
-        let _ = self.disk.remove(&self.path);
-    }
-}
-
-/// Names of temporary files begin and end so; the rest is the process and a number.
-const SPILL: [&str; 2] = [".firndb-table-", ".spill"];
-/// Names that are tried before a temporary file cannot be made.
-const NAMES: usize = 100;
-
-/// Removes the temporary files that builds left in a folder when their processes died: those that
-/// nobody holds the lock of. What cannot be removed is in nobody's way.
-fn remove_leftovers(disk: &DiskRef, folder: &Path) -> Result<()> {
-    let is_spill = |name: &String| name.starts_with(SPILL[0]) && name.ends_with(SPILL[1]);
-    for name in disk.list(folder)?.into_iter().filter(is_spill) {
-        let path = folder.join(name);
-        if let Ok(lock) = disk.lock(&path) {
-            let _ = disk.remove(&path);
-            drop(lock);
-        }
-    }
-    Ok(())
-}
-
-impl SpillFile {
-    /// A new file of a name that nobody else has.
-    fn name(place: &Place) -> Result<(PathBuf, Box<dyn Append>)> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let mut tries = 0..NAMES;
-        loop {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{}{}-{number}{}", SPILL[0], std::process::id(), SPILL[1]);
-            let path = place.folder.join(name);
-            match place.disk.create(&path) {
-                // A leftover of a process that had our number, or somebody took it for one.
-                Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::Locked) => {
-                    tries.next().ok_or(e)?;
-                }
-                created => return Ok((path, created?)),
-            }
-        }
-    }
-
-    fn create(place: &Place) -> Result<SpillFile> {
-        let (path, append) = SpillFile::name(place)?;
-        let append = Mutex::new(append);
-        let read = match place.disk.open(&path) {
-            Ok(read) => read,
-            Err(e) => {
-                let _ = place.disk.remove(&path);
-                return Err(e);
-            }
-        };
-        Ok(SpillFile { disk: place.disk.clone(), path, append, read })
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.append.get_mut().unwrap_or_else(PoisonError::into_inner).append(bytes)
-    }
 }
 
 impl Partitions {
@@ -280,9 +209,11 @@ impl Partitions {
         for (number, part) in self.parts.iter_mut().enumerate() {
             let slabs = self.arena.of(number);
             let chunks = std::mem::take(&mut part.chunks);
+            let mut sum = Xxh3::new();
+            chunks.iter().for_each(|chunk| sum.update(slabs.bytes(*chunk)));
             let len = chunks.iter().map(|chunk| chunk.len() as u64).sum();
             if len > 0 {
-                part.pieces.push((self.spilled, len));
+                part.pieces.push(Piece { offset: self.spilled, len, sum: sum.digest() });
                 self.spilled += len;
             }
             for chunk in chunks {
@@ -323,62 +254,13 @@ impl Partitions {
         }
     }
 
+    /// Reads what was spilled.
     pub(super) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        match &self.file {
-            Some(file) => file.read.read_at(offset, bytes),
-            None => Err(Error::corrupt("there is no temporary file to read from")),
-        }
+        self.file.as_ref().ok_or_else(lost)?.read.read_at(offset, bytes)
     }
 }
 
 /// What a build says that goes on after a record got lost.
 pub(super) fn lost() -> Error {
     Error::new(ErrorKind::Failed, "a record before could not be taken: begin the build anew")
-}
-
-/// Bytes that are appended now and read once later: in memory, and what is more than the place has
-/// memory for in a temporary file.
-pub(crate) struct Spool {
-    place: Place,
-    memory: Vec<u8>,
-    file: Option<SpillFile>,
-    spilled: u64,
-}
-
-impl Spool {
-    pub(crate) fn new(place: Place) -> Spool {
-        Spool { place, memory: Vec::new(), file: None, spilled: 0 }
-    }
-
-    pub(crate) fn len(&self) -> u64 {
-        self.spilled + self.memory.len() as u64
-    }
-
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
-        self.memory.extend_from_slice(bytes);
-        if self.memory.len() > self.place.memory {
-            let file = match &mut self.file {
-                Some(file) => file,
-                None => self.file.insert(SpillFile::create(&self.place)?),
-            };
-            file.append(&self.memory)?;
-            self.spilled += self.memory.len() as u64;
-            self.memory.clear();
-        }
-        Ok(())
-    }
-
-    /// Gives back everything, in pieces.
-    pub(crate) fn each(&self, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        if let Some(file) = &self.file {
-            let (mut at, mut piece) = (0, vec![0; 1 << 20]);
-            while at < self.spilled {
-                let len = (self.spilled - at).min(piece.len() as u64) as usize;
-                file.read.read_at(at, &mut piece[..len])?;
-                visit(&piece[..len])?;
-                at += len as u64;
-            }
-        }
-        visit(&self.memory)
-    }
 }

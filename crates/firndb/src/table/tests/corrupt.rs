@@ -5,6 +5,7 @@ use super::*;
 use crate::ErrorKind;
 use crate::table::{Compression, Filter};
 use crate::testing::Rng;
+use std::path::PathBuf;
 
 const SEED: u64 = 0xBAD_7AB1E;
 
@@ -207,5 +208,44 @@ fn damage_under_direct_reads_is_an_error_or_no_matter() {
             }
         }
         println!("{}: {:?}", exam.name, exam.tally);
+    }
+}
+
+/// A record that the disk damages in a temporary file is not left out in silence.
+#[test]
+fn a_damaged_temporary_file_fails_the_build() {
+    let records: Records =
+        (0..150u32).map(|i| (format!("key {i}").into_bytes(), vec![i as u8; 50])).collect();
+    // Partitions are read back whole; split again, as so many threads have too little memory each.
+    for (threads, step) in [(1, 11), (64, 23)] {
+        let options = BuildOptions { memory: 1_000, threads, ..BuildOptions::default() };
+        let disk = SimDisk::new();
+        let begin = || {
+            let disk: DiskRef = disk.clone();
+            let mut builder =
+                TableBuilder::create_on(disk, Path::new(FILE), options.clone()).unwrap();
+            for (key, value) in &records {
+                builder.add(key, value).unwrap();
+            }
+            builder
+        };
+        assert!(begin().finish().unwrap().spilled > 8_000);
+        let whole = disk.files().remove(Path::new(FILE)).unwrap();
+        let mut damaged = 0;
+        for at in (0..).step_by(step) {
+            let builder = begin();
+            let is_spill = |path: &&PathBuf| path.extension().is_some_and(|end| end == "spill");
+            let files = disk.files();
+            let file = files.keys().find(is_spill).unwrap();
+            if files[file].len() <= at {
+                break;
+            }
+            disk.damage(file, at);
+            assert_eq!(builder.finish().unwrap_err().kind(), ErrorKind::Corrupt, "byte {at}");
+            let files = disk.files();
+            assert!(files.len() == 1 && files[Path::new(FILE)] == whole, "byte {at}");
+            damaged += 1;
+        }
+        assert!(damaged * step > 4_000, "{damaged} of each {step} bytes, {threads} threads");
     }
 }

@@ -92,14 +92,8 @@ fn the_page_on_formats_says_what_the_formulas_say() {
     }
 }
 
-/// The work of the process that `builds_stay_within_their_memory` starts.
-#[test]
-#[ignore = "started by builds_stay_within_their_memory"]
-fn build_more_than_the_memory_holds() {
-    let Some(place) = Place::new() else {
-        println!("no panic");
-        return;
-    };
+/// A build of more than its memory, in many ways.
+fn more_than_the_memory_holds(place: &Place) {
     let (memory_limit, value) = (16 << 20, 900usize);
     let records = 10 * memory_limit as u64 / (value as u64 + 10);
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
@@ -157,17 +151,10 @@ fn build_more_than_the_memory_holds() {
     }
     assert_eq!(builder.finish().unwrap().records, records);
     peak("split again");
-    println!("no panic");
 }
 
 /// A build of records longer than the memory, which wait in several of its steps at the same time.
-#[test]
-#[ignore = "started by builds_stay_within_their_memory"]
-fn build_records_longer_than_the_memory() {
-    let Some(place) = Place::new() else {
-        println!("no panic");
-        return;
-    };
+fn records_longer_than_the_memory(place: &Place) {
     let (memory_limit, longest) = (16 << 20, 40 << 20);
     let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
     let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
@@ -180,17 +167,10 @@ fn build_records_longer_than_the_memory() {
         println!("peak {peak} KiB of {most}");
         assert!(peak <= most as u64, "{peak} KiB");
     }
-    println!("no panic");
 }
 
 /// A build of so much memory that a thread takes it from the system beforehand.
-#[test]
-#[ignore = "started by builds_stay_within_their_memory"]
-fn build_in_memory_that_is_taken_beforehand() {
-    let Some(place) = Place::new() else {
-        println!("no panic");
-        return;
-    };
+fn in_memory_that_is_taken_beforehand(place: &Place) {
     let memory_limit = 128 << 20;
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
     let options = BuildOptions { memory: memory_limit, threads: 2, ..BuildOptions::default() };
@@ -215,7 +195,32 @@ fn build_in_memory_that_is_taken_beforehand() {
         println!("{small} + {long}: peak {peak} KiB of {most}");
         assert!(peak <= most, "{small} + {long}: {peak} KiB");
     }
+}
+
+/// In a process of its own: builds where there is a folder for them.
+fn in_place(build: fn(&Place)) {
+    if let Some(place) = Place::new() {
+        build(&place);
+    }
     println!("no panic");
+}
+
+#[test]
+#[ignore = "started by builds_stay_within_their_memory"]
+fn build_more_than_the_memory_holds() {
+    in_place(more_than_the_memory_holds);
+}
+
+#[test]
+#[ignore = "started by builds_stay_within_their_memory"]
+fn build_in_memory_that_is_taken_beforehand() {
+    in_place(in_memory_that_is_taken_beforehand);
+}
+
+#[test]
+#[ignore = "started by builds_stay_within_their_memory"]
+fn build_records_longer_than_the_memory() {
+    in_place(records_longer_than_the_memory);
 }
 
 #[test]
