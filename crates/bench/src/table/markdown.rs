@@ -38,7 +38,8 @@ passes. A turn of percentiles ends after half a million gets, or four times the 
 and has its own percentiles. Of builds, openings, sizes and the disk there is one of each in a pass.
 `--json` has every measurement.
 
-Builds come one after the other, in the order of the tables. The host of a virtual machine may take
+Builds come one after the other, in the order of the tables; the second pass begins with an engine
+after a third of them, the third after two thirds. The host of a virtual machine may take
 back memory that is free, here what was free for two seconds, and give it again slowly, page by
 page. So before each build as much memory as it may hold is filled and freed, in huge pages. That
 lasts for about the first two seconds of a build; a longer one may have to wait again, if it asks
@@ -288,7 +289,8 @@ fn losses(report: &Report, out: &mut String) {
     let _ = writeln!(
         out,
         "## Where a peer wins\n\nPeers that are better than FirnDB as it comes (`firndb`), and \
-         whether another form of FirnDB is better still.\n"
+         whether another form of FirnDB is better still. In brackets, as of aims, the median of \
+         the ratios of the passes.\n"
     );
     let mut none = true;
     for section in &report.sections {
@@ -301,31 +303,30 @@ fn losses(report: &Report, out: &mut String) {
 
 fn lost(section: &Section, (figure, words, show): Measure, out: &mut String) -> bool {
     let plain = section.engines.iter().find(|engine| engine.name == "firndb");
-    let Some(plain) = plain.and_then(|engine| engine.get(figure)) else { return false };
-    let mut winners: Vec<(&str, f64)> = section
-        .peers()
-        .filter_map(|peer| Some((peer.name.as_str(), peer.get(figure)?)))
-        .filter(|(_, value)| *value < plain)
-        .collect();
-    if winners.is_empty() {
-        return false;
-    }
-    winners.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let text: Vec<String> = winners
-        .iter()
-        .map(|(name, value)| format!("{name} {} ({:.2} x)", show(*value), plain / value))
-        .collect();
+    let Some(passes) = plain.and_then(|engine| engine.by_pass(figure)) else { return false };
+    // How many times the figure of an engine is in that of `firndb`, as aims are divided.
+    let times = |engine: &Figures| median(&ratios(&passes, &engine.by_pass(figure)?));
+    let told = |engine: &Figures, times: f64| {
+        let value = or_dash(engine.get(figure), show);
+        format!("{} {value} ({times:.2} x)", engine.name)
+    };
+    let mut winners: Vec<(&Figures, f64)> =
+        section.peers().filter_map(|peer| Some((peer, times(peer)?))).collect();
+    winners.retain(|(_, times)| *times > 1.0);
+    winners.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let Some(&(_, most)) = winners.first() else { return false };
+    let text: Vec<String> = winners.iter().map(|&(peer, times)| told(peer, times)).collect();
     let others = section.engines.iter().filter(|e| is_ours(&e.name) && e.name != "firndb");
-    let others = others.filter_map(|engine| Some((engine.name.as_str(), engine.get(figure)?)));
-    let best = others.reduce(|a, b| if b.1 < a.1 { b } else { a });
-    let best = best.filter(|(_, value)| *value < winners[0].1);
-    let best = best.map_or(String::new(), |(name, value)| format!("; {name} {}", show(value)));
+    let others = others.filter_map(|engine| Some((engine, times(engine)?)));
+    let best = others.reduce(|a, b| if b.1 > a.1 { b } else { a });
+    let best = best.filter(|(_, times)| *times > most);
+    let best = best.map_or(String::new(), |(form, times)| format!("; {}", told(form, times)));
     let _ = writeln!(
         out,
         "- {}, {words}: {}; firndb {}{best}.",
         section.records.workload.name(),
         text.join(", "),
-        show(plain)
+        or_dash(median(&passes), show)
     );
     true
 }
