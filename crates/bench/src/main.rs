@@ -94,7 +94,8 @@ struct Table {
     /// Turns of each kind of get in each of the three passes.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Milliseconds of a turn; of percentiles at most four times as many, from the disk six times.
+    /// Milliseconds of a turn; of percentiles at most four times as many, from the disk three
+    /// times.
     #[arg(long, default_value_t = 500)]
     budget: u64,
     /// Measure only workloads that no earlier run with the same engines and effort has measured.
@@ -232,7 +233,6 @@ fn run_table(options: &Table) -> Result<()> {
         workloads: options.workloads.clone(),
         records: options.records,
         effort: table::turns::Effort { rounds: options.rounds, millis: options.budget },
-        cold_millis: 6 * options.budget,
         // The rest is for the engines' lists of keys, and for everybody else.
         memory: machine::available_memory().map_or(u64::MAX, |bytes| bytes / 8 * 7),
         reuse: options.reuse,

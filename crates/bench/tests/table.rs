@@ -30,7 +30,6 @@ fn options(name: &str, engines: Vec<Launcher>) -> Options {
         workloads: Workload::ALL.to_vec(),
         records: 5000,
         effort: Effort { rounds: 2, millis: 5 },
-        cold_millis: 20,
         memory: u64::MAX,
         reuse: true,
         engines,

@@ -3,6 +3,7 @@
 
 use super::jobs::Getter;
 use super::report::Figures;
+use super::turns::Effort;
 use crate::peers;
 use firndb_bench_protocol::Result;
 use serde_json::Value;
@@ -14,47 +15,44 @@ const DEPTH: usize = 32;
 const BATCH: usize = 16 * DEPTH;
 /// Gets that are timed one by one, at most.
 const TIMED: usize = 1_000_000;
+/// How many times longer a turn is than one of gets from memory.
+pub const LONGER: u64 = 3;
 
-/// Gets by an engine that built in `place`. The disk is asked right before it: it is not the same
-/// from minute to minute.
+/// Gets by an engine that built in `place`, in turns with the disk itself: it is not the same from
+/// second to second.
 pub fn measure(
-    millis: u64,
+    effort: Effort,
     engine: &mut Getter,
     place: &Path,
     figures: &mut Figures,
 ) -> Result<()> {
+    let (millis, mut fio) = (LONGER * effort.millis, true);
     for depth in [1, DEPTH] {
-        match disk(place, depth, millis) {
-            Ok(disk) => {
-                figures.add(format!("fio {depth} rate"), disk.per_second);
-                figures.add(format!("fio {depth} p50"), disk.nanos[0]);
-                figures.add(format!("fio {depth} p99"), disk.nanos[1]);
-            }
-            Err(error) => eprintln!("there are no figures of the disk itself: {error}"),
-        }
         let batch = if depth == 1 { 1 } else { BATCH };
-        let rate = engine.run("present", batch, 1, millis)?;
-        figures.add(format!("cold {depth} rate"), rate.per_second);
-        figures.add(format!("cold {depth} cpu"), rate.cpu);
-        figures.add(format!("cold {depth} read"), rate.read);
+        // Neither of them always comes after the same one.
+        for turn in (0..effort.rounds.max(1)).flat_map(|round| [round, round + 1]) {
+            if turn % 2 == 0 {
+                if fio && let Err(error) = disk(place, depth, millis, figures) {
+                    eprintln!("there are no figures of the disk itself: {error}");
+                    fio = false;
+                }
+                continue;
+            }
+            let rate = engine.run("present", batch, 1, millis)?;
+            figures.add(format!("cold {depth} rate"), rate.per_second);
+            figures.add(format!("cold {depth} cpu"), rate.cpu);
+            figures.add(format!("cold {depth} read"), rate.read);
+        }
     }
-    let latency = engine.latency("present", TIMED, millis)?;
+    let latency = engine.latency("present", TIMED, 2 * millis)?;
     for (name, nanos) in ["p50", "p99", "p999"].iter().zip(latency.nanos) {
         figures.add(format!("cold {name}"), nanos);
     }
     Ok(())
 }
 
-/// What `fio` found.
-struct Disk {
-    /// Reads a second.
-    per_second: f64,
-    /// Median and 99th of 100, nanoseconds.
-    nanos: [f64; 2],
-}
-
 /// Reads the largest file below `dir` for some time, `depth` reads at a time.
-fn disk(dir: &Path, depth: usize, millis: u64) -> Result<Disk> {
+fn disk(dir: &Path, depth: usize, millis: u64, figures: &mut Figures) -> Result<()> {
     let file = largest(dir)?;
     let engine = if depth == 1 { "psync" } else { "io_uring" };
     let mut fio = peers::fio()?;
@@ -68,12 +66,17 @@ fn disk(dir: &Path, depth: usize, millis: u64) -> Result<Disk> {
     }
     let report: Value = serde_json::from_slice(&out.stdout)?;
     let read = &report["jobs"][0]["read"];
-    let number = |value: &Value| value.as_f64().ok_or("fio left a figure out");
     let quantiles = &read["clat_ns"]["percentile"];
-    Ok(Disk {
-        per_second: number(&read["iops"])?,
-        nanos: [number(&quantiles["50.000000"])?, number(&quantiles["99.000000"])?],
-    })
+    let found = [
+        ("rate", &read["iops"]),
+        ("p50", &quantiles["50.000000"]),
+        ("p99", &quantiles["99.000000"]),
+    ];
+    for (name, value) in found {
+        let value = value.as_f64().ok_or("fio left a figure out")?;
+        figures.add(format!("fio {depth} {name}"), value);
+    }
+    Ok(())
 }
 
 fn largest(dir: &Path) -> Result<PathBuf> {

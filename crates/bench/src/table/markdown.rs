@@ -35,15 +35,15 @@ differs from build to build. Turns of one pass mostly agree; passes may not. So 
 is the median of its turns, and a figure of a table the median of the passes; in brackets are the
 least and the most of all turns. Aims divide figures of the same pass, and tell the median of the
 passes. A turn of percentiles ends after half a million gets, or four times the time of other turns,
-and has its own percentiles. Of builds, openings, sizes and the disk there is one of each in a pass.
-`--json` has every measurement.
+and has its own percentiles. Turns of the disk, of FirnDB and of `fio`, are three times longer. Of
+builds, openings and sizes there is one of each in a pass. `--json` has every measurement.
 
 Builds come one after the other, in the order of the tables; the second pass begins with an engine
-after a third of them, the third after two thirds. The host of a virtual machine may take
-back memory that is free, here what was free for two seconds, and give it again slowly, page by
-page. So before each build as much memory as it may hold is filled and freed, in huge pages. That
-lasts for about the first two seconds of a build; a longer one may have to wait again, if it asks
-for huge pages: those are what the host takes.
+after a third of them, the third after two thirds. The host of a virtual machine may take back
+memory that is free, here what was free for two seconds, and give it again slowly, page by page. So
+before each build as much memory as it may hold is filled and freed, in huge pages. That lasts for
+about the first two seconds of a build; a longer one may have to wait again, if it asks for huge
+pages: those are what the host takes.
 
 `firndb`, `firndb-smallpages`, `firndb-resident` and `firndb-direct` build the same file: their
 builds show how much the machine differs from minute to minute, and the aims of builds take the
@@ -343,9 +343,9 @@ fn cold(report: &Report, out: &mut String) {
     let _ = writeln!(
         out,
         "## Past the page cache\n\n`firndb-direct` reads with O_DIRECT and keeps nothing. Beside \
-         it `fio`, random reads of 4 KiB of the same file in the same minute: one at a time, and \
-         32 at a time through io_uring; their ratio is of the same pass. `get_many` gets 512 keys \
-         a call, with 32 reads under way. *Read a get* is what the kernel counted.\n"
+         it `fio`, random reads of 4 KiB of the same file in turns of the same second: one at a \
+         time, and 32 at a time through io_uring; their ratio is of the same pass. `get_many` \
+         gets 512 keys a call, with 32 reads under way. *Read a get* is what the kernel counted.\n"
     );
     head(
         out,

@@ -33,8 +33,6 @@ pub struct Options {
     pub records: u64,
     /// How often and how long each kind of get is measured.
     pub effort: Effort,
-    /// Milliseconds of each measurement past the page cache.
-    pub cold_millis: u64,
     /// Bytes of memory for the engines that are open at the same time.
     pub memory: u64,
     /// Use the figures that an earlier run kept of a workload, if it had the same engines in the
@@ -102,8 +100,8 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
 
 /// How the figures of a run come about. What was found in another way does not stand beside them.
 fn method(options: &Options) -> String {
-    let Options { effort: Effort { rounds, millis }, cold_millis, .. } = options;
-    format!("{PASSES} passes of {rounds} turns of {millis} ms, of {cold_millis} ms from the disk")
+    let (Effort { rounds, millis }, longer) = (options.effort, cold::LONGER);
+    format!("{PASSES} passes of {rounds} turns of {millis} ms, {longer} times longer from the disk")
 }
 
 fn keep(path: &Path, options: &Options, engines: &[Figures]) -> Result<()> {
@@ -234,7 +232,7 @@ impl Job<'_> {
         figures.add("open", open);
         if launcher.name.ends_with("-direct") {
             engine.check(SAMPLE / 20)?;
-            cold::measure(options.cold_millis, &mut engine, dir, &mut figures)?;
+            cold::measure(options.effort, &mut engine, dir, &mut figures)?;
             fs::remove_dir_all(dir)?;
             return Ok(Found::Done(figures));
         }
