@@ -8,6 +8,7 @@
 pub mod bound;
 pub mod chart;
 pub mod child;
+pub mod fio;
 pub mod index;
 pub mod log;
 pub mod machine;

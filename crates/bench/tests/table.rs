@@ -54,6 +54,12 @@ fn all_engines_answer_as_the_generator_says() {
             let counts = ["present 2 cpu", "absent p99", "build wall"].map(|what| pass[what].len());
             assert_eq!(counts, [2, 2, 1], "turns of each");
         }
+        let direct = section.engines.iter().find(|engine| engine.name == "firndb-direct").unwrap();
+        for pass in &direct.passes {
+            assert_eq!(["cold 1 rate", "cold 32 read"].map(|what| pass[what].len()), [2, 2]);
+            // Where fio can be had.
+            assert!(pass.get("fio 32 rate").is_none_or(|rates| rates.len() == 2));
+        }
     }
     let page = markdown::page(&report, Some(Path::new("docs/benchmarks-table.svg")));
     assert!(page.contains("| firndb |") && page.contains("](benchmarks-table.svg)"));

@@ -1,10 +1,9 @@
 //! Gets from the disk, beside what the disk itself can do: `fio` reads 4 KiB at random places of
 //! the same files, past the page cache, with as many threads, in turns with them.
 
-use crate::peers;
+use crate::fio;
 use crate::table::report::Figures;
 use firndb_bench_protocol::Result;
-use serde_json::Value;
 use std::path::Path;
 
 /// Threads of each measurement: every one waits for one read at a time.
@@ -27,20 +26,9 @@ pub fn disk(dir: &Path, threads: u32, millis: u64) -> Result<f64> {
         }
     }
     files.truncate(FILES);
-    let mut fio = peers::fio()?;
-    fio.current_dir(dir);
-    fio.args(["--name=random", "--rw=randread", "--bs=4k", "--direct=1", "--readonly"]);
-    fio.args(["--time_based", "--norandommap", "--randrepeat=0", "--output-format=json"]);
-    fio.args(["--ioengine=psync", "--group_reporting", "--file_service_type=random"]);
-    fio.arg(format!("--runtime={millis}ms")).arg(format!("--numjobs={threads}"));
-    fio.arg(format!("--filename={}", files.join(":")));
-    let out = fio.output().map_err(|e| format!("cannot start fio: {e}"))?;
-    if !out.status.success() {
-        return Err(format!("fio: {}", String::from_utf8_lossy(&out.stderr).trim()).into());
-    }
-    let report: Value = serde_json::from_slice(&out.stdout)?;
-    let reads = report["jobs"][0]["read"]["iops"].as_f64();
-    Ok(reads.ok_or("fio left a figure out")?)
+    let (jobs, names) = (format!("--numjobs={threads}"), format!("--filename={}", files.join(":")));
+    let how = ["--ioengine=psync", "--group_reporting", "--file_service_type=random"];
+    Ok(fio::read(dir, millis, &[&how[..], &[&jobs, &names]].concat())?.per_second)
 }
 
 /// Pages of 4 KiB a second that an engine read for its gets.

@@ -4,10 +4,9 @@
 use super::jobs::Getter;
 use super::report::Figures;
 use super::turns::Effort;
-use crate::peers;
+use crate::fio;
 use firndb_bench_protocol::Result;
-use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Reads under way at the same time.
 const DEPTH: usize = 32;
@@ -26,22 +25,18 @@ pub fn measure(
     place: &Path,
     figures: &mut Figures,
 ) -> Result<()> {
-    let (millis, mut fio) = (LONGER * effort.millis, true);
+    let (millis, mut has_fio) = (LONGER * effort.millis, true);
     for depth in [1, DEPTH] {
-        let batch = if depth == 1 { 1 } else { BATCH };
-        // Neither of them always comes after the same one.
-        for turn in (0..effort.rounds.max(1)).flat_map(|round| [round, round + 1]) {
-            if turn % 2 == 0 {
-                if fio && let Err(error) = disk(place, depth, millis, figures) {
+        for round in 0..effort.rounds.max(1) {
+            // Neither of them always comes after the same one.
+            for is_disk in [round % 2 == 0, round % 2 == 1] {
+                if !is_disk {
+                    gets(engine, depth, millis, figures)?;
+                } else if has_fio && let Err(error) = disk(place, depth, millis, figures) {
                     eprintln!("there are no figures of the disk itself: {error}");
-                    fio = false;
+                    has_fio = false;
                 }
-                continue;
             }
-            let rate = engine.run("present", batch, 1, millis)?;
-            figures.add(format!("cold {depth} rate"), rate.per_second);
-            figures.add(format!("cold {depth} cpu"), rate.cpu);
-            figures.add(format!("cold {depth} read"), rate.read);
         }
     }
     let latency = engine.latency("present", TIMED, 2 * millis)?;
@@ -51,39 +46,34 @@ pub fn measure(
     Ok(())
 }
 
-/// Reads the largest file below `dir` for some time, `depth` reads at a time.
-fn disk(dir: &Path, depth: usize, millis: u64, figures: &mut Figures) -> Result<()> {
-    let file = largest(dir)?;
-    let engine = if depth == 1 { "psync" } else { "io_uring" };
-    let mut fio = peers::fio()?;
-    fio.args(["--name=random", "--rw=randread", "--bs=4k", "--direct=1", "--readonly"]);
-    fio.args(["--time_based", "--norandommap", "--randrepeat=0", "--output-format=json"]);
-    fio.arg(format!("--runtime={millis}ms")).arg(format!("--iodepth={depth}"));
-    fio.arg(format!("--ioengine={engine}")).arg(format!("--filename={}", file.display()));
-    let out = fio.output().map_err(|e| format!("cannot start fio: {e}"))?;
-    if !out.status.success() {
-        return Err(format!("fio: {}", String::from_utf8_lossy(&out.stderr).trim()).into());
-    }
-    let report: Value = serde_json::from_slice(&out.stdout)?;
-    let read = &report["jobs"][0]["read"];
-    let quantiles = &read["clat_ns"]["percentile"];
-    let found = [
-        ("rate", &read["iops"]),
-        ("p50", &quantiles["50.000000"]),
-        ("p99", &quantiles["99.000000"]),
-    ];
-    for (name, value) in found {
-        let value = value.as_f64().ok_or("fio left a figure out")?;
-        figures.add(format!("fio {depth} {name}"), value);
-    }
+/// Gets random keys for some time, `depth` reads at a time.
+fn gets(engine: &mut Getter, depth: usize, millis: u64, figures: &mut Figures) -> Result<()> {
+    let rate = engine.run("present", if depth == 1 { 1 } else { BATCH }, 1, millis)?;
+    figures.add(format!("cold {depth} rate"), rate.per_second);
+    figures.add(format!("cold {depth} cpu"), rate.cpu);
+    figures.add(format!("cold {depth} read"), rate.read);
     Ok(())
 }
 
-fn largest(dir: &Path) -> Result<PathBuf> {
+/// Reads the largest file in `dir` for some time, `depth` reads at a time.
+fn disk(dir: &Path, depth: usize, millis: u64, figures: &mut Figures) -> Result<()> {
+    let engine = if depth == 1 { "psync" } else { "io_uring" };
+    let (engine, depth_text) = (format!("--ioengine={engine}"), format!("--iodepth={depth}"));
+    let file = format!("--filename={}", largest(dir)?);
+    let disk = fio::read(dir, millis, &[&engine, &depth_text, &file])?;
+    figures.add(format!("fio {depth} rate"), disk.per_second);
+    figures.add(format!("fio {depth} p50"), disk.nanos[0]);
+    figures.add(format!("fio {depth} p99"), disk.nanos[1]);
+    Ok(())
+}
+
+/// The name of that file.
+fn largest(dir: &Path) -> Result<String> {
     let mut files = Vec::new();
     for entry in dir.read_dir()? {
         let entry = entry?;
-        files.push((entry.metadata()?.len(), entry.path()));
+        files.push((entry.metadata()?.len(), entry.file_name()));
     }
-    Ok(files.into_iter().max().ok_or("an engine without files")?.1)
+    let (_, name) = files.into_iter().max().ok_or("an engine without files")?;
+    Ok(name.to_string_lossy().into_owned())
 }

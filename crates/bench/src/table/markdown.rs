@@ -399,3 +399,35 @@ fn versions(report: &Report, out: &mut String) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{engine, records};
+    use super::*;
+    use firndb_bench_protocol::table::Workload;
+    use std::time::Duration;
+
+    #[test]
+    fn peers_win_by_the_median_of_the_ratios_of_passes() {
+        let wall = |passes| [("build wall", passes)];
+        let of = |engines: Vec<Figures>| {
+            let records = records(Workload::Small, 1000);
+            let section = Section { records, bytes: 1, making: Duration::ZERO, engines };
+            let mut page = String::new();
+            losses(&Report { sections: vec![section] }, &mut page);
+            page
+        };
+        let plain = || engine("firndb", &wall([100.0, 200.0, 400.0]));
+        // Its median is the lesser one, but it is so in one pass of three only.
+        let slower = || engine("cdb", &wall([110.0, 190.0, 410.0]));
+        let page = of(vec![plain(), slower(), engine("floor", &wall([1.0; 3]))]);
+        assert!(page.contains("Nowhere"), "{page}");
+        // And the other way round: twice, twice and half as fast.
+        let faster = engine("lmdb", &wall([50.0, 400.0, 200.0]));
+        let form = engine("firndb-tenth", &wall([25.0, 400.0, 100.0]));
+        let page = of(vec![plain(), slower(), faster, form]);
+        let row =
+            "- small, build: lmdb 200 ns (2.00 x); firndb 200 ns; firndb-tenth 100 ns (4.00 x).";
+        assert!(page.contains(row) && !page.contains("Nowhere"), "no {row} in {page}");
+    }
+}

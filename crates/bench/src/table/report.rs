@@ -162,6 +162,18 @@ pub fn records(workload: Workload, small: u64) -> Records {
     Records { workload, count: (small / share).max(1000) }
 }
 
+/// For tests: an engine with figures that are given pass by pass.
+#[cfg(test)]
+pub(super) fn engine(name: &str, figures: &[(&str, [f64; 3])]) -> Figures {
+    let mut engine = Figures { name: name.into(), ..Figures::default() };
+    for pass in 0..3 {
+        let mut found = Figures::default();
+        figures.iter().for_each(|(what, values)| found.add(*what, values[pass]));
+        engine.join(found);
+    }
+    engine
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -131,9 +131,14 @@ fn remove_dirs(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds and measures all engines once, and joins what was found to what is known of them. Each
-/// pass begins with another one: what builds first finds the memory and the disk as nobody else
-/// does.
+/// The order of so many engines in a pass. Each pass begins with another one: what builds first
+/// finds the memory and the disk as nobody else does.
+fn order(pass: usize, engines: usize) -> impl Iterator<Item = usize> {
+    let first = (pass - 1) * engines / PASSES;
+    (first..engines).chain(0..first)
+}
+
+/// Builds and measures all engines once, and joins what was found to what is known of them.
 fn run_pass(
     pass: usize,
     jobs: &[Job],
@@ -141,8 +146,7 @@ fn run_pass(
     engines: &mut [Figures],
 ) -> Result<()> {
     let mut turns = Turns::default();
-    let first = (pass - 1) * jobs.len() / PASSES;
-    let order = jobs.iter().cycle().skip(first).take(jobs.len());
+    let order = order(pass, jobs.len()).map(|number| &jobs[number]);
     for (i, job) in order.enumerate() {
         let (workload, name) = (job.records.workload.name(), &job.launcher.name);
         eprintln!("{workload}, pass {pass} of {PASSES}: {name}");
@@ -268,5 +272,26 @@ impl Job<'_> {
         let mut figures = Figures::default();
         found.into_iter().for_each(|(name, value)| figures.add(name, value));
         Ok(figures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_pass_begins_with_another_engine() {
+        for engines in 0..20 {
+            let orders: Vec<Vec<usize>> =
+                (1..=PASSES).map(|pass| order(pass, engines).collect()).collect();
+            for order in &orders {
+                let mut all = order.clone();
+                all.sort_unstable();
+                assert!(all.into_iter().eq(0..engines), "{order:?}");
+            }
+            let mut first: Vec<_> = orders.iter().filter_map(|order| order.first()).collect();
+            first.dedup();
+            assert_eq!(first.len(), engines.min(PASSES));
+        }
     }
 }

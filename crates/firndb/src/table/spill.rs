@@ -7,7 +7,7 @@ use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of a temporary file that are read back together.
 #[derive(Clone, Copy)]
@@ -108,14 +108,17 @@ pub(crate) struct Spool {
     place: Place,
     memory: Vec<u8>,
     file: Option<SpillFile>,
+    /// What is in the file, one behind the other.
+    pieces: Vec<Piece>,
     spilled: u64,
-    /// Of what is in the file.
-    sum: Xxh3,
 }
+
+/// Most bytes of a piece of a [`Spool`], which are in memory once more when they are read back.
+const PIECE: usize = 1 << 20;
 
 impl Spool {
     pub(crate) fn new(place: Place) -> Spool {
-        Spool { place, memory: Vec::new(), file: None, spilled: 0, sum: Xxh3::new() }
+        Spool { place, memory: Vec::new(), file: None, pieces: Vec::new(), spilled: 0 }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -130,26 +133,26 @@ impl Spool {
                 None => self.file.insert(SpillFile::create(&self.place)?),
             };
             file.append(&self.memory)?;
-            self.sum.update(&self.memory);
-            self.spilled += self.memory.len() as u64;
+            for bytes in self.memory.chunks(PIECE) {
+                let (offset, len, sum) = (self.spilled, bytes.len() as u64, xxh3_64(bytes));
+                self.pieces.push(Piece { offset, len, sum });
+                self.spilled += len;
+            }
             self.memory.clear();
         }
         Ok(())
     }
 
-    /// Gives back everything, in parts. In the end `Corrupt` if the file is not as it was written.
+    /// Gives back everything, in parts. `Corrupt` before a part that is not as it was written.
     pub(crate) fn each(&self, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         if let Some(file) = &self.file {
-            let piece = Piece { offset: 0, len: self.spilled, sum: self.sum.digest() };
-            let (mut at, mut part, mut sum) = (0, vec![0; 1 << 20], Xxh3::new());
-            while at < piece.len {
-                let len = (piece.len - at).min(part.len() as u64) as usize;
-                file.read.read_at(at, &mut part[..len])?;
-                sum.update(&part[..len]);
-                visit(&part[..len])?;
-                at += len as u64;
+            let mut bytes = Vec::new();
+            for piece in &self.pieces {
+                bytes.resize(piece.len as usize, 0);
+                file.read.read_at(piece.offset, &mut bytes)?;
+                piece.check(xxh3_64(&bytes))?;
+                visit(&bytes)?;
             }
-            piece.check(sum.digest())?;
         }
         visit(&self.memory)
     }
@@ -172,16 +175,18 @@ mod tests {
                 all.extend_from_slice(part);
                 Ok(())
             };
-            spool.each(take).map(|()| all)
+            (spool.each(take).map_err(|e| e.kind()), all)
         };
         let bytes: Vec<u8> = (0..90).flat_map(|n| [n; 5]).collect();
-        assert_eq!(all(&spool).unwrap(), bytes);
+        assert!(all(&spool) == (Ok(()), bytes.clone()));
         let file = disk.files().into_keys().next().unwrap();
         for at in 0..spool.spilled as usize {
             disk.damage(&file, at);
-            assert_eq!(all(&spool).unwrap_err().kind(), ErrorKind::Corrupt, "byte {at}");
+            let (result, seen) = all(&spool);
+            assert_eq!(result, Err(ErrorKind::Corrupt), "byte {at}");
+            assert!(seen.len() <= at && bytes.starts_with(&seen), "byte {at} was handed over");
             disk.damage(&file, at);
         }
-        assert!(spool.spilled > 300 && all(&spool).unwrap() == bytes);
+        assert!(spool.spilled > 300 && all(&spool) == (Ok(()), bytes));
     }
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::ErrorKind;
 use crate::table::{Compression, Filter};
 use crate::testing::Rng;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 const SEED: u64 = 0xBAD_7AB1E;
@@ -248,4 +249,40 @@ fn a_damaged_temporary_file_fails_the_build() {
         }
         assert!(damaged * step > 4_000, "{damaged} of each {step} bytes, {threads} threads");
     }
+}
+
+/// Nor is a pointer of the index, which waits in a temporary file of its own.
+#[test]
+fn a_damaged_pointer_fails_the_build() {
+    let key = |i: u32| format!("key {i}").into_bytes();
+    let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
+    let disk = SimDisk::new();
+    // Damages a byte of the file that was made last when all records have been sorted.
+    let build = |at: Option<usize>| {
+        let mut builder =
+            TableBuilder::create_on(disk.clone(), Path::new(FILE), options.clone()).unwrap();
+        (0..300).for_each(|i| builder.add(&key(i), &[i as u8; 900]).unwrap());
+        let mut seen = 0;
+        let built = builder.finish_with(|progress| {
+            let is_spill = |path: &PathBuf| path.extension().is_some_and(|end| end == "spill");
+            let files = disk.files();
+            let spills = files.iter().filter(|(path, _)| is_spill(path));
+            let (path, bytes) =
+                spills.max_by_key(|(path, _)| (path.as_os_str().len(), *path)).unwrap();
+            if progress.done == progress.total && seen == 0 {
+                seen = bytes.len();
+                at.filter(|at| at < &seen).into_iter().for_each(|at| disk.damage(path, at));
+            }
+            ControlFlow::Continue(())
+        });
+        (built.map(|_| ()).map_err(|e| e.kind()), seen)
+    };
+    let (built, len) = build(None);
+    assert!(built.is_ok() && (4_000..300 * 16).contains(&len), "{len} bytes of pointers");
+    let whole = disk.files();
+    for at in (0..len).step_by(59) {
+        assert_eq!(build(Some(at)), (Err(ErrorKind::Corrupt), len), "byte {at}");
+        assert!(disk.files() == whole, "byte {at}");
+    }
+    assert!(build(None).0.is_ok());
 }

@@ -1,0 +1,35 @@
+//! `fio`, which tells what a disk can do: random reads of 4 KiB past the page cache.
+
+use crate::peers;
+use firndb_bench_protocol::Result;
+use serde_json::Value;
+use std::path::Path;
+
+/// What it found.
+pub struct Disk {
+    /// Reads a second.
+    pub per_second: f64,
+    /// Median and 99th of 100, nanoseconds.
+    pub nanos: [f64; 2],
+}
+
+/// Reads files of a folder for some time; `more` says which, and how many reads at a time.
+pub fn read(dir: &Path, millis: u64, more: &[&str]) -> Result<Disk> {
+    let mut fio = peers::fio()?;
+    fio.current_dir(dir);
+    fio.args(["--name=random", "--rw=randread", "--bs=4k", "--direct=1", "--readonly"]);
+    fio.args(["--time_based", "--norandommap", "--randrepeat=0", "--output-format=json"]);
+    fio.arg(format!("--runtime={millis}ms")).args(more);
+    let out = fio.output().map_err(|e| format!("cannot start fio: {e}"))?;
+    if !out.status.success() {
+        return Err(format!("fio: {}", String::from_utf8_lossy(&out.stderr).trim()).into());
+    }
+    let report: Value = serde_json::from_slice(&out.stdout)?;
+    let read = &report["jobs"][0]["read"];
+    let number = |value: &Value| value.as_f64().ok_or("fio left a figure out");
+    let quantiles = &read["clat_ns"]["percentile"];
+    Ok(Disk {
+        per_second: number(&read["iops"])?,
+        nanos: [number(&quantiles["50.000000"])?, number(&quantiles["99.000000"])?],
+    })
+}
