@@ -16,6 +16,9 @@ const BATCH: usize = 16 * DEPTH;
 const TIMED: usize = 1_000_000;
 /// How many times longer a turn is than one of gets from memory.
 pub const LONGER: u64 = 3;
+/// How many times as many turns there are of many reads at a time: one differs from the next by a
+/// quarter, where many share the disk.
+pub const MORE: usize = 4;
 
 /// Gets by an engine that built in `place`, in turns with the disk itself: it is not the same from
 /// second to second.
@@ -26,8 +29,8 @@ pub fn measure(
     figures: &mut Figures,
 ) -> Result<()> {
     let (millis, mut has_fio) = (LONGER * effort.millis, true);
-    for depth in [1, DEPTH] {
-        for round in 0..effort.rounds.max(1) {
+    for (depth, more) in [(1, 1), (DEPTH, MORE)] {
+        for round in 0..more * effort.rounds.max(1) {
             // Neither of them always comes after the same one.
             for is_disk in [round % 2 == 0, round % 2 == 1] {
                 if !is_disk {

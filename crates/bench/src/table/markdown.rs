@@ -35,8 +35,9 @@ differs from build to build. Turns of one pass mostly agree; passes may not. So 
 is the median of its turns, and a figure of a table the median of the passes; in brackets are the
 least and the most of all turns. Aims divide figures of the same pass, and tell the median of the
 passes. A turn of percentiles ends after half a million gets, or four times the time of other turns,
-and has its own percentiles. Turns of the disk, of FirnDB and of `fio`, are three times longer. Of
-builds, openings and sizes there is one of each in a pass. `--json` has every measurement.
+and has its own percentiles. Turns of the disk, of FirnDB and of `fio`, are three times longer, and
+with many reads at a time there are four times as many of them. Of builds, openings and sizes there
+is one of each in a pass. `--json` has every measurement.
 
 Builds come one after the other, in the order of the tables; the second pass begins with an engine
 after a third of them, the third after two thirds. The host of a virtual machine may take back

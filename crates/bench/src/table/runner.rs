@@ -100,8 +100,11 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
 
 /// How the figures of a run come about. What was found in another way does not stand beside them.
 fn method(options: &Options) -> String {
-    let (Effort { rounds, millis }, longer) = (options.effort, cold::LONGER);
-    format!("{PASSES} passes of {rounds} turns of {millis} ms, {longer} times longer from the disk")
+    let (Effort { rounds, millis }, longer, more) = (options.effort, cold::LONGER, cold::MORE);
+    format!(
+        "{PASSES} passes of {rounds} turns of {millis} ms; from the disk {longer} times longer, \
+         many reads at a time {more} times as many"
+    )
 }
 
 fn keep(path: &Path, options: &Options, engines: &[Figures]) -> Result<()> {

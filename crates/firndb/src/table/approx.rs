@@ -277,12 +277,12 @@ impl ApproximateTable {
         };
         let mut wanted: Vec<_> = slots.iter().enumerate().filter_map(place).collect();
         wanted.sort_unstable();
-        let groups: Vec<_> = wanted.chunk_by(|a, b| a.0 == b.0).collect();
-        let extents: Vec<_> = groups.iter().map(|group| self.extent(group[0].0)).collect();
-        file.read_many(&extents, DEPTH, &mut |n, block| {
-            let number = groups[n][0].0;
+        let groups = wanted.chunk_by(|a, b| a.0 == b.0);
+        let blocks = groups.map(|group| Ok((self.extent(group[0].0), group)));
+        file.read_many(blocks, DEPTH, |group, block| {
+            let number = group[0].0;
             check(block, number).map_err(|e| self.here(e, number))?;
-            for &(_, bit, i, high) in groups[n] {
+            for &(_, bit, i, high) in group {
                 values[i] = self.slots.get(block, bit, high);
             }
             Ok(())

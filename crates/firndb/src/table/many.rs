@@ -7,8 +7,10 @@ use super::index::Index;
 use super::options::Compression;
 use super::reader::Table;
 use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
+use crate::disk::Direct;
 use crate::{Error, Result};
 use std::borrow::Cow;
+use std::iter;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -72,8 +74,8 @@ impl Table {
     /// The values of many keys, in the order of the keys: as [`Table::get`] one after the other,
     /// but the waiting for memory, or with [`crate::table::Access::Direct`] for the disk, overlaps.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
-        if self.direct().is_some() {
-            return self.read_blocks(keys);
+        if let Some(file) = self.direct() {
+            return self.read_blocks(file, keys);
         }
         let mut values = Vec::with_capacity(keys.len());
         self.each_value(keys, false, |value| -> Result<()> {
@@ -93,8 +95,8 @@ impl Table {
         keys: &[K],
         mut read: impl FnMut(usize, Option<&[u8]>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if self.direct().is_some() {
-            let mut values = self.read_blocks(keys)?.into_iter().enumerate();
+        if let Some(file) = self.direct() {
+            let mut values = self.read_blocks(file, keys)?.into_iter().enumerate();
             return values.try_for_each(|(place, value)| read(place, value.as_deref()));
         }
         let mut places = 0..;
@@ -290,26 +292,35 @@ impl Table {
     }
 
     /// Reads each block once, many at the same time.
-    fn read_blocks<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
+    fn read_blocks<K: AsRef<[u8]>>(
+        &self,
+        file: &Direct,
+        keys: &[K],
+    ) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
         let mut values: Vec<Option<Cow<[u8]>>> = keys.iter().map(|_| None).collect();
-        let located = |(i, key): (usize, &K)| Some((i, self.locate(xxh3_64(key.as_ref()))?));
-        let mut wanted: Vec<_> = keys.iter().enumerate().filter_map(located).collect();
-        wanted.sort_unstable_by_key(|(_, at)| at.block);
-        let groups: Vec<_> = wanted.chunk_by(|a, b| a.1.block == b.1.block).collect();
-        let extents = groups.iter().map(|group| self.extent(group[0].1.block));
-        let extents: Vec<(u64, usize)> = extents.collect::<Result<_>>()?;
-        let Some(file) = self.direct() else { return Ok(values) };
-        file.read_many(&extents, DEPTH, &mut |n, block| {
-            let number = groups[n][0].1.block;
+        // In the order of the hashes, which is that of the blocks, keys of one block come together.
+        let hash = |(i, key): (usize, &K)| (xxh3_64(key.as_ref()), i);
+        let mut hashes: Vec<(u64, usize)> = keys.iter().enumerate().map(hash).collect();
+        hashes.sort_unstable();
+        let locate = |&(hash, i): &(u64, usize)| Some((i, self.locate(hash)?));
+        let mut located = hashes.iter().filter_map(locate).peekable();
+        let blocks = iter::from_fn(|| {
+            let (first, Located { block, tag, .. }) = located.next()?;
+            let mut wanted = vec![(first, tag)];
+            while let Some((i, at)) = located.next_if(|(_, at)| at.block == block) {
+                wanted.push((i, at.tag));
+            }
+            Some(self.extent(block).map(|extent| (extent, (block, wanted))))
+        });
+        file.read_many(blocks, DEPTH, |(number, wanted), block| {
             let fill = || -> Result<()> {
                 check(block, number)?;
-                for (i, at) in groups[n] {
-                    let value = self.value_in(Cow::Borrowed(block), at.tag, keys[*i].as_ref())?;
-                    values[*i] = value.map(|value| Cow::Owned(value.into_owned()));
+                for (i, tag) in wanted {
+                    let value = self.value_in(Cow::Borrowed(block), tag, keys[i].as_ref())?;
+                    values[i] = value.map(|value| Cow::Owned(value.into_owned()));
                 }
                 Ok(())
             };
-            let mut fill = fill;
             fill().map_err(|e| self.here(e, number))
         })?;
         Ok(values)
