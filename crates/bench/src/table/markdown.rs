@@ -28,23 +28,23 @@ the same sum, so what threads lose to each other shows in it; gets a second are 
 Percentiles are of gets timed one by one, from one reading of the clock to the next, so they hold
 the clock (about 20 ns) and no overlap.
 
-Engines are open at the same time, as many as memory holds, and measured in turns: each kind of get
-of one engine after the other, a fraction of a second each, in several rounds, there and back. All
-of that is done in three passes, with files built and opened anew, for how the pages of a file lie
-differs from build to build. Turns of one pass mostly agree; passes may not. So a figure of a pass
-is the median of its turns, and a figure of a table the median of the passes; in brackets are the
-least and the most of all turns. Aims divide figures of the same pass, and tell the median of the
-passes. A turn of percentiles ends after half a million gets, or four times the time of other turns,
-and has its own percentiles. Turns of the disk, of FirnDB and of `fio`, are three times longer, and
-with many reads at a time there are four times as many of them. Of builds, openings and sizes there
-is one of each in a pass. `--json` has every measurement.
+Engines are open at the same time, as many as memory holds, in each pass the same, and measured in
+turns: each kind of get of one engine after the other, a fraction of a second each, in several
+rounds, there and back. All of that is done in three passes, with files built and opened anew, for
+how the pages of a file lie differs from build to build. Turns of one pass mostly agree; passes may
+not. So a figure of a pass is the median of its turns, and a figure of a table the median of the
+passes; in brackets are the least and the most of all turns. Aims divide figures of the same pass,
+and tell the median of the passes. A turn of percentiles ends after half a million gets, or four
+times the time of other turns, and has its own percentiles. Turns of the disk, of FirnDB and of
+`fio`, are three times longer, and with many reads at a time there are four times as many of them.
+Of builds, openings and sizes there is one of each in a pass. `--json` has every measurement.
 
-Builds come one after the other, in the order of the tables; the second pass begins with an engine
-after a third of them, the third after two thirds. The host of a virtual machine may take back
-memory that is free, here what was free for two seconds, and give it again slowly, page by page. So
-before each build as much memory as it may hold is filled and freed, in huge pages. That lasts for
-about the first two seconds of a build; a longer one may have to wait again, if it asks for huge
-pages: those are what the host takes.
+Builds come one after the other, in the order of the tables; of those that are measured together the
+second pass begins with one after a third, the third after two thirds. The host of a virtual machine
+may take back memory that is free, here what was free for two seconds, and give it again slowly,
+page by page. So before each build as much memory as it may hold is filled and freed, in huge pages.
+That lasts for about the first two seconds of a build; a longer one may have to wait again, if it
+asks for huge pages: those are what the host takes.
 
 `firndb`, `firndb-smallpages`, `firndb-resident` and `firndb-direct` build the same file: their
 builds show how much the machine differs from minute to minute, and the aims of builds take the

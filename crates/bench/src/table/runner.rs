@@ -90,7 +90,12 @@ fn run_workload(options: &Options, records: Records) -> Result<Section> {
         return Ok(Section { records, bytes, making, engines });
     }
     let mut expected = Expected { sum, folds: BTreeMap::new() };
-    let mut pass = |pass| run_pass(pass, &jobs, &mut expected, &mut engines);
+    // Who is measured beside whom, as the first pass finds it: the same in all of them.
+    let mut groups = vec![(0..jobs.len()).collect()];
+    let mut pass = |pass| {
+        groups = run_pass(pass, &jobs, &groups, &mut expected, &mut engines)?;
+        Ok(())
+    };
     let done = (1..=PASSES).try_for_each(&mut pass);
     let removed = remove_dirs(&dir);
     done.and(removed)?;
@@ -134,39 +139,47 @@ fn remove_dirs(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The order of so many engines in a pass. Each pass begins with another one: what builds first
+/// The order of a group of engines in a pass. Each pass begins with another one: what builds first
 /// finds the memory and the disk as nobody else does.
-fn order(pass: usize, engines: usize) -> impl Iterator<Item = usize> {
-    let first = (pass - 1) * engines / PASSES;
-    (first..engines).chain(0..first)
+fn order(pass: usize, group: &[usize]) -> impl Iterator<Item = usize> {
+    let (end, begin) = group.split_at((pass - 1) * group.len() / PASSES);
+    begin.iter().chain(end).copied()
 }
 
-/// Builds and measures all engines once, and joins what was found to what is known of them.
+/// Builds and measures all engines once, group by group, and joins what was found to what is known
+/// of them. Gives the groups, smaller ones where memory did not hold one.
 fn run_pass(
     pass: usize,
     jobs: &[Job],
+    groups: &[Vec<usize>],
     expected: &mut Expected,
     engines: &mut [Figures],
-) -> Result<()> {
-    let mut turns = Turns::default();
-    let order = order(pass, jobs.len()).map(|number| &jobs[number]);
-    for (i, job) in order.enumerate() {
-        let (workload, name) = (job.records.workload.name(), &job.launcher.name);
-        eprintln!("{workload}, pass {pass} of {PASSES}: {name}");
-        let named = |e| format!("{name}: {e}");
-        match job.run(expected).map_err(named)? {
-            Found::Open(opened) => turns.push(opened).map_err(named)?,
-            Found::Done(figures) => engines[job.index].join(figures),
-        }
-        let more = turns.held() + job.memory() as f64;
-        if i + 1 == jobs.len() || more > job.options.memory as f64 {
-            let names = turns.names().join(", ");
-            eprintln!("{workload}, pass {pass} of {PASSES}, in turns: {names}");
-            let found = std::mem::take(&mut turns).measure(pass, job.options.effort, expected)?;
-            found.into_iter().for_each(|(index, found)| engines[index].join(found));
+) -> Result<Vec<Vec<usize>>> {
+    let mut found = Vec::new();
+    for group in groups {
+        let (mut turns, mut together) = (Turns::default(), Vec::new());
+        for (i, number) in order(pass, group).enumerate() {
+            let job = &jobs[number];
+            let (workload, name) = (job.records.workload.name(), &job.launcher.name);
+            eprintln!("{workload}, pass {pass} of {PASSES}: {name}");
+            let named = |e| format!("{name}: {e}");
+            match job.run(expected).map_err(named)? {
+                Found::Open(opened) => turns.push(opened).map_err(named)?,
+                Found::Done(figures) => engines[job.index].join(figures),
+            }
+            together.push(number);
+            let more = turns.held() + job.memory() as f64;
+            if i + 1 == group.len() || more > job.options.memory as f64 {
+                let names = turns.names().join(", ");
+                eprintln!("{workload}, pass {pass} of {PASSES}, in turns: {names}");
+                let turns = std::mem::take(&mut turns);
+                let measured = turns.measure(pass, job.options.effort, expected)?;
+                measured.into_iter().for_each(|(index, found)| engines[index].join(found));
+                found.push(std::mem::take(&mut together));
+            }
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// What every engine must answer.
@@ -285,12 +298,13 @@ mod tests {
     #[test]
     fn each_pass_begins_with_another_engine() {
         for engines in 0..20 {
+            let group: Vec<usize> = (100..100 + engines).collect();
             let orders: Vec<Vec<usize>> =
-                (1..=PASSES).map(|pass| order(pass, engines).collect()).collect();
+                (1..=PASSES).map(|pass| order(pass, &group).collect()).collect();
             for order in &orders {
                 let mut all = order.clone();
                 all.sort_unstable();
-                assert!(all.into_iter().eq(0..engines), "{order:?}");
+                assert_eq!(all, group, "{order:?}");
             }
             let mut first: Vec<_> = orders.iter().filter_map(|order| order.first()).collect();
             first.dedup();

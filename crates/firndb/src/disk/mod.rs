@@ -12,6 +12,7 @@ mod early;
 mod map;
 mod os;
 mod poison;
+mod ring;
 mod tape;
 #[cfg(test)]
 mod restless;

@@ -298,7 +298,8 @@ impl Table {
         keys: &[K],
     ) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
         let mut values: Vec<Option<Cow<[u8]>>> = keys.iter().map(|_| None).collect();
-        // In the order of the hashes, which is that of the blocks, keys of one block come together.
+        // In the order of the hashes, which is that of the blocks, keys of one block come together
+        // (those of a forged table may not: then it is read again).
         let hash = |(i, key): (usize, &K)| (xxh3_64(key.as_ref()), i);
         let mut hashes: Vec<(u64, usize)> = keys.iter().enumerate().map(hash).collect();
         hashes.sort_unstable();
@@ -310,7 +311,8 @@ impl Table {
             while let Some((i, at)) = located.next_if(|(_, at)| at.block == block) {
                 wanted.push((i, at.tag));
             }
-            Some(self.extent(block).map(|extent| (extent, (block, wanted))))
+            let extent = self.extent(block).map_err(|e| e.in_file(self.path()));
+            Some(extent.map(|extent| (extent, (block, wanted))))
         });
         file.read_many(blocks, DEPTH, |(number, wanted), block| {
             let fill = || -> Result<()> {

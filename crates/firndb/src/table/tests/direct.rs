@@ -5,9 +5,12 @@ use super::*;
 use crate::disk::{self, Restless};
 use crate::table::{Compression, Filter};
 use crate::testing::Rng;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A directory on the real disk, removed at the end.
 pub(super) struct Place(pub(super) PathBuf);
@@ -120,6 +123,36 @@ fn many_gets_read_each_block_once() {
     });
     assert!(read.is_ok() && same == records.len());
     assert_eq!(table.direct().unwrap().reads().0 - before, 2 * table.stats().blocks);
+}
+
+/// Whatever is packed and filtered, batches of present, absent and repeated keys answer as gets do
+/// and read each block once that may hold some of them.
+#[test]
+fn batches_past_the_page_cache_answer_as_gets_do() {
+    let Some(place) = Place::new() else { return };
+    let records = records(600, 40);
+    let keys: Vec<String> = (0..1_000).map(|i| format!("k{:012}", i * 37 % 900)).collect();
+    let packed = [Compression::Records { level: 1 }, Compression::Blocks { level: 1 }];
+    for compression in [Compression::None].into_iter().chain(packed) {
+        for filter in [Filter::None, Filter::Bits8] {
+            let options = BuildOptions { compression, filter, ..BuildOptions::default() };
+            let table = place.build(options, &records);
+            let got = keys.iter().map(|key| table.get(key.as_bytes()).unwrap());
+            let got: Vec<Option<Vec<u8>>> = got.map(|value| value.map(Cow::into_owned)).collect();
+            let present = got.iter().flatten().count();
+            assert!((600..800).contains(&present), "{present} of 600 and some repeated");
+            for n in [0, 1, 2, 33, 500, keys.len()] {
+                let located = keys[..n].iter().map(|key| table.locate(xxh3_64(key.as_bytes())));
+                let blocks: HashSet<u64> = located.flatten().map(|at| at.block).collect();
+                let before = table.direct().unwrap().reads().0;
+                let many = table.get_many(&keys[..n]).unwrap().into_iter();
+                let many: Vec<_> = many.map(|value| value.map(Cow::into_owned)).collect();
+                assert!(many == got[..n], "{compression:?}, {filter:?}, {n} keys");
+                let reads = table.direct().unwrap().reads().0 - before;
+                assert_eq!(reads, blocks.len() as u64, "{compression:?}, {filter:?}, {n} keys");
+            }
+        }
+    }
 }
 
 /// The directory of one table and the blocks of another would deny keys that are in both.

@@ -1,0 +1,171 @@
+//! Reads past the page cache, one by one and many at the same time.
+
+use super::super::ring::ENTRIES;
+use super::*;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// A file of these bytes; `None` where it cannot be read past the page cache.
+fn file_of(name: &str, bytes: &[u8]) -> Option<(Direct, PathBuf)> {
+    let name = format!("firndb-direct-{name}-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    match Direct::open(&path) {
+        Ok(file) => Some((file, path)),
+        Err(e) => {
+            println!("skipped: {e}");
+            std::fs::remove_file(&path).unwrap();
+            None
+        }
+    }
+}
+
+/// Extents, each with its number.
+fn numbered(pieces: &[Extent]) -> impl Iterator<Item = Result<(Extent, usize)>> {
+    pieces.iter().enumerate().map(|(number, &piece)| Ok((piece, number)))
+}
+
+#[test]
+fn long_reads_leave_no_memory_behind() {
+    let bytes: Vec<u8> = (0..3u32 << 20).map(|i| (i * 7 % 251) as u8).collect();
+    let Some((file, path)) = file_of("long", &bytes) else { return };
+    let pieces: Vec<Extent> =
+        (0..100).map(|i| (i, if i % 3 == 0 { 100 } else { 2 << 20 })).collect();
+    let mut seen = 0;
+    let visit = |n: usize, read: &[u8]| {
+        assert!(read == &bytes[n..n + pieces[n].1]);
+        seen += 1;
+        Ok(())
+    };
+    file.read_many(numbered(&pieces), 32, visit).unwrap();
+    assert_eq!(seen, pieces.len());
+    assert!(file.read(5, 2 << 20).unwrap() == bytes[5..][..2 << 20]);
+    let mut kept = ROOM.with_borrow(|room| room.bytes.len());
+    RING.with_borrow(|ring| {
+        let buffers = ring.iter().flatten().flat_map(|ring| &ring.buffers);
+        kept += buffers.map(|buffer| buffer.bytes.len()).sum::<usize>();
+    });
+    assert!(kept <= ENTRIES as usize * 3 * PAGE, "{kept} bytes are kept");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn reads_any_bytes_at_once_and_one_by_one() {
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    let Some((file, path)) = file_of("any", &bytes) else { return };
+    let pieces: Vec<Extent> =
+        (0..500).map(|i| (i * 191, [0, 1, 200, 4096, 4097, 243][i as usize % 6])).collect();
+    let expected = |n: usize| &bytes[pieces[n].0 as usize..][..pieces[n].1];
+    for depth in [1, 7, 32, 1000] {
+        let mut seen = vec![false; pieces.len()];
+        let visit = |n: usize, read: &[u8]| {
+            assert_eq!(read, expected(n));
+            assert!(!std::mem::replace(&mut seen[n], true));
+            Ok(())
+        };
+        file.read_many(numbered(&pieces), depth, visit).unwrap();
+        assert!(seen.iter().all(|&seen| seen));
+    }
+    let mut number = 0;
+    let visit = |n: usize, read: &[u8]| {
+        number += usize::from(read == expected(n));
+        Ok(())
+    };
+    file.read_each(numbered(&pieces), visit).unwrap();
+    assert_eq!(number, pieces.len());
+    assert_eq!(file.read(99_999, 1).unwrap(), bytes[99_999..]);
+    assert!(file.read(99_999, 2).is_err());
+    let behind = [(0, 10), (99_999, 2)];
+    assert!(file.read_many(numbered(&behind), 4, |_, _| Ok(())).is_err());
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn extents_are_asked_for_when_there_is_room_for_their_reads() {
+    let Some((file, path)) = file_of("room", &[7; 100_000]) else { return };
+    let (asked, seen) = (Cell::new(0), Cell::new(0));
+    let extents = (0..100).map(|i| {
+        asked.set(asked.get() + 1);
+        // Four reads under way, and four that nobody has looked at.
+        assert!(asked.get() <= seen.get() + 8);
+        Ok(((i * 700, 10), ()))
+    });
+    let visit = |(), read: &[u8]| {
+        assert_eq!(read, [7; 10]);
+        seen.set(seen.get() + 1);
+        Ok(())
+    };
+    file.read_many(extents, 4, visit).unwrap();
+    assert_eq!((asked.get(), seen.get()), (100, 100));
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// The disk has begun with the first before the kernel has them all.
+#[test]
+fn reads_go_to_the_kernel_in_groups_that_double() {
+    let Some((file, path)) = file_of("groups", &[7; 100_000]) else { return };
+    let groups = || {
+        let take = |ring: &mut Ring| std::mem::take(&mut ring.groups);
+        RING.with_borrow_mut(|ring| ring.iter_mut().flatten().next().map(take))
+    };
+    let pieces: Vec<Extent> = (0..100).map(|i| (i * 700, 10)).collect();
+    file.read_many(numbered(&pieces), 32, |_, _| Ok(())).unwrap();
+    let Some(first) = groups() else { return println!("skipped: no io_uring") };
+    assert_eq!(first[..5], [2, 4, 8, 16, 2], "of {first:?}");
+    assert_eq!(first.iter().sum::<usize>(), 100);
+    file.read_many(numbered(&pieces[..5]), 32, |_, _| Ok(())).unwrap();
+    assert_eq!(groups().unwrap(), [2, 3]);
+    file.read_many(numbered(&[]), 32, |_, _| Ok(())).unwrap();
+    assert!(groups().unwrap().is_empty());
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// Whoever finds extents, or looks at what came, may fail or panic: nothing more is asked for or
+/// handed over, and the next reads of the thread get their own bytes.
+#[test]
+fn who_fails_ends_the_reads_and_spoils_no_others() {
+    let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
+    let Some((file, path)) = file_of("fails", &bytes) else { return };
+    let pieces: Vec<Extent> = (0..100).map(|i| (i * 700, 300)).collect();
+    let check = |n: usize, read: &[u8]| assert_eq!(read, &bytes[n * 700..][..300]);
+    for (number, panics) in [0, 1, 2, 5, 60].into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        // Those that are asked for, then those that are handed over.
+        let counts = [Cell::new(0), Cell::new(0)];
+        let fail = |n: usize, failing: bool, count: &Cell<usize>| {
+            count.set(count.get() + 1);
+            match failing && count.get() > number {
+                true if panics => panic!("wanted of {n}"),
+                true => Err(Error::invalid("wanted")),
+                false => Ok(()),
+            }
+        };
+        for (finds, one_by_one) in [(true, false), (true, true), (false, false), (false, true)] {
+            counts.iter().for_each(|count| count.set(0));
+            let extents = numbered(&pieces).map(|extent| {
+                let (extent, n) = extent?;
+                fail(n, finds, &counts[0]).map(|()| (extent, n))
+            });
+            let visit = |n: usize, read: &[u8]| {
+                check(n, read);
+                fail(n, !finds, &counts[1])
+            };
+            let done = catch_unwind(AssertUnwindSafe(|| match one_by_one {
+                true => file.read_each(extents, visit),
+                false => file.read_many(extents, 8, visit),
+            }));
+            assert_eq!(done.is_err(), panics);
+            let told = done.map_or_else(|_| "wanted".into(), |done| done.unwrap_err().to_string());
+            assert!(told.contains("wanted"), "{told}");
+            assert_eq!(counts[usize::from(!finds)].get(), number + 1, "none after it");
+            let mut seen = 0;
+            let visit = |n: usize, read: &[u8]| {
+                check(n, read);
+                seen += 1;
+                Ok(())
+            };
+            file.read_many(numbered(&pieces), 8, visit).unwrap();
+            assert_eq!(seen, 100);
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+}
