@@ -13,6 +13,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Embedded storage for data that is written once or in bursts and read all the time.
 #[derive(Parser)]
@@ -54,6 +55,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // A write beyond `ulimit -f` then returns an error, instead of ending the process.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

@@ -12,7 +12,7 @@
 use super::format::{Version, VersionFile, decode, encode, twenty_digits};
 use super::origin::Origin;
 use super::share::Share;
-use crate::disk::{self, DiskRef};
+use crate::disk::{self, DiskRef, Lock};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub(super) struct Cache {
     limit: u64,
     /// Who is told of files that come.
     share: Option<Share>,
-    _lock: Box<dyn Send + Sync>,
+    _lock: Box<dyn Lock>,
 }
 
 impl Cache {

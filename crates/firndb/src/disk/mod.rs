@@ -7,8 +7,10 @@
 //! what was not synced. `docs/durability.md` numbers every sync and says what each is for.
 
 mod behind;
+mod dir;
 mod direct;
 mod early;
+mod fork;
 mod map;
 mod os;
 mod poison;
@@ -23,11 +25,15 @@ mod tests;
 
 pub(crate) use behind::behind;
 pub(crate) use direct::Direct;
+pub(crate) use fork::ForkGuard;
+#[cfg(test)]
+pub(crate) use fork::in_child;
 pub(crate) use map::{Map, Slab, Words};
 #[cfg(test)]
 pub(crate) use restless::Restless;
 #[cfg(test)]
 pub(crate) use sim::{Fault, SimDisk};
+pub use tape::AppendMode;
 pub(crate) use tape::{Tape, TapeWriter};
 
 use crate::{Error, ErrorKind, Result};
@@ -41,6 +47,11 @@ use std::time::SystemTime;
 /// Every error names the file concerned. `Io` is a refusal of the operating system, and says
 /// nothing about what is on disk: after a failed write, sync or rename only a reopen tells.
 pub(crate) trait Disk: Send + Sync + fmt::Debug {
+    /// Opens a directory, and gives a disk that finds the files in it through the open directory,
+    /// whatever its path names later. Files elsewhere are found by their paths.
+    fn hold(self: Arc<Self>, dir: &Path) -> Result<DiskRef>;
+    /// `Failed` if the path of the directory of [`Disk::hold`] names another directory now.
+    fn check_held(&self) -> Result<()>;
     /// Creates a directory and its missing parents, durably.
     fn create_dir_all(&self, dir: &Path) -> Result<()>;
     /// Names of the regular files in a directory, sorted. Names that are not UTF-8 are not ours
@@ -48,6 +59,8 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
     /// Names of the directories in a directory, sorted, as [`Disk::list`] names files.
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>>;
+    /// Whether anything has this name: a file, a directory, a symbolic link that leads nowhere.
+    fn exists(&self, path: &Path) -> Result<bool>;
     /// When a file was written last, as the file system knows it.
     fn modified(&self, path: &Path) -> Result<SystemTime>;
     /// Creates a file that only grows: `AlreadyExists` if there is one. The file is locked for as
@@ -60,11 +73,25 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn map(&self, path: &Path) -> Result<Map>;
     /// Opens a file for reads at any place; somebody may be appending to it.
     fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>>;
-    /// Creates a file of this length whose space is reserved: `AlreadyExists` if there is one,
-    /// and an error without a file if the disk is full.
-    fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)>;
+    /// Creates a file of this length whose space is reserved where the file system can do that:
+    /// `AlreadyExists` if there is one, and an error without a file if the disk is full.
+    fn create_tape(
+        &self,
+        path: &Path,
+        capacity: usize,
+        mode: AppendMode,
+    ) -> Result<(Arc<Tape>, TapeWriter)>;
     /// Opens a file made by [`Disk::create_tape`] to append behind byte `end`, where zeros begin.
-    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)>;
+    fn open_tape(
+        &self,
+        path: &Path,
+        end: usize,
+        mode: AppendMode,
+    ) -> Result<(Arc<Tape>, TapeWriter)>;
+    /// What [`AppendMode::Auto`] means for this file.
+    fn append_mode(&self, path: &Path) -> Result<AppendMode>;
+    /// Creates a file that takes this much space, whatever is in it. Not durable.
+    fn create_filler(&self, path: &Path, length: u64) -> Result<()>;
     /// Gives a file a second name, in any directory: `AlreadyExists` if the name is taken.
     fn link(&self, from: &Path, to: &Path) -> Result<()>;
     /// Renames a file within a directory, replacing what was there.
@@ -76,8 +103,17 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
     /// Takes the lock of this file, creating it if missing: `Locked` if somebody else has it.
-    /// Released when dropped or when the process dies; the file stays.
-    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>>;
+    /// Released when dropped or when the process dies; the file stays. In the directory of
+    /// [`Disk::hold`] the directory is locked as well, so that removing the file gives nobody else
+    /// the lock.
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>>;
+}
+
+/// A lock that is held.
+pub(crate) trait Lock: Send + Sync {
+    /// `Failed` if the path of the lock, or of the directory held with it, names something else
+    /// now. Then another writer may be at work at that path.
+    fn check(&self) -> Result<()>;
 }
 
 /// A disk, shared by everything that was opened on it.
@@ -110,7 +146,7 @@ pub(crate) trait ReadAt: Send + Sync {
 
 /// The disk of the operating system.
 pub(crate) fn os() -> DiskRef {
-    Arc::new(os::OsDisk)
+    Arc::new(os::OsDisk::default())
 }
 
 /// Writes a file whole or not at all, and returns what `write` returns.

@@ -3,21 +3,75 @@
 //! `std` repeats calls that a signal interrupted (EINTR), writes the rest after a short write, and
 //! asks the drive itself to flush where the system makes a difference (macOS).
 
+use super::dir::{Held, is_same, names, replaced};
 use super::poison::Poison;
-use super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
+use super::{
+    Append, AppendMode, Disk, DiskRef, Lock, Map, ReadAt, Tape, TapeWriter, cut, locked, parent,
+};
 use crate::{Error, Result};
-use std::fs::{self, File, FileType, OpenOptions, TryLockError};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, linkat, openat, renameat, statat, unlinkat};
+use rustix::io::Errno;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 /// See [`Disk`].
-#[derive(Debug)]
-pub(super) struct OsDisk;
+#[derive(Debug, Default)]
+pub(super) struct OsDisk {
+    /// The directory in which names are resolved relative to a descriptor.
+    held: Option<Arc<Held>>,
+}
+
+impl OsDisk {
+    /// The descriptor that a path is relative to, and the rest of the path.
+    fn at<'a>(&'a self, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
+        let held = self.held.as_ref().and_then(|held| held.resolve(path));
+        held.unwrap_or((CWD, path))
+    }
+
+    fn open_with(&self, path: &Path, flags: OFlags) -> io::Result<File> {
+        let (dir, name) = self.at(path);
+        let mode = Mode::from_raw_mode(0o666);
+        Ok(openat(dir, name, flags | OFlags::CLOEXEC, mode)?.into())
+    }
+
+    /// Opens a regular file to read it; also gives its length.
+    fn open_to_read(&self, path: &Path) -> Result<(File, u64)> {
+        let failed = |e| Error::io("open", path, e);
+        // Without waiting for the writer of what turns out to be a pipe.
+        let file = self.open_with(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?;
+        match found.is_file() {
+            true => Ok((file, found.len())),
+            false => Err(failed(io::Error::other("it is not a regular file"))),
+        }
+    }
+
+    /// Whether `path` still names this open file.
+    fn is_named(&self, file: &File, path: &Path) -> Result<bool> {
+        let failed = |e: Errno| Error::io("look at", path, e.into());
+        let (dir, name) = self.at(path);
+        match statat(dir, name, AtFlags::empty()) {
+            Ok(named) => Ok(is_same(&fstat(file).map_err(failed)?, &named)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(failed(e)),
+        }
+    }
+}
 
 impl Disk for OsDisk {
+    fn hold(self: Arc<Self>, dir: &Path) -> Result<DiskRef> {
+        Ok(Arc::new(OsDisk { held: Some(Arc::new(Held::open(dir)?)) }))
+    }
+
+    fn check_held(&self) -> Result<()> {
+        self.held.as_ref().map_or(Ok(()), |held| held.check())
+    }
+
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         let mut missing = Vec::new();
         let mut next = dir;
@@ -41,11 +95,22 @@ impl Disk for OsDisk {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        names(dir, |kind| kind.is_file())
+        let names = names(self.at(dir), |kind| kind.is_file());
+        names.map_err(|e| Error::io("list the directory", dir, e))
     }
 
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> {
-        names(dir, |kind| kind.is_dir())
+        let names = names(self.at(dir), |kind| kind.is_dir());
+        names.map_err(|e| Error::io("list the directory", dir, e))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        let (dir, name) = self.at(path);
+        match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(Error::io("look at", path, e.into())),
+        }
     }
 
     fn modified(&self, path: &Path) -> Result<SystemTime> {
@@ -54,138 +119,259 @@ impl Disk for OsDisk {
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(path)
-            .map_err(|e| Error::io("create", path, e))?;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        let file = self.open_with(path, flags).map_err(|e| Error::io("create", path, e))?;
         match file.try_lock() {
-            // Somebody took the new file for a leftover before we could lock it.
+            // Another process took the new file for a leftover before this one locked it.
             Err(TryLockError::WouldBlock) => return Err(locked(path)),
-            Ok(()) if !is_named(&file, path)? => return Err(locked(path)),
+            Ok(()) if !self.is_named(&file, path)? => return Err(locked(path)),
             // A file system without locks can still be written to; only a leftover stays for good.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        Ok(Box::new(Poison::new(OsAppend { file, path: path.into() }, path.into())))
+        Ok(append_to(file, 0, path))
     }
 
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
-        let file = OpenOptions::new().append(true).open(path);
-        let file = file.map_err(|e| Error::io("open", path, e))?;
+        let failed = |e| Error::io("open", path, e);
+        self.open_to_read(path)?; // Refuses what is not a regular file.
+        let file = self.open_with(path, OFlags::WRONLY | OFlags::APPEND).map_err(failed)?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(locked(path)),
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        Ok(Box::new(Poison::new(OsAppend { file, path: path.into() }, path.into())))
+        let length = file.metadata().map_err(failed)?.len();
+        Ok(append_to(file, length, path))
     }
 
     fn map(&self, path: &Path) -> Result<Map> {
-        let (file, length) = open(path)?;
+        let (file, length) = self.open_to_read(path)?;
         Map::of_file(&file, length, path)
     }
 
     fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> {
-        Ok(Box::new(OsFile { file: open(path)?.0, path: path.into() }))
+        Ok(Box::new(OsFile { file: self.open_to_read(path)?.0, path: path.into() }))
     }
 
-    fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        let file = options.open(path).map_err(|e| Error::io("create", path, e))?;
-        let made = reserve(&file, capacity).map_err(|e| {
-            let action = format!("reserve {capacity} bytes; free space on this disk for");
-            Error::io(&action, path, e)
-        });
-        let made = made.and_then(|()| Tape::of_file(file, 0, path));
+    fn create_tape(
+        &self,
+        path: &Path,
+        capacity: usize,
+        mode: AppendMode,
+    ) -> Result<(Arc<Tape>, TapeWriter)> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = self.open_with(path, flags).map_err(|e| Error::io("create", path, e))?;
+        let made = reserve(&file, capacity as u64).map_err(|e| no_space(capacity as u64, path, e));
+        let made = made.and_then(|_| tape_of(file, 0, mode, path));
         if made.is_err() {
             // Best effort: the first error is the one to report.
-            let _ = fs::remove_file(path);
+            let _ = self.remove(path);
         }
         made
     }
 
-    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)> {
-        open(path)?; // Refuses what is not a regular file.
-        let file = OpenOptions::new().read(true).write(true).open(path);
-        Tape::of_file(file.map_err(|e| Error::io("open", path, e))?, end, path)
+    fn open_tape(
+        &self,
+        path: &Path,
+        end: usize,
+        mode: AppendMode,
+    ) -> Result<(Arc<Tape>, TapeWriter)> {
+        self.open_to_read(path)?; // Refuses what is not a regular file.
+        let file = self.open_with(path, OFlags::RDWR);
+        tape_of(file.map_err(|e| Error::io("open", path, e))?, end, mode, path)
+    }
+
+    fn append_mode(&self, path: &Path) -> Result<AppendMode> {
+        Ok(mode_for(&self.open_to_read(path)?.0))
+    }
+
+    fn create_filler(&self, path: &Path, length: u64) -> Result<()> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = self.open_with(path, flags).map_err(|e| Error::io("create", path, e))?;
+        let made = match reserve(&file, length) {
+            Ok(Space::Sparse) => fill(&file, length),
+            made => made.map(|_| ()),
+        };
+        made.map_err(|e| {
+            // Best effort: the first error is the one to report.
+            let _ = self.remove(path);
+            no_space(length, path, e)
+        })
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::hard_link(from, to).map_err(|e| Error::io("make a hard link to", from, e))
+        let (from_dir, from_name) = self.at(from);
+        let (to_dir, to_name) = self.at(to);
+        let linked = linkat(from_dir, from_name, to_dir, to_name, AtFlags::empty());
+        linked.map_err(|e| Error::io("make a hard link to", from, e.into()))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::rename(from, to).map_err(|e| Error::io("rename to its final name", from, e))
+        let (from_dir, from_name) = self.at(from);
+        let (to_dir, to_name) = self.at(to);
+        let renamed = renameat(from_dir, from_name, to_dir, to_name);
+        renamed.map_err(|e| Error::io("rename a file to this name", to, e.into()))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
-        fs::remove_file(path).map_err(|e| Error::io("remove", path, e))
+        let (dir, name) = self.at(path);
+        let removed = unlinkat(dir, name, AtFlags::empty());
+        removed.map_err(|e| Error::io("remove", path, e.into()))
     }
 
     fn sync_file(&self, path: &Path) -> Result<()> {
-        open(path)?.0.sync_data().map_err(|e| Error::io("sync", path, e))
+        self.open_to_read(path)?.0.sync_data().map_err(|e| Error::io("sync", path, e))
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        let synced = File::open(dir).and_then(|handle| handle.sync_all());
+        let handle = self.open_with(dir, OFlags::RDONLY | OFlags::DIRECTORY);
+        let synced = handle.and_then(|handle| handle.sync_all());
         synced.map_err(|e| Error::io("sync the directory", dir, e))
     }
 
-    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .map_err(|e| Error::io("open the lock", path, e))?;
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> {
+        let failed = |e| Error::io("open the lock", path, e);
+        // Without waiting for the reader of what turns out to be a pipe.
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
+        let file = self.open_with(path, flags).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(failed(io::Error::other("it is not a regular file")));
+        }
         match file.try_lock() {
-            Ok(()) if is_named(&file, path)? => Ok(Box::new(file)),
+            Ok(()) if self.is_named(&file, path)? => {}
             // Locked, but no longer the file of this name: its writer published or removed it.
-            Ok(()) | Err(TryLockError::WouldBlock) => Err(locked(path)),
-            Err(TryLockError::Error(e)) => Err(Error::io("lock", path, e)),
+            Ok(()) | Err(TryLockError::WouldBlock) => return Err(locked(path)),
+            Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
+        }
+        // The directory too: its lock does not go when the file is removed. The descriptor holds it
+        // for as long as this disk is in use.
+        let held = self.held.as_ref().filter(|held| held.resolve(path).is_some());
+        match held.map(|held| held.file().try_lock()) {
+            Some(Err(TryLockError::WouldBlock)) => return Err(locked(parent(path))),
+            // NFS has no locks of directories.
+            None | Some(Ok(()) | Err(TryLockError::Error(_))) => {}
+        }
+        let disk = OsDisk { held: self.held.clone() };
+        Ok(Box::new(OsLock { file, disk, path: path.into() }))
+    }
+}
+
+struct OsLock {
+    file: File,
+    disk: OsDisk,
+    path: PathBuf,
+}
+
+impl Lock for OsLock {
+    fn check(&self) -> Result<()> {
+        self.disk.check_held()?;
+        match self.disk.is_named(&self.file, &self.path)? {
+            true => Ok(()),
+            false => Err(replaced(&self.path)),
         }
     }
 }
 
-/// The names of what is of this kind in a directory, sorted.
-fn names(dir: &Path, is_wanted: impl Fn(FileType) -> bool) -> Result<Vec<String>> {
-    let failed = |e| Error::io("list the directory", dir, e);
-    let mut names = Vec::new();
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if is_wanted(entry.file_type().map_err(failed)?) {
-            names.extend(entry.file_name().into_string());
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
+fn append_to(file: File, length: u64, path: &Path) -> Box<dyn Append> {
+    let file = OsAppend { file, length, limit: file_size_limit(), path: path.into() };
+    Box::new(Poison::new(file, path.into()))
 }
 
-/// Opens a regular file to read it; also gives its length.
-fn open(path: &Path) -> Result<(File, u64)> {
-    let failed = |e| Error::io("open", path, e);
-    // Without waiting for the writer of what turns out to be a pipe.
-    let mut options = OpenOptions::new();
-    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(failed)?;
-    let found = file.metadata().map_err(failed)?;
-    match found.is_file() {
-        true => Ok((file, found.len())),
-        false => Err(failed(io::Error::other("it is not a regular file"))),
-    }
+/// What reserving the space of a file came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Space {
+    Reserved,
+    /// The file system cannot reserve: space is taken by the write that needs it.
+    Sparse,
 }
 
-/// Gives a new file its length and the space for it.
-fn reserve(file: &File, capacity: usize) -> io::Result<()> {
+/// Gives a new file its length and, where the file system can, the space for it.
+fn reserve(file: &File, length: u64) -> io::Result<Space> {
+    if length > file_size_limit() {
+        return Err(io::ErrorKind::FileTooLarge.into()); // The call would raise SIGXFSZ.
+    }
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    {
-        use rustix::fs::FallocateFlags;
-        use rustix::io::Errno;
-        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, capacity as u64) {
-            // The file system cannot reserve: a full disk may then end the process with SIGBUS.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            done => return Ok(done?),
-        }
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, length) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+        done => return Ok(done.map(|()| Space::Reserved)?),
     }
-    file.set_len(capacity as u64)
+    file.set_len(length)?;
+    Ok(Space::Sparse)
+}
+
+/// Takes the space of a file by writing all of it.
+fn fill(file: &File, length: u64) -> io::Result<()> {
+    // No zeros: a file system that compresses would keep next to nothing of them.
+    let mut state = length | 1;
+    let mut piece = vec![0; 64 << 10];
+    for at in (0..length).step_by(piece.len()) {
+        for byte in &mut piece {
+            state = state.wrapping_mul(0xD129_0E9B_5A5B_6B2D).wrapping_add(1);
+            *byte = (state >> 56) as u8;
+        }
+        file.write_all_at(&piece[..piece.len().min((length - at) as usize)], at)?;
+    }
+    Ok(())
+}
+
+fn no_space(length: u64, path: &Path, e: io::Error) -> Error {
+    Error::io(&format!("reserve {length} bytes; free space on this disk for"), path, e)
+}
+
+/// A tape over a file, whose mode is what was asked for or what its file system is safe with.
+fn tape_of(
+    file: File,
+    end: usize,
+    mode: AppendMode,
+    path: &Path,
+) -> Result<(Arc<Tape>, TapeWriter)> {
+    let mode = match mode {
+        AppendMode::Auto => mode_for(&file),
+        mode => mode,
+    };
+    Tape::of_file(file, end, mode, path)
+}
+
+/// What [`AppendMode::Auto`] means for a file.
+fn mode_for(file: &File) -> AppendMode {
+    if may_store(file) { AppendMode::Map } else { AppendMode::Write }
+}
+
+/// Whether a store into a map of this file finds the space that was reserved for it. That holds
+/// where blocks are never written elsewhere: in memory, and on ext4 in files with extents. Copies
+/// on write (btrfs, XFS after a reflink) need new blocks, and a map has no way to report that there
+/// are none but SIGBUS.
+#[cfg(target_os = "linux")]
+fn may_store(file: &File) -> bool {
+    const EXT4: i64 = 0xEF53;
+    const TMPFS: i64 = 0x0102_1994;
+    let Ok(found) = rustix::fs::fstatfs(file) else { return false };
+    match i64::from(found.f_type) {
+        TMPFS => true,
+        EXT4 => rustix::fs::ioctl_getflags(file)
+            .is_ok_and(|flags| flags.bits() & EXTENTS != 0 && is_reserved(file)),
+        _ => false,
+    }
+}
+
+/// The flag of ext4's files that have extents (`FS_EXTENT_FL`).
+#[cfg(target_os = "linux")]
+const EXTENTS: u32 = 0x0008_0000;
+
+/// Whether the whole length of a file has its blocks.
+#[cfg(target_os = "linux")]
+fn is_reserved(file: &File) -> bool {
+    file.metadata().is_ok_and(|found| found.blocks() * 512 >= found.len())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn may_store(_: &File) -> bool {
+    false
+}
+
+/// Largest file that this process may write; a write beyond it would raise SIGXFSZ, which ends the
+/// process unless it handles the signal.
+pub(super) fn file_size_limit() -> u64 {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 struct OsFile {
@@ -208,12 +394,22 @@ impl ReadAt for OsFile {
 
 struct OsAppend {
     file: File,
+    length: u64,
+    /// Bytes that the file may have.
+    limit: u64,
     path: PathBuf,
 }
 
 impl Append for OsAppend {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|e| Error::io("append", &self.path, e))
+        let failed = |e| Error::io("append", &self.path, e);
+        let length = self.length + bytes.len() as u64;
+        if length > self.limit {
+            return Err(failed(io::ErrorKind::FileTooLarge.into()));
+        }
+        self.file.write_all(bytes).map_err(failed)?;
+        self.length = length;
+        Ok(())
     }
 
     fn begin_writing(&mut self) {
@@ -223,16 +419,6 @@ impl Append for OsAppend {
     fn sync(&mut self) -> Result<()> {
         // fdatasync: the bytes and the length, without which they could not be read; not the times.
         self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))
-    }
-}
-
-/// Whether `path` still names this open file.
-fn is_named(file: &File, path: &Path) -> Result<bool> {
-    let open = file.metadata().map_err(|e| Error::io("look at", path, e))?;
-    match fs::metadata(path) {
-        Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(Error::io("look at", path, e)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A simulated disk on which something happens just before a file is looked at: what another
 //! process may do between two calls of this one.
 
-use super::{Append, Disk, Map, ReadAt, SimDisk, Tape, TapeWriter};
+use super::{Append, AppendMode, Disk, DiskRef, Lock, Map, ReadAt, SimDisk, Tape, TapeWriter};
 use crate::Result;
 use std::fmt;
 use std::path::Path;
@@ -21,7 +21,10 @@ impl<F> fmt::Debug for Restless<F> {
 }
 
 #[rustfmt::skip]
-impl<F: Fn(&Path) + Send + Sync> Disk for Restless<F> {
+impl<F: Fn(&Path) + Send + Sync + 'static> Disk for Restless<F> {
+    fn hold(self: Arc<Self>, _: &Path) -> Result<DiskRef> { Ok(self) }
+    fn check_held(&self) -> Result<()> { self.disk.check_held() }
+    fn exists(&self, path: &Path) -> Result<bool> { self.disk.exists(path) }
     fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
     fn list(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list(dir) }
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_dirs(dir) }
@@ -36,16 +39,24 @@ impl<F: Fn(&Path) + Send + Sync> Disk for Restless<F> {
         (self.before)(path);
         self.disk.open(path)
     }
-    fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)> {
-        self.disk.create_tape(path, capacity)
+    fn create_tape(
+        &self, path: &Path, capacity: usize, mode: AppendMode,
+    ) -> Result<(Arc<Tape>, TapeWriter)> {
+        self.disk.create_tape(path, capacity, mode)
     }
-    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)> {
-        self.disk.open_tape(path, end)
+    fn open_tape(
+        &self, path: &Path, end: usize, mode: AppendMode,
+    ) -> Result<(Arc<Tape>, TapeWriter)> {
+        self.disk.open_tape(path, end, mode)
+    }
+    fn append_mode(&self, path: &Path) -> Result<AppendMode> { self.disk.append_mode(path) }
+    fn create_filler(&self, path: &Path, length: u64) -> Result<()> {
+        self.disk.create_filler(path, length)
     }
     fn link(&self, from: &Path, to: &Path) -> Result<()> { self.disk.link(from, to) }
     fn rename(&self, from: &Path, to: &Path) -> Result<()> { self.disk.rename(from, to) }
     fn remove(&self, path: &Path) -> Result<()> { self.disk.remove(path) }
     fn sync_file(&self, path: &Path) -> Result<()> { self.disk.sync_file(path) }
     fn sync_dir(&self, dir: &Path) -> Result<()> { self.disk.sync_dir(dir) }
-    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> { self.disk.lock(path) }
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> { self.disk.lock(path) }
 }

@@ -32,6 +32,9 @@ pub(crate) enum Fault {
     NoSpace,
     /// As `NoSpace`, but an append leaves the first half of its bytes in the file.
     Short,
+    /// EIO; a sync that fails also drops from memory what it should have saved, so that a running
+    /// process reads what is on disk.
+    Dropped,
 }
 
 /// See the head of this file. Clones of the `Arc` are the same disk.
@@ -58,6 +61,9 @@ struct State {
     lie: Option<Lie>,
     /// Bytes that fit on the disk.
     space: Option<usize>,
+    /// Space is not reserved but taken by the write that needs it, and a write may be elsewhere
+    /// than what it replaces.
+    is_sparse: bool,
 }
 
 /// Files take space in pieces of so many bytes.
@@ -91,6 +97,8 @@ struct Content {
     capacity: usize,
     /// As much of `capacity` as survives a power cut.
     reserved: usize,
+    /// `capacity` takes no space: only `bytes` does.
+    is_sparse: bool,
     /// A sync failed: the kernel forgot that the rest was never written.
     doomed: bool,
     /// Lengths after the appends that no sync followed: a sector may be on disk as it was then.
@@ -120,8 +128,16 @@ impl SimDisk {
     /// The same bytes and names, synced and not, on a disk of its own: no locks, no faults, and
     /// operations counted from 0.
     pub(crate) fn fork(&self) -> Arc<SimDisk> {
-        let State { names, durable, pending, files, space, .. } = self.state().clone();
-        SimDisk::with(State { names, durable, pending, files, space, ..State::default() })
+        let State { names, durable, pending, files, space, is_sparse, .. } = self.state().clone();
+        SimDisk::with(State {
+            names,
+            durable,
+            pending,
+            files,
+            space,
+            is_sparse,
+            ..State::default()
+        })
     }
 
     /// From now on this many bytes more fit on the disk, files rounded up to [`BLOCK`]; so too on
@@ -129,6 +145,13 @@ impl SimDisk {
     pub(crate) fn limit(&self, free: usize) {
         let mut state = self.state();
         state.space = Some(state.used() + free);
+    }
+
+    /// From now on nothing reserves space, as on file systems that cannot, or that write elsewhere
+    /// whatever they write. A store into a map for which there is no space is a panic here, for
+    /// there it ends the process.
+    pub(crate) fn reserve_nothing(&self) {
+        self.state().is_sparse = true;
     }
 
     /// Number of operations so far.
@@ -224,8 +247,10 @@ impl State {
             return Ok(None); // Copying into memory cannot fail.
         }
         let error = match fault {
-            Fault::Io => io::Error::other("simulated EIO"),
-            _ if matches!(verb, "list" | "map" | "open" | "read" | "remove") => return Ok(None),
+            Fault::Io | Fault::Dropped => io::Error::other("simulated EIO"),
+            _ if matches!(verb, "list" | "look" | "map" | "open" | "read" | "remove") => {
+                return Ok(None);
+            }
             _ => io::Error::from(io::ErrorKind::StorageFull),
         };
         Ok(Some(Error::io(verb, path, error)))
@@ -238,7 +263,7 @@ impl State {
             Node::Dir => None,
         });
         let ids: HashSet<usize> = ids.collect(); // Links do not count twice.
-        ids.into_iter().map(|id| self.files[id].length().next_multiple_of(BLOCK)).sum()
+        ids.into_iter().map(|id| self.files[id].taken().next_multiple_of(BLOCK)).sum()
     }
 
     /// An error if a file of `length` bytes does not fit that has `old` bytes now.
@@ -334,6 +359,18 @@ impl Content {
     fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.marks.push(self.bytes.len());
+    }
+
+    /// Writes bytes at a place up to the end: what was there is replaced.
+    fn write(&mut self, bytes: &[u8], at: usize) {
+        let common = bytes.len().min(self.bytes.len() - at);
+        self.bytes[at..at + common].copy_from_slice(&bytes[..common]);
+        self.append(&bytes[common..]);
+    }
+
+    /// Bytes of the disk that it takes.
+    fn taken(&self) -> usize {
+        if self.is_sparse { self.bytes.len() } else { self.length() }
     }
 
     /// Everything up to `to` is durable now.

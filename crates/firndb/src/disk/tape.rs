@@ -1,9 +1,14 @@
 //! A file of fixed length that is filled from the front, and read while it is being filled.
 //!
-//! Its space is reserved when it is created, so that a full disk is an error then and never a
-//! SIGBUS later. Bytes are appended by copying them into a shared map: no call to the kernel, and
-//! the bytes survive the death of the process at any moment. What lies behind the end is zeros. A
-//! power cut may keep any of the sectors that were not synced and turn the others to zeros.
+//! Readers use a shared map. Bytes are appended in one of two ways ([`AppendMode`]); in both they
+//! survive the death of the process at any moment, and what lies behind the end is zeros:
+//! - [`AppendMode::Map`] copies them into the map, without a call to the kernel. A store into a map
+//!   cannot fail: where the file system has no space for it, the process gets SIGBUS. So this is
+//!   for file systems that keep the space that was reserved when the file was created.
+//! - [`AppendMode::Write`] calls `pwrite`, which reports a full disk as an error. The end of the
+//!   file stays where it was, and a later append may succeed.
+//!
+//! A power cut may keep any of the sectors that were not synced and turn the others to zeros.
 //!
 //! What a map costs is its pages, and the system does most for many at once:
 //! - Zeros are written ahead of the end, a piece of 128 KiB a call. The kernel then holds the piece
@@ -16,30 +21,66 @@
 //! - Before a long sync the pages are taken out of the map all at once, and put back for reading.
 //!   Otherwise the kernel does the first page by page, interrupting all processors that use the map
 //!   for each, and gets do the second, 64 KiB at a time.
+//! - A store into a page that was changed before does not change the file's time of modification.
+//!   Each sync sets it, since programs that copy files by length and time (rsync) rely on it.
 
 #![expect(unsafe_code, reason = "one thread writes behind the end while others read before it")]
 
 use crate::{Error, ErrorKind, Result};
 use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// Bytes made ready at once, and bytes from which on a sync is a long one.
 const PIECE: usize = 128 << 10;
 
+/// Parts of up to this many bytes are copied together, so that they take one `pwrite`.
+const GATHER: usize = 64 << 10;
+
+/// How appended bytes reach a segment's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AppendMode {
+    /// [`AppendMode::Map`] on tmpfs and on ext4 in files with extents, [`AppendMode::Write`] on all
+    /// other file systems.
+    #[default]
+    Auto,
+    /// A store into a map of the file. Fastest. Where the file system may need new blocks for it
+    /// (btrfs, XFS after a reflink copy, ext4 without extents), a full or failing disk ends the
+    /// process with SIGBUS.
+    Map,
+    /// One `pwrite`, which takes half a microsecond longer. A full or failing disk is an error.
+    Write,
+}
+
+impl AppendMode {
+    /// `auto`, `map` or `write`.
+    pub fn name(self) -> &'static str {
+        match self {
+            AppendMode::Auto => "auto",
+            AppendMode::Map => "map",
+            AppendMode::Write => "write",
+        }
+    }
+}
+
 /// What a [`Tape`] asks of its disk.
 pub(super) trait TapeFile: Send + Sync {
-    /// Told of bytes that were appended: only the simulated disk needs to know.
-    fn appended(&self, _bytes: &[u8]) -> Result<()> {
+    /// Called before bytes are stored into the map: only the simulated disk needs to know.
+    fn stored(&self, _bytes: &[u8]) -> Result<()> {
         Ok(())
     }
-    /// Makes the bytes `from..to`, which are zeros, cheap to store to: a hint, taken or not.
-    fn prepare(&self, _from: usize, _to: usize) {}
+    /// Makes the bytes `from..to`, which are zeros, cheap to store to.
+    fn prepare(&self, from: usize, to: usize) -> Result<()>;
+    /// Writes bytes at this place; after an error, `written` says how many are there.
+    fn write(&self, bytes: &[u8], at: usize, written: &mut usize) -> Result<()>;
     /// Makes the bytes `from..to` of the map durable, and the length of the file.
-    fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()>;
+    fn sync(&self, map: &MmapRaw, from: usize, to: usize, mode: AppendMode) -> Result<()>;
     /// Closes the file; the map stays.
     fn close(&self) {}
 }
@@ -50,6 +91,8 @@ pub(crate) struct Tape {
     /// Bytes before it never change again.
     end: AtomicUsize,
     file: Box<dyn TapeFile>,
+    /// Not `Auto`.
+    mode: AppendMode,
     path: PathBuf,
     failed: AtomicBool,
 }
@@ -59,6 +102,10 @@ pub(crate) struct TapeWriter {
     tape: Arc<Tape>,
     /// Bytes up to here are ready to be stored to.
     ready: usize,
+    /// A write left bytes behind the end that could not be taken back: nothing more is appended.
+    is_spoiled: bool,
+    /// Holds the parts of one `pwrite`.
+    gathered: Vec<u8>,
 }
 
 impl Tape {
@@ -67,23 +114,40 @@ impl Tape {
         map: MmapRaw,
         end: usize,
         file: Box<dyn TapeFile>,
+        mode: AppendMode,
         path: &Path,
     ) -> (Arc<Tape>, TapeWriter) {
         let end = AtomicUsize::new(end.min(map.len()));
         let failed = AtomicBool::new(false);
-        let tape = Arc::new(Tape { map, end, file, path: path.into(), failed });
-        let writer = TapeWriter { tape: Arc::clone(&tape), ready: 0 };
+        let tape = Arc::new(Tape { map, end, file, mode, path: path.into(), failed });
+        let (ready, is_spoiled, gathered) = Default::default();
+        let writer = TapeWriter { tape: Arc::clone(&tape), ready, is_spoiled, gathered };
         (tape, writer)
     }
 
     /// A tape over the whole of a file, of which the bytes before `end` are in use.
-    pub(super) fn of_file(file: File, end: usize, path: &Path) -> Result<(Arc<Tape>, TapeWriter)> {
+    pub(super) fn of_file(
+        file: File,
+        end: usize,
+        mode: AppendMode,
+        path: &Path,
+    ) -> Result<(Arc<Tape>, TapeWriter)> {
         let length = file.metadata().map_err(|e| Error::io("look at", path, e))?.len();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let map = MmapOptions::new().len(length).map_raw(&file);
+        let mut options = MmapOptions::new();
+        let map = match mode {
+            AppendMode::Map => options.len(length).map_raw(&file),
+            _ => options.len(length).map_raw_read_only(&file),
+        };
         let map = map.map_err(|e| Error::io("map", path, e))?;
-        let file = OsTape { path: path.into(), file: Mutex::new(Some(Arc::new(file))) };
-        Ok(Tape::new(map, end, Box::new(file), path))
+        let limit = super::os::file_size_limit();
+        let file = OsTape { path: path.into(), file: Mutex::new(Some(Arc::new(file))), limit };
+        Ok(Tape::new(map, end, Box::new(file), mode, path))
+    }
+
+    /// How bytes are appended: not `Auto`.
+    pub(crate) fn mode(&self) -> AppendMode {
+        self.mode
     }
 
     /// Length of the file.
@@ -134,7 +198,7 @@ impl Tape {
             )
             .in_file(&self.path));
         }
-        self.file.sync(&self.map, from.min(to), to.min(self.capacity()))?;
+        self.file.sync(&self.map, from.min(to), to.min(self.capacity()), self.mode)?;
         self.failed.store(false, Ordering::Release);
         Ok(())
     }
@@ -148,47 +212,103 @@ impl TapeWriter {
 
     /// Number of bytes that fit behind the end.
     pub(crate) fn room(&self) -> usize {
-        self.tape.capacity() - self.tape.end.load(Ordering::Relaxed)
+        match self.is_spoiled {
+            true => 0,
+            false => self.tape.capacity() - self.tape.end.load(Ordering::Relaxed),
+        }
     }
 
     /// Makes the bytes up to `to` cheap to append: what [`TapeWriter::append`] does anyway, piece
-    /// by piece, for a time when nobody waits.
-    pub(crate) fn prepare(&mut self, to: usize) {
+    /// by piece, for a time when no writer waits. Not for a tape that is written to: what is
+    /// written there may take other blocks than what was prepared.
+    pub(crate) fn prepare(&mut self, to: usize) -> Result<()> {
+        if self.tape.mode != AppendMode::Map {
+            return Ok(());
+        }
         // The piece that the end is in may hold bytes already.
         let from = self.ready.max(self.tape.end().next_multiple_of(PIECE));
         let to = to.next_multiple_of(PIECE).min(self.tape.capacity());
         if from < to {
-            self.tape.file.prepare(from, to);
+            self.tape.file.prepare(from, to)?;
         }
         self.ready = self.ready.max(to);
+        Ok(())
     }
 
-    /// Appends the parts, one behind the other, and shows them to readers all at once.
+    /// Appends the parts, one behind the other, and shows them to readers all at once. After an
+    /// error nothing was appended.
     pub(crate) fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
-        let mut at = self.tape.end.load(Ordering::Relaxed);
+        let at = self.tape.end.load(Ordering::Relaxed);
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length > self.room() {
             let message = format!("{length} bytes do not fit into {}", self.room());
             return Err(Error::new(ErrorKind::Failed, message).in_file(&self.tape.path));
         }
+        match self.tape.mode {
+            AppendMode::Map => self.store(at, length, parts)?,
+            _ => self.write(at, parts)?,
+        }
+        self.tape.end.store(at + length, Ordering::Release);
+        Ok(())
+    }
+
+    /// Copies the parts into the map.
+    fn store(&mut self, mut at: usize, length: usize, parts: &[&[u8]]) -> Result<()> {
         if at + length > self.ready {
-            self.prepare(at + length);
+            self.prepare(at + length)?;
         }
         for part in parts {
-            self.tape.file.appended(part)?;
-            // SAFETY: `room` says that `at..at + part.len()` lies inside the map. No reader has a
-            // slice of it, since it is behind the end, and no other writer exists: `append` takes
-            // `&mut self`, and `Tape::new` makes one writer for each map. The parts cannot overlap
-            // with it, as nobody ever got a reference to these bytes.
+            self.tape.file.stored(part)?;
+            // SAFETY: `append` checked that `at..at + part.len()` lies inside the map, which is
+            // writable in this mode. No reader has a slice of it, since it is behind the end, and
+            // no other writer exists: `append` takes `&mut self`, and `Tape::new` makes one writer
+            // for each map. The parts cannot overlap with it: nothing else refers to these bytes.
             unsafe {
                 let to = self.tape.map.as_mut_ptr().add(at);
                 std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
             }
             at += part.len();
         }
-        self.tape.end.store(at, Ordering::Release);
         Ok(())
     }
+
+    /// Writes the parts to the file. What was written before an error is taken back, so that the
+    /// next record is not followed by a piece of this one.
+    fn write(&mut self, start: usize, parts: &[&[u8]]) -> Result<()> {
+        let (file, mut written) = (&self.tape.file, 0);
+        let done = if let [part] = parts {
+            file.write(part, start, &mut written)
+        } else {
+            gather(&mut self.gathered, parts, |bytes| {
+                file.write(bytes, start + written, &mut written)
+            })
+        };
+        if done.is_err() && written > 0 {
+            let zeros = vec![0; written];
+            self.is_spoiled = file.write(&zeros, start, &mut 0).is_err();
+        }
+        done
+    }
+}
+
+/// Calls `write` with the parts, small ones joined in `room`.
+fn gather(
+    room: &mut Vec<u8>,
+    parts: &[&[u8]],
+    mut write: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    room.clear();
+    for part in parts {
+        if room.len() + part.len() > GATHER && !room.is_empty() {
+            write(room)?;
+            room.clear();
+        }
+        match part.len() > GATHER {
+            true => write(part)?,
+            false => room.extend_from_slice(part),
+        }
+    }
+    if room.is_empty() { Ok(()) } else { write(room) }
 }
 
 /// A file of the operating system.
@@ -196,31 +316,50 @@ struct OsTape {
     path: PathBuf,
     /// `None` when it was closed.
     file: Mutex<Option<Arc<File>>>,
+    /// Bytes that the file may have.
+    limit: u64,
 }
 
 impl OsTape {
-    fn file(&self) -> Option<Arc<File>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn open(&self) -> Result<Arc<File>> {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let closed = || Error::new(ErrorKind::Failed, "it was closed").in_file(&self.path);
+        file.ok_or_else(closed)
     }
 }
 
 impl TapeFile for OsTape {
-    fn prepare(&self, from: usize, to: usize) {
+    fn prepare(&self, from: usize, to: usize) -> Result<()> {
         static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE]);
-        let Some(file) = self.file() else { return };
-        for at in (from..to).step_by(PIECE) {
-            let zeros = &ZEROS[..PIECE.min(to - at)];
-            if file.write_all_at(zeros, at as u64).is_err() {
-                return; // The file has its space; what does not work costs time only.
-            }
-        }
+        (from..to)
+            .step_by(PIECE)
+            .try_for_each(|at| self.write(&ZEROS[..PIECE.min(to - at)], at, &mut 0))
     }
 
-    fn sync(&self, map: &MmapRaw, from: usize, to: usize) -> Result<()> {
-        let Some(file) = self.file() else {
-            return Err(Error::new(ErrorKind::Failed, "it was closed").in_file(&self.path));
-        };
-        if to - from >= PIECE {
+    fn write(&self, bytes: &[u8], at: usize, written: &mut usize) -> Result<()> {
+        let failed = |e| Error::io("write to", &self.path, e);
+        let file = self.open()?;
+        if (at + bytes.len()) as u64 > self.limit {
+            return Err(failed(io::ErrorKind::FileTooLarge.into())); // Instead of SIGXFSZ.
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match file.write_at(rest, (at + bytes.len() - rest.len()) as u64) {
+                Ok(0) => return Err(failed(io::ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    rest = &rest[count..];
+                    *written += count;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self, map: &MmapRaw, from: usize, to: usize, mode: AppendMode) -> Result<()> {
+        let file = self.open()?;
+        if mode == AppendMode::Map && to - from >= PIECE {
             // SAFETY: the map is shared and of a file, so its bytes are in the page cache and come
             // back from there, for readers and for the writer, whenever one of them needs them.
             // `sync` of [`Tape`] keeps both ends inside of the map. It is advice: done or not.
@@ -235,7 +374,12 @@ impl TapeFile for OsTape {
         } else {
             file.sync_data()
         };
-        synced.map_err(|e| Error::io("sync", &self.path, e))
+        synced.map_err(|e| Error::io("sync", &self.path, e))?;
+        if mode == AppendMode::Map {
+            // Not part of what is durable, so a failure is none of the sync.
+            let _ = file.set_modified(SystemTime::now());
+        }
+        Ok(())
     }
 
     fn close(&self) {

@@ -181,7 +181,7 @@ fn rivals_never_publish_a_half_file() {
             let (path, won) = (&path, &won);
             scope.spawn(move || {
                 for _ in 0..ROUNDS {
-                    match put(&os::OsDisk, path, &[id; 3000]) {
+                    match put(&os::OsDisk::default(), path, &[id; 3000]) {
                         Ok(()) => {
                             won.fetch_add(1, Ordering::Relaxed);
                         }

@@ -78,7 +78,8 @@ impl LogStore {
             return Err(Error::corrupt("the active segment has no header").in_file(&active.path));
         }
         let path = to.join(file_name(active.number));
-        let (tape, mut writer) = disk.create_tape(&path, active.capacity() as usize)?;
+        let (tape, mut writer) =
+            disk.create_tape(&path, active.capacity() as usize, shared.options.append_mode)?;
         writer.append(&[head])?;
         tape.sync(0, head.len())?;
         let known = End { store: shared.id, position };

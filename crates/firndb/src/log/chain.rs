@@ -5,7 +5,7 @@ use super::commit::Position;
 use super::format::{self, HEADER, Header, Kind, Link, Record};
 use super::hint::Hint;
 use super::segment::{Segment, file_name, number_of};
-use crate::disk::{Disk, DiskRef, Map};
+use crate::disk::{Disk, DiskRef, Map, ReadAt};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,13 +38,9 @@ pub(super) fn survey(
     for number in names.iter().filter_map(|name| number_of(name)) {
         let path = dir.join(file_name(number));
         let has_hint = hints.contains(&number);
-        let map = if read_only && !has_hint {
-            let file = disk.open(&path)?;
-            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-            file.read_at(0, &mut bytes)?;
-            Map::from_vec(bytes)
-        } else {
-            disk.map(&path)?
+        let map = match read_only && !has_hint {
+            true => copy(&*disk.open(&path)?, number)?,
+            false => disk.map(&path)?,
         };
         if has_hint {
             map.expect_random();
@@ -60,18 +56,34 @@ pub(super) fn survey(
     Ok(files)
 }
 
+/// The bytes of a segment; of a file that is none, no more than a header.
+fn copy(file: &dyn ReadAt, number: u64) -> Result<Map> {
+    let length = file.len()?;
+    let mut bytes = vec![0; HEADER.min(usize::try_from(length).unwrap_or(HEADER))];
+    file.read_at(0, &mut bytes)?;
+    // A file may have any length: memory is only taken for what a header vouches for.
+    if header_of(&bytes, length, number).is_ok() {
+        bytes = vec![0; length as usize];
+        file.read_at(0, &mut bytes)?;
+    }
+    Ok(Map::from_vec(bytes))
+}
+
 fn head_of(bytes: &[u8], number: u64) -> Result<Head> {
+    read_head(header_of(bytes, bytes.len() as u64, number)?, bytes, number)
+}
+
+/// The header of segment `number`, whose file has this length.
+fn header_of(bytes: &[u8], length: u64, number: u64) -> Result<Header> {
     let header = Header::decode(bytes)?;
-    if header.number != number || header.capacity != bytes.len() as u64 {
+    if header.number != number || header.capacity != length {
         let message = format!(
-            "this is segment {} of {} bytes; by its name and length it is {number} of {}",
-            header.number,
-            header.capacity,
-            bytes.len()
+            "this is segment {} of {} bytes; by its name and length it is {number} of {length}",
+            header.number, header.capacity,
         );
         return Err(Error::corrupt(message).at(24));
     }
-    read_head(header, bytes, number)
+    Ok(header)
 }
 
 pub(super) fn read_head(header: Header, bytes: &[u8], number: u64) -> Result<Head> {
@@ -141,8 +153,10 @@ impl Chain {
             }
         }
         let linked = heads().map(|(_, head)| head.link.durable).max();
-        // A hint is written when its segment and all before it are durable.
-        let durable = linked.max(hints.last().copied()).unwrap_or(0);
+        // A hint is written when its segment and all before it are durable. One without a segment
+        // is what compaction left, or anything that happens to have such a name.
+        let hinted = heads().map(|(file, _)| file.number).filter(|number| hints.contains(number));
+        let durable = linked.max(hinted.max()).unwrap_or(0);
         let mut tail: Vec<(u64, u64)> = Vec::new();
         for (file, head) in heads().filter(|(file, _)| file.number > durable) {
             let follows = match tail.last() {
@@ -187,6 +201,13 @@ impl Chain {
         {
             let _ = segment.hint.set(hint);
         }
+    }
+
+    /// The largest number of a segment; 0 if there is none. Files that only have the name of a
+    /// segment do not count.
+    pub(super) fn newest_number(&self) -> u64 {
+        let numbers = self.files.iter().filter(|file| file.head.is_ok()).map(|file| file.number);
+        numbers.max().unwrap_or(0)
     }
 
     pub(super) fn file(&self, number: u64) -> Option<&File> {

@@ -132,6 +132,9 @@ impl Shared {
         let is_ready =
             |leaving: &Leaving| leaving.position <= durable || Bug::RemoveBeforeSync.is_on();
         let count = leaving.partition_point(is_ready);
+        if count > 0 {
+            self.check_place()?;
+        }
         for Leaving { segment, .. } in &leaving[..count] {
             self.remove_if_there(&self.dir.join(file_name(segment.number)))?;
             self.remove_if_there(&self.dir.join(hint::file_name(segment.number)))?;
@@ -305,7 +308,7 @@ impl Shared {
         let frame = Frame::new(Record::internal(Kind::Removed, &number), 0, None);
         writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
         if !Bug::ForgetRemoval.is_on() {
-            writer.append(&frame).inspect_err(|e| self.fail(e))?;
+            writer.append(self, &frame, Need::Compact)?;
         }
         writer.slots.retire(&self.table, victim.slot);
         self.look_at_space(writer.link_durable);
@@ -361,7 +364,7 @@ impl Shared {
             return Ok(false); // Overwritten meanwhile.
         }
         writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
-        writer.apply(self, &frame)?;
+        writer.apply(self, &frame, Need::Compact)?;
         Ok(true)
     }
 
@@ -377,7 +380,7 @@ impl Shared {
             return Ok(false); // A later put hides the same.
         }
         writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
-        writer.apply(self, &frame)?;
+        writer.apply(self, &frame, Need::Compact)?;
         Ok(true)
     }
 

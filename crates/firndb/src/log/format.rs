@@ -50,6 +50,11 @@ pub(super) const HEAD_MAX: usize = 4 + 1 + 3 + 5 + 10;
 const LINK: usize = 5 * 8;
 const LINK_SEGMENT: usize = 2 * 8;
 
+/// Records begin at multiples of two to this power at most: then a segment has 256 GiB.
+const GRANULE_MAX: u32 = 12;
+/// Largest file of a segment: room for the largest record, and for what other segments take.
+const CAPACITY_MAX: u64 = 8 << 30;
+
 const MORE: u8 = 1 << 4;
 const EXPIRES: u8 = 1 << 5;
 const MOVED: u8 = 1 << 6;
@@ -270,11 +275,17 @@ impl Header {
                 format!("segment format {}, this release reads 1: use a newer one", u32_at(8));
             return Err(Error::new(ErrorKind::UnsupportedVersion, message));
         }
-        let granule = u32_at(12);
-        if granule > 30 {
+        let (granule, number, capacity) = (u32_at(12), u64_at(24), u64_at(32));
+        if granule > GRANULE_MAX {
             return Err(Error::corrupt(format!("granule 2^{granule}")).at(12));
         }
-        Ok(Header { store: u64_at(16), number: u64_at(24), capacity: u64_at(32), granule })
+        if number == 0 || number == u64::MAX {
+            return Err(Error::corrupt(format!("segment number {number}")).at(24));
+        }
+        if capacity > CAPACITY_MAX {
+            return Err(Error::corrupt(format!("a segment of {capacity} bytes")).at(32));
+        }
+        Ok(Header { store: u64_at(16), number, capacity, granule })
     }
 }
 

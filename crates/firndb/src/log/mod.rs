@@ -76,6 +76,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use crate::disk::AppendMode;
 pub use backup::Backup;
 pub use batch::Batch;
 pub use format::{MAX_KEY, MAX_VALUE};

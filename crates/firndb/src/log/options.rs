@@ -1,7 +1,11 @@
 //! How a store is opened, and how a write is made.
 
+use crate::disk::AppendMode;
 use crate::{Error, Result};
 use std::time::Duration;
+
+/// Largest segment: the index has 26 bits for an offset, and so each byte of it can begin a record.
+const SEGMENT_MAX: u64 = 64 << 20;
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,10 +34,11 @@ pub struct Options {
     pub read_only: bool,
     /// Durability of writes that do not say otherwise. Default: [`Durability::Os`].
     pub durability: Durability,
-    /// Largest size of a segment file in bytes, 4 KiB to 1 GiB; a record that is larger gets one of
-    /// its own, and as each names all others (16 bytes a segment) they get larger where they are
-    /// many. Small stores use smaller segments. Default: 64 MiB.
+    /// Largest size of a segment file in bytes, 4 KiB to 64 MiB; a record that is larger gets one
+    /// of its own. Small stores use smaller segments. Default: 64 MiB.
     pub segment_bytes: u64,
+    /// How records are appended. Default: [`AppendMode::Auto`], which looks at the file system.
+    pub append_mode: AppendMode,
     /// Share of a segment that must be stale for compaction to copy the rest, 0.01 to 0.99. Each
     /// byte put is then written about 1 / threshold times at most. Default: 0.5.
     pub compaction_threshold: f64,
@@ -58,7 +63,8 @@ impl Default for Options {
             create: true,
             read_only: false,
             durability: Durability::Os,
-            segment_bytes: 64 << 20,
+            segment_bytes: SEGMENT_MAX,
+            append_mode: AppendMode::Auto,
             compaction_threshold: 0.5,
             compaction_rate: 0,
             checkpoint_bytes: 256 << 20,
@@ -72,9 +78,9 @@ impl Default for Options {
 impl Options {
     /// `InvalidArgument` if a value is outside of its limits.
     pub(super) fn check(&self) -> Result<()> {
-        if !(4 << 10..=1 << 30).contains(&self.segment_bytes) {
+        if !(4 << 10..=SEGMENT_MAX).contains(&self.segment_bytes) {
             return Err(Error::invalid(format!(
-                "segment_bytes is {}; give 4 KiB to 1 GiB",
+                "segment_bytes is {}; give 4 KiB to 64 MiB",
                 self.segment_bytes
             )));
         }

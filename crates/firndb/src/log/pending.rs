@@ -94,6 +94,14 @@ impl Shared {
         settled.inspect(|replaced| touch(&table, replaced.old));
     }
 
+    /// [`Shared::settle`], for the counts of keys and bytes. A forked child has them as they were
+    /// at the fork: a thread of the parent may have held the lock then, and here it never lets go.
+    pub(super) fn settle_counts(&self) {
+        if !self.fork.is_child() {
+            drop(self.settle());
+        }
+    }
+
     /// Settles what is pending, whether or not anything can be written. Until then new keys are not
     /// counted that are late, nor others that had the same bits as one before; and the bytes of
     /// what was replaced count as live.
@@ -164,12 +172,18 @@ impl Writer {
         if shared.view_count.load(Ordering::Acquire) > 0 {
             // Then nothing is pending.
             let is_new = shared.index.found(frame.hash) == Found::Nothing;
-            return if is_new { self.apply(shared, frame).map(|()| true) } else { Ok(false) };
+            return if is_new {
+                self.apply(shared, frame, Need::Fill).map(|()| true)
+            } else {
+                Ok(false)
+            };
         }
-        if !self.enter(shared, slot, false)? {
+        // Where the index is almost full, only the key's record tells whether it needs room.
+        if !self.enter(shared, slot, false)? || !self.index.has_room_for(&shared.index, frame.hash)
+        {
             return Ok(false);
         }
-        let (_, place) = self.append(frame).inspect_err(|e| shared.fail(e))?;
+        let place = self.append(shared, frame, Need::Fill)?;
         self.index.leave_late(&shared.index, Late { hash: frame.hash, place });
         self.count(shared, frame);
         Ok(true)

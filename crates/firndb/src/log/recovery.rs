@@ -32,12 +32,12 @@ use super::pace::Pace;
 use super::read::UsualLines;
 use super::refresh::Seen;
 use super::reserve::Reserve;
-use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name, number_of};
+use super::segment::{Bytes, SEGMENTS_MAX, Segment, after, file_name, number_of};
 use super::stats::{Counters, Recovery};
 use super::store::Shared;
 use super::upkeep::Wake;
 use super::writer::{Start, Writer};
-use crate::disk::DiskRef;
+use crate::disk::{DiskRef, ForkGuard, Lock};
 use crate::sync::Swap;
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
@@ -70,11 +70,18 @@ pub(super) fn is_transient(error: &Error) -> bool {
 
 fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
     let started = std::time::Instant::now();
-    let lock = if options.read_only { None } else { Some(lock(&disk, dir, options.create)?) };
+    if !options.read_only {
+        prepare_dir(&disk, dir, options.create)?;
+    }
+    let disk = disk.hold(dir).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => absent(dir),
+        _ => e,
+    })?;
+    let lock = (!options.read_only).then(|| lock(&disk, dir)).transpose()?;
     let checkpoint = Checkpoint::open(&*disk, dir).ok(); // Without it the hints do.
     let Found { id, names, chain, known_end } = look(&disk, dir, &options)?;
     let mut loader = Loader::new(id, options.index_bits);
-    let recovered = chain.load(&disk, dir, &mut loader, options.read_only)?;
+    let recovered = chain.load(&disk, dir, &mut loader, &options)?;
     let checkpointed = loader.fill(checkpoint)?;
     let counters = Counters::new(Recovery {
         dropped_bytes: recovered.dropped_bytes,
@@ -108,7 +115,8 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         reserve: Reserve::default(),
         recorded_end: known_end.unwrap_or_default().into(),
         seen: None,
-        _lock: lock,
+        lock,
+        fork: ForkGuard::new(),
     };
     if shared.options.read_only {
         shared.seen = Some(Seen { names, last: recovered.last, index: loader.writer });
@@ -157,24 +165,28 @@ pub(super) fn look(disk: &DiskRef, dir: &Path, options: &Options) -> Result<Foun
     Ok(Found { id, names, chain, known_end })
 }
 
-/// Takes the right to write, in a directory that is made if need be. In one that is somebody else's
-/// nothing is made, not even the lock.
-fn lock(disk: &DiskRef, dir: &Path, create: bool) -> Result<Box<dyn Send + Sync>> {
+/// Makes the directory if need be. `NotFound` if it holds no store and none may be created: then
+/// not even a lock is left in it.
+fn prepare_dir(disk: &DiskRef, dir: &Path, create: bool) -> Result<()> {
     let is_of_store = |name: &String| {
         let numbered = number_of(name).or(hint::number_of(name)).is_some();
         numbered || [end::FILE, checkpoint::FILE].contains(&name.as_str())
     };
     match disk.list(dir) {
-        Err(e) if e.kind() == ErrorKind::NotFound && create => disk.create_dir_all(dir)?,
-        Err(e) if e.kind() == ErrorKind::NotFound => return Err(absent(dir)),
-        names => {
-            let is_store = names?.iter().any(is_of_store);
-            if !create && !is_store {
-                return Err(absent(dir));
-            }
-        }
+        Err(e) if e.kind() == ErrorKind::NotFound && create => disk.create_dir_all(dir),
+        Err(e) if e.kind() == ErrorKind::NotFound => Err(absent(dir)),
+        names => match create || names?.iter().any(is_of_store) {
+            true => Ok(()),
+            false => Err(absent(dir)),
+        },
     }
-    disk.lock(&dir.join(LOCK))
+}
+
+/// Takes the right to write.
+fn lock(disk: &DiskRef, dir: &Path) -> Result<Box<dyn Lock>> {
+    let lock = disk.lock(&dir.join(LOCK))?;
+    lock.check()?; // The directory may have been replaced since it was opened.
+    Ok(lock)
 }
 
 fn absent(dir: &Path) -> Error {
@@ -221,8 +233,9 @@ impl Chain {
         disk: &DiskRef,
         dir: &Path,
         loader: &mut Loader,
-        read_only: bool,
+        options: &Options,
     ) -> Result<Recovered> {
+        let (read_only, mode) = (options.read_only, options.append_mode);
         let members = self.members()?;
         let mut unsynced = Vec::new();
         let mut active = None;
@@ -234,7 +247,7 @@ impl Chain {
             let torn = torn_bytes(rest);
             let is_last = number == self.last.0;
             let (bytes, tape) = if !read_only && (number > self.durable || is_last) {
-                let (tape, writer) = disk.open_tape(&path, end as usize)?;
+                let (tape, writer) = disk.open_tape(&path, end as usize, mode)?;
                 (Bytes::Tape(tape), Some(writer))
             } else {
                 (Bytes::Sealed(file.map.clone(), end as usize), None)
@@ -260,7 +273,7 @@ impl Chain {
         let hints = self.hints.iter().map(|&number| (number, hint::file_name(number)));
         let leftovers = segments.chain(hints).filter(|&(number, _)| !is_member(number));
         let leftovers: Vec<String> = leftovers.map(|(_, name)| name).collect();
-        let next_number = self.files.last().map_or(1, |file| file.number + 1);
+        let next_number = after(self.newest_number())?;
         let (last, durable) = (self.last, self.durable);
         let head = self.file(last.0).and_then(|file| file.head.as_ref().ok());
         let link_durable = head.map_or(0, |head| head.link.durable);

@@ -24,7 +24,7 @@ use super::loader::Loader;
 use super::recovery::{Found, is_transient, look};
 use super::segment::{Bytes, SEGMENTS_MAX, Segment, Table, file_name, number_of};
 use super::store::Shared;
-use crate::Result;
+use crate::{ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,6 +72,11 @@ impl Shared {
     /// Until then it shows what it showed, or some of the changes if there was no memory for all.
     pub(super) fn catch_up(&mut self) -> Result<bool> {
         let Some(seen) = &self.seen else { return Ok(false) };
+        match self.disk.check_held() {
+            // Another directory is at the path now.
+            Err(e) if e.kind() == ErrorKind::Failed => return Ok(false),
+            checked => checked?,
+        }
         let news = match self.news_of_last(seen) {
             Ok(None) => self.news(seen.last),
             // The writer may have removed a file meanwhile; or something is damaged.

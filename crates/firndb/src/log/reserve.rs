@@ -125,9 +125,9 @@ impl Shared {
     fn make_reserve(&self, name: &str, length: u64, is_none: bool) -> Result<()> {
         let [made, probe] = [MADE, PROBE].map(|name| self.dir.join(name));
         let full = |e: Error| if e.is_disk_full() { self.full(2 * length) } else { e };
-        self.disk.create_tape(&made, length as usize).map_err(full)?;
+        self.disk.create_filler(&made, length).map_err(full)?;
         let has_more = match is_none {
-            true => self.disk.create_tape(&probe, length as usize).map(|_| ()),
+            true => self.disk.create_filler(&probe, length),
             false => Ok(()),
         };
         self.remove_if_there(&probe)?;
@@ -183,17 +183,17 @@ impl Shared {
     ) -> Result<(Arc<Tape>, TapeWriter)> {
         let usual = needs.max(least);
         let small = needs.max(SEGMENT_MIN).next_multiple_of(4096).min(usual);
-        match self.with_reserve(need, || self.disk.create_tape(path, usual as usize)) {
+        let create =
+            |length: u64| self.disk.create_tape(path, length as usize, self.options.append_mode);
+        match self.with_reserve(need, || create(usual)) {
             Err(e) if e.is_disk_full() && need == Need::Fill => Err(self.full(usual)),
-            Err(e) if e.is_disk_full() && small < usual => {
-                self.disk.create_tape(path, small as usize)
-            }
+            Err(e) if e.is_disk_full() && small < usual => create(small),
             made => made,
         }
     }
 
     /// The error of a write that takes space.
-    fn full(&self, length: u64) -> Error {
+    pub(super) fn full(&self, length: u64) -> Error {
         let action = format!(
             "write more on a full disk until records are removed and compacted, or {length} bytes \
              are free for"

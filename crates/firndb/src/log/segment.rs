@@ -6,8 +6,8 @@ use super::index::{Place, SEGMENT_BITS};
 use super::stats::subtract;
 use super::table;
 use crate::bytes::prefetch::prefetch;
-use crate::disk::{Map, Tape};
-use crate::{Error, Result};
+use crate::disk::{AppendMode, Map, Tape};
+use crate::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -30,6 +30,12 @@ pub(super) fn file_name(number: u64) -> String {
 pub(super) fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+/// The number of a segment that begins after the one with this number.
+pub(super) fn after(number: u64) -> Result<u64> {
+    let used_up = || Error::new(ErrorKind::Failed, "the numbers of segments are used up");
+    number.checked_add(1).ok_or_else(used_up)
 }
 
 /// Where a segment's bytes are.
@@ -173,6 +179,14 @@ impl Segment {
     /// Where the record after one that ends here begins.
     pub(super) fn align(&self, offset: u64) -> u64 {
         offset.next_multiple_of(1 << self.granule)
+    }
+
+    /// How it was or is appended to; `Auto` if nothing was since the store was opened.
+    pub(super) fn append_mode(&self) -> AppendMode {
+        match &self.bytes {
+            Bytes::Sealed(..) => AppendMode::Auto,
+            Bytes::Tape(tape) => tape.mode(),
+        }
     }
 
     /// Makes the bytes up to `to` durable.

@@ -1,6 +1,9 @@
 //! What a store counts, and [`Stats`], which shows it.
 
-use super::store::LogStore;
+use super::segment::Segment;
+use super::store::{LogStore, Shared};
+use crate::disk::AppendMode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How the store was opened.
@@ -29,6 +32,9 @@ pub struct Stats {
     pub disk_bytes: u64,
     /// Bytes of the newest records of all keys.
     pub live_bytes: u64,
+    /// How records are appended: [`AppendMode::Map`] or [`AppendMode::Write`]; or would be, if the
+    /// store were open for writing. `Auto` if the file system does not say.
+    pub append_mode: AppendMode,
     /// Bytes of memory that the index takes.
     pub index_bytes: u64,
     /// Records put.
@@ -113,10 +119,23 @@ impl Stats {
     }
 }
 
+impl Shared {
+    fn append_mode(&self, active: Option<&Arc<Segment>>) -> AppendMode {
+        let Some(segment) = active else { return self.options.append_mode };
+        match (segment.append_mode(), self.options.append_mode) {
+            (AppendMode::Auto, AppendMode::Auto) => {
+                self.disk.append_mode(&segment.path).unwrap_or_default()
+            }
+            (AppendMode::Auto, chosen) => chosen,
+            (known, _) => known,
+        }
+    }
+}
+
 impl LogStore {
     /// What the store holds and did.
     pub fn stats(&self) -> Stats {
-        drop(self.shared.settle());
+        self.shared.settle_counts();
         let counters = &self.shared.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let segments = self.shared.table.load().in_order();
@@ -125,6 +144,7 @@ impl LogStore {
             segments: segments.len() as u64,
             disk_bytes: segments.iter().map(|segment| segment.capacity()).sum(),
             live_bytes: get(&counters.live_bytes),
+            append_mode: self.shared.append_mode(segments.last()),
             index_bytes: self.shared.index.memory(),
             puts: get(&counters.puts),
             deletes: get(&counters.deletes),

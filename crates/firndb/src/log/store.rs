@@ -16,7 +16,7 @@ use super::snapshot::View;
 use super::stats::Counters;
 use super::upkeep::Upkeep;
 use super::writer::Writer;
-use crate::disk::{self, Append, DiskRef};
+use crate::disk::{self, Append, DiskRef, ForkGuard, Lock};
 use crate::sync::Swap;
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
@@ -72,8 +72,9 @@ pub(super) struct Shared {
     pub(super) recorded_end: Mutex<Position>,
     /// What a refresh goes on from, where it is open for reading only.
     pub(super) seen: Option<Seen>,
-    /// Keeps other writers away.
-    pub(super) _lock: Option<Box<dyn Send + Sync>>,
+    /// Keeps other writers away. `None` when it is open for reading only.
+    pub(super) lock: Option<Box<dyn Lock>>,
+    pub(super) fork: ForkGuard,
 }
 
 impl LogStore {
@@ -103,7 +104,7 @@ impl LogStore {
 
     /// Number of keys, those included whose time has passed and that nobody removed yet.
     pub fn len(&self) -> u64 {
-        drop(self.shared.settle());
+        self.shared.settle_counts();
         self.shared.counters.keys.load(Ordering::Relaxed)
     }
 
@@ -155,6 +156,11 @@ impl LogStore {
     }
 
     fn shut(&mut self) -> Result<()> {
+        if self.shared.fork.is_child() {
+            // The threads are the parent's, and so is the log.
+            std::mem::forget(self.upkeep.take());
+            return Ok(());
+        }
         if let Some(upkeep) = self.upkeep.take() {
             upkeep.stop(&self.shared);
         }
@@ -220,6 +226,11 @@ impl Shared {
 
     /// [`Shared::writer`], whatever is pending.
     pub(super) fn unsettled(&self) -> Result<Writing<'_>> {
+        if self.fork.is_child() {
+            let message = "this is a forked child of the process that opened the store, and may \
+                           only read: let the parent write, or open the store after the fork";
+            return Err(Error::new(ErrorKind::Failed, message).in_file(&self.dir));
+        }
         if let Some(message) = self.failed.get() {
             return Err(Error::new(ErrorKind::Failed, message.clone()).in_file(&self.dir));
         }
@@ -247,6 +258,7 @@ impl Shared {
     /// the target is not behind it: pages that are on their way to the disk stop the writer, and
     /// interrupt all processors.
     fn sync_log(&self, target: Position) -> Result<Position> {
+        self.check_place()?;
         let (mut segments, active, mut end) = {
             let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(writer) = &*writer else { return Ok((0, 0)) };
@@ -277,6 +289,14 @@ impl Shared {
             writer.durable = writer.durable.max(sealed);
         }
         Ok(end)
+    }
+
+    /// `Failed`, now and for every later write, if the store's directory or lock is no longer the
+    /// one at its path. Files are found relative to the open directory, so nothing that is at that
+    /// path now was touched; but what would be written here, no later opening would find there.
+    pub(super) fn check_place(&self) -> Result<()> {
+        let checked = self.lock.as_ref().map_or(Ok(()), |lock| lock.check());
+        checked.inspect_err(|e| self.fail(e))
     }
 
     /// Makes the names in the directory durable. A failure is final: which names are lost nobody

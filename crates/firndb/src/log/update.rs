@@ -66,7 +66,7 @@ impl LogStore {
                 }
                 let need = Need::of(std::slice::from_ref(&frame));
                 writer.make_room(shared, frame.length() as u64, 1, need)?;
-                writer.apply(shared, &frame)?;
+                writer.apply(shared, &frame, need)?;
                 writer.position()
             };
             shared.acknowledge(position, options)?;

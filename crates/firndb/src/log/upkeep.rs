@@ -227,18 +227,22 @@ impl Shared {
     /// Makes the file of the next segment when it is time, and sees to it that there is a reserve.
     fn prepare_segment(&self) -> Result<bool> {
         self.hold_reserve()?;
-        let Some(number) = self.writer()?.spare_wanted() else { return Ok(false) };
+        let Some(number) = self.writer()?.spare_wanted(self)? else { return Ok(false) };
         let capacity = self.capacity_for(self.table.load().in_order().len());
         let path = self.dir.join(file_name(number));
-        let made =
-            self.disk.create_tape(&path, capacity as usize).and_then(|(tape, mut writer)| {
-                self.sync_dir()?;
-                for start in (0..capacity as usize).step_by(MAKE_STRETCH) {
-                    self.give_way();
-                    writer.prepare(start + MAKE_STRETCH);
-                }
-                Ok((tape, writer))
+        let made = self.disk.create_tape(&path, capacity as usize, self.options.append_mode);
+        let made = made.and_then(|(tape, mut writer)| {
+            self.sync_dir()?;
+            let mut pieces = (0..capacity as usize).step_by(MAKE_STRETCH);
+            let prepared = pieces.try_for_each(|start| {
+                self.give_way();
+                writer.prepare(start + MAKE_STRETCH)
             });
+            match prepared {
+                Ok(()) => Ok((tape, writer)),
+                Err(e) => self.remove_if_there(&path).and(Err(e)),
+            }
+        });
         let (made, error) = match made {
             Ok(made) => (Some(made), None),
             Err(error) => (None, Some(error)),

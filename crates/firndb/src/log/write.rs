@@ -42,7 +42,7 @@ impl LogStore {
             let mut writer = shared.writer()?;
             let Some(old) = shared.current(&frame)? else { return Ok(false) };
             writer.make_room(shared, frame.length() as u64, 1, Need::Delete)?;
-            writer.apply(shared, &frame)?;
+            writer.apply(shared, &frame, Need::Delete)?;
             if old.is_expired {
                 return Ok(false);
             }
@@ -114,10 +114,11 @@ impl Shared {
     pub(super) fn write(&self, frames: &[Frame], options: WriteOptions) -> Result<()> {
         let bytes: u64 = frames.iter().map(|frame| frame.length() as u64).sum();
         let position = {
-            let mut writer = self.writer()?;
-            writer.make_room(self, bytes, frames.len() as u64, Need::of(frames))?;
-            for frame in frames {
-                writer.apply(self, frame)?;
+            let (mut writer, need) = (self.writer()?, Need::of(frames));
+            writer.make_room(self, bytes, frames.len() as u64, need)?;
+            match frames {
+                [frame] => writer.apply(self, frame, need)?,
+                _ => writer.apply_all(self, frames, need)?,
             }
             writer.position()
         };
@@ -162,10 +163,40 @@ impl Shared {
 impl Writer {
     /// Appends a record and changes the index accordingly. There must be room, and nothing
     /// pending of keys with the bits of its hash.
-    pub(super) fn apply(&mut self, shared: &Shared, frame: &Frame) -> Result<()> {
+    pub(super) fn apply(&mut self, shared: &Shared, frame: &Frame, need: Need) -> Result<()> {
         let old = shared.current(frame)?;
-        let (_, place) = self.append(frame).inspect_err(|e| shared.fail(e))?;
+        if old.is_none() && frame.record.kind == Kind::Put {
+            self.check_index(shared, &mut [frame.hash])?;
+        }
+        let place = self.append(shared, frame, need)?;
         self.publish(shared, frame, old, place)
+    }
+
+    /// [`Writer::apply`] for all records of a batch, or none.
+    fn apply_all(&mut self, shared: &Shared, frames: &[Frame], need: Need) -> Result<()> {
+        let mut new = Vec::new();
+        for frame in frames {
+            if shared.current(frame)?.is_none() && frame.record.kind == Kind::Put {
+                new.push(frame.hash);
+            }
+        }
+        self.check_index(shared, &mut new)?;
+        let places = self.append_all(shared, frames, need)?;
+        for (frame, place) in frames.iter().zip(places) {
+            // Once more: a key may be in the batch twice.
+            let old = shared.current(frame).inspect_err(|e| shared.fail(e))?;
+            self.publish(shared, frame, old, place)?;
+        }
+        Ok(())
+    }
+
+    /// `Failed` if the index has no room for new keys with these hashes. Called before anything is
+    /// appended: a record that is in the log must find its place in the index at each opening.
+    fn check_index(&self, shared: &Shared, hashes: &mut [u64]) -> Result<()> {
+        match self.index.has_room(&shared.index, hashes) {
+            true => Ok(()),
+            false => Err(full().in_file(&shared.dir)),
+        }
     }
 
     /// Takes an entry out of the index without a record in the log: for a key that is gone from
@@ -246,7 +277,7 @@ pub(super) fn check_value(value: &[u8]) -> Result<()> {
 }
 
 pub(super) fn full() -> Error {
-    let message = "the index cannot grow: a store has some 230 million keys at most, and needs \
-                   about 10 bytes of memory for each";
+    let message = "the index is full: a store has some 230 million keys at most, and needs about \
+                   10 bytes of memory for each; remove keys, or divide them among several stores";
     Error::new(ErrorKind::Failed, message)
 }

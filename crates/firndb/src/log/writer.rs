@@ -8,9 +8,10 @@
 
 use super::commit::Position;
 use super::format::{self, HEAD_MAX, HEADER, Header, Kind, Link, Record, head_length};
+use super::hint;
 use super::index::{IndexWriter, OFFSETS, Place};
 use super::reserve::Need;
-use super::segment::{Bytes, SEGMENTS_MAX, Segment, file_name};
+use super::segment::{Bytes, SEGMENTS_MAX, Segment, after, file_name};
 use super::store::Shared;
 use super::table::Slots;
 use super::upkeep::Task;
@@ -44,6 +45,13 @@ impl<'a> Frame<'a> {
         let (head, head_length) = record.head();
         let sum = format::hash_of(&head[..head_length], record.key, record.value);
         Frame { record, head, head_length, sum, hash, seen }
+    }
+
+    /// Everything before the key, for a record at this place.
+    fn head_at(&self, segment: u64, offset: u64) -> [u8; HEAD_MAX] {
+        let mut head = self.head;
+        head[..4].copy_from_slice(&format::checksum(self.sum, segment, offset));
+        head
     }
 
     pub(super) fn length(&self) -> usize {
@@ -107,7 +115,7 @@ impl Writer {
         let members = table.in_order();
         let slot = (0..SEGMENTS_MAX).find(|&slot| table.get(slot).is_none());
         let slot = slot.ok_or_else(too_many)?;
-        let number = start.next_number;
+        let number = shared.free_number(start.next_number)?;
         let capacity = shared.capacity_for(members.len());
         let path = shared.dir.join(file_name(number));
         let (tape, mut writer) = shared.new_segment(&path, 0, capacity, Need::Compact)?;
@@ -117,7 +125,7 @@ impl Writer {
         table.put(slot, Arc::clone(&segment));
         shared.table.store(Arc::new(table));
         let link_durable = start.durable;
-        let start = Start { next_number: number + 1, link_durable, ..start };
+        let start = Start { next_number: after(number)?, link_durable, ..start };
         Ok(Writer::resume(start, writer, segment))
     }
 
@@ -126,22 +134,51 @@ impl Writer {
         (self.segment.number, self.tape.tape().end() as u64)
     }
 
-    /// Appends a record and returns its place. There must be room: see [`Writer::make_room`].
-    pub(super) fn append(&mut self, frame: &Frame) -> Result<(u64, Place)> {
+    /// Appends a record and returns its place. There must be room: see [`Writer::make_room`]. After
+    /// an error nothing was appended; on a full disk the store stays open for writing, after any
+    /// other error it does not.
+    pub(super) fn append(&mut self, shared: &Shared, frame: &Frame, need: Need) -> Result<Place> {
+        let appended = shared.with_reserve(need, || self.append_one(frame));
+        appended.map_err(|e| shared.not_appended(e, frame.length() as u64, need))
+    }
+
+    fn append_one(&mut self, frame: &Frame) -> Result<Place> {
         let end = self.tape.tape().end() as u64;
         let offset = self.segment.align(end);
-        let mut gap = (offset - end) as usize;
-        while gap > 0 {
-            let step = gap.min(PADDING.len());
-            self.tape.append(&[&PADDING[..step]])?;
-            gap -= step;
-        }
-        let sum = format::checksum(frame.sum, self.segment.number, offset);
-        let mut head = frame.head;
-        head[..4].copy_from_slice(&sum);
+        let padding = &PADDING[..(offset - end) as usize];
+        let head = frame.head_at(self.segment.number, offset);
         let head = &head[..frame.head_length];
-        self.tape.append(&[head, frame.record.key, frame.record.value])?;
-        Ok((offset, self.segment.place(offset)))
+        let Record { key, value, .. } = frame.record;
+        match padding {
+            [] => self.tape.append(&[head, key, value])?,
+            _ => self.tape.append(&[padding, head, key, value])?,
+        }
+        Ok(self.segment.place(offset))
+    }
+
+    /// [`Writer::append`] for all records of a batch, or none.
+    pub(super) fn append_all(
+        &mut self,
+        shared: &Shared,
+        frames: &[Frame],
+        need: Need,
+    ) -> Result<Vec<Place>> {
+        let mut end = self.tape.tape().end() as u64;
+        let placed = frames.iter().map(|frame| {
+            let (from, offset) = (end, self.segment.align(end));
+            end = offset + frame.length() as u64;
+            ((offset - from) as usize, offset, frame.head_at(self.segment.number, offset))
+        });
+        let placed: Vec<_> = placed.collect();
+        let parts = frames.iter().zip(&placed).flat_map(|(frame, (padding, _, head))| {
+            let Record { key, value, .. } = frame.record;
+            [&PADDING[..*padding], &head[..frame.head_length], key, value]
+        });
+        let parts: Vec<&[u8]> = parts.collect();
+        let appended = shared.with_reserve(need, || self.tape.append(&parts));
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        appended.map_err(|e| shared.not_appended(e, bytes, need))?;
+        Ok(placed.iter().map(|&(_, offset, _)| self.segment.place(offset)).collect())
     }
 
     /// Sees to it that records of these total lengths fit into the active segment, if need be by
@@ -184,6 +221,7 @@ impl Writer {
         count: u64,
         need: Need,
     ) -> Result<()> {
+        shared.check_place()?;
         self.settle_all(shared)?; // For the live bytes, which are in the link.
         // The store may have outgrown it. Where a thread makes the next segment, it sees to that
         // too, and no writer waits for it.
@@ -210,12 +248,12 @@ impl Writer {
                     // Too small: its number must not come after the one that is made now.
                     shared.disk.remove(&shared.dir.join(file_name(number)))?;
                 }
-                let number = self.next_number;
+                let number = shared.free_number(self.next_number)?;
                 // One that is being made would come too late: numbers ascend with the log.
                 self.making = None;
                 let path = shared.dir.join(file_name(number));
                 let (tape, writer) = shared.new_segment(&path, capacity, least, need)?;
-                self.next_number = number + 1;
+                self.next_number = after(number)?;
                 (number, tape, writer, false)
             }
         };
@@ -245,13 +283,14 @@ impl Writer {
     }
 
     /// The number for a spare segment that the caller then makes; `None` if there is no need.
-    pub(super) fn spare_wanted(&mut self) -> Option<u64> {
+    pub(super) fn spare_wanted(&mut self, shared: &Shared) -> Result<Option<u64>> {
         if !self.is_spare_wanted() {
-            return None;
+            return Ok(None);
         }
-        self.making = Some(self.next_number);
-        self.next_number += 1;
-        self.making
+        let number = shared.free_number(self.next_number)?;
+        self.next_number = after(number)?;
+        self.making = Some(number);
+        Ok(self.making)
     }
 
     /// Takes the spare that was made, or `None` for one that could not be made. `false` if the log
@@ -274,6 +313,35 @@ impl Writer {
         match self.spare.take() {
             Some((number, ..)) => shared.disk.remove(&shared.dir.join(file_name(number))),
             None => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    /// The first number from this one on for which no file has the name of a segment or of a hint,
+    /// whoever made it. One that is a directory, say, would otherwise stop all writing.
+    fn free_number(&self, mut number: u64) -> Result<u64> {
+        loop {
+            let next = after(number)?; // One is left for the segment behind it.
+            let names = [file_name(number), hint::file_name(number)];
+            let [segment, hint] = names.map(|name| self.disk.exists(&self.dir.join(name)));
+            if !segment? && !hint? {
+                return Ok(number);
+            }
+            number = next;
+        }
+    }
+
+    /// The error of records that were not appended. Unless the disk is full, nobody knows what is
+    /// in the file now, and nothing more is written.
+    fn not_appended(&self, error: Error, bytes: u64, need: Need) -> Error {
+        match error.is_disk_full() {
+            true if need == Need::Fill => self.full(bytes),
+            true => error,
+            false => {
+                self.fail(&error);
+                error
+            }
         }
     }
 }

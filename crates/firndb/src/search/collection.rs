@@ -15,7 +15,7 @@ use super::manifest::{self, Member};
 use super::merge;
 use super::partition::Partition;
 use super::reader::Reader;
-use crate::disk::{self, DiskRef};
+use crate::disk::{self, DiskRef, Lock};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -196,7 +196,7 @@ pub struct Change<'a> {
     /// The directory has nothing but what the current set names and what was staged.
     tidy: bool,
     pub(super) current: Arc<Current>,
-    _lock: Box<dyn Send + Sync>,
+    _lock: Box<dyn Lock>,
     turn: MutexGuard<'a, Option<u64>>,
 }
 

@@ -3,6 +3,7 @@
 use super::open_to_read;
 use crate::failure::Result;
 use crate::output::{Grid, Out, size, thousands, time};
+use firndb::log::AppendMode;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +29,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             "disk_bytes": stats.disk_bytes,
             "live_bytes": stats.live_bytes,
             "index_bytes": stats.index_bytes,
+            "append_mode": stats.append_mode.name(),
             "recovery": {
                 "seconds": recovery.seconds,
                 "scanned_segments": recovery.scanned_segments,
@@ -46,7 +48,12 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     row("segments", thousands(stats.segments), none());
     row("on disk", size(stats.disk_bytes), "with space reserved for more".to_string());
     row("live records", size(stats.live_bytes), format!("{share:.1} % of what is on disk"));
-    row("index in memory", size(stats.index_bytes), format!("{index_per_key:.1} bytes a key"));
+    row("index in memory", size(stats.index_bytes), format!("{index_per_key:.1} bytes per key"));
+    let how = match stats.append_mode {
+        AppendMode::Map => "stored into a map of the segment",
+        _ => "one call to the system each",
+    };
+    row("records appended by", stats.append_mode.name().to_string(), how.to_string());
     let opened = time(Duration::from_secs_f64(recovery.seconds.max(0.0)));
     row(
         "opened in",

@@ -127,7 +127,7 @@ fn statistics_are_shown() {
     assert!(json[0]["disk_bytes"].as_u64().unwrap() >= json[0]["live_bytes"].as_u64().unwrap());
     let text = place.firn("log stats s").ok().out;
     assert!(
-        text.contains("keys") && text.contains("100") && text.contains("bytes a key"),
+        text.contains("keys") && text.contains("100") && text.contains("bytes per key"),
         "{text}"
     );
 }

@@ -1,17 +1,37 @@
 //! The calls of [`Disk`] on the simulated disk: the same steps and errors as in `os.rs`.
 
+use super::super::dir::replaced;
 use super::super::poison::Poison;
 use super::super::tape::TapeFile;
-use super::super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
+use super::super::{
+    Append, AppendMode, Disk, DiskRef, Lock, Map, ReadAt, Tape, TapeWriter, cut, locked, parent,
+};
 use super::{Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
-use memmap2::{MmapMut, MmapRaw};
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 impl Disk for SimDisk {
+    fn hold(self: Arc<Self>, _: &Path) -> Result<DiskRef> {
+        Ok(self) // Directories of this disk are never replaced.
+    }
+
+    fn check_held(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        let mut state = self.state();
+        state.step("look", path)?;
+        Ok(state.names.contains_key(path))
+    }
+
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         // The same steps as on the real disk, each an operation.
         let mut state = self.state();
@@ -52,7 +72,7 @@ impl Disk for SimDisk {
             return Err(Error::io("create", path, io::ErrorKind::AlreadyExists.into()));
         }
         let id = state.create("create", path)?;
-        let lock = Lock::take(&self.state, &mut state, id, path)?;
+        let lock = Held::take(&self.state, &mut state, id, path)?;
         Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
     }
 
@@ -60,7 +80,7 @@ impl Disk for SimDisk {
         let mut state = self.state();
         state.step("open", path)?;
         let id = state.file("open", path)?;
-        let lock = Lock::take(&self.state, &mut state, id, path)?;
+        let lock = Held::take(&self.state, &mut state, id, path)?;
         Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
     }
 
@@ -78,19 +98,47 @@ impl Disk for SimDisk {
         Ok(Box::new(SimFile { state: Arc::clone(&self.state), id, path: path.into() }))
     }
 
-    fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+    fn create_tape(
+        &self,
+        path: &Path,
+        capacity: usize,
+        mode: AppendMode,
+    ) -> Result<(Arc<Tape>, TapeWriter)> {
         let mut state = self.state();
         state.step("create_tape", path)?;
         if state.names.contains_key(path) {
             return Err(Error::io("create_tape", path, io::ErrorKind::AlreadyExists.into()));
         }
-        state.fit("create_tape", path, 0, capacity)?;
+        let is_sparse = state.is_sparse;
+        state.fit("create_tape", path, 0, if is_sparse { 0 } else { capacity })?;
         let id = state.create("create_tape", path)?;
         state.files[id].capacity = capacity;
-        tape(&self.state, &state, id, 0, path)
+        state.files[id].is_sparse = is_sparse;
+        tape(&self.state, &state, id, 0, mode, path)
     }
 
-    fn open_tape(&self, path: &Path, end: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+    fn append_mode(&self, _: &Path) -> Result<AppendMode> {
+        Ok(if self.state().is_sparse { AppendMode::Write } else { AppendMode::Map })
+    }
+
+    fn create_filler(&self, path: &Path, length: u64) -> Result<()> {
+        let mut state = self.state();
+        state.step("create_filler", path)?;
+        if state.names.contains_key(path) {
+            return Err(Error::io("create_filler", path, io::ErrorKind::AlreadyExists.into()));
+        }
+        state.fit("create_filler", path, 0, length as usize)?;
+        let id = state.create("create_filler", path)?;
+        state.files[id].capacity = length as usize;
+        Ok(())
+    }
+
+    fn open_tape(
+        &self,
+        path: &Path,
+        end: usize,
+        mode: AppendMode,
+    ) -> Result<(Arc<Tape>, TapeWriter)> {
         let mut state = self.state();
         state.step("open", path)?;
         let id = state.file("open", path)?;
@@ -106,7 +154,7 @@ impl Disk for SimDisk {
         file.bytes.resize(end, 0);
         file.synced = file.synced.min(end);
         file.marks.retain(|&mark| mark <= end);
-        tape(&self.state, &state, id, end, path)
+        tape(&self.state, &state, id, end, mode, path)
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {
@@ -150,14 +198,15 @@ impl Disk for SimDisk {
         self.state().sync_dir(dir)
     }
 
-    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> {
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> {
         let mut state = self.state();
         state.step("lock", path)?;
         let id = match state.names.get(path) {
             None => state.create("lock", path)?,
             Some(_) => state.file("lock", path)?,
         };
-        Ok(Box::new(Lock::take(&self.state, &mut state, id, path)?))
+        let held = Held::take(&self.state, &mut state, id, path)?;
+        Ok(Box::new(SimLock { held, path: path.into() }))
     }
 }
 
@@ -205,37 +254,83 @@ fn tape(
     state: &State,
     id: usize,
     end: usize,
+    mode: AppendMode,
     path: &Path,
 ) -> Result<(Arc<Tape>, TapeWriter)> {
+    let mode = match mode {
+        AppendMode::Auto if state.is_sparse => AppendMode::Write,
+        AppendMode::Auto => AppendMode::Map,
+        mode => mode,
+    };
     let whole = state.files[id].whole();
-    let map = MmapMut::map_anon(whole.len().max(1)).map_err(|e| Error::io("map", path, e));
-    let mut map = map?;
-    map[..whole.len()].copy_from_slice(&whole);
-    let file = SimTape { state: Arc::clone(all), id, path: path.into() };
-    Ok(Tape::new(MmapRaw::from(map), end, Box::new(file), path))
+    let failed = |e: io::Error| Error::io("map", path, e);
+    let copy = memfd_create("simulated tape", MemfdFlags::CLOEXEC);
+    let copy = File::from(copy.map_err(|e| failed(e.into()))?);
+    copy.write_all_at(&whole, 0).and_then(|()| copy.set_len(whole.len() as u64)).map_err(failed)?;
+    let map = MmapOptions::new().len(whole.len()).map_raw(&copy).map_err(failed)?;
+    let file = SimTape { state: Arc::clone(all), id, path: path.into(), copy };
+    Ok(Tape::new(map, end, Box::new(file), mode, path))
 }
 
 struct SimTape {
     state: Arc<Mutex<State>>,
     id: usize,
     path: PathBuf,
+    /// What is mapped.
+    copy: File,
 }
 
 impl TapeFile for SimTape {
-    fn appended(&self, bytes: &[u8]) -> Result<()> {
+    fn stored(&self, bytes: &[u8]) -> Result<()> {
         let mut state = self.state.lock().unwrap();
         state.step("store", &self.path)?;
+        let file = &state.files[self.id];
+        let (old, new) = (file.taken(), file.bytes.len() + bytes.len());
+        if file.is_sparse && state.fit("store", &self.path, old, new).is_err() {
+            drop(state);
+            panic!("SIGBUS: a store into a map of a file that has no space for it");
+        }
         state.files[self.id].append(bytes);
         Ok(())
     }
 
-    fn sync(&self, _: &MmapRaw, _: usize, to: usize) -> Result<()> {
+    fn prepare(&self, _: usize, _: usize) -> Result<()> {
+        self.state.lock().unwrap().step("prepare", &self.path)
+    }
+
+    fn write(&self, bytes: &[u8], at: usize, written: &mut usize) -> Result<()> {
+        let mut state = self.state.lock().unwrap();
+        let failed = state.begin("write", &self.path)?;
+        let file = &state.files[self.id];
+        let (old, new) = (file.taken(), file.taken().max(at + bytes.len()));
+        let failed = failed.or_else(|| state.fit("write", &self.path, old, new).err());
+        let short = matches!(&state.faults, Some(Faults { fault: Fault::Short, .. }));
+        let taken = match failed {
+            None => bytes,
+            Some(_) if short => &bytes[..bytes.len() / 2],
+            Some(_) => &[],
+        };
+        *written += taken.len();
+        state.files[self.id].write(taken, at);
+        self.copy.write_all_at(taken, at as u64).expect("memory for the copy of a tape");
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn sync(&self, _: &MmapRaw, _: usize, to: usize, _: AppendMode) -> Result<()> {
         let mut state = self.state.lock().unwrap();
         let failed = state.begin("sync", &self.path)?;
         let is_lie = state.is_lie("sync", &self.path);
+        let is_dropped = matches!(&state.faults, Some(Faults { fault: Fault::Dropped, .. }));
         let file = &mut state.files[self.id];
         if let Some(error) = failed {
             file.doomed = true;
+            if is_dropped {
+                let mut lost = vec![0; file.bytes.len() - file.synced];
+                let under = file.under.get(file.synced..file.bytes.len()).unwrap_or(&[]);
+                lost[..under.len()].copy_from_slice(under);
+                self.copy.write_all_at(&lost, file.synced as u64).expect("the copy of a tape");
+                file.bytes.truncate(file.synced);
+            }
             return Err(error);
         }
         if !file.doomed && !is_lie {
@@ -246,29 +341,43 @@ impl TapeFile for SimTape {
     }
 }
 
+struct SimLock {
+    held: Held,
+    path: PathBuf,
+}
+
+impl Lock for SimLock {
+    fn check(&self) -> Result<()> {
+        match self.held.state.lock().unwrap().names.get(&self.path) {
+            Some(Node::File(id)) if *id == self.held.id => Ok(()),
+            _ => Err(replaced(&self.path)),
+        }
+    }
+}
+
 /// Holds a file's lock until dropped.
-struct Lock {
+struct Held {
     state: Arc<Mutex<State>>,
     id: usize,
 }
 
-impl Lock {
-    fn take(all: &Arc<Mutex<State>>, state: &mut State, id: usize, path: &Path) -> Result<Lock> {
+impl Held {
+    fn take(all: &Arc<Mutex<State>>, state: &mut State, id: usize, path: &Path) -> Result<Held> {
         if !state.locks.insert(id) {
             return Err(locked(path));
         }
-        Ok(Lock { state: Arc::clone(all), id })
+        Ok(Held { state: Arc::clone(all), id })
     }
 }
 
-impl Drop for Lock {
+impl Drop for Held {
     fn drop(&mut self) {
         self.state.lock().unwrap().locks.remove(&self.id);
     }
 }
 
 struct SimAppend {
-    lock: Lock,
+    lock: Held,
     path: PathBuf,
 }
 

@@ -28,6 +28,8 @@ enum Tail {
     Sectors(u64),
     /// Each sector as it was after some append, each after another one.
     Older,
+    /// The sector in which the durable part ends is garbage: the drive was rewriting it.
+    Spoiled,
 }
 
 impl SimDisk {
@@ -106,6 +108,13 @@ impl SimDisk {
         found.list
     }
 
+    /// This disk after a power cut now that destroyed the sectors which hold the ends of what is
+    /// durable in each file, where more was on its way into them.
+    pub(crate) fn spoiled_sectors(&self, seed: u64) -> Arc<SimDisk> {
+        let random = RefCell::new(Rng(seed));
+        SimDisk::with(self.state().image(&|_| true, &|_| Tail::Spoiled, &random))
+    }
+
     /// A hash of all names and bytes.
     pub(crate) fn digest(&self) -> u64 {
         self.state().digest()
@@ -158,6 +167,7 @@ impl State {
         image.durable = image.names.clone();
         // A removal that was lost takes its space back.
         image.space = self.space.map(|space| space.max(image.used()));
+        image.is_sparse = self.is_sparse;
         image
     }
 
@@ -197,7 +207,8 @@ impl Content {
         };
         let capacity = kept.max(self.reserved);
         let synced = bytes.len();
-        Content { synced, bytes, capacity, reserved: capacity, doomed: false, ..Content::default() }
+        let is_sparse = self.is_sparse;
+        Content { synced, bytes, capacity, reserved: capacity, is_sparse, ..Content::default() }
     }
 
     /// Up to `to` there is what was there before: zeros, in most files.
@@ -239,6 +250,14 @@ impl Content {
                 }
             }
             Tail::Older => {}
+            Tail::Spoiled => {
+                if self.synced % SECTOR > 0 && self.synced < length {
+                    left.truncate(self.synced / SECTOR * SECTOR);
+                    let to = length.min(left.len() + SECTOR);
+                    left.extend((left.len()..to).map(|_| random.next() as u8));
+                }
+                self.lose(&mut left, length);
+            }
             Tail::Torn => {
                 let sectors = (length - self.synced).div_ceil(SECTOR) as u64;
                 let end = self.synced / SECTOR + random.below(sectors + 2) as usize;

@@ -40,7 +40,7 @@ impl SimDisk {
     ) -> usize {
         let operations = self.operations_of(&mut work);
         let mut runs = 0;
-        for fault in [Fault::Io, Fault::NoSpace, Fault::Short] {
+        for fault in [Fault::Io, Fault::NoSpace, Fault::Short, Fault::Dropped] {
             for forever in [false, true] {
                 for n in 0..operations {
                     let disk = self.fork();

@@ -55,8 +55,11 @@ pub(super) const OFFSETS: u64 = 1 << OFFSET_BITS;
 const REMOVED: u64 = 1 << OFFSET_BITS;
 /// Slots at the end of a shard that are nobody's home, for those that were pushed on.
 const SLACK: usize = if cfg!(firndb_model) { 2 } else { 24 };
-/// Most pages of a shard.
-const PAGES_MAX: usize = if cfg!(firndb_model) { 16 } else { 256 };
+/// Pages of a shard that is as full as writers may make it.
+const PAGES: usize = if cfg!(firndb_model) { 16 } else { 256 };
+/// Most pages of a shard: some more, for entries that were admitted before it was full, and for one
+/// whose last entries are pushed beyond its end.
+const PAGES_MAX: usize = PAGES + PAGES / 16;
 
 /// Where a record is: segment slot and offset in granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

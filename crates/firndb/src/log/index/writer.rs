@@ -1,8 +1,10 @@
 //! The right to change the index.
 
+use super::aside::SLOTS;
 use super::shard::{Shard, home};
 use super::{
-    CHUNK, HASH_BITS, Index, PAGE, PAGES_MAX, PLACE_BITS, Place, REMOVED, SLACK, hash_of, is_entry,
+    CHUNK, HASH_BITS, Index, PAGE, PAGES, PAGES_MAX, PLACE_BITS, Place, REMOVED, SLACK, hash_of,
+    is_entry,
 };
 use crate::log::bug::Bug;
 use std::sync::OnceLock;
@@ -23,6 +25,10 @@ struct Count {
     removed: u32,
 }
 
+/// Most entries of a shard, with those that may still come to it from the buffers of `late.rs` and
+/// `aside.rs`: what a shard of [`PAGES`] pages takes at the usual load.
+const ENTRIES_MAX: usize = PAGES * PAGE / 8 * 7;
+
 /// The index would need more memory than its shape allows.
 #[derive(Debug)]
 pub(in crate::log) struct Full;
@@ -37,6 +43,28 @@ impl IndexWriter {
     /// Number of entries.
     pub(in crate::log) fn entries(&self) -> u64 {
         self.entries
+    }
+
+    /// Whether one more key with this hash, of those that come later, will find room. Its insertion
+    /// then fails for want of memory only, and so does that of all entries that are late or aside.
+    #[inline]
+    pub(in crate::log) fn has_room_for(&self, index: &Index, hash: u64) -> bool {
+        self.has_room_in(index.split(hash).0, 1)
+    }
+
+    /// [`IndexWriter::has_room_for`] of several keys. Sorts the hashes.
+    pub(in crate::log) fn has_room(&self, index: &Index, hashes: &mut [u64]) -> bool {
+        let shard = |hash: &u64| index.split(*hash).0;
+        hashes.sort_unstable(); // The high bits say which shard.
+        hashes
+            .chunk_by(|a, b| shard(a) == shard(b))
+            .all(|same| self.has_room_in(shard(&same[0]), same.len()))
+    }
+
+    #[inline]
+    fn has_room_in(&self, shard: usize, more: usize) -> bool {
+        let Count { used, removed } = self.counts[shard];
+        (used - removed) as usize + more + 2 * SLOTS <= ENTRIES_MAX
     }
 
     /// Adds an entry, whether or not there is one with the same bits.
@@ -60,9 +88,13 @@ impl IndexWriter {
             }
             // Marks of removed entries go when the shard is rebuilt: that may be all it needs.
             let live = (count.used - count.removed) as usize;
-            let grown = slots / PAGE + (slots / PAGE / 8).max(1);
+            let pages = slots / PAGE;
+            let grown = match pages < PAGES {
+                true => (pages + (pages / 8).max(1)).min(PAGES),
+                false => pages + 1,
+            };
             let is_enough = is_full && live * 4 <= slots * 3;
-            self.rebuild(index, number, if is_enough { (slots / PAGE).max(1) } else { grown })?;
+            self.rebuild(index, number, if is_enough { pages.max(1) } else { grown })?;
         }
     }
 
@@ -91,7 +123,8 @@ impl IndexWriter {
                 let mut live = live_of(&index.shard(number));
                 live.extend_from_slice(more);
                 live.sort_unstable();
-                self.lay_out(index, number, &live, (live.len() * 5 / 4 + SLACK).div_ceil(PAGE))?;
+                let pages = (live.len() * 5 / 4 + SLACK).div_ceil(PAGE).min(PAGES);
+                self.lay_out(index, number, &live, pages)?;
                 self.entries += more.len() as u64;
             }
         }

@@ -181,3 +181,39 @@ fn after_a_failed_sync_nothing_is_written_until_reopened() {
     assert_eq!(syncs, after, "a failed sync is not repeated");
     assert_eq!(open(&disk).unwrap().get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
+
+/// No log that appends to a sector can survive a drive that destroys it while it rewrites it. Such
+/// a loss is an error where the end of the log is known, and never a wrong value.
+#[test]
+fn a_destroyed_sector_is_no_wrong_value() {
+    let (mut lost, mut reported) = (0, 0);
+    for seed in 0..40u64 {
+        let disk = SimDisk::new();
+        let mut store = open(&disk).unwrap();
+        (0..seed as u8 % 20).for_each(|n| store.put(&[n], &[n; 90]).unwrap());
+        store.put(b"synced", b"value").unwrap();
+        store.sync().unwrap();
+        let is_known = seed % 2 == 0;
+        if is_known {
+            store.close().unwrap(); // Writes down where the log ends.
+            store = open(&disk).unwrap();
+        }
+        store.put(b"later", b"value").unwrap();
+        match open(&disk.spoiled_sectors(seed)) {
+            Ok(found) => {
+                let value = found.get(b"synced").unwrap();
+                assert!(!is_known || value.is_some(), "seed {seed}: a loss that is known of");
+                assert!(value.is_none_or(|value| value == b"value"), "seed {seed}");
+                let right = |n: u8| found.get(&[n]).unwrap().is_none_or(|value| value == [n; 90]);
+                assert!((0..20).all(right), "seed {seed}");
+                lost += 1;
+            }
+            Err(e) => {
+                assert_eq!(e.kind(), crate::ErrorKind::Corrupt, "seed {seed}: {e}");
+                reported += 1;
+            }
+        }
+    }
+    println!("destroyed sectors: {lost} openings without a record, {reported} errors");
+    assert!(lost > 0 && reported > 10);
+}

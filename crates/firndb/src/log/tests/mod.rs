@@ -4,11 +4,14 @@ mod basic;
 mod bounds;
 mod crash;
 mod features;
+mod foreign;
+mod full_index;
 mod golden;
 mod large;
 mod model;
 mod pace;
 mod pending;
+mod place;
 mod proof;
 mod refresh;
 

@@ -221,7 +221,7 @@ fn a_put_whose_entry_finds_no_room_stays_and_the_next_says_so() {
     assert_eq!(pending(&store), (1, 0));
     let entries = fill_shard(&store);
     let error = store.put(&b, b"b").unwrap_err();
-    assert!(error.to_string().contains("the index cannot grow"), "{error}");
+    assert!(error.to_string().contains("the index is full"), "{error}");
     assert!(store.put(&a, b"later").is_err());
     assert_eq!((store.len(), pending(&store)), (entries + 1, (1, 0)));
     assert_eq!(store.get(&a).unwrap().unwrap(), b"a");
@@ -240,7 +240,7 @@ fn closing_with_an_entry_that_finds_no_room_keeps_the_put_and_says_so() {
     store.put(&a, b"a").unwrap();
     fill_shard(&store);
     let error = store.close().unwrap_err();
-    assert!(error.to_string().contains("the index cannot grow"), "{error}");
+    assert!(error.to_string().contains("the index is full"), "{error}");
     for (cut, disk) in disk.images(1, 50) {
         assert_eq!(
             open(&disk).unwrap().get(&a).unwrap().unwrap(),

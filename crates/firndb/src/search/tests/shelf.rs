@@ -2,7 +2,7 @@
 //! collection with a battery of questions that touch every structure in it.
 
 use super::{DIR, Store, store};
-use crate::disk::{Append, Disk, DiskRef, Map, ReadAt, Tape, TapeWriter};
+use crate::disk::{Append, AppendMode, Disk, DiskRef, Lock, Map, ReadAt, Tape, TapeWriter};
 use crate::search::query::{
     all, and, asc, between, desc, eq, exists, gt, gte, is_in, lt, lte, not, or, prefix,
 };
@@ -29,6 +29,18 @@ fn read_only(path: &Path) -> Error {
 }
 
 impl Disk for Shelf {
+    fn hold(self: Arc<Self>, _: &Path) -> Result<DiskRef> {
+        Ok(self)
+    }
+
+    fn check_held(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        Ok(self.0.contains_key(path))
+    }
+
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         Err(read_only(dir))
     }
@@ -67,11 +79,19 @@ impl Disk for Shelf {
         Err(Error::invalid("a collection maps its files").in_file(path))
     }
 
-    fn create_tape(&self, path: &Path, _: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+    fn create_tape(&self, path: &Path, _: usize, _: AppendMode) -> Result<(Arc<Tape>, TapeWriter)> {
         Err(read_only(path))
     }
 
-    fn open_tape(&self, path: &Path, _: usize) -> Result<(Arc<Tape>, TapeWriter)> {
+    fn open_tape(&self, path: &Path, _: usize, _: AppendMode) -> Result<(Arc<Tape>, TapeWriter)> {
+        Err(read_only(path))
+    }
+
+    fn append_mode(&self, path: &Path) -> Result<AppendMode> {
+        Err(read_only(path))
+    }
+
+    fn create_filler(&self, path: &Path, _: u64) -> Result<()> {
         Err(read_only(path))
     }
 
@@ -91,7 +111,7 @@ impl Disk for Shelf {
         Err(read_only(dir))
     }
 
-    fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> {
+    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> {
         Err(read_only(path))
     }
 }

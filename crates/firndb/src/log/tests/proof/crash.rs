@@ -37,6 +37,9 @@ impl Sweep<'_> {
     fn run(&self, cut: Option<usize>) -> (Arc<SimDisk>, Run) {
         active::STORE.set(Some(super::store_id(self.seed)));
         let disk = SimDisk::new();
+        if self.seed % 4 >= 2 {
+            disk.reserve_nothing(); // Then records are written, not stored into a map.
+        }
         (self.prepare)(&disk);
         if let Some(cut) = cut {
             disk.crash_at(cut);

@@ -189,42 +189,55 @@ fn a_process_that_is_killed_loses_nothing_acknowledged() {
 const SHUTDOWN: &str = "import fcntl, os, struct, sys; \
      fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
 
+/// Shuts down the file system that is mounted here.
+pub(super) fn shut_down(at: &Path) -> Result<(), String> {
+    system("python3", &["-c".as_ref(), SHUTDOWN.as_ref(), at.as_os_str()])
+}
+
 /// Runs a program of the system; what it said if it failed.
-fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
+pub(super) fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|e| format!("{program}: {e}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() { Ok(()) } else { Err(format!("{program}: {said}")) }
 }
 
-/// An ext4 file system in a file, mounted.
+/// A file system in a file, mounted.
 pub(super) struct Mount {
     image: PathBuf,
     pub(super) at: PathBuf,
 }
 
 impl Mount {
+    /// An ext4 file system of 64 MiB.
     pub(super) fn new(dir: &Path) -> Result<Mount, String> {
+        Mount::made_by(&["mkfs.ext4", "-q", "-F"], 64 << 20, dir)
+    }
+
+    /// What this command makes of a file of so many bytes.
+    pub(super) fn made_by(mkfs: &[&str], bytes: u64, dir: &Path) -> Result<Mount, String> {
         let (image, at) = (dir.join("image"), dir.join("mounted"));
         std::fs::create_dir_all(&at).map_err(|e| e.to_string())?;
         let file = std::fs::File::create(&image).map_err(|e| e.to_string())?;
-        file.set_len(64 << 20).map_err(|e| e.to_string())?;
+        file.set_len(bytes).map_err(|e| e.to_string())?;
         let mount = Mount { image, at };
-        system("mkfs.ext4", &["-q".as_ref(), "-F".as_ref(), mount.image.as_os_str()])?;
+        let arguments = mkfs[1..].iter().map(|argument| argument.as_ref());
+        let arguments: Vec<_> = arguments.chain([mount.image.as_os_str()]).collect();
+        system(mkfs[0], &arguments)?;
         mount.mount()?;
         Ok(mount)
     }
 
-    fn mount(&self) -> Result<(), String> {
+    pub(super) fn mount(&self) -> Result<(), String> {
         system("mount", &["-o".as_ref(), "loop".as_ref(), self.image.as_ref(), self.at.as_ref()])
     }
 
-    fn unmount(&self) -> Result<(), String> {
+    pub(super) fn unmount(&self) -> Result<(), String> {
         system("umount", &[self.at.as_os_str()])
     }
 
-    fn shut_down(&self) -> Result<(), String> {
-        system("python3", &["-c".as_ref(), SHUTDOWN.as_ref(), self.at.as_os_str()])
+    pub(super) fn shut_down(&self) -> Result<(), String> {
+        shut_down(&self.at)
     }
 }
 

@@ -8,6 +8,7 @@
 //! - `bugs.rs`: bugs on purpose, each of which must be noticed;
 //! - `faults.rs`: every call to the disk fails once, and for ever;
 //! - `full.rs`: disks that are full, and have room again;
+//! - `filesystems.rs`: real file systems that are full or fail, in a child process;
 //! - `model.rs`: long random work beside a map;
 //! - `damage.rs`: every byte of a store changed, every file cut at every length;
 //! - `histories.rs`: what threads saw, checked for linearizability;
@@ -19,6 +20,7 @@ mod bugs;
 mod crash;
 mod damage;
 mod faults;
+mod filesystems;
 mod full;
 mod histories;
 mod kill;

@@ -1,0 +1,142 @@
+//! Entries of a store's directory that no store made, on a real disk: whatever has a name that a
+//! store uses, of whatever kind, loses no record and ends in no panic, no hang and no signal.
+
+use crate::log::{LogStore, Options, WriteOptions};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Empty,
+    /// A terabyte of nothing.
+    Sparse,
+    Text,
+    Fifo,
+    Dangling,
+    /// A symbolic link to a file that must stay as it is.
+    Link,
+    Directory,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind::Empty,
+    Kind::Sparse,
+    Kind::Text,
+    Kind::Fifo,
+    Kind::Dangling,
+    Kind::Link,
+    Kind::Directory,
+];
+
+impl Kind {
+    fn make(self, path: &Path, outside: &Path) {
+        match self {
+            Kind::Empty => drop(fs::File::create(path).unwrap()),
+            Kind::Sparse => fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
+            Kind::Text => fs::write(path, "somebody's notes\n").unwrap(),
+            Kind::Fifo => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
+            Kind::Dangling => symlink("nowhere", path).unwrap(),
+            Kind::Link => symlink(outside, path).unwrap(),
+            Kind::Directory => {
+                fs::create_dir(path).unwrap();
+                fs::write(path.join("inside"), "kept").unwrap();
+            }
+        }
+    }
+}
+
+/// Names that are in the directory together: those of segments and hints with such numbers as no
+/// segment of the store in the test has, which has 1 to 3 or so; and the others, each alone.
+fn groups() -> Vec<Vec<String>> {
+    let numbers = [0, 20, 21, 22, u64::MAX - 1, u64::MAX];
+    let names = |suffix| numbers.map(|n| format!("segment-{n:020}.{suffix}")).to_vec();
+    let next = (4..8).map(|n| format!("segment-{n:020}.log")).collect();
+    let alone = [
+        "checkpoint.firn",
+        "end.firn",
+        "reserve-delete",
+        "reserve-compact",
+        ".reserve.tmp",
+        ".end.firn.tmp",
+    ];
+    let alone = alone.map(|name| vec![name.to_string()]);
+    [names("log"), names("hint"), next].into_iter().chain(alone).collect()
+}
+
+fn options() -> Options {
+    Options { segment_bytes: 4096, background: false, index_bits: 2, ..Options::default() }
+}
+
+fn fill(store: &LogStore, round: u8) -> crate::Result<()> {
+    (0..20u8).try_for_each(|n| store.put(&[n], &[round; 600]))?;
+    store.put_with(b"last", &[round], WriteOptions::sync())
+}
+
+fn check(store: &LogStore, round: u8, label: &str) {
+    assert!((0..20u8).all(|n| store.get(&[n]).unwrap().unwrap() == [round; 600]), "{label}");
+    assert_eq!(store.get(b"last").unwrap().unwrap(), [round], "{label}");
+}
+
+fn remove(path: &Path) {
+    match path.is_dir() && !path.is_symlink() {
+        true => fs::remove_dir_all(path).unwrap(),
+        false => fs::remove_file(path).unwrap(),
+    }
+}
+
+/// Opens a store, writes to it, and opens it again, with something foreign in its directory. An
+/// opening may fail if the error names what is in the way.
+fn live_with(dir: &Path, foreign: &[PathBuf], label: &str) {
+    let mut round = 1;
+    if let Err(e) = LogStore::open(dir, options()) {
+        assert!(foreign.iter().any(|path| e.file() == Some(path)), "{label}: {e}");
+        foreign.iter().for_each(|path| remove(path));
+    }
+    let reader = LogStore::open(dir, Options { read_only: true, ..options() });
+    check(&reader.unwrap_or_else(|e| panic!("{label}: {e}")), round, label);
+    let store = LogStore::open(dir, options()).unwrap_or_else(|e| panic!("{label}: {e}"));
+    check(&store, round, label);
+    round += 1;
+    fill(&store, round).unwrap_or_else(|e| panic!("{label}: {e}"));
+    for _ in 0..20 {
+        if !store.maintain().unwrap_or(false) {
+            break;
+        }
+    }
+    let _ = store.compact(0.3);
+    let _ = store.close();
+    check(&LogStore::open(dir, options()).unwrap(), round, label);
+}
+
+#[test]
+fn foreign_entries_of_a_directory_do_no_harm() {
+    let place = std::env::temp_dir().join(format!("firndb-foreign-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&place);
+    let outside: PathBuf = place.join("outside");
+    fs::create_dir_all(&place).unwrap();
+    fs::write(&outside, "not of this store").unwrap();
+    for (group, kind) in groups().iter().flat_map(|group| KINDS.map(|kind| (group, kind))) {
+        let (dir, label) = (place.join("store"), format!("{} is {kind:?}", group[0]));
+        let store = LogStore::open(&dir, options()).unwrap();
+        (0..20u8).for_each(|n| store.put(&[n], &[0; 600]).unwrap());
+        fill(&store, 1).unwrap();
+        store.close().unwrap();
+        let paths = group.iter().map(|name| dir.join(name));
+        // What the store can do without is replaced; its segments are not.
+        let is_free = |path: &PathBuf| !path.exists() || !group[0].starts_with("segment-");
+        let paths: Vec<PathBuf> = paths.filter(is_free).collect();
+        for path in &paths {
+            let _ = fs::remove_file(path);
+            kind.make(path, &outside);
+        }
+        live_with(&dir, &paths, &label);
+        for path in paths.iter().filter(|path| path.is_dir() && !path.is_symlink()) {
+            assert_eq!(fs::read(path.join("inside")).unwrap(), b"kept", "{label}");
+        }
+        assert_eq!(fs::read(&outside).unwrap(), b"not of this store", "{label}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+    fs::remove_dir_all(&place).unwrap();
+}

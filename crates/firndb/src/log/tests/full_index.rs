@@ -1,0 +1,99 @@
+//! A store whose index is full: new keys are refused before anything is appended, and everything
+//! else goes on, openings included.
+
+use super::{DIR, options};
+use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::log::{Batch, LogStore, Options};
+use crate::{ErrorKind, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Keys of a shard at most: 256 pages of 128 slots, seven eighths of them, without those kept for
+/// what is in the insert buffers.
+const MOST: u32 = 256 * 128 / 8 * 7 - 64;
+
+/// One shard.
+fn open(disk: &Arc<SimDisk>) -> LogStore {
+    let options = Options { segment_bytes: 64 << 10, index_bits: 0, ..options() };
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
+}
+
+fn put(store: &LogStore, n: u32) -> Result<()> {
+    store.put(&n.to_le_bytes(), &n.to_le_bytes())
+}
+
+#[track_caller]
+fn check(store: &LogStore, keys: u32) {
+    assert_eq!(store.len(), u64::from(keys));
+    let is_right = |n: u32| store.get(&n.to_le_bytes()).unwrap().unwrap() == n.to_le_bytes();
+    assert!((0..keys).all(is_right));
+    assert_eq!(store.get(&keys.to_le_bytes()).unwrap(), None);
+}
+
+#[track_caller]
+fn check_full(store: &LogStore, bytes: u64) {
+    let refused = put(store, MOST).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Failed, "{refused}");
+    assert!(refused.to_string().contains("the index is full"), "{refused}");
+    let mut batch = Batch::new();
+    batch.put(&5u32.to_le_bytes(), b"not written").put(&MOST.to_le_bytes(), b"new");
+    assert!(store.write(&batch).is_err());
+    assert!(store.put_if_absent(&MOST.to_le_bytes(), b"new").is_err());
+    assert!(store.append(&MOST.to_le_bytes(), b"new").is_err());
+    assert_eq!(store.stats().log_bytes, bytes, "nothing was appended");
+    check(store, MOST);
+}
+
+#[test]
+fn a_full_index_refuses_new_keys_and_nothing_else() {
+    let disk = SimDisk::new();
+    let store = open(&disk);
+    (0..MOST).for_each(|n| put(&store, n).unwrap_or_else(|e| panic!("key {n}: {e}")));
+    check_full(&store, store.stats().log_bytes);
+    // Old keys can be written, in every way.
+    for n in 0..2000 {
+        put(&store, n).unwrap();
+        assert!(store.compare_and_set(&n.to_le_bytes(), Some(&n.to_le_bytes()), None).unwrap());
+        put(&store, n).unwrap();
+        store.update(&n.to_le_bytes(), |old| old.map(<[u8]>::to_vec)).unwrap();
+    }
+    store.compact(0.01).unwrap();
+    check_full(&store, store.stats().log_bytes);
+    assert!(store.delete(&(MOST - 1).to_le_bytes()).unwrap());
+    put(&store, MOST - 1).unwrap();
+    check_full(&store, store.stats().log_bytes);
+}
+
+/// Each way to open a store fills the index in another order and with other entries on the way.
+#[test]
+fn a_store_with_a_full_index_opens_in_every_way() {
+    let disk = SimDisk::new();
+    let store = open(&disk);
+    // Twice as many keys came and went.
+    for n in (0..MOST).rev() {
+        put(&store, n + MOST).unwrap();
+        assert!(store.delete(&(n + MOST).to_le_bytes()).unwrap());
+        put(&store, n).unwrap();
+    }
+    (0..MOST).step_by(3).for_each(|n| put(&store, n).unwrap());
+    check_full(&store, store.stats().log_bytes);
+    drop(store); // A close writes the checkpoint.
+    let reopened = |label: &str, is_removed: &dyn Fn(&str) -> bool| {
+        let copy = disk.fork();
+        for name in copy.list(Path::new(DIR)).unwrap().iter().filter(|name| is_removed(name)) {
+            copy.remove(&Path::new(DIR).join(name)).unwrap();
+        }
+        let store = open(&copy);
+        check(&store, MOST);
+        let recovery = store.stats().recovery;
+        println!("{label}: {recovery:?}");
+        check_full(&store, 0);
+        store.compact(0.01).unwrap();
+        store.close().unwrap();
+        check(&open(&copy), MOST);
+    };
+    reopened("from the checkpoint", &|_| false);
+    reopened("from hints", &|name| name == "checkpoint.firn");
+    let is_hint = |name: &str| name == "checkpoint.firn" || name.ends_with(".hint");
+    reopened("from records", &is_hint);
+}
