@@ -73,7 +73,8 @@ impl LogStore {
                 disk.link(&shared.dir.join(name), &to.join(name))?;
             }
         }
-        let head = active.filled().get(..position.1 as usize).unwrap_or_default();
+        let contents = active.contents()?;
+        let head = contents.get(..position.1 as usize).unwrap_or_default();
         if head.len() < HEADER {
             return Err(Error::corrupt("the active segment has no header").in_file(&active.path));
         }

@@ -2,8 +2,9 @@
 
 use super::bug::Bug;
 use super::commit::Position;
-use super::format::{self, HEADER, Header, Kind, Link, Record};
+use super::format::{self, HEAD_MAX, HEADER, Header, Kind, Link, Record};
 use super::hint::Hint;
+use super::options::{Access, Options};
 use super::segment::{Segment, file_name, number_of};
 use crate::disk::{Disk, DiskRef, Map, ReadAt};
 use crate::{Error, ErrorKind, Result};
@@ -32,20 +33,31 @@ pub(super) fn survey(
     dir: &Path,
     names: &[String],
     hints: &BTreeSet<u64>,
-    read_only: bool,
+    options: &Options,
 ) -> Result<Vec<File>> {
+    let is_mapped = options.access == Access::Map;
+    let newest = names.iter().filter_map(|name| number_of(name)).max();
     let mut files = Vec::new();
     for number in names.iter().filter_map(|name| number_of(name)) {
         let path = dir.join(file_name(number));
         let has_hint = hints.contains(&number);
-        let map = match read_only && !has_hint {
-            true => copy(&*disk.open(&path)?, number)?,
-            false => disk.map(&path)?,
+        let (map, length) = match (options.read_only && !has_hint) || !is_mapped {
+            // All of it only where the log may end.
+            true => {
+                let file = disk.open(&path)?;
+                let is_whole = !has_hint || Some(number) == newest;
+                (copy(&*file, number, is_whole)?, file.len()?)
+            }
+            false => {
+                let map = disk.map(&path)?;
+                let length = map.len() as u64;
+                (map, length)
+            }
         };
         if has_hint {
             map.expect_random();
         }
-        let head = head_of(&map, number).map_err(|e| e.in_file(&path));
+        let head = head_of(&map, length, number).map_err(|e| e.in_file(&path));
         if let Err(e) = &head
             && e.kind() == ErrorKind::UnsupportedVersion
         {
@@ -56,21 +68,29 @@ pub(super) fn survey(
     Ok(files)
 }
 
-/// The bytes of a segment; of a file that is none, no more than a header.
-fn copy(file: &dyn ReadAt, number: u64) -> Result<Map> {
+/// The bytes of a segment, or its header and link; of a file that is none, no more than a header.
+fn copy(file: &dyn ReadAt, number: u64, is_whole: bool) -> Result<Map> {
     let length = file.len()?;
     let mut bytes = vec![0; HEADER.min(usize::try_from(length).unwrap_or(HEADER))];
     file.read_at(0, &mut bytes)?;
     // A file may have any length: memory is only taken for what a header vouches for.
-    if header_of(&bytes, length, number).is_ok() {
-        bytes = vec![0; length as usize];
+    if let Ok(header) = header_of(&bytes, length, number) {
+        let link = HEADER.next_multiple_of(1 << header.granule);
+        let mut wanted = if is_whole { length } else { length.min((link + HEAD_MAX) as u64) };
+        bytes.resize(wanted as usize, 0);
         file.read_at(0, &mut bytes)?;
+        let link_length = bytes.get(link..).and_then(format::length);
+        if let Some(link_length) = link_length.filter(|_| !is_whole) {
+            wanted = length.min((link + link_length) as u64);
+            bytes.resize(wanted as usize, 0);
+            file.read_at(0, &mut bytes)?;
+        }
     }
     Ok(Map::from_vec(bytes))
 }
 
-fn head_of(bytes: &[u8], number: u64) -> Result<Head> {
-    read_head(header_of(bytes, bytes.len() as u64, number)?, bytes, number)
+fn head_of(bytes: &[u8], length: u64, number: u64) -> Result<Head> {
+    read_head(header_of(bytes, length, number)?, bytes, number)
 }
 
 /// The header of segment `number`, whose file has this length.
@@ -194,9 +214,9 @@ impl Chain {
     }
 
     /// Gives a segment its hint, if it has one. One that is damaged is written anew.
-    pub(super) fn set_hint(&self, disk: &dyn Disk, dir: &Path, segment: &Segment) {
+    pub(super) fn set_hint(&self, disk: &dyn Disk, access: Access, dir: &Path, segment: &Segment) {
         if self.hints.contains(&segment.number)
-            && let Ok(hint) = Hint::open(disk, dir, self.id, segment.number)
+            && let Ok(hint) = Hint::open(disk, access, dir, self.id, segment.number)
             && hint.end == segment.end()
         {
             let _ = segment.hint.set(hint);

@@ -15,6 +15,7 @@ use super::bug::Bug;
 use super::entries;
 use super::hint;
 use super::index::{Full, Index, IndexWriter, Place};
+use super::options::Access;
 use super::segment::Segment;
 use super::store::Shared;
 use super::upkeep::Stretches;
@@ -62,9 +63,9 @@ pub(super) struct Checkpoint {
 impl Checkpoint {
     /// Opens the checkpoint of a directory. Beside a writer it must be read before the segments
     /// are: a bit may be clear because of a record that was written since.
-    pub(super) fn open(disk: &dyn Disk, dir: &Path) -> Result<Checkpoint> {
+    pub(super) fn open(disk: &dyn Disk, access: Access, dir: &Path) -> Result<Checkpoint> {
         let path = dir.join(FILE);
-        let file = Frozen::open(disk.map(&path)?, &path, Kind::LogCheckpoint)?;
+        let file = Frozen::open(access.bytes_of(disk, &path)?, &path, Kind::LogCheckpoint)?;
         let section = |id: u32| -> Result<&[u8]> {
             let at = file.find(id).ok_or_else(|| Error::corrupt("a section is missing"))?;
             file.section(at)

@@ -172,8 +172,10 @@ impl Shared {
     fn seal_active(&self, threshold: f64) -> Result<()> {
         let mut writer = self.writer()?;
         // Behind the link.
-        let Some(first) = writer.segment.records().nth(1) else { return Ok(()) };
-        let size = writer.segment.end() - first?.0;
+        let contents = writer.segment.contents()?;
+        let Some(first) = writer.segment.records(&contents).nth(1) else { return Ok(()) };
+        let size = contents.len() as u64 - first?.0;
+        drop(contents);
         let live = writer.segment.live.load(Ordering::Relaxed);
         if stale_share(size, live, 1.0) >= threshold {
             writer.roll(self, 0, 0, Need::Fill)
@@ -246,7 +248,7 @@ impl Shared {
             return Ok(segment.deletes.load(Ordering::Relaxed));
         }
         let (mut needed, mut stretches) = (0, Stretches::of(self));
-        for item in segment.records() {
+        for item in segment.records(&segment.contents()?) {
             let (_, record, length) = item?;
             stretches.went_through(length);
             if record.kind == Kind::Delete && is_needed(self.hash(record.key), older)? {
@@ -281,7 +283,8 @@ impl Shared {
         let older = &older[..];
         let (started, mut copied) = (Instant::now(), 0);
         let mut stretches = Stretches::of(self);
-        let mut records = victim.records();
+        let contents = victim.contents()?;
+        let mut records = victim.records(&contents);
         loop {
             let group = self.next_group(&mut records)?;
             if group.is_empty() {

@@ -163,10 +163,18 @@ fn place(segment: u64, offset: u64) -> u64 {
     mixed.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 32
 }
 
-/// The record at the beginning of `bytes` and its length, unchecked but for bounds. `None` if
-/// there is none: zeros, nonsense, or a record that goes past the end.
-#[inline]
-pub(super) fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
+/// Where the parts of a record are, as its head says.
+struct Layout {
+    kind: Kind,
+    flags: u8,
+    expires: Option<u64>,
+    key: usize,
+    value: usize,
+    end: usize,
+}
+
+#[inline(always)]
+fn layout(bytes: &[u8]) -> Option<Layout> {
     let flags = *bytes.get(4)?;
     let kind = match flags & 0x8F {
         1 => Kind::Put,
@@ -184,9 +192,22 @@ pub(super) fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
     if key_length > MAX_KEY as u64 || value_length > MAX_VALUE as u64 {
         return None;
     }
-    let key_end = at + key_length as usize;
-    let end = key_end + value_length as usize;
-    let (key, value) = (bytes.get(at..key_end)?, bytes.get(key_end..end)?);
+    let value = at + key_length as usize;
+    Some(Layout { kind, flags, expires, key: at, value, end: value + value_length as usize })
+}
+
+/// The length of the record whose head is at the beginning of `bytes`, which need not have all of
+/// it. `None` if there is none.
+pub(super) fn length(bytes: &[u8]) -> Option<usize> {
+    layout(bytes).map(|layout| layout.end)
+}
+
+/// The record at the beginning of `bytes` and its length, unchecked but for bounds. `None` if
+/// there is none: zeros, nonsense, or a record that goes past the end.
+#[inline]
+pub(super) fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
+    let Layout { kind, flags, expires, key, value, end } = layout(bytes)?;
+    let (key, value) = (bytes.get(key..value)?, bytes.get(value..end)?);
     let (more, moved) = (flags & MORE != 0, flags & MOVED != 0);
     Some((Record { kind, more, moved, expires, key, value }, end))
 }

@@ -14,6 +14,7 @@
 
 use super::entries::{self, Entries};
 use super::format::{self, Kind};
+use super::options::Access;
 use super::segment::Segment;
 use super::store::Shared;
 use super::upkeep::Stretches;
@@ -60,9 +61,15 @@ pub(super) struct Hint {
 
 impl Hint {
     /// Opens the hint of a segment and checks all of it.
-    pub(super) fn open(disk: &dyn Disk, dir: &Path, store: u64, number: u64) -> Result<Hint> {
+    pub(super) fn open(
+        disk: &dyn Disk,
+        access: Access,
+        dir: &Path,
+        store: u64,
+        number: u64,
+    ) -> Result<Hint> {
         let path = dir.join(file_name(number));
-        let file = Frozen::open(disk.map(&path)?, &path, FileKind::LogHint)?;
+        let file = Frozen::open(access.bytes_of(disk, &path)?, &path, FileKind::LogHint)?;
         let mut hint = Self::parse(file, store, number).map_err(|e| e.in_file(&path))?;
         hint.deletes()?;
         hint.samples = hint.puts()?.samples();
@@ -108,7 +115,7 @@ impl Shared {
         let (mut puts, mut deletes) = (Vec::new(), Vec::new());
         let (mut put_bytes, mut delete_bytes) = (0, 0);
         let mut stretches = Stretches::of(self);
-        for item in segment.records() {
+        for item in segment.records(&segment.contents()?) {
             let (offset, record, length) = item?;
             stretches.went_through(length);
             let entry = |key: &[u8]| {
@@ -144,22 +151,23 @@ impl Shared {
             }
             w.finish().map(|_| ())
         })?;
-        Hint::open(&*self.disk, &self.dir, self.id, segment.number)
+        Hint::open(&*self.disk, self.options.access, &self.dir, self.id, segment.number)
     }
 }
 
 /// Records of a segment one after the other: offset, record, length.
 pub(super) struct Records<'a> {
     segment: &'a Segment,
+    bytes: &'a [u8],
     at: u64,
     is_over: bool,
 }
 
 impl Segment {
-    /// All records, each checked; the first that is damaged ends it with an error.
-    pub(super) fn records(&self) -> Records<'_> {
+    /// All records of its contents, each checked; the first that is damaged ends it with an error.
+    pub(super) fn records<'a>(&'a self, bytes: &'a [u8]) -> Records<'a> {
         self.expect_all();
-        Records { segment: self, at: format::HEADER as u64, is_over: false }
+        Records { segment: self, bytes, at: format::HEADER as u64, is_over: false }
     }
 }
 
@@ -168,17 +176,18 @@ impl<'a> Iterator for Records<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let offset = self.segment.align(self.at);
-        if self.is_over || self.at >= self.segment.end() {
+        if self.is_over || self.at >= self.bytes.len() as u64 {
             return None;
         }
-        match self.segment.read(offset) {
-            Ok((record, length)) => {
+        let rest = self.bytes.get(offset as usize..).unwrap_or(&[]);
+        match format::read(rest, self.segment.number, offset) {
+            Some((record, length)) => {
                 self.at = offset + length as u64;
                 Some(Ok((offset, record, length as u64)))
             }
-            Err(e) => {
+            None => {
                 self.is_over = true;
-                Some(Err(e))
+                Some(Err(self.segment.damage(offset)))
             }
         }
     }

@@ -9,7 +9,7 @@ use super::index::{Full, Index, IndexWriter, Place};
 use super::read::{GROUP, prefetch_all};
 use super::segment::{RECORD_LINES, Segment, Table};
 use super::write::full;
-use crate::Result;
+use crate::{ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -112,23 +112,24 @@ impl Loader {
 
     /// Puts all records of a segment into the index.
     fn scan(&mut self, segment: &Arc<Segment>) -> Result<()> {
-        let bytes = segment.filled();
-        let header = Header::decode(bytes).map_err(|e| e.in_file(&segment.path))?;
-        let head = read_head(header, bytes, segment.number);
+        let bytes = segment.contents()?;
+        let header = Header::decode(&bytes).map_err(|e| e.in_file(&segment.path))?;
+        let head = read_head(header, &bytes, segment.number);
         let head = head.map_err(|e| e.in_file(&segment.path))?;
         self.scanned += 1;
-        self.scan_from(segment, &head.header, head.end)
+        self.scan_from(segment, &bytes, &head.header, head.end)
     }
 
     /// The same for those from a byte on.
     pub(super) fn scan_from(
         &mut self,
         segment: &Arc<Segment>,
+        bytes: &[u8],
         header: &Header,
         from: u64,
     ) -> Result<()> {
         let mut group = Vec::with_capacity(GROUP);
-        let end = scan(segment.filled(), header, from, |offset, record, length| {
+        let end = scan(bytes, header, from, |offset, record, length| {
             let (hash, place) = (format::hash_of_key(record.key, self.id), segment.place(offset));
             let is_put = match record.kind {
                 Kind::Put => true,
@@ -136,8 +137,8 @@ impl Loader {
                 Kind::Delete => false,
                 Kind::Link | Kind::Removed => return Ok(()),
             };
-            let bytes = if is_put { &segment.live } else { &segment.deletes };
-            bytes.fetch_add(length, Ordering::Relaxed);
+            let counter = if is_put { &segment.live } else { &segment.deletes };
+            counter.fetch_add(length, Ordering::Relaxed);
             self.add(segment, &mut group, Change { hash, key: Some(record.key), place, is_put })
         })?;
         self.apply(segment, &mut group)?;
@@ -168,7 +169,8 @@ impl Loader {
                 Some(key) => self.change(hash, key, is_put.then_some(place))?,
                 // Perhaps the same key: only the records can tell.
                 None if self.may_be(&change) => {
-                    let (record, _) = segment.read(segment.offset(place))?;
+                    let mut room = Vec::new();
+                    let (record, _) = segment.read(segment.offset(place), &mut room)?;
                     self.change(hash, record.key, is_put.then_some(place))?;
                 }
                 None if is_put => {
@@ -187,7 +189,7 @@ impl Loader {
 
     /// Makes the index point to this place for a key, or to nothing.
     fn change(&mut self, hash: u64, key: &[u8], place: Option<Place>) -> Result<()> {
-        let current = self.current(hash, key);
+        let current = self.current(hash, key)?;
         if let Some((old, length)) = current
             && let Some(segment) = self.table.get(old.segment())
         {
@@ -209,12 +211,18 @@ impl Loader {
     }
 
     /// Place and length of a key's record.
-    fn current(&self, hash: u64, key: &[u8]) -> Option<(Place, u64)> {
-        self.index.find(hash, |place| {
+    fn current(&self, hash: u64, key: &[u8]) -> Result<Option<(Place, u64)>> {
+        let mut room = Vec::new();
+        let found = self.index.find(hash, |place| {
             let segment = self.table.get(place.segment())?;
-            let (record, length) = segment.peek(segment.offset(place))?;
-            (record.key == key).then_some((place, length as u64))
-        })
+            match segment.peek(segment.offset(place), &mut room) {
+                Ok((record, length)) => (record.key == key).then_some(Ok((place, length as u64))),
+                // No record of this key, as far as it says.
+                Err(e) if e.kind() == ErrorKind::Corrupt => None,
+                Err(e) => Some(Err(e)),
+            }
+        });
+        found.transpose()
     }
 
     /// Removes the entries of segments that are not in the table any more: of keys that were

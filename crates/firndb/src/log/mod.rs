@@ -80,7 +80,7 @@ pub use crate::disk::AppendMode;
 pub use backup::Backup;
 pub use batch::Batch;
 pub use format::{MAX_KEY, MAX_VALUE};
-pub use options::{Durability, Options, WriteOptions};
+pub use options::{Access, Durability, Options, WriteOptions};
 pub use repair::Repaired;
 pub use snapshot::{Iter, Snapshot};
 pub use stats::{Recovery, Stats};

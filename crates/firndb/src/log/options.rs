@@ -1,11 +1,27 @@
 //! How a store is opened, and how a write is made.
 
-use crate::disk::AppendMode;
+use crate::disk::{self, AppendMode, Disk, Map};
 use crate::{Error, Result};
+use std::path::Path;
 use std::time::Duration;
 
 /// Largest segment: the index has 26 bits for an offset, and so each byte of it can begin a record.
 const SEGMENT_MAX: u64 = 64 << 20;
+
+/// How records are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// Through maps of the segments. Fastest. If the disk fails to read a page, the process gets
+    /// SIGBUS.
+    #[default]
+    Map,
+    /// With `pread`, and nothing that is read is mapped: if the disk fails, the call that reads
+    /// returns an error. A get takes a microsecond more, the store has one file open for each
+    /// segment (mind `ulimit -n`), and its hints are in memory: about 6 bytes for each record in
+    /// the log. A store that is open for reading only is opened anew by each refresh.
+    Buffered,
+}
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +55,8 @@ pub struct Options {
     pub segment_bytes: u64,
     /// How records are appended. Default: [`AppendMode::Auto`], which looks at the file system.
     pub append_mode: AppendMode,
+    /// How records are read. Default: [`Access::Map`].
+    pub access: Access,
     /// Share of a segment that must be stale for compaction to copy the rest, 0.01 to 0.99. Each
     /// byte put is then written about 1 / threshold times at most. Default: 0.5.
     pub compaction_threshold: f64,
@@ -57,6 +75,16 @@ pub struct Options {
     pub(crate) clock: fn() -> u64,
 }
 
+impl Access {
+    /// The bytes of a file beside the segments.
+    pub(super) fn bytes_of(self, disk: &dyn Disk, path: &Path) -> Result<Map> {
+        match self {
+            Access::Map => disk.map(path),
+            Access::Buffered => disk::load(disk, path),
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -65,6 +93,7 @@ impl Default for Options {
             durability: Durability::Os,
             segment_bytes: SEGMENT_MAX,
             append_mode: AppendMode::Auto,
+            access: Access::Map,
             compaction_threshold: 0.5,
             compaction_rate: 0,
             checkpoint_bytes: 256 << 20,

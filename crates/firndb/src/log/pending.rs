@@ -30,7 +30,6 @@ use super::store::{Shared, Writing, check_key};
 use super::write::full;
 use super::writer::{Frame, Writer};
 use crate::Result;
-use crate::bytes::prefetch::prefetch;
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -134,16 +133,16 @@ impl Shared {
 /// Asks for the key of a record.
 fn ask_for(table: &Table, place: Place) {
     if let Some(segment) = table.get(place.segment()) {
-        let bytes = segment.filled().get(segment.offset(place) as usize..);
-        prefetch(bytes.unwrap_or_default(), KEY_LINES);
+        segment.prefetch(place, KEY_LINES);
     }
 }
 
 /// Waits for the key of a record.
 fn touch(table: &Table, place: Place) {
     if let Some(segment) = table.get(place.segment()) {
-        let record = segment.peek(segment.offset(place));
-        black_box(record.and_then(|(record, _)| record.key.last()));
+        let mut room = Vec::new();
+        let record = segment.peek(segment.offset(place), &mut room);
+        black_box(record.map_or(None, |(record, _)| record.key.last()));
     }
 }
 
@@ -152,16 +151,19 @@ fn touch(table: &Table, place: Place) {
 /// a damaged record, of which nobody knows whether it is of its key.
 fn replaced_by(shared: &Shared, late: Late) -> Option<Place> {
     let table = shared.table.load();
-    let key_at = |place: Place| {
-        let segment = table.get(place.segment())?;
-        segment.peek(segment.offset(place)).map(|(record, _)| record.key)
-    };
-    let (key, mut first) = (key_at(late.place), None);
+    let (mut room, mut other) = (Vec::new(), Vec::new());
+    let (key, mut first) = (key_at(&table, late.place, &mut room), None);
     let same = shared.index.find_entered(late.hash, |place| {
         first.get_or_insert(place);
-        (key_at(place) == key).then_some(place)
+        (key_at(&table, place, &mut other) == key).then_some(place)
     });
     same.or(first)
+}
+
+/// The key of a record; `None` if it is damaged or cannot be read.
+fn key_at<'a>(table: &'a Table, place: Place, room: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    let segment = table.get(place.segment())?;
+    segment.peek(segment.offset(place), room).ok().map(|(record, _)| record.key)
 }
 
 impl Writer {
@@ -227,12 +229,10 @@ impl Writer {
     fn settle(&mut self, shared: &Shared, slot: usize) -> Result<()> {
         let Some(replaced) = shared.index.aside(slot) else { return Ok(()) };
         let table = shared.table.load();
-        let record = |place: Place| {
-            let segment = table.get(place.segment())?;
-            segment.peek(segment.offset(place)).map(|found| (segment, found))
-        };
-        let new = record(replaced.new).map(|(_, (new, _))| new.key);
-        if let Some((segment, (old, length))) = record(replaced.old)
+        let (mut room, mut other) = (Vec::new(), Vec::new());
+        let new = key_at(&table, replaced.new, &mut room);
+        if let Some(segment) = table.get(replaced.old.segment())
+            && let Ok((old, length)) = segment.peek(segment.offset(replaced.old), &mut other)
             && (Some(old.key) == new || Bug::SettleBlindly.is_on())
         {
             segment.retire(length as u64);

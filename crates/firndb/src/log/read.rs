@@ -104,11 +104,16 @@ impl Shared {
         is_whole: bool,
         mut read: impl FnMut(Place, &Record) -> Option<T>,
     ) -> Result<Option<T>> {
+        let mut room = Vec::new();
         loop {
             let found = table::find(&self.table, &self.index, hash, |segment, place| {
-                let seen = if is_whole { None } else { segment.peek(segment.offset(place)) };
-                let is_right = seen.map(|(record, _)| record).filter(|r| r.key == key);
-                match is_right.map_or_else(|| read_at(segment, place, self.usual.lines()), Ok) {
+                if !is_whole
+                    && let Ok((record, _)) = segment.peek(segment.offset(place), &mut room)
+                    && record.key == key
+                {
+                    return Some(Ok(read(place, &record)));
+                }
+                match read_at(segment, place, self.usual.lines(), &mut room) {
                     Ok(record) if record.key == key => {
                         self.usual.learn(hash, key.len() + record.value.len());
                         Some(Ok(read(place, &record)))
@@ -183,9 +188,14 @@ pub(super) fn prefetch_all(index: &Index, table: &Table, lines: usize, hashes: &
 
 /// The record that the index says is here, of which so many lines are asked for at once.
 #[inline]
-pub(super) fn read_at(segment: &Segment, place: Place, lines: usize) -> Result<Record<'_>> {
+pub(super) fn read_at<'a>(
+    segment: &'a Segment,
+    place: Place,
+    lines: usize,
+    room: &'a mut Vec<u8>,
+) -> Result<Record<'a>> {
     let offset = segment.offset(place);
-    let rest = segment.filled().get(offset as usize..).unwrap_or(&[]);
+    let rest = segment.bytes_at(offset, room)?;
     prefetch(rest, lines);
     if let Some((record, length)) = format::parse(rest) {
         let record_bytes = &rest[..length];

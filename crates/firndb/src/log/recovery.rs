@@ -78,7 +78,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         _ => e,
     })?;
     let lock = (!options.read_only).then(|| lock(&disk, dir)).transpose()?;
-    let checkpoint = Checkpoint::open(&*disk, dir).ok(); // Without it the hints do.
+    let checkpoint = Checkpoint::open(&*disk, options.access, dir).ok(); // Without it the hints do.
     let Found { id, names, chain, known_end } = look(&disk, dir, &options)?;
     let mut loader = Loader::new(id, options.index_bits);
     let recovered = chain.load(&disk, dir, &mut loader, &options)?;
@@ -143,7 +143,7 @@ pub(super) fn look(disk: &DiskRef, dir: &Path, options: &Options) -> Result<Foun
     let known_end = End::read(&**disk, dir)?;
     let names = disk.list(dir)?;
     let hints: BTreeSet<u64> = names.iter().filter_map(|name| hint::number_of(name)).collect();
-    let files = survey(disk, dir, &names, &hints, options.read_only)?;
+    let files = survey(disk, dir, &names, &hints, options)?;
     if files.is_empty() && options.create && !options.read_only {
         // A process that died while it created the store may have left the directory's own name
         // unsynced.
@@ -256,9 +256,9 @@ impl Chain {
                 return Err(Error::new(ErrorKind::Failed, "the store has too many segments"));
             }
             let segment = Segment::new(number, slot, head.header.granule, path, bytes);
-            let segment = Arc::new(segment);
+            let segment = Arc::new(segment.accessed(&**disk, options.access)?);
             loader.table.put(segment.slot, Arc::clone(&segment));
-            self.set_hint(&**disk, dir, &segment);
+            self.set_hint(&**disk, options.access, dir, &segment);
             match tape {
                 Some(tape) if is_last && torn == 0 => active = Some((tape, segment)),
                 Some(_) => {

@@ -21,6 +21,7 @@ use super::end::{self, End};
 use super::format::{Header, Kind};
 use super::index::{Index, IndexWriter};
 use super::loader::Loader;
+use super::options::Access;
 use super::recovery::{Found, is_transient, look};
 use super::segment::{Bytes, SEGMENTS_MAX, Segment, Table, file_name, number_of};
 use super::store::Shared;
@@ -72,6 +73,9 @@ impl Shared {
     /// Until then it shows what it showed, or some of the changes if there was no memory for all.
     pub(super) fn catch_up(&mut self) -> Result<bool> {
         let Some(seen) = &self.seen else { return Ok(false) };
+        if self.options.access == Access::Buffered {
+            return Ok(false); // What was read before is not in memory, to compare it with.
+        }
         match self.disk.check_held() {
             // Another directory is at the path now.
             Err(e) if e.kind() == ErrorKind::Failed => return Ok(false),
@@ -162,7 +166,7 @@ impl Shared {
         }
         let known_end = End::read(&*self.disk, &self.dir)?.and_then(|end| end.position(self.id));
         let names = [file_name(number)];
-        let files = survey(&self.disk, &self.dir, &names, &BTreeSet::new(), true)?;
+        let files = survey(&self.disk, &self.dir, &names, &BTreeSet::new(), &self.options)?;
         let [File { map, head: Ok(head), .. }] = &files[..] else { return Ok(None) };
         if !map.starts_with(before.filled()) {
             return Ok(None);
@@ -218,7 +222,7 @@ impl Shared {
         let (file, head) = chain.part(number, &path)?;
         let bytes = Bytes::Sealed(file.map.clone(), end as usize);
         let segment = Segment::new(number, slot, head.header.granule, path, bytes);
-        chain.set_hint(&*self.disk, &self.dir, &segment);
+        chain.set_hint(&*self.disk, self.options.access, &self.dir, &segment);
         if let Some(before) = before {
             segment.inherit(before);
         }
@@ -248,7 +252,10 @@ impl Shared {
         let index = std::mem::replace(&mut self.index, empty);
         let mut loader = Loader::over(self.id, index, seen.index, table);
         let mut new = news.new.iter();
-        let done = new.try_for_each(|new| loader.scan_from(&new.segment, &new.header, new.from));
+        let done = new.try_for_each(|new| {
+            let bytes = new.segment.contents()?;
+            loader.scan_from(&new.segment, &bytes, &new.header, new.from)
+        });
         if done.is_ok() && !news.gone.is_empty() {
             news.gone.iter().for_each(|&slot| drop(loader.table.take(slot)));
             loader.sweep();

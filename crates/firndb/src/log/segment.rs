@@ -3,11 +3,13 @@
 use super::format::{self, Record};
 use super::hint::Hint;
 use super::index::{Place, SEGMENT_BITS};
+use super::options::Access;
 use super::stats::subtract;
 use super::table;
 use crate::bytes::prefetch::prefetch;
-use crate::disk::{AppendMode, Map, Tape};
+use crate::disk::{AppendMode, Disk, Map, ReadAt, Tape};
 use crate::{Error, ErrorKind, Result};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,6 +19,9 @@ pub(super) const SEGMENTS_MAX: usize = 1 << SEGMENT_BITS;
 
 /// Cache lines of a record that are asked for at least: the processor itself goes on behind them.
 pub(super) const RECORD_LINES: usize = 3;
+
+/// Bytes of a record that are read before its length is known.
+const FETCH: u64 = 1024;
 
 const PREFIX: &str = "segment-";
 const SUFFIX: &str = ".log";
@@ -40,7 +45,8 @@ pub(super) fn after(number: u64) -> Result<u64> {
 
 /// Where a segment's bytes are.
 pub(super) enum Bytes {
-    /// It was sealed when the store was opened; records end there.
+    /// It was sealed when the store was opened; records end there. Where records are read from the
+    /// file, the map has the head alone.
     Sealed(Map, usize),
     /// It is or was the active one.
     Tape(Arc<Tape>),
@@ -53,7 +59,9 @@ pub(super) struct Segment {
     /// Records begin at multiples of two to this power.
     pub(super) granule: u32,
     pub(super) path: PathBuf,
-    pub(super) bytes: Bytes,
+    bytes: Bytes,
+    /// What records are read from, if not from `bytes`.
+    file: Option<Box<dyn ReadAt>>,
     /// Bytes of the records that the index points to.
     pub(super) live: AtomicU64,
     /// Bytes of deletes and of expired records, which may hide older versions of their keys.
@@ -76,6 +84,7 @@ impl Segment {
             granule,
             path,
             bytes: b,
+            file: None,
             live: AtomicU64::new(0),
             deletes: AtomicU64::new(0),
             synced: AtomicU64::new(0),
@@ -85,7 +94,16 @@ impl Segment {
         }
     }
 
-    /// The bytes up to the end of the last record.
+    /// Has records read as the options say.
+    pub(super) fn accessed(mut self, disk: &dyn Disk, access: Access) -> Result<Segment> {
+        if access == Access::Buffered {
+            self.file = Some(disk.open(&self.path)?);
+        }
+        Ok(self)
+    }
+
+    /// The mapped bytes up to the end of the last record. Not for reading records, which may have
+    /// to come from the file.
     #[inline]
     pub(super) fn filled(&self) -> &[u8] {
         match &self.bytes {
@@ -119,15 +137,32 @@ impl Segment {
         }
     }
 
+    /// Where its records end.
     pub(super) fn end(&self) -> u64 {
-        self.filled().len() as u64
+        match (&self.bytes, &self.file) {
+            (Bytes::Sealed(_, end), Some(_)) => *end as u64,
+            _ => self.filled().len() as u64,
+        }
+    }
+
+    /// All bytes up to the end of the last record.
+    pub(super) fn contents(&self) -> Result<Cow<'_, [u8]>> {
+        let Some(file) = &self.file else { return Ok(Cow::Borrowed(self.filled())) };
+        let end = self.end();
+        if end > file.len()? {
+            return Err(self.damage(end));
+        }
+        let mut bytes = vec![0; end as usize];
+        file.read_at(0, &mut bytes)?;
+        Ok(Cow::Owned(bytes))
     }
 
     /// Length of the file.
     pub(super) fn capacity(&self) -> u64 {
-        match &self.bytes {
-            Bytes::Sealed(map, _) => map.len() as u64,
-            Bytes::Tape(tape) => tape.capacity() as u64,
+        match (&self.bytes, &self.file) {
+            (Bytes::Sealed(..), Some(file)) => file.len().unwrap_or(self.end()),
+            (Bytes::Sealed(map, _), None) => map.len() as u64,
+            (Bytes::Tape(tape), _) => tape.capacity() as u64,
         }
     }
 
@@ -148,24 +183,58 @@ impl Segment {
         place.offset() << self.granule
     }
 
-    /// Brings the first lines of a record into the processor's cache.
+    /// Brings the first lines of a record into the processor's cache, if it is mapped.
     #[inline]
     pub(super) fn prefetch(&self, place: Place, lines: usize) {
-        let rest = self.filled().get(self.offset(place) as usize..);
-        prefetch(rest.unwrap_or(&[]), lines);
+        if self.file.is_none() {
+            let rest = self.filled().get(self.offset(place) as usize..);
+            prefetch(rest.unwrap_or(&[]), lines);
+        }
+    }
+
+    /// The bytes from this one on: all up to the end, or the record that begins here, read into
+    /// `room`.
+    #[inline]
+    pub(super) fn bytes_at<'a>(&'a self, offset: u64, room: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        match &self.file {
+            None => Ok(self.filled().get(offset as usize..).unwrap_or(&[])),
+            Some(file) => self.fetch(&**file, offset, room),
+        }
+    }
+
+    #[cold]
+    fn fetch<'a>(&self, file: &dyn ReadAt, offset: u64, room: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        let left = self.end().saturating_sub(offset);
+        room.resize(left.min(FETCH) as usize, 0);
+        file.read_at(offset, room)?;
+        let length = format::length(room).map_or(0, |length| length as u64);
+        let have = room.len() as u64;
+        if (have..=left).contains(&length) && length > have {
+            room.resize(length as usize, 0);
+            file.read_at(offset + have, &mut room[have as usize..])?;
+        }
+        Ok(room)
     }
 
     /// The record at this byte and its length, not yet checked against its checksum.
     #[inline]
-    pub(super) fn peek(&self, offset: u64) -> Option<(Record<'_>, usize)> {
-        format::parse(self.filled().get(offset as usize..)?)
+    pub(super) fn peek<'a>(
+        &'a self,
+        offset: u64,
+        room: &'a mut Vec<u8>,
+    ) -> Result<(Record<'a>, usize)> {
+        let found = format::parse(self.bytes_at(offset, room)?);
+        found.ok_or_else(|| self.damage(offset))
     }
 
     /// The record at this byte, checked.
     #[inline]
-    pub(super) fn read(&self, offset: u64) -> Result<(Record<'_>, usize)> {
-        let rest = self.filled().get(offset as usize..);
-        let found = rest.and_then(|rest| format::read(rest, self.number, offset));
+    pub(super) fn read<'a>(
+        &'a self,
+        offset: u64,
+        room: &'a mut Vec<u8>,
+    ) -> Result<(Record<'a>, usize)> {
+        let found = format::read(self.bytes_at(offset, room)?, self.number, offset);
         found.ok_or_else(|| self.damage(offset))
     }
 

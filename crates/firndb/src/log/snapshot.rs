@@ -100,9 +100,10 @@ impl Snapshot {
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let (hash, lines) = (self.shared.hash(key), self.shared.usual.lines());
         let value = |record: Record| (!record.is_expired(self.now)).then(|| record.value.to_vec());
+        let mut room = Vec::new();
         loop {
             let found = self.shared.index.find(hash, |place| {
-                match read_at(self.view.segment(place)?, place, lines) {
+                match read_at(self.view.segment(place)?, place, lines, &mut room) {
                     Ok(record) => (record.key == key).then_some(Ok(value(record))),
                     Err(error) => Some(Err((place, error))),
                 }
@@ -116,7 +117,7 @@ impl Snapshot {
         }
         for place in self.view.replaced(hash) {
             if let Some(segment) = self.view.segment(place) {
-                let record = read_at(segment, place, lines)?;
+                let record = read_at(segment, place, lines, &mut room)?;
                 if record.key == key {
                     return Ok(value(record));
                 }
@@ -179,7 +180,8 @@ impl Iter<'_> {
                 self.at = None;
                 continue;
             }
-            let (record, length) = match segment.read(offset) {
+            let mut room = Vec::new();
+            let (record, length) = match segment.read(offset, &mut room) {
                 Ok(found) => found,
                 Err(error) => {
                     self.is_over = true;

@@ -29,7 +29,7 @@ impl LogStore {
         let mut report = LogVerified::default();
         for segment in self.shared.table.load().in_order() {
             report.segments += 1;
-            for item in segment.records() {
+            for item in segment.records(&segment.contents()?) {
                 let (offset, record, length) = item?;
                 report.records += 1;
                 report.bytes += length;

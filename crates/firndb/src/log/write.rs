@@ -137,24 +137,30 @@ impl Shared {
 
     /// The record of a frame's key; the caller holds the writer's lock.
     pub(super) fn current(&self, frame: &Frame) -> Result<Option<Current>> {
-        let table = self.table.load();
+        let (table, mut room) = (self.table.load(), Vec::new());
         let found = self.index.find(frame.hash, |place| {
             let segment = table.get(place.segment())?;
             let offset = segment.offset(place);
-            let Some((record, length)) = segment.peek(offset) else {
-                return Some(Err(segment.damage(offset)));
-            };
-            let is_known = frame.seen == Some(place) && record.key == frame.record.key;
-            if !is_known {
-                // Not looked at before the lock was taken, so not checked yet.
-                match segment.read(offset) {
+            let is_seen = frame.seen == Some(place);
+            if is_seen {
+                match segment.peek(offset, &mut room) {
                     Err(e) => return Some(Err(e)),
-                    Ok((record, _)) if record.key != frame.record.key => return None,
+                    Ok((record, length)) if record.key == frame.record.key => {
+                        let is_expired = self.is_expired(&record);
+                        return Some(Ok(Current { place, length: length as u64, is_expired }));
+                    }
                     Ok(_) => {}
                 }
             }
-            let is_expired = self.is_expired(&record);
-            Some(Ok(Current { place, length: length as u64, is_expired }))
+            // Not looked at before the lock was taken, so not checked yet.
+            match segment.read(offset, &mut room) {
+                Err(e) => Some(Err(e)),
+                Ok((record, _)) if record.key != frame.record.key => None,
+                Ok((record, length)) => {
+                    let is_expired = self.is_expired(&record);
+                    Some(Ok(Current { place, length: length as u64, is_expired }))
+                }
+            }
         });
         found.transpose()
     }
@@ -204,7 +210,8 @@ impl Writer {
     pub(super) fn forget(&mut self, shared: &Shared, hash: u64, place: Place) -> Result<()> {
         let table = shared.table.load();
         let Some(segment) = table.get(place.segment()) else { return Ok(()) };
-        let (_, length) = segment.read(segment.offset(place))?;
+        let mut room = Vec::new();
+        let (_, length) = segment.read(segment.offset(place), &mut room)?;
         shared.preserve(hash, place);
         if self.index.remove(&shared.index, hash, place) {
             segment.retire(length as u64);

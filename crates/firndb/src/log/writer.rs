@@ -121,7 +121,8 @@ impl Writer {
         let (tape, mut writer) = shared.new_segment(&path, 0, capacity, Need::Compact)?;
         let link = link_of(start.last, start.durable, &members);
         write_head(shared, &mut writer, number, 0, &link)?;
-        let segment = Arc::new(Segment::new(number, slot, 0, path, Bytes::Tape(tape)));
+        let segment = Segment::new(number, slot, 0, path, Bytes::Tape(tape));
+        let segment = Arc::new(segment.accessed(&*shared.disk, shared.options.access)?);
         table.put(slot, Arc::clone(&segment));
         shared.table.store(Arc::new(table));
         let link_durable = start.durable;
@@ -260,6 +261,7 @@ impl Writer {
         write_head(shared, &mut writer, number, granule, &link)?;
         let path = shared.dir.join(file_name(number));
         let segment = Segment::new(number, slot, granule, path, Bytes::Tape(tape));
+        let segment = segment.accessed(&*shared.disk, shared.options.access)?;
         segment.is_named.store(is_named, Ordering::Relaxed);
         let segment = Arc::new(segment);
         let mut table = (**table).clone();

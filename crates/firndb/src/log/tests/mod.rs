@@ -1,5 +1,6 @@
 //! Tests of the store as a whole, on the simulated disk.
 
+mod access;
 mod basic;
 mod bounds;
 mod crash;
@@ -15,10 +16,11 @@ mod place;
 mod proof;
 mod refresh;
 
-use super::{LogStore, Options};
+use super::{Access, LogStore, Options};
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
 pub(crate) use crate::testing::Rng;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,9 +30,25 @@ pub(crate) const DIR: &str = "/log";
 /// Keys and values.
 pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
+thread_local! {
+    /// How the stores of this thread read records.
+    static ACCESS: Cell<Access> = const { Cell::new(Access::Map) };
+}
+
+/// Has the stores of this thread read records one way or the other, by a number.
+fn choose_access(n: u64) {
+    ACCESS.set(if n % 3 == 1 { Access::Buffered } else { Access::Map });
+}
+
 /// Options of a store small enough that everything happens in it.
 pub(crate) fn options() -> Options {
-    Options { segment_bytes: 4096, background: false, index_bits: 2, ..Options::default() }
+    Options {
+        segment_bytes: 4096,
+        background: false,
+        index_bits: 2,
+        access: ACCESS.get(),
+        ..Options::default()
+    }
 }
 
 pub(crate) fn open(disk: &Arc<SimDisk>) -> Result<LogStore> {

@@ -36,6 +36,7 @@ pub(super) struct Counts {
 impl Sweep<'_> {
     fn run(&self, cut: Option<usize>) -> (Arc<SimDisk>, Run) {
         active::STORE.set(Some(super::store_id(self.seed)));
+        super::choose_access(self.seed);
         let disk = SimDisk::new();
         if self.seed % 4 >= 2 {
             disk.reserve_nothing(); // Then records are written, not stored into a map.

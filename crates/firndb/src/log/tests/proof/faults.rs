@@ -15,6 +15,7 @@ pub(super) fn sweep(workload: Workload, seed: u64, map: bool) -> Result<(usize, 
     let (mut images, mut failure) = (0, None);
     let work = |disk| {
         active::STORE.set(Some(super::store_id(seed)));
+        super::choose_access(seed);
         let mut run = Run::begin(&disk, seed, true);
         (workload.1)(&mut run);
         let (wrong, errors) = (run.wrong.take(), run.errors);

@@ -4,7 +4,7 @@
 //! Needs root, loop devices and the program that makes the file system; skipped without them.
 
 use super::kill::{Mount, shut_down, system};
-use crate::log::{AppendMode, LogStore, Options, WriteOptions};
+use crate::log::{Access, AppendMode, LogStore, Options, WriteOptions};
 use crate::{Error, ErrorKind};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -95,6 +95,7 @@ fn child() {
         "full" => fill(&place, false),
         "full with a reflink copy" => fill(&place, true),
         "shut down" => lose(&place),
+        "reads after a shutdown" => lose_before_reads(&place),
         case => panic!("no case {case}"),
     }
 }
@@ -193,6 +194,38 @@ fn lose(place: &Path) {
     assert!(store.compact(0.0).is_err());
     println!("{errors} errors");
     assert!(store.close().is_err());
+}
+
+/// A file system that fails when records are read that are not in memory.
+fn lose_before_reads(place: &Path) {
+    let dir = place.join("store");
+    let store = LogStore::open(&dir, options()).unwrap();
+    (0..5000).for_each(|n| store.put(&key(n), &[n as u8; 1000]).unwrap());
+    store.close().unwrap();
+    let buffered = Options { access: Access::Buffered, background: false, ..options() };
+    let store = LogStore::open(&dir, buffered).unwrap();
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        // Takes what is on the disk out of memory.
+        let file = std::fs::File::open(entry.unwrap().path()).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    }
+    shut_down(place).unwrap();
+    let errors = (0..5000).filter(|&n| store.get(&key(n)).is_err()).count();
+    println!("{errors} of 5000 gets were errors");
+    assert!(errors > 1000);
+    assert!(store.update(&key(1), |_| Some(vec![1])).is_err() || store.sync().is_err());
+    assert!(store.compact(0.0).is_err());
+}
+
+#[test]
+fn reads_of_a_failing_file_system_are_errors_where_records_are_not_mapped() {
+    let test = "reads_of_a_failing_file_system_are_errors_where_records_are_not_mapped";
+    for system in [EXT4, XFS] {
+        if let Some(mount) = system.run(test, "reads after a shutdown") {
+            system.end(mount);
+        }
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod oracle;
 mod work;
 mod workloads;
 
+use super::{ACCESS, choose_access};
 use crate::log::Options;
 use crate::log::bug::active;
 use crate::testing::Rng;
@@ -54,6 +55,7 @@ fn options() -> Options {
         segment_bytes: 4096,
         background: false,
         index_bits: 2,
+        access: ACCESS.get(),
         clock: now,
         ..Options::default()
     }
