@@ -4,7 +4,7 @@
 //! asks the drive itself to flush where the system makes a difference (macOS).
 
 use super::poison::Poison;
-use super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
+use super::{Append, Disk, FileId, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
 use crate::{Error, Result};
 use std::fs::{self, File, FileType, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -46,6 +46,31 @@ impl Disk for OsDisk {
 
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> {
         names(dir, |kind| kind.is_dir())
+    }
+
+    fn list_others(&self, dir: &Path) -> Result<Vec<String>> {
+        let failed = |e| Error::io("list the directory", dir, e);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = entry.file_type().map_err(failed)?;
+            let name = entry.file_name();
+            if name.to_str().is_none() || !(kind.is_file() || kind.is_dir()) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileId> {
+        let found = fs::metadata(path).map_err(|e| Error::io("look at", path, e))?;
+        Ok(FileId { device: found.dev(), inode: found.ino() })
+    }
+
+    fn lineage(&self, dir: &Path) -> Result<Vec<FileId>> {
+        let real = fs::canonicalize(dir).map_err(|e| Error::io("look at", dir, e))?;
+        real.ancestors().map(|dir| self.identity(dir)).collect()
     }
 
     fn modified(&self, path: &Path) -> Result<SystemTime> {

@@ -60,7 +60,7 @@ pub(super) fn survey(
     Ok(files)
 }
 
-fn head_of(bytes: &[u8], number: u64) -> Result<Head> {
+pub(super) fn head_of(bytes: &[u8], number: u64) -> Result<Head> {
     let header = Header::decode(bytes)?;
     if header.number != number || header.capacity != bytes.len() as u64 {
         let message = format!(

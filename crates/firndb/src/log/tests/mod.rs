@@ -1,5 +1,6 @@
 //! Tests of the store as a whole, on the simulated disk.
 
+mod backup;
 mod basic;
 mod bounds;
 mod crash;
