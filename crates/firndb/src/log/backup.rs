@@ -39,7 +39,7 @@ use super::writer::encode_head;
 use crate::Result;
 use crate::disk::{Disk, stage};
 use copy::{Brought, bring, remove_if_there, same_bytes};
-use manifest::{Manifest, UNFINISHED, segment_of};
+use manifest::{Manifest, UNFINISHED};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::PoisonError;
@@ -206,8 +206,8 @@ impl Update<'_> {
     /// Removes segments and hints that are no part of this backup.
     fn remove_stale(&self, kept: &Manifest) -> Result<()> {
         let names = self.disk.list(self.to)?;
-        let is_stale = |name: &&String| segment_of(name).is_some() && !kept.lists(name);
-        names.iter().filter(is_stale).try_for_each(|name| self.disk.remove(&self.to.join(name)))
+        let mut stale = names.iter().filter(|name| kept.is_stale(name));
+        stale.try_for_each(|name| self.disk.remove(&self.to.join(name)))
     }
 
     /// Sees to it that a segment of the store and its hint are in the backup; `None` if the segment
@@ -241,7 +241,6 @@ impl Update<'_> {
             return Ok(None);
         }
         let staged = self.to.join(format!(".{name}.tmp"));
-        remove_if_there(disk, &staged)?;
         let brought = bring(disk, &from, &staged)?;
         disk.rename(&staged, &to)?;
         Ok(Some(brought))

@@ -2,7 +2,6 @@
 
 use crate::failure::Result;
 use crate::output::{Out, plural, size, time};
-use crate::target::check_new;
 use firndb::log::LogStore;
 use serde_json::json;
 use std::path::PathBuf;
@@ -24,7 +23,6 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    check_new(&args.to)?;
     let restored = LogStore::restore(&args.from, &args.to)?;
     let mut out = Out::new();
     if json {

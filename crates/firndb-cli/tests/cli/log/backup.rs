@@ -130,12 +130,12 @@ fn a_store_is_restored_from_a_backup() {
     place.firn("log verify b").ok();
     // Nothing is written over.
     let before = [files(&place.path("new")), files(&place.path("s"))];
-    place.firn("log restore b new").fails(4, "name a new directory");
-    place.firn("log restore b s").fails(4, "name a new directory");
-    place.firn("log restore b b").fails(4, "name a new directory");
+    place.firn("log restore b new").fails(4, "choose a directory that is new or empty");
+    place.firn("log restore b s").fails(4, "choose a directory that is new or empty");
+    place.firn("log restore b b").fails(4, "choose a directory that is new or empty");
     place.firn("log restore b b/inside").fails(4, "inside");
     place.write("file", "text");
-    place.firn("log restore b file").fails(4, "name a new directory");
+    place.firn("log restore b file").fails(4, "choose a directory that is new or empty");
     place.firn("log restore nowhere q").fails(3, "nowhere");
     assert_eq!([files(&place.path("new")), files(&place.path("s"))], before);
     assert!(!place.path("q").exists());
@@ -154,7 +154,7 @@ fn an_interrupted_restore_is_no_store() {
     fs::copy(marker, place.path("r/backup-unfinished.firn")).unwrap();
     place.firn("log scan r").fails(6, "interrupted");
     place.firn("log put r k v").fails(6, "interrupted");
-    place.firn("log restore b r").fails(4, "name a new directory");
+    place.firn("log restore b r").fails(4, "was interrupted");
     place.firn("verify r").fails(6, "interrupted");
 }
 

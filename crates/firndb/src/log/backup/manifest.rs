@@ -56,6 +56,12 @@ impl Manifest {
         segment_of(name).is_some_and(|number| self.segments.contains_key(&number))
     }
 
+    /// Whether this is a segment or a hint that it does not list, or a part of one.
+    pub(super) fn is_stale(&self, name: &str) -> bool {
+        let part = temporary_of(name).is_some_and(|name| segment_of(name).is_some());
+        part || (segment_of(name).is_some() && !self.lists(name))
+    }
+
     pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<Manifest> {
         let file = Frozen::open(disk.map(path)?, path, Kind::LogBackup)?;
         let decode = || {
@@ -98,8 +104,12 @@ pub(super) fn is_known(name: &str) -> bool {
         let others = [recovery::LOCK, end::FILE, checkpoint::FILE, FILE, UNFINISHED];
         segment_of(name).is_some() || others.contains(&name)
     };
-    let temporary = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
-    whole(name) || temporary.is_some_and(whole) || reserve::is_reserve(name)
+    whole(name) || temporary_of(name).is_some_and(whole) || reserve::is_reserve(name)
+}
+
+/// The file of which this is the name as long as it is written.
+fn temporary_of(name: &str) -> Option<&str> {
+    name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"))
 }
 
 /// The names of a directory without the segments and hints that are no part of the store because a
@@ -123,16 +133,15 @@ pub(in crate::log) fn admitted(
                        a store: back up into it again, or remove the directory and restore again";
         return Err(Error::corrupt(message).in_file(&path));
     }
-    let is_stale = |name: &String| segment_of(name).is_some() && !manifest.lists(name);
     if !read_only {
-        for name in names.iter().filter(|name| is_stale(name)) {
+        for name in names.iter().filter(|name| manifest.is_stale(name)) {
             disk.remove(&dir.join(name))?;
         }
         disk.sync_dir(dir)?;
         disk.rename(&path, &dir.join(FILE))?;
         disk.sync_dir(dir)?;
     }
-    names.retain(|name| !is_stale(name));
+    names.retain(|name| !manifest.is_stale(name));
     Ok(names)
 }
 
