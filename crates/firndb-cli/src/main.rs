@@ -7,6 +7,7 @@ mod failure;
 mod ingest;
 mod output;
 mod records;
+mod target;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageError};
 use clap::{CommandFactory, Parser, Subcommand};

@@ -129,6 +129,11 @@ impl Error {
         error
     }
 
+    /// What the operating system said, if it is an error of it.
+    pub(crate) fn io_kind(&self) -> Option<std::io::ErrorKind> {
+        self.0.source.as_ref().map(std::io::Error::kind)
+    }
+
     /// Whether it is for want of space on a disk, or in somebody's share of it.
     pub(crate) fn is_disk_full(&self) -> bool {
         use std::io::ErrorKind::{QuotaExceeded, StorageFull};

@@ -1,6 +1,6 @@
 //! Looks into frozen files of any kind and into logs: what `firn inspect` and `firn verify` show.
 
-use crate::bytes::frozen::{Frozen, Kind, kind_of};
+use crate::bytes::frozen::{Frozen, Kind, begins_frozen, kind_of};
 use crate::disk;
 use crate::indexer;
 use crate::log::internal as log;
@@ -75,11 +75,46 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
         Kind::PartitionSet => internal::describe_set(&file, &mut seen),
         Kind::Table => table::internal::describe(path, &mut seen),
         // Sections alone: what they mean depends on the segments beside them.
-        Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd => Ok(()),
+        Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => Ok(()),
         Kind::ApproximateTable => table::internal::describe_approximate(path, &mut seen),
     };
     described.map_err(|e| e.in_file(path))?;
     Ok(seen)
+}
+
+/// What a file or a directory is, if it is one of FirnDB's: for a file the kind that its first
+/// bytes give, however damaged the rest is (such as `table` or `log segment`; `file of a newer
+/// release` if the kind is unknown), for a directory `log store`, `collection` or `index`. Nothing
+/// else is read, so this says what must not be overwritten and not whether it can be used.
+pub fn recognize(path: impl AsRef<Path>) -> Result<Option<&'static str>> {
+    let path = path.as_ref();
+    if path.is_dir() {
+        return recognize_dir(path);
+    }
+    let file = disk::os().open(path)?;
+    let mut head = vec![0; (file.len()? as usize).min(16)];
+    file.read_at(0, &mut head)?;
+    if log::begins_segment(&head) {
+        return Ok(Some("log segment"));
+    }
+    let kind = begins_frozen(&head);
+    Ok(kind.map(|code| Kind::from_code(code).map_or("file of a newer release", Kind::name)))
+}
+
+fn recognize_dir(dir: &Path) -> Result<Option<&'static str>> {
+    if log::is_store(dir) {
+        return Ok(Some("log store"));
+    }
+    let is_collection = |dir: &Path| match internal::newest_set(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+        set => set.map(|set| set.is_some()),
+    };
+    if is_collection(dir)? {
+        return Ok(Some("collection"));
+    }
+    let [records, collection] = [indexer::LOG, indexer::COLLECTION].map(|name| dir.join(name));
+    let is_index = log::is_store(&records) && is_collection(&collection)?;
+    Ok(is_index.then_some("index"))
 }
 
 /// What was checked.
@@ -137,7 +172,9 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
             Kind::Partition => internal::verify_partition(path)?,
             Kind::PartitionSet => internal::verify_members(&file, path)?,
             Kind::Table => Table::open(path, Access::Map)?.verify()?,
-            Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd => file.verify()?,
+            Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => {
+                file.verify()?
+            }
             Kind::ApproximateTable => ApproximateTable::open(path, Access::Map)?.verify()?,
         }
         checked.insert(path.to_path_buf(), file.len());

@@ -156,4 +156,6 @@ pub mod table;
 mod testing;
 
 pub use error::{Error, ErrorKind, Result};
-pub use inspect::{InspectedItem, InspectedSection, Inspection, VerifyReport, inspect, verify};
+pub use inspect::{
+    InspectedItem, InspectedSection, Inspection, VerifyReport, inspect, recognize, verify,
+};

@@ -11,6 +11,7 @@ mod query;
 #[cfg(feature = "remote")]
 mod remote;
 mod table;
+mod target;
 mod usage;
 
 use serde_json::Value as Json;

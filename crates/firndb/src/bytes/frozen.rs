@@ -387,6 +387,11 @@ impl Frozen {
     }
 }
 
+/// The code of the kind, if these are the first bytes of a frozen file.
+pub(crate) fn begins_frozen(head: &[u8]) -> Option<u32> {
+    (head.len() >= 12 && head[..8] == MAGIC).then(|| u32_at(head, 8))
+}
+
 /// Kind and format version of a frozen file, once header and footer are checked.
 pub(crate) fn kind_of(map: &[u8]) -> Result<(u32, u32)> {
     if map.len() < 2 * EDGE || map[..8] != MAGIC {

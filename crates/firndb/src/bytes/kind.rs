@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     ApproximateTable = 6,
     /// How far a log was durable.
     LogEnd = 7,
+    /// Which segments the backup of a log consists of.
+    LogBackup = 8,
 }
 
 impl Kind {
@@ -29,13 +31,14 @@ impl Kind {
             Kind::LogCheckpoint => "checkpoint of a log",
             Kind::ApproximateTable => "approximate table",
             Kind::LogEnd => "end of a log",
+            Kind::LogBackup => "manifest of a log's backup",
         }
     }
 
     pub(crate) fn from_code(code: u32) -> Option<Kind> {
         let kinds = [Kind::Partition, Kind::PartitionSet, Kind::Table];
         let kinds = kinds.into_iter().chain([Kind::LogHint, Kind::LogCheckpoint]);
-        let kinds = kinds.chain([Kind::ApproximateTable, Kind::LogEnd]);
+        let kinds = kinds.chain([Kind::ApproximateTable, Kind::LogEnd, Kind::LogBackup]);
         kinds.into_iter().find(|k| *k as u32 == code)
     }
 

@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 /// Bytes that a thread asks for at a time.
 const PIECE: usize = 1 << 22;
 
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 
 /// What was fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -310,6 +310,14 @@ fn whole_name(file: &VersionFile) -> String {
 
 fn part_name(file: &VersionFile) -> String {
     format!(".{}.part", file.blake3)
+}
+
+/// Whether this is the name of a file that is fetched, or was.
+pub(super) fn is_fetched(name: &str) -> bool {
+    let whole = name.strip_suffix(".firn");
+    let part = name.strip_prefix('.').and_then(|name| name.strip_suffix(".part"));
+    let is_hash = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    whole.or(part).is_some_and(is_hash)
 }
 
 fn manifest_name(number: u64) -> String {

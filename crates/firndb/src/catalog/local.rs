@@ -183,3 +183,26 @@ pub(super) fn require(disk: &DiskRef, dir: &Path) -> Result<()> {
         Err(e) => Err(e),
     }
 }
+
+/// `AlreadyExists` if a directory is in use for something else: it is not empty, and no folder in
+/// it has the versions or the files of a name.
+pub(super) fn check_place(disk: &DiskRef, dir: &Path) -> Result<()> {
+    let folders = match disk.list_dirs(dir) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        folders => folders?,
+    };
+    for folder in &folders {
+        let inside = disk.list_dirs(&dir.join(folder))?;
+        if inside.iter().any(|name| [VERSIONS, FILES].contains(&name.as_str())) {
+            return Ok(());
+        }
+    }
+    let others = [disk.list(dir)?, disk.list_others(dir)?].concat();
+    let Some(name) = folders.iter().chain(&others).next() else { return Ok(()) };
+    let message = format!("the directory has `{name}` in it and is no catalog; choose another one");
+    Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir))
+}
+
+/// The folders of a name: see `format.rs`.
+const VERSIONS: &str = "versions";
+const FILES: &str = "files";

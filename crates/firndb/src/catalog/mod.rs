@@ -85,9 +85,11 @@ impl Catalog {
         Ok(Self::open_on(disk, dir))
     }
 
-    /// The catalog in a directory, which is created if it is missing.
+    /// The catalog in a directory, which is created if it is missing. `AlreadyExists` if there is
+    /// something in the directory and nothing of a catalog.
     pub fn create(dir: impl AsRef<Path>) -> Result<Catalog> {
         let (disk, dir) = (disk::os(), dir.as_ref());
+        local::check_place(&disk, dir)?;
         disk.create_dir_all(dir)?;
         Ok(Self::open_on(disk, dir))
     }

@@ -1,6 +1,6 @@
 //! Checking what is in a catalog, and taking a version out of it.
 
-use super::cache::{Cache, Fetch};
+use super::cache::{Cache, Fetch, LOCK, is_fetched};
 use super::format::Version;
 use super::{Catalog, VersionFile};
 use crate::inspect::VerifyReport;
@@ -54,16 +54,8 @@ impl Catalog {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
         let to = to.as_ref();
-        let is_ours = |name: &String| {
-            let whole = name.strip_suffix(".firn").is_some_and(|stem| stem.len() == 64);
-            whole || name.starts_with('.') || name == "lock"
-        };
-        let there = match self.disk.list(to) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
-            there => there?,
-        };
         let is_named = |name: &String| version.files.iter().any(|file| file.name == *name);
-        if let Some(other) = there.iter().find(|name| !is_ours(name) && !is_named(name)) {
+        if let Some(other) = self.foreign(to, version)? {
             let message = format!("the directory has `{other}` in it; choose another one");
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(to));
         }
@@ -81,9 +73,40 @@ impl Catalog {
             }
             self.disk.sync_dir(to)?;
         }
-        for name in self.disk.list(to)?.iter().filter(|name| !is_named(name) && is_ours(name)) {
+        for name in self.disk.list(to)?.iter().filter(|name| !is_named(name)) {
+            if *name != LOCK && !is_fetched(name) {
+                continue; // It came meanwhile.
+            }
             self.disk.remove(&to.join(name))?;
         }
         Ok(())
+    }
+
+    /// The name of something in a directory that is no work of an earlier pull of this version:
+    /// that is its files, and those of [`Cache`](super::cache::Cache) that come before them.
+    fn foreign(&self, dir: &Path, version: &Version) -> Result<Option<String>> {
+        let files = match self.disk.list(dir) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            files => files?,
+        };
+        let others = [self.disk.list_dirs(dir)?, self.disk.list_others(dir)?].concat();
+        if let Some(other) = others.into_iter().next() {
+            return Ok(Some(other));
+        }
+        for name in files {
+            let path = dir.join(&name);
+            let is_pulled = match version.files.iter().find(|file| file.name == name) {
+                Some(file) => {
+                    let hash = blake3::hash(&self.disk.map(&path)?);
+                    hash.to_hex().as_str() == file.blake3
+                }
+                None if name == LOCK => self.disk.open(&path)?.len()? == 0,
+                None => is_fetched(&name),
+            };
+            if !is_pulled {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 }

@@ -61,6 +61,13 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>>;
     /// Whether anything has this name: a file, a directory, a symbolic link that leads nowhere.
     fn exists(&self, path: &Path) -> Result<bool>;
+    /// Names of everything in a directory that neither [`Disk::list`] nor [`Disk::list_dirs`]
+    /// names, sorted: links, pipes, names that are not UTF-8 (with replacement characters).
+    fn list_others(&self, dir: &Path) -> Result<Vec<String>>;
+    /// Which file or directory a path names, symbolic links followed.
+    fn identity(&self, path: &Path) -> Result<FileId>;
+    /// [`Disk::identity`] of a directory and of all directories above it, innermost first.
+    fn lineage(&self, dir: &Path) -> Result<Vec<FileId>>;
     /// When a file was written last, as the file system knows it.
     fn modified(&self, path: &Path) -> Result<SystemTime>;
     /// Creates a file that only grows: `AlreadyExists` if there is one. The file is locked for as
@@ -114,6 +121,15 @@ pub(crate) trait Lock: Send + Sync {
     /// `Failed` if the path of the lock, or of the directory held with it, names something else
     /// now. Then another writer may be at work at that path.
     fn check(&self) -> Result<()>;
+}
+
+/// A file or a directory, whatever its names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileId {
+    /// The file system that it is on.
+    pub(crate) device: u64,
+    /// Its number there.
+    pub(crate) inode: u64,
 }
 
 /// A disk, shared by everything that was opened on it.

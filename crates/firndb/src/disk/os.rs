@@ -6,7 +6,8 @@
 use super::dir::{Held, is_same, names, replaced};
 use super::poison::Poison;
 use super::{
-    Append, AppendMode, Disk, DiskRef, Lock, Map, ReadAt, Tape, TapeWriter, cut, locked, parent,
+    Append, AppendMode, Disk, DiskRef, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut, locked,
+    parent,
 };
 use crate::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, linkat, openat, renameat, statat, unlinkat};
@@ -111,6 +112,31 @@ impl Disk for OsDisk {
             Err(Errno::NOENT) => Ok(false),
             Err(e) => Err(Error::io("look at", path, e.into())),
         }
+    }
+
+    fn list_others(&self, dir: &Path) -> Result<Vec<String>> {
+        let failed = |e| Error::io("list the directory", dir, e);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = entry.file_type().map_err(failed)?;
+            let name = entry.file_name();
+            if name.to_str().is_none() || !(kind.is_file() || kind.is_dir()) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileId> {
+        let found = fs::metadata(path).map_err(|e| Error::io("look at", path, e))?;
+        Ok(FileId { device: found.dev(), inode: found.ino() })
+    }
+
+    fn lineage(&self, dir: &Path) -> Result<Vec<FileId>> {
+        let real = fs::canonicalize(dir).map_err(|e| Error::io("look at", dir, e))?;
+        real.ancestors().map(|dir| self.identity(dir)).collect()
     }
 
     fn modified(&self, path: &Path) -> Result<SystemTime> {

@@ -1,7 +1,9 @@
 //! A simulated disk on which something happens just before a file is looked at: what another
 //! process may do between two calls of this one.
 
-use super::{Append, AppendMode, Disk, DiskRef, Lock, Map, ReadAt, SimDisk, Tape, TapeWriter};
+use super::{
+    Append, AppendMode, Disk, DiskRef, FileId, Lock, Map, ReadAt, SimDisk, Tape, TapeWriter,
+};
 use crate::Result;
 use std::fmt;
 use std::path::Path;
@@ -28,6 +30,9 @@ impl<F: Fn(&Path) + Send + Sync + 'static> Disk for Restless<F> {
     fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
     fn list(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list(dir) }
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_dirs(dir) }
+    fn list_others(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_others(dir) }
+    fn identity(&self, path: &Path) -> Result<FileId> { self.disk.identity(path) }
+    fn lineage(&self, dir: &Path) -> Result<Vec<FileId>> { self.disk.lineage(dir) }
     fn modified(&self, path: &Path) -> Result<SystemTime> { self.disk.modified(path) }
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(path) }

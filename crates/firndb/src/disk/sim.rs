@@ -16,9 +16,10 @@ mod image;
 mod sweep;
 mod tests;
 
-use super::parent;
+use super::{FileId, parent};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -64,6 +65,8 @@ struct State {
     /// Space is not reserved but taken by the write that needs it, and a write may be elsewhere
     /// than what it replaces.
     is_sparse: bool,
+    /// Directories on devices of their own: no hard link leads into them or out.
+    mounts: Vec<PathBuf>,
 }
 
 /// Files take space in pieces of so many bytes.
@@ -128,7 +131,8 @@ impl SimDisk {
     /// The same bytes and names, synced and not, on a disk of its own: no locks, no faults, and
     /// operations counted from 0.
     pub(crate) fn fork(&self) -> Arc<SimDisk> {
-        let State { names, durable, pending, files, space, is_sparse, .. } = self.state().clone();
+        let State { names, durable, pending, files, space, is_sparse, mounts, .. } =
+            self.state().clone();
         SimDisk::with(State {
             names,
             durable,
@@ -136,6 +140,7 @@ impl SimDisk {
             files,
             space,
             is_sparse,
+            mounts,
             ..State::default()
         })
     }
@@ -152,6 +157,12 @@ impl SimDisk {
     /// there it ends the process.
     pub(crate) fn reserve_nothing(&self) {
         self.state().is_sparse = true;
+    }
+
+    /// From now on a directory, and all that is in it, is on a device of its own; so too on forks,
+    /// and on what a power cut leaves.
+    pub(crate) fn mount(&self, dir: &Path) {
+        self.state().mounts.push(dir.to_path_buf());
     }
 
     /// Number of operations so far.
@@ -298,6 +309,25 @@ impl State {
             Some(Node::Dir) => Err(Error::io(verb, path, io::ErrorKind::IsADirectory.into())),
             None => Err(Error::io(verb, path, io::ErrorKind::NotFound.into())),
         }
+    }
+
+    /// The device that a path is on.
+    fn device(&self, path: &Path) -> u64 {
+        let mount = self.mounts.iter().rposition(|mount| path.starts_with(mount));
+        mount.map_or(0, |n| n as u64 + 1)
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileId> {
+        let inode = match self.names.get(path) {
+            Some(Node::File(id)) => *id as u64,
+            _ if self.is_dir(path) => {
+                let mut hasher = DefaultHasher::new();
+                path.hash(&mut hasher);
+                hasher.finish() | 1 << 63
+            }
+            _ => return Err(Error::io("look at", path, io::ErrorKind::NotFound.into())),
+        };
+        Ok(FileId { device: self.device(path), inode })
     }
 
     /// Changes names as a running process sees them; a `sync_dir` makes it durable.

@@ -89,7 +89,7 @@ fn copy(file: &dyn ReadAt, number: u64, is_whole: bool) -> Result<Map> {
     Ok(Map::from_vec(bytes))
 }
 
-fn head_of(bytes: &[u8], length: u64, number: u64) -> Result<Head> {
+pub(super) fn head_of(bytes: &[u8], length: u64, number: u64) -> Result<Head> {
     read_head(header_of(bytes, length, number)?, bytes, number)
 }
 

@@ -36,7 +36,7 @@
 use crate::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-const MAGIC: [u8; 8] = *b"FIRNLOG\n";
+pub(super) const MAGIC: [u8; 8] = *b"FIRNLOG\n";
 pub(super) const VERSION: u32 = 1;
 /// Size of the header, where the first record begins.
 pub(super) const HEADER: usize = 64;

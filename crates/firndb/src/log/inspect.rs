@@ -1,6 +1,6 @@
 //! What `firn inspect` and `firn verify` show of a store and of a segment.
 
-use super::format::{Header, VERSION};
+use super::format::{Header, MAGIC, VERSION};
 use super::options::Options;
 use super::segment::number_of;
 use super::store::LogStore;
@@ -18,6 +18,11 @@ pub(crate) fn is_store(path: &Path) -> bool {
 /// Whether this is the name of a segment.
 pub(crate) fn is_segment(path: &Path) -> bool {
     path.file_name().and_then(|name| number_of(name.to_str()?)).is_some()
+}
+
+/// Whether these are the first bytes of a segment.
+pub(crate) fn begins_segment(head: &[u8]) -> bool {
+    head.starts_with(&MAGIC)
 }
 
 /// Opens a store beside whoever writes to it.

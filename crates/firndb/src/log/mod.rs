@@ -38,7 +38,8 @@
 //!
 //! # Around it
 //! `snapshot.rs` shows the store at one moment, `update.rs` writes what depends on what is there,
-//! `backup.rs` links a store elsewhere, `verify.rs` and `repair.rs` check and salvage.
+//! `backup.rs` links a store elsewhere, `backup/restore.rs` makes a store of a backup, `verify.rs`
+//! and `repair.rs` check and salvage.
 
 mod bug;
 mod options;
@@ -77,7 +78,7 @@ mod store;
 mod tests;
 
 pub use crate::disk::AppendMode;
-pub use backup::Backup;
+pub use backup::{Backup, Restored};
 pub use batch::Batch;
 pub use format::{MAX_KEY, MAX_VALUE};
 pub use options::{Access, Durability, Options, WriteOptions};
@@ -90,6 +91,6 @@ pub use verify::LogVerified;
 /// What the rest of the crate needs beside the public names.
 pub(crate) mod internal {
     pub(crate) use super::inspect::{
-        describe, describe_segment, is_segment, is_store, open_to_read,
+        begins_segment, describe, describe_segment, is_segment, is_store, open_to_read,
     };
 }

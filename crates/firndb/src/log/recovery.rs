@@ -19,6 +19,7 @@
 //! Nothing on disk changes but that files which are not part of the store go away, so an opening
 //! that is interrupted does no harm: the next one finds the same.
 
+use super::backup;
 use super::bug::Bug;
 use super::chain::{Chain, survey};
 use super::checkpoint::{self, Checkpoint};
@@ -142,8 +143,10 @@ pub(super) struct Found {
 pub(super) fn look(disk: &DiskRef, dir: &Path, options: &Options) -> Result<Found> {
     let known_end = End::read(&**disk, dir)?;
     let names = disk.list(dir)?;
-    let hints: BTreeSet<u64> = names.iter().filter_map(|name| hint::number_of(name)).collect();
-    let files = survey(disk, dir, &names, &hints, options)?;
+    // A reader must look at this after it has listed the files: see `backup/manifest.rs`.
+    let part = backup::admitted(&**disk, dir, names.clone(), options.read_only)?;
+    let hints: BTreeSet<u64> = part.iter().filter_map(|name| hint::number_of(name)).collect();
+    let files = survey(disk, dir, &part, &hints, options)?;
     if files.is_empty() && options.create && !options.read_only {
         // A process that died while it created the store may have left the directory's own name
         // unsynced.
@@ -152,7 +155,7 @@ pub(super) fn look(disk: &DiskRef, dir: &Path, options: &Options) -> Result<Foun
     let id = match files.iter().find_map(|file| file.head.as_ref().ok()) {
         Some(head) => head.header.store,
         None => {
-            end::check_new(&names, !hints.is_empty(), dir)?;
+            end::check_new(&part, !hints.is_empty(), dir)?;
             if !options.create || options.read_only {
                 return Err(absent(dir));
             }

@@ -60,9 +60,8 @@ impl Need {
 }
 
 /// Whether this is the name of a file of the reserve.
-#[cfg(test)]
 pub(super) fn is_reserve(name: &str) -> bool {
-    FILES.iter().any(|(file, _)| *file == name)
+    FILES.iter().any(|(file, _)| *file == name) || [MADE, PROBE].contains(&name)
 }
 
 /// What is known of the files.

@@ -29,7 +29,7 @@ pub(super) const SEGMENT_MIN: u64 = 1 << 20;
 /// yet used stays small beside it.
 const SEGMENT_SHARE: u64 = 192;
 /// And at least so many times as long as what their head takes, which names all other segments.
-const HEAD_SHARE: u64 = 8;
+pub(super) const HEAD_SHARE: u64 = 8;
 
 /// A key-value store in a directory: see the module's head. Used by any number of threads at once,
 /// for reading and writing; no call needs a lock of the caller's but [`LogStore::refresh`], which

@@ -2,7 +2,7 @@
 
 use super::format::Kind;
 use super::store::{LogStore, Shared};
-use super::{checkpoint, end, hint};
+use super::{backup, checkpoint, end, hint};
 use crate::bytes::frozen::{Frozen, Kind as FileKind};
 use crate::{Error, ErrorKind, Result};
 
@@ -55,10 +55,12 @@ impl Shared {
     /// Checks the files that make openings short and safe. An opening does without one that is
     /// damaged, and the next close writes it anew.
     fn verify_others(&self) -> Result<()> {
-        for name in self.disk.list(&self.dir)? {
+        let names = self.disk.list(&self.dir)?;
+        for name in backup::admitted(&*self.disk, &self.dir, names, true)? {
             let kind = match name.as_str() {
                 end::FILE => FileKind::LogEnd,
                 checkpoint::FILE => FileKind::LogCheckpoint,
+                backup::FILE => FileKind::LogBackup,
                 name if hint::number_of(name).is_some() => FileKind::LogHint,
                 _ => continue,
             };

@@ -310,6 +310,14 @@ impl Writer {
         is_wanted
     }
 
+    /// A number that no segment of this store will have; the next segment's is larger.
+    pub(super) fn give_number(&mut self, shared: &Shared) -> Result<u64> {
+        self.drop_spare(shared)?;
+        let number = shared.free_number(self.next_number)?;
+        self.next_number = after(number)?;
+        Ok(number)
+    }
+
     /// Gives up the spare segment.
     pub(super) fn drop_spare(&mut self, shared: &Shared) -> Result<()> {
         match self.spare.take() {
@@ -369,12 +377,20 @@ fn write_head(
     link: &[u8],
 ) -> Result<()> {
     let capacity = writer.room() as u64;
-    let header = Header { store: shared.id, number, capacity, granule }.encode();
+    let header = Header { store: shared.id, number, capacity, granule };
+    writer.append(&[&encode_head(&header, link)])
+}
+
+/// The bytes that a segment begins with: its header and its link.
+pub(super) fn encode_head(header: &Header, link: &[u8]) -> Vec<u8> {
     let frame = Frame::new(Record::internal(Kind::Link, link), 0, None);
-    let offset = HEADER.next_multiple_of(1 << granule);
-    let padding = vec![0; offset - HEADER];
-    let sum = format::checksum(frame.sum, number, offset as u64);
+    let offset = HEADER.next_multiple_of(1 << header.granule);
+    let sum = format::checksum(frame.sum, header.number, offset as u64);
     let mut head = frame.head;
     head[..4].copy_from_slice(&sum);
-    writer.append(&[&header, &padding, &head[..frame.head_length], link])
+    let mut bytes = header.encode().to_vec();
+    bytes.resize(offset, 0);
+    bytes.extend_from_slice(&head[..frame.head_length]);
+    bytes.extend_from_slice(link);
+    bytes
 }

@@ -55,6 +55,7 @@ fn check_free_on(disk: &DiskRef, dir: &Path) -> Result<()> {
         names => names?,
     };
     names.extend(disk.list_dirs(dir)?);
+    names.extend(disk.list_others(dir)?);
     let Some(name) = names.iter().find(|name| *name != LOCK && !name.starts_with('.')) else {
         return Ok(());
     };

@@ -4,6 +4,7 @@ use super::{Division, in_words};
 use crate::cmd::load::schema_from_file;
 use crate::failure::Result;
 use crate::output::{Out, plural};
+use crate::target::is_free;
 use firndb::indexer::{Indexer, Options, Partitioning};
 use firndb::{Error, ErrorKind};
 use serde_json::json;
@@ -54,12 +55,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 
 /// `AlreadyExists` unless nothing is in this place.
 fn check_absent(dir: &Path) -> firndb::Result<()> {
-    let is_empty = match std::fs::read_dir(dir) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
-        Err(e) => return Err(Error::io("open", dir, e)),
-    };
-    if is_empty {
+    if is_free(dir)? {
         return Ok(());
     }
     let message = match dir.join("log").is_dir() && dir.join("collection").is_dir() {

@@ -3,10 +3,10 @@
 //! Keys and values follow from numbers, so nothing is kept and every answer can be compared: all
 //! values are, before the time of a get is shown. Each operation is timed by itself.
 
-use super::check_absent;
 use crate::cmd::load::{parse_bytes, progress_bar};
 use crate::failure::Result;
 use crate::output::{Grid, Out, plural, size, thousands, time};
+use crate::target::check_new;
 use clap::builder::RangedU64ValueParser;
 use firndb::log::{LogStore, Options, WriteOptions};
 use firndb::{Error, ErrorKind};
@@ -61,7 +61,7 @@ struct Measured {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let temporary = std::env::temp_dir().join(format!("firn-log-bench-{}", std::process::id()));
     let dir = args.dir.as_ref().unwrap_or(&temporary);
-    check_absent(dir)?;
+    check_new(dir)?;
     let bar = progress_bar(None);
     let measured = measure(args, dir, |what| bar.set_message(what));
     bar.finish_and_clear();

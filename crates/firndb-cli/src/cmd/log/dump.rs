@@ -5,8 +5,9 @@ use super::{open_to_read, unescape};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, thousands, time};
+use crate::target::{Content, check_file};
+use firndb::Error;
 use firndb::log::LogStore;
-use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -29,7 +30,8 @@ pub struct Args {
     /// Write keys and values in hexadecimal digits; give --hex to `load` too for text and CSV.
     #[arg(long)]
     hex: bool,
-    /// Replace a file of this name.
+    /// Replace a regular file of this name, unless it is a file of FirnDB: that is never replaced,
+    /// nor are directories, links, pipes and devices.
     #[arg(long)]
     force: bool,
 }
@@ -51,10 +53,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         write_all(&store, Records::new(Sink::Out(Out::new()), None, style)?, |_, _| ())?;
         return Ok(());
     };
-    if path.exists() && !args.force {
-        let message = "the file exists; use --force to replace it";
-        return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(path).into());
-    }
+    check_file(path, Content::Rows, args.force)?;
     let store = open_to_read(&args.dir)?;
     let (records, bytes) = to_file(&store, path, style)?;
     let file = path.metadata().map_err(|e| Error::io("read", path, e))?.len();
@@ -85,6 +84,7 @@ fn to_file(store: &LogStore, path: &Path, style: Style) -> firndb::Result<(u64, 
     let mut name = path.as_os_str().to_os_string();
     name.push(format!(".part-{}", std::process::id()));
     let part = PathBuf::from(name);
+    check_file(&part, Content::Rows, false)?; // What is there is not ours to remove.
     let bar = progress_bar(None);
     let written = Sink::file(&part, path)
         .and_then(|sink| Records::new(sink, Some(path.to_path_buf()), style))

@@ -5,8 +5,9 @@ use crate::cmd::load::progress_bar;
 use crate::cmd::table::Layout;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, thousands, time};
+use crate::target::{Content, check_file};
+use firndb::Error;
 use firndb::table::TableBuilder;
-use firndb::{Error, ErrorKind};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,21 +24,14 @@ pub struct Args {
     output: PathBuf,
     #[command(flatten)]
     layout: Layout,
-    /// Replace a table of this name.
+    /// Replace a table of this name; no other file is replaced.
     #[arg(long)]
     force: bool,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    if args.output.is_dir() || (args.output.exists() && !args.force) {
-        let message = match args.output.is_dir() {
-            true => "this is a directory; name a file for the table",
-            false => "the file exists; use --force to replace it",
-        };
-        let error = Error::new(ErrorKind::AlreadyExists, message).in_file(&args.output);
-        return Err(error.into());
-    }
+    check_file(&args.output, Content::Table, args.force)?;
     let store = open_to_read(&args.dir)?;
     let mut builder = TableBuilder::create(&args.output, args.layout.options()?)?;
     let bar = progress_bar(None);

@@ -5,6 +5,7 @@ use super::{open_to_write, put_bytes};
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, size, thousands, time};
+use crate::target::check_new;
 use firndb::Error;
 use firndb::log::{LogStore, Options};
 use serde_json::{Map, Value as Json, json};
@@ -46,7 +47,7 @@ enum Damaged {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     if !args.add {
-        super::check_absent(&args.store)?;
+        check_new(&args.store)?;
     }
     let bar = progress_bar(None);
     bar.set_message("reading");
@@ -92,6 +93,7 @@ fn new_store(
     let mut name = name.to_os_string();
     name.push(format!(".import-{}", std::process::id()));
     let staged = path.with_file_name(name);
+    check_new(&staged)?; // What is there is not ours to fill, or to remove.
     let made = LogStore::open(&staged, Options::default()).and_then(|store| {
         fill(&store)?;
         store.close()?;

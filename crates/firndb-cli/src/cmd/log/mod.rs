@@ -13,6 +13,7 @@ mod import;
 mod load;
 mod put;
 mod repair;
+mod restore;
 mod scan;
 mod stats;
 mod verify;
@@ -20,6 +21,7 @@ mod verify;
 use super::table::{put_bytes, shown_key, unescape};
 use crate::failure::Result;
 use crate::output::from_hex;
+use crate::target::is_free;
 use clap::Subcommand;
 use firndb::log::{LogStore, Options, WriteOptions};
 use firndb::{Error, ErrorKind};
@@ -47,8 +49,10 @@ pub enum Log {
     Stats(stats::Args),
     /// Copy what is live out of segments that are partly stale, and remove those.
     Compact(compact::Args),
-    /// Make a copy of the store out of hard links.
+    /// Make a backup of the store, or bring one up to date.
     Backup(backup::Args),
+    /// Make a new store from a backup.
+    Restore(restore::Args),
     /// Check every byte of a store.
     Verify(verify::Args),
     /// Save what is left of a damaged store into a new one.
@@ -73,6 +77,7 @@ impl Log {
             Log::Stats(args) => stats::run(args, json),
             Log::Compact(args) => compact::run(args, json),
             Log::Backup(args) => backup::run(args, json),
+            Log::Restore(args) => restore::run(args, json),
             Log::Verify(args) => verify::run(args, json),
             Log::Repair(args) => repair::run(args, json),
             Log::Import(args) => import::run(args, json),
@@ -102,7 +107,7 @@ fn existing() -> Options {
 
 /// Opens a store for writing, or makes one where nothing is.
 fn open_or_create(dir: &Path) -> firndb::Result<LogStore> {
-    if !dir.exists() || is_empty(dir)? {
+    if is_free(dir)? {
         return open_with(dir, Options::default());
     }
     open_with(dir, existing()).map_err(|e| match e.kind() {
@@ -122,23 +127,9 @@ fn open_with(dir: &Path, options: Options) -> firndb::Result<LogStore> {
     })
 }
 
-/// `AlreadyExists` unless nothing is in this place that a new store could disturb.
-fn check_absent(dir: &Path) -> firndb::Result<()> {
-    if !dir.exists() || (dir.is_dir() && is_empty(dir)?) {
-        return Ok(());
-    }
-    let message = "there is something already; name a new directory";
-    Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir))
-}
-
 fn occupied(dir: &Path) -> Error {
     let message = "the directory is not empty and holds no log store; name another one";
     Error::new(ErrorKind::AlreadyExists, message).in_file(dir)
-}
-
-fn is_empty(dir: &Path) -> firndb::Result<bool> {
-    let mut entries = std::fs::read_dir(dir).map_err(|e| Error::io("open", dir, e))?;
-    Ok(entries.next().is_none())
 }
 
 /// How keys are given.

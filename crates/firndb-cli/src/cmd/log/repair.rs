@@ -1,8 +1,8 @@
 //! `firn log repair`: what is left of a damaged store, in a new one.
 
-use super::check_absent;
 use crate::failure::Result;
 use crate::output::{Out, plural, time};
+use crate::target::check_new;
 use firndb::log::LogStore;
 use serde_json::json;
 use std::path::PathBuf;
@@ -15,18 +15,25 @@ pub struct Args {
     /// Directory of the damaged store.
     #[arg(value_name = "STORE")]
     dir: PathBuf,
-    /// Directory of the new store.
-    #[arg(long, value_name = "DIR")]
-    to: PathBuf,
+    /// Directory of the new store: it must not be there, or be empty.
+    #[arg(long, required_unless_present = "dry_run", value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// Report what would be saved, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    check_absent(&args.to)?;
-    let repaired = LogStore::repair(&args.dir, &args.to)?;
+    args.to.as_deref().map_or(Ok(()), check_new)?;
+    let repaired = match &args.to {
+        Some(to) if !args.dry_run => LogStore::repair(&args.dir, to)?,
+        _ => LogStore::repair_dry_run(&args.dir)?,
+    };
     for (file, offset, bytes) in &repaired.dropped {
         let bytes = plural(*bytes, "byte");
-        eprintln!("note: {file}: {bytes} at byte {offset} are no whole record and were given up");
+        let what = if args.dry_run { "would be" } else { "were" };
+        eprintln!("note: {file}: {bytes} at byte {offset} are no whole record and {what} given up");
     }
     let mut out = Out::new();
     if json {
@@ -36,12 +43,17 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             .map(|(file, offset, bytes)| json!({ "file": file, "offset": offset, "bytes": bytes }));
         let dropped: Vec<_> = dropped.collect();
         out.json(&json!({
-            "keys": repaired.keys, "records": repaired.records, "dropped": dropped,
+            "keys": repaired.keys,
+            "records": repaired.records,
+            "dropped": dropped,
+            "dry_run": args.dry_run,
         }))?;
     } else {
+        let place = args.to.as_ref().filter(|_| !args.dry_run).unwrap_or(&args.dir);
+        let what = if args.dry_run { "nothing was written: " } else { "" };
         out.line(format!(
-            "{}: {} from {}, in {}; {} given up",
-            args.to.display(),
+            "{}: {what}{} from {}, in {}; {} given up",
+            place.display(),
             plural(repaired.keys, "key"),
             plural(repaired.records, "record"),
             time(start.elapsed()),

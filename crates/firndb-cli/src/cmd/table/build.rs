@@ -8,6 +8,7 @@ use crate::ingest::csv::parse_delimiter;
 use crate::ingest::source::{Input, expand};
 use crate::output::{Out, plural, size, thousands, time};
 use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
+use crate::target::{Content, check_file};
 use clap::ValueEnum;
 use encoding_rs::Encoding;
 use firndb::table::{BuildOptions, BuildReport, Duplicates, Progress, TableBuilder};
@@ -61,7 +62,7 @@ pub struct Args {
     duplicates: Twice,
     #[command(flatten)]
     layout: Layout,
-    /// Replace a table of this name.
+    /// Replace a table of this name; no other file is replaced.
     #[arg(long)]
     force: bool,
     /// Then read the inputs again, look up every record and compare.
@@ -264,9 +265,12 @@ impl Args {
     /// Finds what would fail after everything was read.
     fn check(&self, inputs: &[Input]) -> firndb::Result<()> {
         let (table, exists) = (&self.output, self.output.exists());
-        if self.output.is_dir() {
-            let message = "this is a directory; name a file for the table";
-            return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(table));
+        let itself = |input: &Input| match input {
+            Input::File(path) => exists && path.canonicalize().ok() == table.canonicalize().ok(),
+            Input::Stdin => false,
+        };
+        if self.force && inputs.iter().any(itself) {
+            return Err(Error::invalid("the table would replace its own input").in_file(table));
         }
         self.check_free()?;
         if let ([Asked { name, kind: Some(_) }], false) = (&self.value[..], self.record) {
@@ -293,23 +297,12 @@ impl Args {
                 "--verify-input reads the inputs again, and {name} is gone by then; name a file"
             )));
         }
-        let itself = |input: &Input| match input {
-            Input::File(path) => exists && path.canonicalize().ok() == table.canonicalize().ok(),
-            Input::Stdin => false,
-        };
-        if inputs.iter().any(itself) {
-            return Err(Error::invalid("the table would replace its own input").in_file(table));
-        }
         Ok(())
     }
 
     /// Fails if there is a file that must not be replaced.
     fn check_free(&self) -> firndb::Result<()> {
-        if self.force || self.output.symlink_metadata().is_err() {
-            return Ok(());
-        }
-        let message = "the file exists; use --force to replace it";
-        Err(Error::new(ErrorKind::AlreadyExists, message).in_file(&self.output))
+        check_file(&self.output, Content::Table, self.force)
     }
 
     fn wanted(&self) -> Wanted {

@@ -1,5 +1,6 @@
 //! `firn log`: every command, end to end.
 
+mod backup;
 mod basic;
 mod files;
 mod halodb_dir;

@@ -4,7 +4,8 @@ use super::super::dir::replaced;
 use super::super::poison::Poison;
 use super::super::tape::TapeFile;
 use super::super::{
-    Append, AppendMode, Disk, DiskRef, Lock, Map, ReadAt, Tape, TapeWriter, cut, locked, parent,
+    Append, AppendMode, Disk, DiskRef, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut, locked,
+    parent,
 };
 use super::{Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
@@ -56,6 +57,23 @@ impl Disk for SimDisk {
 
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> {
         self.names(dir, |node| *node == Node::Dir)
+    }
+
+    /// Nothing: all that is here are files and directories.
+    fn list_others(&self, dir: &Path) -> Result<Vec<String>> {
+        self.names(dir, |_| false)
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileId> {
+        let mut state = self.state();
+        state.step("look at", path)?;
+        state.identity(path)
+    }
+
+    fn lineage(&self, dir: &Path) -> Result<Vec<FileId>> {
+        let mut state = self.state();
+        state.step("look at", dir)?;
+        dir.ancestors().filter(|dir| *dir != Path::new("")).map(|dir| state.identity(dir)).collect()
     }
 
     /// Always long ago: there is no clock here.
@@ -164,6 +182,9 @@ impl Disk for SimDisk {
         if state.names.contains_key(to) {
             return Err(Error::io("link", to, io::ErrorKind::AlreadyExists.into()));
         }
+        if state.device(from) != state.device(to) {
+            return Err(Error::io("link", from, io::ErrorKind::CrossesDevices.into()));
+        }
         state.change("link", vec![(to.into(), Some(Node::File(id)))])
     }
 
@@ -215,7 +236,9 @@ impl SimDisk {
         let mut state = self.state();
         state.step("list", dir)?;
         if !state.is_dir(dir) {
-            return Err(Error::io("list", dir, io::ErrorKind::NotFound.into()));
+            let is_file = state.names.contains_key(dir);
+            let kind = if is_file { io::ErrorKind::NotADirectory } else { io::ErrorKind::NotFound };
+            return Err(Error::io("list", dir, kind.into()));
         }
         let inside = |path: &Path| parent(path) == dir && !is_root(path);
         let wanted = state.names.iter().filter(|(path, node)| is_wanted(node) && inside(path));

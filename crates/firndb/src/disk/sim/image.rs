@@ -165,6 +165,7 @@ impl State {
             image.names.insert(path, node);
         }
         image.durable = image.names.clone();
+        image.mounts = self.mounts.clone();
         // A removal that was lost takes its space back.
         image.space = self.space.map(|space| space.max(image.used()));
         image.is_sparse = self.is_sparse;

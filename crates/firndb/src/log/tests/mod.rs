@@ -1,6 +1,7 @@
 //! Tests of the store as a whole, on the simulated disk.
 
 mod access;
+mod backup;
 mod basic;
 mod bounds;
 mod crash;

@@ -2,7 +2,7 @@
 //! collection with a battery of questions that touch every structure in it.
 
 use super::{DIR, Store, store};
-use crate::disk::{Append, AppendMode, Disk, DiskRef, Lock, Map, ReadAt, Tape, TapeWriter};
+use crate::disk::{Append, AppendMode, Disk, DiskRef, FileId, Lock, Map, ReadAt, Tape, TapeWriter};
 use crate::search::query::{
     all, and, asc, between, desc, eq, exists, gt, gte, is_in, lt, lte, not, or, prefix,
 };
@@ -60,6 +60,18 @@ impl Disk for Shelf {
 
     fn list_dirs(&self, _: &Path) -> Result<Vec<String>> {
         Ok(Vec::new())
+    }
+
+    fn list_others(&self, _: &Path) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileId> {
+        Err(Error::io("look at", path, io::ErrorKind::Unsupported.into()))
+    }
+
+    fn lineage(&self, dir: &Path) -> Result<Vec<FileId>> {
+        Err(Error::io("look at", dir, io::ErrorKind::Unsupported.into()))
     }
 
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {

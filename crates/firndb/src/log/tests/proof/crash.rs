@@ -1,6 +1,6 @@
 //! Power cuts at every operation of every workload, and at every operation of the recovery after.
 
-use super::oracle::{History, check, open_at};
+use super::oracle::{History, State, check, open_at};
 use super::work::Run;
 use super::workloads::{ALL, Workload};
 use super::{DIR, NOW, setting};
@@ -69,8 +69,9 @@ impl Sweep<'_> {
             images.extend(disk.sector_images(self.seed, SECTORS));
             for (label, image) in images {
                 // What was right before is right after more writes, unless more is promised.
-                let backup = history.backup.map(|state| state.map(|entry| entry.id));
-                if !seen.insert((image.digest(), history.durable, backup, history.now)) {
+                let ids = |state: &State| state.map(|entry| entry.id);
+                let backups: Vec<_> = history.backups.iter().map(ids).collect();
+                if !seen.insert((image.digest(), history.durable, backups, history.now)) {
                     continue;
                 }
                 let label = format!("{}, seed {}, {label}", self.workload.0, self.seed);

@@ -45,8 +45,9 @@ pub(super) struct History {
     pub(super) durable: usize,
     /// The state after a write that gave an error: it may have happened or not.
     pub(super) open: Option<State>,
-    /// The state of the backup, if one was made to the end.
-    pub(super) backup: Option<State>,
+    /// The states that the backup may have: one if it was made to the end, two while it is being
+    /// made anew, none as long as there is not one that was made to the end.
+    pub(super) backups: Vec<State>,
     /// When it was.
     pub(super) now: u64,
 }
@@ -54,7 +55,7 @@ pub(super) struct History {
 impl History {
     pub(super) fn new(now: u64) -> History {
         let states = vec![State::default()];
-        History { states, durable: 0, open: None, backup: None, now }
+        History { states, durable: 0, open: None, backups: Vec::new(), now }
     }
 
     pub(super) fn last(&self) -> &State {
@@ -124,11 +125,11 @@ pub(super) fn check(
             history.open
         ));
     }
-    if let Some(backup) = &history.backup {
+    if !history.backups.is_empty() {
         let copy = open_at(image, BACKUP).map_err(said("opening the backup"))?;
         let held = content(&copy)?;
-        if held != visible(backup, history.now) {
-            return Err(format!("the backup holds {held:?}, not {backup:?}"));
+        if !history.backups.iter().any(|backup| held == visible(backup, history.now)) {
+            return Err(format!("the backup holds {held:?}, not one of {:?}", history.backups));
         }
         copy.close().map_err(said("closing the backup"))?;
     }

@@ -235,11 +235,13 @@ impl Run {
     }
 
     pub(super) fn backup(&mut self) {
-        // While one is being made anew, the one before may be in pieces.
-        self.history.backup = None;
+        let state = *self.history.last();
+        if !self.history.backups.is_empty() {
+            self.history.backups.push(state);
+        }
         self.quietly(|store| store.backup(Path::new(BACKUP)).map(|_| ()));
         if self.store.is_some() && self.errors == 0 {
-            self.history.backup = Some(*self.history.last());
+            self.history.backups = vec![state];
             self.history.durable = self.history.states.len() - 1;
         }
     }

@@ -1,0 +1,46 @@
+//! `firn log restore`: a new store from a backup.
+
+use crate::failure::Result;
+use crate::output::{Out, plural, size, time};
+use firndb::log::LogStore;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Make a new store from a backup, or from any store that no program has open for writing. All
+/// records are checked, every file is copied, and the copies are compared: the backup stays
+/// independent of the store. The store is there as a whole, or it cannot be opened; nothing is ever
+/// written over.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the backup.
+    #[arg(value_name = "BACKUP")]
+    from: PathBuf,
+    /// Directory of the new store: it must not be there, or be empty.
+    #[arg(value_name = "STORE")]
+    to: PathBuf,
+}
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let restored = LogStore::restore(&args.from, &args.to)?;
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "keys": restored.keys,
+            "records": restored.records,
+            "segments": restored.segments,
+            "bytes": restored.bytes,
+        }))?;
+    } else {
+        out.line(format!(
+            "{}: {} from {}, {}, checked and compared in {}",
+            args.to.display(),
+            plural(restored.keys, "key"),
+            plural(restored.segments, "segment"),
+            size(restored.bytes),
+            time(start.elapsed())
+        ))?;
+    }
+    Ok(out.finish()?)
+}

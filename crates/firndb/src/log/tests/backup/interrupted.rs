@@ -1,0 +1,155 @@
+//! Power cuts and failing calls at every operation of a backup.
+
+use super::{BACKUP, FAR, begin, fill, held, keys, open_at};
+use crate::ErrorKind;
+use crate::disk::SimDisk;
+use crate::log::tests::{DIR, Map, content, open};
+use std::path::Path;
+use std::sync::Arc;
+
+const SEED: u64 = 48;
+
+/// What a backup holds before and after it is brought up to date, and the disk before that.
+struct Second {
+    base: Arc<SimDisk>,
+    first: Map,
+    second: Map,
+}
+
+/// The second backup has segments more than the first, and others that compaction removed less.
+fn second(to: &str) -> Second {
+    let (disk, store) = begin();
+    let first = content(&store, &keys()).unwrap();
+    store.backup(to).unwrap();
+    fill(&store, 2);
+    store.compact(0.1).unwrap();
+    fill(&store, 3);
+    let second = content(&store, &keys()).unwrap();
+    store.close().unwrap();
+    // On a power cut before this all is lost anyway.
+    (disk.images(SEED, 1)).into_iter().for_each(|(_, image)| drop(held(&image, to).unwrap()));
+    Second { base: disk.fork(), first, second }
+}
+
+/// Makes the backup; whether that was said to have worked.
+fn back_up(disk: &Arc<SimDisk>, to: &str) -> bool {
+    open(disk).and_then(|store| store.backup(to)).is_ok()
+}
+
+/// Whatever is there is usable: it can be written to, and be brought up to date instead.
+fn check_use(label: &str, disk: &Arc<SimDisk>, to: &str, found: &Map, newest: &Map) {
+    let again = disk.fork();
+    let store = open(&again).unwrap_or_else(|e| panic!("{label}: {e}"));
+    store.backup(to).unwrap_or_else(|e| panic!("{label}, once more: {e}"));
+    assert_eq!(held(&again, to).unwrap(), *newest, "{label}, once more");
+    let copy = open_at(disk, to).unwrap_or_else(|e| panic!("{label}, to write: {e}"));
+    assert_eq!(content(&copy, &keys()).unwrap(), *found, "{label}, to write");
+    copy.put(b"written", b"since").unwrap();
+    copy.close().unwrap();
+    let copy = open_at(disk, to).unwrap();
+    assert_eq!(copy.get(b"written").unwrap().as_deref(), Some(&b"since"[..]), "{label}");
+    assert_eq!(copy.len(), found.len() as u64 + 1, "{label}");
+}
+
+#[test]
+fn a_power_cut_during_the_second_backup_leaves_the_first_or_the_second() {
+    for to in [BACKUP, FAR] {
+        let Second { base, first, second } = second(to);
+        let mut seen = [0; 2];
+        let images = base.each_crash(
+            SEED,
+            12,
+            |disk| back_up(&disk, to),
+            |label, &done, image| {
+                let label = format!("{to}: {label}");
+                let found = held(&image, to).unwrap_or_else(|e| panic!("{label}: {e}"));
+                let is_second = found == second;
+                assert!(is_second || found == first, "{label}: {found:?}");
+                assert!(is_second || !done, "{label}: the old one after success");
+                seen[usize::from(is_second)] += 1;
+                check_use(&label, &image, to, &found, &second);
+            },
+        );
+        assert!(seen[0] > 50 && seen[1] > 20 && images > 100, "{seen:?} of {images}");
+    }
+}
+
+#[test]
+fn a_call_that_fails_during_the_second_backup_leaves_the_first_or_the_second() {
+    for to in [BACKUP, FAR] {
+        let Second { base, first, second } = second(to);
+        let mut failed = 0;
+        base.each_fault(
+            |disk| back_up(&disk, to),
+            |label, &done, disk| {
+                let label = format!("{to}: {label}");
+                let mut images = disk.images(SEED, 3);
+                images.push(("healed".to_string(), disk.fork()));
+                for (cut, image) in images {
+                    let label = format!("{label}, {cut}");
+                    let found = held(&image, to).unwrap_or_else(|e| panic!("{label}: {e}"));
+                    assert!(found == second || found == first && !done, "{label}: {found:?}");
+                }
+                failed += usize::from(!done);
+                if disk.images(SEED, 1).len() == 1 {
+                    let found = held(&disk, to).unwrap();
+                    check_use(&label, &disk, to, &found, &second);
+                }
+            },
+        );
+        assert!(failed > 50, "{failed} backups failed");
+    }
+}
+
+#[test]
+fn a_first_backup_that_was_interrupted_is_no_store_and_can_be_made_again() {
+    for to in [BACKUP, FAR] {
+        let (disk, store) = begin();
+        let model = content(&store, &keys()).unwrap();
+        store.close().unwrap();
+        let mut whole = 0;
+        disk.each_crash(
+            SEED,
+            12,
+            |disk| back_up(&disk, to),
+            |label, &done, image| {
+                match held(&image, to) {
+                    Ok(found) => {
+                        assert_eq!(found, model, "{label}");
+                        whole += 1;
+                    }
+                    Err(e) => {
+                        let kinds = [ErrorKind::NotFound, ErrorKind::Corrupt];
+                        assert!(!done && kinds.contains(&e.kind()), "{label}: {e}");
+                        let before = super::files_in(&image, to);
+                        if e.kind() == ErrorKind::Corrupt {
+                            assert!(open_at(&image.fork(), to).is_err(), "{label}");
+                            assert_eq!(super::files_in(&image, to), before, "{label}");
+                        }
+                    }
+                }
+                let store = open(&image).unwrap();
+                store.backup(to).unwrap_or_else(|e| panic!("{to}: {label}, once more: {e}"));
+                assert_eq!(held(&image, to).unwrap(), model, "{label}");
+            },
+        );
+        assert!(whole > 10, "{whole}");
+    }
+}
+
+#[test]
+fn a_reader_of_a_backup_can_be_refreshed_when_that_is_brought_up_to_date() {
+    let (disk, store) = begin();
+    store.backup(BACKUP).unwrap();
+    let mut reader = super::read_at(&disk, BACKUP).unwrap();
+    for round in 2..6 {
+        fill(&store, round);
+        store.compact(0.1).unwrap();
+        store.backup(BACKUP).unwrap();
+        reader.refresh().unwrap();
+        let model = content(&store, &keys()).unwrap();
+        assert_eq!(content(&reader, &keys()).unwrap(), model);
+    }
+    assert_eq!(held(&disk, DIR).unwrap(), held(&disk, BACKUP).unwrap());
+    assert!(Path::new(BACKUP) != Path::new(DIR));
+}
