@@ -33,7 +33,7 @@
 pub(crate) use super::kind::Kind;
 
 use super::int::{u32_at, u64_at};
-use crate::disk::{Append, Map};
+use crate::disk::{Append, Disk, Map};
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +44,8 @@ const ALIGN: usize = 64;
 const ENTRY: usize = 32;
 const EDGE: usize = 64;
 const BY_BLOCKS: u32 = 1;
+/// Longest file that is read into memory.
+const LOADED_MAX: u64 = 4 << 30;
 
 /// Writes a frozen file, section after section, in ascending order of their ids or not.
 pub(crate) struct FrozenWriter<'a> {
@@ -184,6 +186,22 @@ impl Frozen {
     /// Checks header, footer and directory of a file that should be of this kind.
     pub(crate) fn open(map: Map, path: &Path, kind: Kind) -> Result<Frozen> {
         Self::parse(map, path, kind).map_err(|e| e.in_file(path))
+    }
+
+    /// [`Frozen::open`] of a file that is read into memory: a disk that fails is an error here,
+    /// where a map of it is a signal later.
+    pub(crate) fn load(disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
+        let file = disk.open(path)?;
+        let length = file.len()?;
+        let mut bytes = vec![0; length.min(EDGE as u64) as usize];
+        file.read_at(length - bytes.len() as u64, &mut bytes)?;
+        // A file may have any length: memory is only taken for what its footer vouches for.
+        let is_whole = bytes.len() == EDGE && bytes[56..] == MAGIC && u64_at(&bytes, 24) == length;
+        if is_whole && length <= LOADED_MAX {
+            bytes = vec![0; length as usize];
+            file.read_at(0, &mut bytes)?;
+        }
+        Frozen::open(Map::from_vec(bytes), path, kind)
     }
 
     fn parse(map: Map, path: &Path, kind: Kind) -> Result<Frozen> {

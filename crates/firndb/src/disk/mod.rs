@@ -160,15 +160,6 @@ pub(crate) trait ReadAt: Send + Sync {
     fn len(&self) -> Result<u64>;
 }
 
-/// All bytes of a file, by reading it: a disk that fails is an error here, where a map of it is a
-/// signal later.
-pub(crate) fn load(disk: &dyn Disk, path: &Path) -> Result<Map> {
-    let file = disk.open(path)?;
-    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-    file.read_at(0, &mut bytes)?;
-    Ok(Map::from_vec(bytes))
-}
-
 /// The disk of the operating system.
 pub(crate) fn os() -> DiskRef {
     Arc::new(os::OsDisk::default())

@@ -65,7 +65,7 @@ impl Checkpoint {
     /// are: a bit may be clear because of a record that was written since.
     pub(super) fn open(disk: &dyn Disk, access: Access, dir: &Path) -> Result<Checkpoint> {
         let path = dir.join(FILE);
-        let file = Frozen::open(access.bytes_of(disk, &path)?, &path, Kind::LogCheckpoint)?;
+        let file = access.open(disk, &path, Kind::LogCheckpoint)?;
         let section = |id: u32| -> Result<&[u8]> {
             let at = file.find(id).ok_or_else(|| Error::corrupt("a section is missing"))?;
             file.section(at)

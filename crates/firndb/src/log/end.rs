@@ -16,7 +16,7 @@ use super::segment::file_name;
 use super::store::Shared;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder};
-use crate::disk::{self, Append, Disk};
+use crate::disk::{Append, Disk};
 use crate::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::PoisonError;
@@ -43,7 +43,7 @@ impl End {
     }
 
     fn decode(disk: &dyn Disk, path: &Path) -> Result<End> {
-        let file = Frozen::open(disk::load(disk, path)?, path, Kind::LogEnd)?;
+        let file = Frozen::load(disk, path, Kind::LogEnd)?;
         let at = file.find(META).ok_or_else(|| Error::corrupt("a section is missing"))?;
         let mut meta = Decoder::new(file.section(at)?);
         let end = End { store: meta.u64()?, position: (meta.u64()?, meta.u64()?) };

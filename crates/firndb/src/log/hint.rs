@@ -69,7 +69,7 @@ impl Hint {
         number: u64,
     ) -> Result<Hint> {
         let path = dir.join(file_name(number));
-        let file = Frozen::open(access.bytes_of(disk, &path)?, &path, FileKind::LogHint)?;
+        let file = access.open(disk, &path, FileKind::LogHint)?;
         let mut hint = Self::parse(file, store, number).map_err(|e| e.in_file(&path))?;
         hint.deletes()?;
         hint.samples = hint.puts()?.samples();

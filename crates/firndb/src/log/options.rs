@@ -1,6 +1,7 @@
 //! How a store is opened, and how a write is made.
 
-use crate::disk::{self, AppendMode, Disk, Map};
+use crate::bytes::frozen::{Frozen, Kind};
+use crate::disk::{AppendMode, Disk};
 use crate::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
@@ -76,11 +77,11 @@ pub struct Options {
 }
 
 impl Access {
-    /// The bytes of a file beside the segments.
-    pub(super) fn bytes_of(self, disk: &dyn Disk, path: &Path) -> Result<Map> {
+    /// Opens a file beside the segments.
+    pub(super) fn open(self, disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
         match self {
-            Access::Map => disk.map(path),
-            Access::Buffered => disk::load(disk, path),
+            Access::Map => Frozen::open(disk.map(path)?, path, kind),
+            Access::Buffered => Frozen::load(disk, path, kind),
         }
     }
 }
