@@ -2,8 +2,10 @@
 
 mod basic;
 mod files;
+mod foreign;
 mod halodb_dir;
 mod import;
+mod import_damage;
 mod upkeep;
 
 use super::Place;
