@@ -1,30 +1,35 @@
 //! `firn log import`: the content of another engine's directory into a store.
 
-use super::halodb::{Found, Import};
-use super::{open_to_write, put_bytes};
+mod report;
+
+use super::halodb::Import;
+use super::open_to_write;
 use crate::cmd::load::progress_bar;
 use crate::failure::Result;
-use crate::output::{Out, plural, size, thousands, time};
-use crate::target::check_new;
-use firndb::Error;
+use crate::output::{Out, plural, size, time};
 use firndb::log::{LogStore, Options};
-use serde_json::{Map, Value as Json, json};
+use firndb::{Error, ErrorKind};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Import a directory of HaloDB: firn log import users --halodb /var/lib/users
 ///
-/// The newest version of each key is taken; deleted keys stay deleted. What a crash of HaloDB left
-/// at the end of its newest files is dropped, as HaloDB drops it, and reported.
+/// The newest version of each key is taken; deleted keys stay deleted. If HaloDB crashed, an
+/// interrupted write at the end of its newest files is dropped, as HaloDB drops it, and reported.
+/// The import stops if anything else is damaged, cut off or missing: records that an index file
+/// lists and no file has, for example. HaloDB's directory is only read.
+///
+/// Memory: 20 to 40 bytes per key.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Directory of the store: a new one, unless --add is given.
+    /// Directory of the store: a new or empty one, unless --add is given.
     #[arg(value_name = "STORE")]
     store: PathBuf,
-    /// Directory of HaloDB (0.5; closed). It is only read.
+    /// Directory of HaloDB 0.5 or HaloDB Revive (closed), or a snapshot of one. It is only read.
     #[arg(long, required = true, value_name = "DIR")]
     halodb: PathBuf,
-    /// What to do about damaged records.
+    /// What to do about records that are damaged or missing.
     #[arg(long, value_enum, default_value_t)]
     on_error: Damaged,
     /// Put the records into a store that is there already. If writing fails, some of them may be
@@ -33,47 +38,62 @@ pub struct Args {
     add: bool,
 }
 
-/// What to do about damaged records.
+/// What to do about records that are damaged or missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Damaged {
     /// Stop, and import nothing.
     #[default]
     Stop,
-    /// Import the rest, and report what is missing. A key whose newest record is damaged is not
-    /// imported, unless nothing tells which key it is.
+    /// Import the rest, and report what is missing. A key whose newest record is damaged or missing
+    /// is not imported, unless nothing tells which key it is.
     Skip,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    if !args.add {
-        check_new(&args.store)?;
-    }
+    let target = match args.add {
+        true => args.store.clone(),
+        false => target(&args.store, &args.halodb)?,
+    };
     let bar = progress_bar(None);
     bar.set_message("reading");
-    let import =
-        Import::new(&args.halodb, |bytes| bar.inc(bytes)).and_then(|import| match args.on_error {
-            Damaged::Stop => import.check().map(|()| import),
-            Damaged::Skip => Ok(import),
-        });
+    let import = Import::new(&args.halodb, |bytes| bar.inc(bytes));
     let import = import.inspect_err(|_| bar.finish_and_clear())?;
+    let refusal = report::refusal(&import.found);
+    if let Some(refusal) = refusal.filter(|_| args.on_error == Damaged::Stop) {
+        bar.finish_and_clear();
+        return Err(refusal.into());
+    }
     bar.set_message("writing");
     let filled = match args.add {
-        true => open_to_write(&args.store).and_then(|store| {
+        true => open_to_write(&target).and_then(|store| {
             import.fill(&store, |bytes| bar.inc(bytes))?;
             store.close()
         }),
-        false => new_store(&args.store, |store| import.fill(store, |bytes| bar.inc(bytes))),
+        false => new_store(&target, |store| import.fill(store, |bytes| bar.inc(bytes))),
     };
     bar.finish_and_clear();
     filled?;
-    report(&import.found);
+    report::notes(&import.found).iter().for_each(|note| eprintln!("note: {note}"));
+    if !args.add {
+        leftovers(&target).iter().for_each(|left| {
+            eprintln!(
+                "note: {} is of an import that was interrupted, or that is running: remove it if \
+                 none is running",
+                left.display()
+            );
+        });
+    }
     let mut out = Out::new();
     if json {
-        out.json(&as_json(&import.found, start))?;
+        out.json(&report::as_json(&import.found, start))?;
     } else {
+        let lost = match import.found.lost_keys() {
+            0 => String::new(),
+            lost => format!(", {} lost", plural(lost, "key")),
+        };
         out.line(format!(
-            "{}: {} imported from {}, {}, in {}",
+            "{}: {} imported from {}, {}{lost}, in {}",
             args.store.display(),
             plural(import.found.live, "key"),
             plural(import.found.files, "file"),
@@ -84,23 +104,46 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
+/// Where the store goes: a place where nothing is, or an empty directory, and not within the
+/// directory that is imported.
+fn target(store: &Path, halodb: &Path) -> firndb::Result<PathBuf> {
+    super::check_absent(store)?;
+    if store.is_symlink() && !store.exists() {
+        let message = "this is a symlink that leads nowhere; name a new directory";
+        return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(store));
+    }
+    // Of a symlink the directory it leads to: a symlink is not replaced.
+    let store = match store.is_dir() {
+        true => store.canonicalize().map_err(|e| Error::io("open", store, e))?,
+        false => store.to_path_buf(),
+    };
+    let above = store.ancestors().skip(1).find(|dir| dir.is_dir());
+    let above = above.unwrap_or(Path::new(".")).canonicalize();
+    let is_inside = match (above, halodb.canonicalize()) {
+        (Ok(above), Ok(halodb)) => above.starts_with(halodb),
+        // Reading the directory will say what is wrong.
+        _ => false,
+    };
+    if is_inside {
+        let message = "the store would be within the directory that is imported, which is only \
+                       read; name another place";
+        return Err(Error::invalid(message).in_file(&store));
+    }
+    Ok(store)
+}
+
 /// Makes a store: filled under a name of its own, and renamed when it is whole.
 fn new_store(
     path: &Path,
     fill: impl FnOnce(&LogStore) -> firndb::Result<()>,
 ) -> firndb::Result<()> {
-    let name = path.file_name().ok_or_else(|| Error::invalid("name a directory for the store"))?;
-    let mut name = name.to_os_string();
-    name.push(format!(".import-{}", std::process::id()));
-    let staged = path.with_file_name(name);
-    check_new(&staged)?; // What is there is not ours to fill, or to remove.
+    let staged = make_staged(path)?;
     let made = LogStore::open(&staged, Options::default()).and_then(|store| {
         fill(&store)?;
         store.close()?;
         // Renaming replaces an empty directory, and nothing else.
         std::fs::rename(&staged, path).map_err(|e| Error::io("name the store", path, e))?;
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
+        let parent = parent_of(path);
         let synced = std::fs::File::open(parent).and_then(|dir| dir.sync_all());
         synced.map_err(|e| Error::io("sync", parent, e))
     });
@@ -111,61 +154,63 @@ fn new_store(
     made
 }
 
-/// Says on standard error what is missing.
-fn report(found: &Found) {
-    if found.is_unclean {
-        eprintln!("note: HaloDB did not close this directory");
-    }
-    for dropped in &found.dropped {
-        eprintln!(
-            "note: {}: {} at byte {} {}",
-            dropped.path.display(),
-            plural(dropped.bytes, "byte"),
-            dropped.offset,
-            match dropped.is_torn {
-                true => "were a write that a crash interrupted, and were dropped",
-                false => "are damaged, and were left out",
-            }
-        );
-    }
-    let damaged = || found.dropped.iter().filter(|dropped| !dropped.is_torn);
-    for key in &found.lost {
-        eprintln!("note: {} was not imported: its newest record is damaged", super::shown_key(key));
-    }
-    let unknown = damaged().filter(|dropped| dropped.records.is_empty()).count();
-    if unknown > 0 {
-        eprintln!(
-            "note: at {} of these places nothing tells which keys were there; of these keys older \
-             versions may have been imported",
-            thousands(unknown as u64)
-        );
+/// Makes the directory in which a store is filled. It is a new one: what an interrupted import left
+/// behind is never gone on with.
+fn make_staged(path: &Path) -> firndb::Result<PathBuf> {
+    let parent = parent_of(path);
+    std::fs::create_dir_all(parent).map_err(|e| Error::io("make", parent, e))?;
+    let mut name = staged_name(path)?;
+    name.push(std::process::id().to_string());
+    loop {
+        let staged = path.with_file_name(&name);
+        match std::fs::create_dir(&staged) {
+            Ok(()) => return Ok(staged),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => name.push("-"),
+            Err(e) => return Err(Error::io("make", &staged, e)),
+        }
     }
 }
 
-fn as_json(found: &Found, start: Instant) -> Json {
-    let dropped = found.dropped.iter().map(|dropped| {
-        json!({
-            "file": dropped.path.display().to_string(),
-            "offset": dropped.offset,
-            "bytes": dropped.bytes,
-            "torn": dropped.is_torn,
-        })
-    });
-    let lost = found.lost.iter().map(|key| {
-        let mut object = Map::new();
-        put_bytes(&mut object, "key", key);
-        Json::Object(object)
-    });
-    json!({
-        "keys": found.live,
-        "deleted": found.deleted,
-        "records": found.records,
-        "tombstones": found.tombstones,
-        "files": found.files,
-        "bytes": found.bytes,
-        "unclean": found.is_unclean,
-        "dropped": dropped.collect::<Vec<Json>>(),
-        "lost": lost.collect::<Vec<Json>>(),
-        "seconds": start.elapsed().as_secs_f64(),
-    })
+/// Directories beside a store in which imports into it were begun.
+fn leftovers(path: &Path) -> Vec<PathBuf> {
+    let Ok(name) = staged_name(path) else { return Vec::new() };
+    let entries = std::fs::read_dir(parent_of(path)).into_iter().flatten().flatten();
+    let is_staged = |entry: &std::fs::DirEntry| {
+        entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes())
+    };
+    entries.filter(is_staged).map(|entry| entry.path()).collect()
+}
+
+/// What the names of such directories begin with.
+fn staged_name(path: &Path) -> firndb::Result<OsString> {
+    let Some(name) = path.file_name() else {
+        let message = "name a directory for the store";
+        return Err(Error::new(ErrorKind::InvalidArgument, message).in_file(path));
+    };
+    let mut name = name.to_os_string();
+    name.push(".import-");
+    Ok(name)
+}
+
+fn parent_of(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of processes come again, in containers above all.
+    #[test]
+    fn what_an_interrupted_import_left_is_not_gone_on_with() {
+        let dir = std::env::temp_dir().join(format!("firn-import-{}", std::process::id()));
+        let path = dir.join("store");
+        let made: Vec<PathBuf> = (0..3).map(|_| make_staged(&path).unwrap()).collect();
+        let mut found = leftovers(&path);
+        found.sort();
+        assert_eq!(found, made);
+        assert!(made[0] != made[1] && made[1] != made[2]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 }

@@ -1,13 +1,15 @@
 //! Makes directories as HaloDB leaves them: records in files that roll, index files, tombstones,
 //! files that compaction wrote, META. It keeps a model beside them of what they mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A directory and what is in it.
 pub struct HaloDir {
     dir: PathBuf,
+    /// Version of the entries: 0 as of HaloDB, 1 as of HaloDB Revive.
+    pub version: u8,
     /// Bytes after which a file is full.
     pub file_bytes: usize,
     sequence: i64,
@@ -18,6 +20,8 @@ pub struct HaloDir {
     files: Vec<(PathBuf, Vec<Record>)>,
     /// Key -> sequence and value, `None` if it was deleted.
     pub model: BTreeMap<Vec<u8>, (i64, Option<Vec<u8>>)>,
+    /// Everything that was ever put.
+    pub history: BTreeSet<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A file that is being written.
@@ -36,17 +40,24 @@ struct Record {
     value: Vec<u8>,
 }
 
-/// The bytes of a record.
+/// The bytes of a record of version 0.
 pub fn record(key: &[u8], value: &[u8], sequence: i64) -> Vec<u8> {
-    let mut rest = vec![0, key.len() as u8];
+    record_of(0, key, value, sequence)
+}
+
+/// The bytes of a record.
+pub fn record_of(version: u8, key: &[u8], value: &[u8], sequence: i64) -> Vec<u8> {
+    let mut rest = vec![version];
+    rest.extend(key_length(version, key));
     rest.extend((value.len() as i32).to_be_bytes());
     rest.extend(sequence.to_be_bytes());
     rest.extend([key, value].concat());
     with_checksum(rest)
 }
 
-fn index_entry(key: &[u8], size: usize, offset: usize, sequence: i64) -> Vec<u8> {
-    let mut rest = vec![0, key.len() as u8];
+fn index_entry(version: u8, key: &[u8], size: usize, offset: usize, sequence: i64) -> Vec<u8> {
+    let mut rest = vec![version];
+    rest.extend(key_length(version, key));
     rest.extend((size as i32).to_be_bytes());
     rest.extend((offset as i32).to_be_bytes());
     rest.extend(sequence.to_be_bytes());
@@ -54,12 +65,20 @@ fn index_entry(key: &[u8], size: usize, offset: usize, sequence: i64) -> Vec<u8>
     with_checksum(rest)
 }
 
-fn tombstone(key: &[u8], sequence: i64) -> Vec<u8> {
-    let mut rest = vec![0];
+fn tombstone(version: u8, key: &[u8], sequence: i64) -> Vec<u8> {
+    let mut rest = vec![version];
     rest.extend(sequence.to_be_bytes());
-    rest.push(key.len() as u8);
+    rest.extend(key_length(version, key));
     rest.extend(key);
     with_checksum(rest)
+}
+
+/// The field of a key's length.
+fn key_length(version: u8, key: &[u8]) -> Vec<u8> {
+    match version {
+        0 => vec![key.len() as u8],
+        _ => (key.len() as i32).to_be_bytes().to_vec(),
+    }
 }
 
 fn with_checksum(rest: Vec<u8>) -> Vec<u8> {
@@ -72,6 +91,7 @@ impl HaloDir {
         fs::write(dir.join("LOCK"), b"").unwrap();
         let mut made = HaloDir {
             dir: dir.to_path_buf(),
+            version: 0,
             file_bytes: 1 << 10,
             sequence: 100,
             next_file: 1_600_000_000,
@@ -79,6 +99,7 @@ impl HaloDir {
             tombstones: Writing::default(),
             files: Vec::new(),
             model: BTreeMap::new(),
+            history: BTreeSet::new(),
         };
         made.meta(false);
         made
@@ -109,10 +130,11 @@ impl HaloDir {
             key: key.to_vec(),
             value: value.to_vec(),
         };
-        self.data.append(&record);
+        self.data.append(self.version, &record);
         let current = self.files.iter_mut().find(|(path, _)| *path == self.data.path);
         current.unwrap().1.push(record);
         self.model.insert(key.to_vec(), (self.sequence, Some(value.to_vec())));
+        self.history.insert((key.to_vec(), value.to_vec()));
     }
 
     /// Begins a new data file.
@@ -132,7 +154,7 @@ impl HaloDir {
             let path = self.new_file("tombstone");
             self.tombstones = Writing { path, ..Writing::default() };
         }
-        self.tombstones.bytes.extend(tombstone(key, self.sequence));
+        self.tombstones.bytes.extend(tombstone(self.version, key, self.sequence));
         fs::write(&self.tombstones.path, &self.tombstones.bytes).unwrap();
         self.model.insert(key.to_vec(), (self.sequence, None));
     }
@@ -153,7 +175,7 @@ impl HaloDir {
             let newest = self.model.get(&record.key);
             if newest.is_some_and(|(sequence, _)| *sequence == record.sequence) {
                 let record = Record { offset: copy.bytes.len(), ..record };
-                copy.append(&record);
+                copy.append(self.version, &record);
                 copied.push(record);
             }
         }
@@ -191,7 +213,8 @@ impl HaloDir {
             .flat_map(|(path, records)| records.iter().map(move |record| (path, record)));
         let is_it = |(_, r): &(&PathBuf, &Record)| r.key == key && r.sequence == newest;
         let (path, r) = places.rev().find(is_it).unwrap();
-        (path.clone(), r.offset, 18 + r.key.len() + r.value.len())
+        let head = if self.version == 0 { 18 } else { 21 };
+        (path.clone(), r.offset, head + r.key.len() + r.value.len())
     }
 
     /// Keys and values that the directory means.
@@ -202,10 +225,10 @@ impl HaloDir {
 }
 
 impl Writing {
-    fn append(&mut self, record: &Record) {
+    fn append(&mut self, version: u8, record: &Record) {
         let Record { offset, sequence, key, value } = record;
-        let bytes = self::record(key, value, *sequence);
-        self.index.extend(index_entry(key, bytes.len(), *offset, *sequence));
+        let bytes = record_of(version, key, value, *sequence);
+        self.index.extend(index_entry(version, key, bytes.len(), *offset, *sequence));
         self.bytes.extend(bytes);
         fs::write(&self.path, &self.bytes).unwrap();
         fs::write(self.path.with_extension("index"), &self.index).unwrap();

@@ -3,8 +3,10 @@
 mod backup;
 mod basic;
 mod files;
+mod foreign;
 mod halodb_dir;
 mod import;
+mod import_damage;
 mod upkeep;
 
 use super::Place;

@@ -1,31 +1,32 @@
-//! The newest entry of each key of a HaloDB directory: 38 bytes of memory a key or so, whatever the
-//! length of the keys.
+//! The newest entry of each key of a HaloDB directory, whatever the length of the keys.
 //!
-//! Entries are found by a 64-bit hash of their keys. Where two entries have the same hash, their
-//! keys are read from the files and compared; the second of two keys that share a hash is kept
-//! whole, so that the answer is exact.
+//! Entries are found by a 64-bit hash of their keys, and only their places are kept: 17 bytes per
+//! slot of a hash table, between 7/16 and 7/8 of whose slots are used. Where two entries have the
+//! same hash, key and sequence number of the known one are read from its file; the second of two
+//! keys that share a hash is kept whole, so that the answer is exact.
+//!
+//! An entry of an index file whose record is nowhere takes part as well: if it is the newest of its
+//! key, the key's value is lost.
 
 use super::format::{Kind, Window};
 use firndb::{Error, Result};
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Windows that are kept open for keys.
 const OPEN_MAX: usize = 64;
+/// Tables; one that grows is copied, and it is a small part of the whole.
+const SHARDS: usize = 64;
 
-/// Where an entry is, and how new.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Newest {
-    pub sequence: i64,
-    /// Number of the file; [`LOST`] if the entry is damaged and only its index entry is left.
+/// Where an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of the file, in the order of the list of files.
     pub file: u32,
     pub offset: u32,
 }
-
-/// The file of entries that are lost.
-pub const LOST: u32 = u32::MAX;
 
 /// The newest entries so far.
 pub struct Keys {
@@ -34,9 +35,9 @@ pub struct Keys {
     state: RandomState,
     /// Bits of the hash that are used: all but in tests.
     mask: u64,
-    newest: HashMap<u64, Newest>,
-    /// Keys whose hash belongs to another key, and keys of lost entries.
-    whole: HashMap<Vec<u8>, Newest>,
+    newest: Vec<HashMap<u64, Place>>,
+    /// Keys whose hash belongs to another key.
+    whole: HashMap<Vec<u8>, Place>,
 }
 
 impl Keys {
@@ -46,104 +47,98 @@ impl Keys {
             open: HashMap::new(),
             state: RandomState::new(),
             mask,
-            newest: HashMap::new(),
+            newest: (0..SHARDS).map(|_| HashMap::new()).collect(),
             whole: HashMap::new(),
         }
     }
 
-    fn hash(&self, key: &[u8]) -> u64 {
-        self.state.hash_one(key) & self.mask
-    }
-
-    /// Notes an entry.
-    pub fn add(&mut self, key: &[u8], entry: Newest) -> Result<()> {
-        if let Some(known) = self.whole.get_mut(key) {
-            *known = newer(*known, entry, &self.files);
+    /// Notes an entry. A record of the same number as a tombstone is newer, as HaloDB takes it.
+    pub fn add(&mut self, key: &[u8], sequence: i64, place: Place) -> Result<()> {
+        let hash = self.state.hash_one(key) & self.mask;
+        let in_whole = self.whole.get(key).copied();
+        let known = in_whole.or_else(|| self.newest[shard_of(hash)].get(&hash).copied());
+        let Some(known) = known else {
+            self.newest[shard_of(hash)].insert(hash, place);
             return Ok(());
-        }
-        let hash = self.hash(key);
-        match self.newest.get(&hash).copied() {
-            None if entry.file == LOST => {
-                self.whole.insert(key.to_vec(), entry);
-            }
-            None => {
-                self.newest.insert(hash, entry);
-            }
-            Some(known) if self.is_key(known, key)? => {
-                let kept = newer(known, entry, &self.files);
-                if kept.file == LOST {
-                    self.newest.remove(&hash);
-                    self.whole.insert(key.to_vec(), kept);
-                } else {
-                    self.newest.insert(hash, kept);
-                }
-            }
-            Some(_) => {
-                self.whole.insert(key.to_vec(), entry);
-            }
+        };
+        let Some(known_sequence) = self.sequence(known, key)? else {
+            self.whole.insert(key.to_vec(), place);
+            return Ok(());
+        };
+        if self.rank(sequence, place) > self.rank(known_sequence, known) {
+            match in_whole {
+                Some(_) => self.whole.insert(key.to_vec(), place),
+                None => self.newest[shard_of(hash)].insert(hash, place),
+            };
         }
         Ok(())
     }
 
-    /// Whether this entry is the newest of its key. Says so of one entry of a key only, though
-    /// compaction may have left several copies.
-    pub fn is_newest(&self, key: &[u8], file: u32, offset: u32) -> bool {
-        let is_it = |newest: &Newest| newest.file == file && newest.offset == offset;
-        self.newest.get(&self.hash(key)).is_some_and(is_it)
-            || self.whole.get(key).is_some_and(is_it)
-    }
-
-    /// Keys whose newest record is lost.
-    pub fn lost(&self) -> Vec<&[u8]> {
-        let lost = self.whole.iter().filter(|(_, newest)| newest.file == LOST);
-        let mut keys: Vec<&[u8]> = lost.map(|(key, _)| key.as_slice()).collect();
-        keys.sort_unstable();
-        keys
-    }
-
-    /// Number of keys that have a value, and of those that were deleted.
-    pub fn counts(&self) -> (u64, u64) {
-        let (mut live, mut deleted) = (0, 0);
-        for newest in self.newest.values().chain(self.whole.values()) {
-            match self.files.get(newest.file as usize) {
-                Some((_, Kind::Tombstones)) => deleted += 1,
-                Some(_) => live += 1,
-                None => {}
-            }
+    /// Whether an entry of this key is known that is in `place`, or has this sequence number or a
+    /// higher one.
+    pub fn has(&mut self, key: &[u8], sequence: i64, place: Option<Place>) -> Result<bool> {
+        let hash = self.state.hash_one(key) & self.mask;
+        let in_whole = self.whole.get(key).copied();
+        let known = in_whole.or_else(|| self.newest[shard_of(hash)].get(&hash).copied());
+        let Some(known) = known else { return Ok(false) };
+        if place == Some(known) {
+            return Ok(true);
         }
-        (live, deleted)
+        Ok(self.sequence(known, key)?.is_some_and(|known| known >= sequence))
     }
 
-    fn is_key(&mut self, entry: Newest, key: &[u8]) -> Result<bool> {
-        let Some((path, kind)) = self.files.get(entry.file as usize) else { return Ok(false) };
+    /// Of copies of the same record one that can be read is better than one that cannot.
+    fn rank(&self, sequence: i64, place: Place) -> (i64, u8) {
+        let kind = self.files.get(place.file as usize).map(|(_, kind)| *kind);
+        let kind = match kind {
+            Some(Kind::Data | Kind::Compacted) => 2,
+            Some(Kind::Tombstones) => 1,
+            Some(Kind::Index) | None => 0,
+        };
+        (sequence, kind)
+    }
+
+    /// The sequence number of a known entry, if it is of this key.
+    fn sequence(&mut self, entry: Place, key: &[u8]) -> Result<Option<i64>> {
+        let (sequence, found) = self.read(entry)?;
+        Ok((found == key).then_some(sequence))
+    }
+
+    /// Sequence number and key of a known entry.
+    pub fn read(&mut self, entry: Place) -> Result<(i64, &[u8])> {
+        let Some((path, kind)) = self.files.get(entry.file as usize) else {
+            return Err(Error::invalid("no such file"));
+        };
         if !self.open.contains_key(&entry.file) {
             if self.open.len() == OPEN_MAX {
                 self.open.clear();
             }
             self.open.insert(entry.file, Window::small(path)?);
         }
-        let Some(window) = self.open.get_mut(&entry.file) else { return Ok(false) };
-        match window.key(*kind, entry.offset.into())? {
-            Some(found) => Ok(found == key),
-            None => Err(changed(path)),
-        }
+        let window = self.open.get_mut(&entry.file).ok_or_else(|| changed(path))?;
+        window.key(*kind, entry.offset.into())?.ok_or_else(|| changed(path))
+    }
+
+    /// The offsets of the newest entries, ascending, file by file. The table is given back.
+    pub fn into_places(self) -> Vec<Vec<u32>> {
+        let all = || self.newest.iter().flat_map(HashMap::values).chain(self.whole.values());
+        let mut counts = vec![0; self.files.len()];
+        all().for_each(|place| counts[place.file as usize] += 1);
+        let mut places: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
+        all().for_each(|place| places[place.file as usize].push(place.offset));
+        places.iter_mut().for_each(|offsets| offsets.sort_unstable());
+        places
     }
 }
 
-/// The error of a file that is not what it was.
-pub fn changed(path: &std::path::Path) -> Error {
-    Error::corrupt("the file changed while it was read; close HaloDB, then try again").in_file(path)
+/// The shard of a hash. The tables hash the hash again, so that all its bits may be used here.
+fn shard_of(hash: u64) -> usize {
+    (hash % SHARDS as u64) as usize
 }
 
-/// The newer of two entries of a key. A record of the same number as a tombstone is newer, as
-/// HaloDB takes it.
-fn newer(known: Newest, entry: Newest, files: &[(PathBuf, Kind)]) -> Newest {
-    let rank = |n: &Newest| {
-        let kind = files.get(n.file as usize).map(|(_, kind)| *kind);
-        // Of copies of the same record one that can be read is better than one that cannot.
-        (n.sequence, kind.is_some() && kind != Some(Kind::Tombstones), kind.is_some())
-    };
-    if rank(&entry) > rank(&known) { entry } else { known }
+/// The error of a file that is not what it was.
+pub fn changed(path: &Path) -> Error {
+    Error::corrupt("the file changed while it was read; close HaloDB, then try again").in_file(path)
 }
 
 #[cfg(test)]
@@ -159,56 +154,72 @@ mod tests {
         }
     }
 
-    fn at(sequence: i64, file: u32, offset: u32) -> Newest {
-        Newest { sequence, file, offset }
-    }
+    const KEYS: [&[u8]; 3] = [b"a", b"bb", b"ccc"];
 
-    /// A data file and a tombstone file with entries of these keys, and where the entries are.
-    fn files(name: &str, keys: &[&[u8]]) -> (Folder, Vec<(PathBuf, Kind)>, Vec<u32>) {
+    /// A data file, a tombstone file and an index file, whose entries of the keys have the sequence
+    /// numbers 10, 20, 30; 11, 19, 30; 12, 20, 31. `place(file, key)` is where one is.
+    fn files(name: &str, mask: u64) -> (Folder, Keys, impl Fn(u32, usize) -> (i64, Place)) {
         let dir = std::env::temp_dir().join(format!("firn-newest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        let (mut data, mut tombstones, mut places) = (Vec::new(), Vec::new(), Vec::new());
-        for key in keys {
-            places.push(data.len() as u32);
-            let size = key.len() as u8;
-            data.extend_from_slice(&[0, 0, 0, 0, 0, size, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-            data.extend_from_slice(key);
-            tombstones.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, size]);
-            tombstones.extend_from_slice(key);
+        let sequences = [[10i64, 20, 30], [11, 19, 30], [12, 20, 31]];
+        let mut bytes = [vec![], vec![], vec![]];
+        let mut places = [[0; 3]; 3];
+        for (n, key) in KEYS.into_iter().enumerate() {
+            let size = [key.len() as u8];
+            let sequence = |file: usize| sequences[file][n].to_be_bytes();
+            let entries = [
+                [&[0; 5], &size[..], &[0; 4], &sequence(0), key].concat(),
+                [&[0; 5], &sequence(1)[..], &size, key].concat(),
+                [&[0; 5], &size[..], &[0; 8], &sequence(2), key].concat(),
+            ];
+            for file in 0..3 {
+                places[file][n] = bytes[file].len() as u32;
+                bytes[file].extend(&entries[file]);
+            }
         }
-        let (a, b) = (dir.join("1.data"), dir.join("1.tombstone"));
-        std::fs::write(&a, data).unwrap();
-        std::fs::write(&b, tombstones).unwrap();
-        (Folder(dir), vec![(a, Kind::Data), (b, Kind::Tombstones)], places)
+        let kinds = [Kind::Data, Kind::Tombstones, Kind::Index];
+        let paths = ["1.data", "2.tombstone", "1.index"].map(|name| dir.join(name));
+        paths.iter().zip(&bytes).for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+        let place = move |file: u32, key: usize| {
+            let offset = places[file as usize][key];
+            (sequences[file as usize][key], Place { file, offset })
+        };
+        let keys = Keys::new(paths.into_iter().zip(kinds).collect(), mask);
+        (Folder(dir), keys, place)
     }
 
     #[test]
     fn keys_that_share_a_hash_are_told_apart() {
         for mask in [0, 1, u64::MAX] {
-            let (_folder, files, places) = files(&format!("{mask}"), &[b"a", b"bb", b"ccc"]);
-            let mut keys = Keys::new(files, mask);
-            for (key, place) in [&b"a"[..], b"bb", b"ccc"].into_iter().zip(&places) {
-                keys.add(key, at(5, 0, *place)).unwrap();
-            }
-            assert_eq!(keys.counts(), (3, 0));
-            keys.add(b"bb", at(6, 1, 15)).unwrap();
-            keys.add(b"ccc", at(4, 1, 31)).unwrap();
-            keys.add(b"a", at(5, 1, 0)).unwrap();
-            assert_eq!(keys.counts(), (2, 1));
-            assert!(keys.is_newest(b"a", 0, places[0]) && !keys.is_newest(b"bb", 0, places[1]));
-            assert!(keys.is_newest(b"ccc", 0, places[2]));
+            let (_folder, mut keys, place) = files(&format!("{mask}"), mask);
+            let mut add = |file, key: usize| {
+                let (sequence, place) = place(file, key);
+                keys.add(KEYS[key], sequence, place).unwrap();
+            };
+            (0..3).for_each(|key| add(0, key));
+            // The tombstone of the first is newer, that of the third of the same number.
+            (0..3).for_each(|key| add(1, key));
+            let offset = |file, key| place(file, key).1.offset;
+            let wanted = vec![vec![offset(0, 1), offset(0, 2)], vec![offset(1, 0)], vec![]];
+            assert!(keys.has(b"bb", 20, None).unwrap() && !keys.has(b"bb", 21, None).unwrap());
+            assert!(keys.has(b"bb", 21, Some(place(0, 1).1)).unwrap());
+            assert!(!keys.has(b"b", 1, None).unwrap());
+            assert_eq!(keys.into_places(), wanted, "{mask}");
         }
     }
 
     #[test]
-    fn a_lost_entry_hides_older_ones_only() {
-        let (_folder, files, places) = files("lost", &[b"a", b"b"]);
-        let mut keys = Keys::new(files, u64::MAX);
-        keys.add(b"a", at(1, 0, places[0])).unwrap();
-        keys.add(b"a", at(2, LOST, 0)).unwrap();
-        keys.add(b"b", at(3, LOST, 0)).unwrap();
-        assert_eq!((keys.lost(), keys.counts()), (vec![&b"a"[..], b"b"], (0, 0)));
-        keys.add(b"b", at(3, 0, places[1])).unwrap();
-        assert_eq!((keys.lost(), keys.counts()), (vec![&b"a"[..]], (1, 0)));
+    fn what_only_an_index_lists_counts_if_it_is_the_newest() {
+        for is_first in [false, true] {
+            let (_folder, mut keys, place) = files(&format!("lost-{is_first}"), u64::MAX);
+            let order = if is_first { [2, 1, 0] } else { [0, 1, 2] };
+            for (file, key) in order.into_iter().flat_map(|file| (0..3).map(move |k| (file, k))) {
+                let (sequence, place) = place(file, key);
+                keys.add(KEYS[key], sequence, place).unwrap();
+            }
+            let offset = |file, key| place(file, key).1.offset;
+            let wanted = vec![vec![offset(0, 1)], vec![], vec![offset(2, 0), offset(2, 2)]];
+            assert_eq!(keys.into_places(), wanted);
+        }
     }
 }

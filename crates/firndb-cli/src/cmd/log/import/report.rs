@@ -1,0 +1,206 @@
+//! What `firn log import` says of a directory: why it refuses it, or what is missing.
+
+use super::super::halodb::{Cause, Dropped, Found, Kind, Lost, Names, Stop};
+use super::super::{put_bytes, shown_key};
+use crate::output::{plural, thousands};
+use firndb::Error;
+use serde_json::{Map, Value as Json, json};
+use std::time::Instant;
+
+/// Notes of one kind that are printed.
+const NOTES_MAX: usize = 20;
+/// Keys that are named in a message.
+const KEYS_MAX: usize = 5;
+
+/// Why the directory is not imported, unless what is left of it is enough.
+pub fn refusal(found: &Found) -> Option<Error> {
+    if !found.is_incomplete() {
+        return None;
+    }
+    let mut reasons = Vec::new();
+    let is_torn = |dropped: &&Dropped| dropped.cause == Cause::Torn;
+    let first = found.dropped.iter().find(|dropped| !is_torn(dropped));
+    // Torn ends alone are refused only if there is nothing else.
+    let first = first.or(found.dropped.first().filter(|_| found.lost.is_empty()));
+    if let Some(first) = first {
+        let more = match found.dropped.iter().filter(|dropped| !is_torn(dropped)).count() {
+            0 | 1 => String::new(),
+            count => format!(" ({} more such places)", count - 1),
+        };
+        reasons.push(format!("{}{more}", cause(first, found.state.stop)));
+    }
+    reasons.extend(found.lost.iter().take(3).map(lost));
+    if found.lost.len() > 3 {
+        let all = plural(found.lost_keys(), "key");
+        let files = found.lost.len();
+        reasons.push(format!("and so on: in all, the newest records of {all} in {files} files"));
+    }
+    let message = format!(
+        "{}. Nothing was imported. Use a copy of the directory that is whole, if there is one; \
+         --on-error skip imports the rest, without keys whose newest record is lost",
+        reasons.join("; ")
+    );
+    let error = Error::corrupt(message);
+    Some(match (first, found.lost.first()) {
+        (Some(first), _) => error.at(first.offset).in_file(&first.path),
+        (None, Some(lost)) => error.in_file(&lost.data),
+        (None, None) => error,
+    })
+}
+
+fn cause(dropped: &Dropped, stop: Stop) -> String {
+    let bytes = plural(dropped.bytes, "byte");
+    let entry = match dropped.kind {
+        Kind::Tombstones => "tombstone",
+        Kind::Index => "index entry",
+        Kind::Data | Kind::Compacted => "record",
+    };
+    match dropped.cause {
+        Cause::Damaged => {
+            format!("{bytes} are no whole {entry}: the checksum or a length is wrong")
+        }
+        Cause::LongKey => format!("the {entry} has a key longer than 64 KiB"),
+        Cause::Torn => format!("{bytes} are no whole {entry}, and nothing else is there"),
+        Cause::Cut => {
+            let why = match stop {
+                Stop::Closed => ", though META says that HaloDB closed the directory",
+                Stop::Crashed => ", and this is not the file that HaloDB wrote last",
+                Stop::Unknown => ", and there is no META that tells of a crash",
+                Stop::Damaged => ", and META is damaged, so that nothing tells of a crash",
+            };
+            format!("the file is cut off: its last {bytes} are no whole {entry}{why}")
+        }
+    }
+}
+
+fn lost(lost: &Lost) -> String {
+    let is_are = if lost.keys.count == 1 { "is" } else { "are" };
+    let index = lost.index.file_name().unwrap_or_default().display();
+    let data = lost.data.file_name().unwrap_or_default().display();
+    let place = match lost.is_data_there {
+        true => format!("{data} does not hold them"),
+        false => format!("{data} is missing"),
+    };
+    format!(
+        "{} that {index} lists {is_are} lost: {place}, and no file has newer ones of {}",
+        plural(lost.keys.count, "record"),
+        names(&lost.keys)
+    )
+}
+
+/// Some of the keys, and how many more there are.
+fn names(keys: &Names) -> String {
+    let named: Vec<String> = keys.named.iter().take(KEYS_MAX).map(|key| shown_key(key)).collect();
+    match keys.count - named.len() as u64 {
+        0 => named.join(", "),
+        more => format!("{} and {} more", named.join(", "), thousands(more)),
+    }
+}
+
+/// What a person should know of an import that was done.
+pub fn notes(found: &Found) -> Vec<String> {
+    let mut notes = Vec::new();
+    match found.state.stop {
+        Stop::Crashed => notes.push("HaloDB did not close this directory".to_string()),
+        Stop::Damaged => notes.push("META is damaged; it was not used".to_string()),
+        Stop::Closed | Stop::Unknown => {}
+    }
+    if found.state.is_meta_altered {
+        notes.push("the checksum of META is wrong; HaloDB does not check it".to_string());
+    }
+    let dropped = found.dropped.iter().map(|dropped| {
+        format!(
+            "{}: {} at byte {} {}",
+            dropped.path.display(),
+            plural(dropped.bytes, "byte"),
+            dropped.offset,
+            match dropped.cause {
+                Cause::Torn => "were a write that a crash interrupted, and were dropped",
+                Cause::Cut => "were cut off, and were left out",
+                Cause::Damaged => "are damaged, and were left out",
+                Cause::LongKey => "have a key longer than 64 KiB, and were left out",
+            }
+        )
+    });
+    some(&mut notes, dropped, found.dropped.len());
+    let damage = found.index_damage.iter().map(|dropped| {
+        let (path, bytes) = (dropped.path.display(), plural(dropped.bytes, "byte"));
+        format!("{path}: {bytes} at byte {} are damaged, and were not used", dropped.offset)
+    });
+    some(&mut notes, damage, found.index_damage.len());
+    if found.torn.count > 0 {
+        notes.push(format!(
+            "index files list {} in what the crash interrupted; older versions, if there are any, \
+             were imported of {}",
+            plural(found.torn.count, "record"),
+            names(&found.torn)
+        ));
+    }
+    let keys = found.lost.iter().flat_map(|lost| &lost.keys.named);
+    let keys = keys.map(|key| {
+        format!("{} was not imported: its newest record is damaged or missing", shown_key(key))
+    });
+    some(&mut notes, keys, found.lost_keys() as usize);
+    for lost in &found.lost {
+        let count = plural(lost.keys.count, "record");
+        notes.push(format!("{}: {count} lost", lost.data.display()));
+    }
+    let is_unknown = |d: &&Dropped| d.cause != Cause::Torn && d.listed == 0;
+    let unknown = found.dropped.iter().filter(is_unknown).count();
+    if unknown > 0 {
+        notes.push(format!(
+            "at {} of these places nothing tells which keys were there; of these keys older \
+             versions may have been imported",
+            thousands(unknown as u64)
+        ));
+    }
+    notes
+}
+
+/// Adds the first of many notes, and how many more there are.
+fn some(notes: &mut Vec<String>, all: impl Iterator<Item = String>, count: usize) {
+    notes.extend(all.take(NOTES_MAX));
+    if count > NOTES_MAX {
+        notes.push(format!("and {} more like this", thousands((count - NOTES_MAX) as u64)));
+    }
+}
+
+/// What was found, for programs.
+pub fn as_json(found: &Found, start: Instant) -> Json {
+    let dropped = found.dropped.iter().map(|dropped| {
+        json!({
+            "file": dropped.path.display().to_string(),
+            "offset": dropped.offset,
+            "bytes": dropped.bytes,
+            "torn": dropped.cause == Cause::Torn,
+        })
+    });
+    let key = |key: &Vec<u8>| {
+        let mut object = Map::new();
+        put_bytes(&mut object, "key", key);
+        Json::Object(object)
+    };
+    let missing = found.lost.iter().map(|lost| {
+        json!({
+            "file": lost.data.display().to_string(),
+            "index": lost.index.display().to_string(),
+            "is_there": lost.is_data_there,
+            "records": lost.keys.count,
+        })
+    });
+    json!({
+        "keys": found.live,
+        "deleted": found.deleted,
+        "records": found.records,
+        "tombstones": found.tombstones,
+        "files": found.files,
+        "bytes": found.bytes,
+        "unclean": found.state.stop == Stop::Crashed,
+        "dropped": dropped.collect::<Vec<Json>>(),
+        "torn_records": found.torn.count,
+        "lost_keys": found.lost_keys(),
+        "lost": found.lost.iter().flat_map(|lost| &lost.keys.named).map(key).collect::<Vec<Json>>(),
+        "missing": missing.collect::<Vec<Json>>(),
+        "seconds": start.elapsed().as_secs_f64(),
+    })
+}

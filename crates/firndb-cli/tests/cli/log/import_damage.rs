@@ -1,0 +1,397 @@
+//! `firn log import --halodb` of directories that are not whole: records that an index lists and no
+//! file has, torn ends, other versions, strange entries; and that no single damage gives a wrong
+//! answer without a word.
+
+use super::halodb_dir::{HaloDir, append, flip, record, record_of};
+use super::{Place, content};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+type Content = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Keys 0..30 in several files, of which every third has a second version in the newest file.
+fn sample(place: &Place, version: u8) -> HaloDir {
+    let mut halo = HaloDir::new(&place.path("h"));
+    halo.version = version;
+    halo.file_bytes = 400;
+    let key = |n: u32| format!("key-{n:02}").into_bytes();
+    (0..30).for_each(|n| halo.put(&key(n), format!("first value of {n}").as_bytes()));
+    (0..30).step_by(5).for_each(|n| halo.delete(&key(n)));
+    halo.roll();
+    halo.file_bytes = 1 << 20;
+    (0..30).step_by(3).for_each(|n| halo.put(&key(n), format!("second value of {n}").as_bytes()));
+    halo
+}
+
+/// Nothing but HaloDB's directory is there.
+fn is_untouched(place: &Place) -> bool {
+    let names: Vec<_> = fs::read_dir(&place.0).unwrap().flatten().map(|e| e.file_name()).collect();
+    names == ["h"]
+}
+
+/// Imports nothing with this message, and with `--on-error skip` what is wanted.
+fn refuses(place: &Place, messages: &[&str], wanted: &Content) -> super::super::Run {
+    let run = place.firn("log import s --halodb h").fails(6, messages[0]);
+    for message in messages {
+        assert!(run.err.contains(message), "`{message}` is not in: {}", run.err);
+    }
+    assert!(run.err.contains("--on-error skip") && run.err.contains("Nothing was imported"));
+    assert!(is_untouched(place));
+    let run = place.firn("log import s --halodb h --json --on-error skip").ok();
+    assert_eq!(&content(place, "s"), wanted);
+    run
+}
+
+/// The second versions are lost, and are nowhere; the first versions are not brought back.
+fn without_second(halo: &HaloDir) -> Content {
+    let mut wanted = halo.content();
+    wanted.retain(|_, value| !value.starts_with(b"second"));
+    wanted
+}
+
+#[test]
+fn records_that_only_an_index_lists_are_lost() {
+    for version in [0, 1] {
+        for is_missing in [false, true] {
+            let place = Place::new();
+            let halo = sample(&place, version);
+            let newest = halo.newest_data();
+            match is_missing {
+                true => fs::remove_file(&newest).unwrap(),
+                // At the border of a record.
+                false => fs::write(&newest, b"").unwrap(),
+            }
+            let name = newest.file_name().unwrap().to_str().unwrap();
+            let run = refuses(
+                &place,
+                &[name, "10 records", "`key-00`", "`key-12` and 5 more"],
+                &without_second(&halo),
+            );
+            let json = &run.json()[0];
+            assert_eq!(
+                (&json["lost_keys"], &json["missing"][0]["records"]),
+                (&10.into(), &10.into())
+            );
+            assert_eq!(json["missing"][0]["is_there"], !is_missing);
+            assert_eq!(json["lost"].as_array().unwrap().len(), 10);
+            assert!(run.err.contains("10 records lost"), "{}", run.err);
+        }
+    }
+}
+
+#[test]
+fn an_oldest_file_that_is_missing_costs_only_what_is_nowhere_else() {
+    let place = Place::new();
+    let halo = sample(&place, 0);
+    let oldest = place.path("h").join("1600000001.data");
+    fs::remove_file(oldest).unwrap();
+    let run = place.firn("log import s --halodb h").fails(6, "1600000001.data is missing");
+    // Keys that were deleted or have second versions are not lost.
+    for (key, is_lost) in [("key-01", true), ("key-03", false), ("key-05", false)] {
+        assert_eq!(run.err.contains(key), is_lost, "{}", run.err);
+    }
+    let run = place.firn("log import s --halodb h --on-error skip --json").ok();
+    let lost: BTreeSet<Vec<u8>> = run.json()[0]["lost"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| key["key"].as_str().unwrap().as_bytes().to_vec())
+        .collect();
+    let mut wanted = halo.content();
+    assert!(lost.iter().all(|key| wanted.remove(key).is_some()) && !lost.is_empty());
+    assert_eq!(content(&place, "s"), wanted);
+}
+
+/// Compaction removes a data file, then its index file: a crash between the two loses nothing.
+#[test]
+fn an_index_whose_records_were_all_compacted_is_no_loss() {
+    for is_open in [false, true] {
+        let place = Place::new();
+        let mut halo = sample(&place, 0);
+        halo.meta(is_open);
+        halo.compact(0, true);
+        fs::remove_file(place.path("h").join("1600000001.data")).unwrap();
+        let run = place.firn("log import s --halodb h --json").ok();
+        assert_eq!(run.json()[0]["lost_keys"], 0);
+        assert_eq!(content(&place, "s"), halo.content());
+    }
+}
+
+#[test]
+fn index_files_are_not_needed() {
+    for version in [0, 1] {
+        let place = Place::new();
+        let halo = sample(&place, version);
+        for entry in fs::read_dir(place.path("h")).unwrap().flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "index") {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+        assert_eq!(place.firn("log import s --halodb h").ok().err, "");
+        assert_eq!(content(&place, "s"), halo.content());
+    }
+}
+
+/// A torn end: of a closed directory an error, after a crash a note.
+#[test]
+fn only_a_crash_explains_a_torn_end() {
+    for (is_open, has_meta) in [(false, true), (true, true), (false, false)] {
+        for version in [0, 1] {
+            let place = Place::new();
+            let mut halo = sample(&place, version);
+            halo.meta(is_open);
+            if !has_meta {
+                fs::remove_file(place.path("h").join("META")).unwrap();
+            }
+            let (path, offset, length) = halo.place_of(b"key-27");
+            File::options()
+                .write(true)
+                .open(&path)
+                .unwrap()
+                .set_len((offset + length - 3) as u64)
+                .unwrap();
+            let mut wanted = halo.content();
+            if is_open {
+                // The older version is the newest that is whole, as HaloDB has it.
+                wanted.insert(b"key-27".to_vec(), b"first value of 27".to_vec());
+                let run = place.firn("log import s --halodb h --json").ok();
+                assert!(run.err.contains("1 record"), "{}", run.err);
+                assert!(run.err.contains("`key-27`"), "{}", run.err);
+                assert_eq!(run.json()[0]["torn_records"], 1);
+                assert_eq!(content(&place, "s"), wanted);
+            } else {
+                wanted.remove(&b"key-27"[..]);
+                let why =
+                    if has_meta { "META says that HaloDB closed" } else { "there is no META" };
+                refuses(&place, &["the file is cut off", why, "`key-27`"], &wanted);
+            }
+        }
+    }
+}
+
+/// Nothing but a torn record: more than a crash would have to be wrong for an empty store.
+#[test]
+fn a_directory_of_which_nothing_can_be_read_is_no_empty_store() {
+    let place = Place::new();
+    let mut halo = HaloDir::new(&place.path("h"));
+    halo.meta(true);
+    halo.put(b"key", b"value");
+    let path = halo.newest_data();
+    fs::write(path.with_extension("index"), b"").unwrap();
+    flip(&path, 20);
+    place.firn("log import s --halodb h").fails(6, "nothing else is there");
+    assert!(is_untouched(&place));
+    place.firn("log import s --halodb h --on-error skip").ok();
+}
+
+#[test]
+fn other_versions_are_refused() {
+    for is_open in [false, true] {
+        for name in ["5.data", "5.datac", "5.tombstone"] {
+            let place = Place::new();
+            let mut halo = HaloDir::new(&place.path("h"));
+            halo.meta(is_open);
+            fs::write(place.path("h").join(name), record_of(2, b"a", b"b", 1)).unwrap();
+            fs::write(place.path("h").join("5.index"), record_of(2, b"a", b"b", 1)).unwrap();
+            for skip in ["", " --on-error skip"] {
+                let run = place.firn(&format!("log import s --halodb h{skip}"));
+                run.fails(7, "version 2");
+                assert!(is_untouched(&place));
+            }
+        }
+        let place = Place::new();
+        let mut halo = sample(&place, 0);
+        halo.meta(is_open);
+        let meta = place.path("h").join("META");
+        let mut bytes = fs::read(&meta).unwrap();
+        bytes[4] = 3;
+        fs::write(&meta, bytes).unwrap();
+        place.firn("log import s --halodb h").fails(7, "META has version 3");
+        assert!(is_untouched(&place));
+    }
+}
+
+#[test]
+fn keys_that_no_store_takes_are_refused() {
+    let place = Place::new();
+    let mut halo = HaloDir::new(&place.path("h"));
+    halo.version = 1;
+    halo.file_bytes = 1 << 20;
+    halo.put(&[7; 65_536], b"fits");
+    halo.put(b"", b"");
+    halo.put(b"large", &vec![9; 3 << 20]);
+    let wanted = halo.content();
+    halo.put(&[8; 65_537], b"does not fit");
+    refuses(&place, &["a key longer than 64 KiB"], &wanted);
+}
+
+/// Entries of a directory that would be waited for, or would fill the memory.
+#[test]
+fn strange_entries_are_refused() {
+    type Make = fn(&Path);
+    let fifo: Make = |path| {
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    };
+    let sparse: Make = |path| File::create(path).unwrap().set_len(1 << 40).unwrap();
+    let directory: Make = |path| fs::create_dir(path).unwrap();
+    let empty: Make = |path| fs::write(path, b"").unwrap();
+    let symlink: Make = |path| std::os::unix::fs::symlink("nowhere", path).unwrap();
+    let cases: [(&str, Make, i32, &str); 12] = [
+        ("7.data", fifo, 6, "not a regular file"),
+        ("7.index", fifo, 6, "not a regular file"),
+        ("LOCK", fifo, 6, "not a regular file"),
+        ("META", fifo, 6, "not a regular file"),
+        ("META", directory, 6, "not a regular file"),
+        ("7.tombstone", directory, 6, "not a regular file"),
+        ("7.datac", sparse, 6, "4 GiB"),
+        ("7.index", sparse, 6, "4 GiB"),
+        ("7.data", symlink, 3, "7.data"),
+        ("99999999999999999999.data", empty, 6, "the number of this file"),
+        ("18446744073709551615.data", empty, 0, ""),
+        ("META", sparse, 0, "META is damaged"),
+    ];
+    for (name, make, code, message) in cases {
+        let place = Place::new();
+        let halo = sample(&place, 0);
+        let path = place.path("h").join(name);
+        let _ = fs::remove_file(&path);
+        make(&path);
+        let run = place.firn("log import s --halodb h");
+        assert_eq!(run.code, code, "{name}: {}", run.err);
+        assert!(run.err.contains(message), "{name}: {}", run.err);
+        match code {
+            0 => assert_eq!(content(&place, "s"), halo.content(), "{name}"),
+            _ => assert!(is_untouched(&place), "{name}"),
+        }
+    }
+}
+
+#[test]
+fn the_target_is_new_or_empty_and_not_in_the_source() {
+    let place = Place::new();
+    let halo = sample(&place, 0);
+    let names = || fs::read_dir(place.path("h")).unwrap().count();
+    let before = names();
+    for inside in ["h/s", "h/new/s", "./h/../h/s"] {
+        place.firn(&format!("log import {inside} --halodb h")).fails(2, "only read");
+    }
+    assert_eq!(names(), before);
+    place.firn("log import h --halodb h").fails(4, "there is something already");
+    fs::write(place.path("file"), b"mine").unwrap();
+    std::os::unix::fs::symlink("nowhere", place.path("dangling")).unwrap();
+    place.firn("log import dangling --halodb h").fails(4, "leads nowhere");
+    place.firn("log import file --halodb h").fails(4, "there is something already");
+    // What an interrupted import left is neither gone on with nor removed.
+    place.firn("log put s.import-1 key-01 stale").ok();
+    fs::create_dir(place.path("empty")).unwrap();
+    std::os::unix::fs::symlink("empty", place.path("s")).unwrap();
+    fs::create_dir(place.path("empty.import-2")).unwrap();
+    let run = place.firn("log import s --halodb h").ok();
+    assert!(run.err.contains("empty.import-2 is of an import that was interrupted"), "{}", run.err);
+    assert_eq!(content(&place, "empty"), halo.content());
+    assert!(place.path("s").is_symlink() && place.path("s.import-1").exists());
+    let run = place.firn("log import t --halodb h").ok();
+    assert_eq!((run.err.as_str(), content(&place, "t")), ("", halo.content()));
+}
+
+/// Changes one thing of one file. `None` if it cannot be noticed, or nothing changed.
+fn damage(dir: &Path, random: &mut impl FnMut(usize) -> usize) -> Option<String> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    let path = files[random(files.len())].clone();
+    let bytes = fs::read(&path).unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap().to_string();
+    let is_tombstones = name.ends_with("tombstone");
+    let kind = random(4);
+    let what = match kind {
+        0 if !bytes.is_empty() => {
+            let length = random(bytes.len());
+            // A tombstone file that ends between two entries is like a whole one.
+            let mut border = 0;
+            while is_tombstones && border < length {
+                let size = if bytes[4] == 0 { bytes[border + 13] } else { bytes[border + 16] };
+                border += if bytes[4] == 0 { 14 } else { 17 } + usize::from(size);
+            }
+            if is_tombstones && border == length {
+                return None;
+            }
+            fs::write(&path, &bytes[..length]).unwrap();
+            format!("cut to {length}")
+        }
+        1 | 2 if !bytes.is_empty() => {
+            let mut bytes = bytes;
+            let (at, bit) = (random(bytes.len()), random(8));
+            bytes[at] ^= 1 << bit;
+            fs::write(&path, bytes).unwrap();
+            format!("bit {bit} of byte {at}")
+        }
+        3 if !is_tombstones && name != "META" => {
+            fs::remove_file(&path).unwrap();
+            "removed".to_string()
+        }
+        _ if name != "LOCK" => {
+            append(&path, &vec![0; 1 + random(200)]);
+            "zeros appended".to_string()
+        }
+        _ => return None,
+    };
+    Some(format!("{name}: {what}"))
+}
+
+/// The content is right, or the import fails and leaves nothing, or it tells of a loss; and then
+/// what it imports was put some time. `FIRNDB_IMPORT_DAMAGES=2000` for more than a few.
+#[test]
+fn no_single_damage_gives_a_wrong_answer_without_a_word() {
+    let seeds = std::env::var("FIRNDB_IMPORT_DAMAGES").map_or(40, |n| n.parse().unwrap());
+    for seed in 1..=seeds {
+        let mut state: u64 = seed;
+        let mut random = |end: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % end
+        };
+        let place = Place::new();
+        let mut halo = sample(&place, (seed % 2) as u8);
+        halo.compact(0, false);
+        let is_open = random(2) == 0;
+        halo.meta(is_open);
+        let Some(what) = damage(&place.path("h"), &mut random) else { continue };
+        let what = format!("seed {seed}, {what}, open: {is_open}");
+        for skip in ["", " --on-error skip"] {
+            let run = place.firn(&format!("log import s --halodb h --json{skip}"));
+            if run.code != 0 {
+                assert!([6, 7].contains(&run.code), "{what}: {} {}", run.code, run.err);
+                assert!(is_untouched(&place), "{what}");
+                continue;
+            }
+            let (found, json) = (content(&place, "s"), &run.json()[0]);
+            let lost = json["lost_keys"].as_u64().unwrap() + json["torn_records"].as_u64().unwrap();
+            if lost == 0 && json["dropped"].as_array().unwrap().is_empty() {
+                assert_eq!(found, halo.content(), "{what}");
+            }
+            assert!(found.into_iter().all(|pair| halo.history.contains(&pair)), "{what}");
+            fs::remove_dir_all(place.path("s")).unwrap();
+        }
+    }
+}
+
+/// Records that lie in a value of another are no records.
+#[test]
+fn bytes_of_a_value_are_not_taken_for_records() {
+    let place = Place::new();
+    let mut halo = HaloDir::new(&place.path("h"));
+    halo.file_bytes = 1 << 20;
+    halo.put(b"first", &record(b"intruder", b"never put", 1 << 50));
+    halo.put(b"second", b"value");
+    let wanted = Content::from([(b"second".to_vec(), b"value".to_vec())]);
+    // The length of the value, then its last byte.
+    let (path, offset, length) = halo.place_of(b"first");
+    for place_of_damage in [offset + 9, offset + length - 1] {
+        flip(&path, place_of_damage);
+        refuses(&place, &["no whole record"], &wanted);
+        flip(&path, place_of_damage);
+        fs::remove_dir_all(place.path("s")).unwrap();
+    }
+}
