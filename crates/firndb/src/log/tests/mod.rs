@@ -5,6 +5,7 @@ mod bounds;
 mod crash;
 mod features;
 mod golden;
+mod hostile;
 mod large;
 mod model;
 mod pace;
