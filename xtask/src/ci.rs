@@ -11,6 +11,12 @@ pub fn run() -> Outcome {
         let args = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
         finish(&mut cargo(&args))
     })?;
+    step("clippy of fuzz", || {
+        // Without the engine, which is C++: the same folder of the build, for what is the same.
+        let mut command = cargo(&["clippy", "--locked", "--no-default-features"]);
+        command.args(["--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"]);
+        finish(command.args(["--", "-D", "warnings"]))
+    })?;
     step("doc", || {
         let mut command = cargo(&["doc", "--locked", "--no-deps", "--workspace"]);
         finish(command.env("RUSTDOCFLAGS", "-D warnings"))

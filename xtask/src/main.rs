@@ -4,6 +4,9 @@
 //! dependencies: this crate builds in seconds and works where nothing but cargo is installed.
 
 mod ci;
+mod fresh;
+mod fuzz;
+mod proof;
 mod suite;
 mod tidy;
 mod tools;
@@ -16,8 +19,11 @@ usage: cargo xtask VERB
 
   ci                     formatting, clippy, documentation, tidy, all tests
   test [ARGS]            all tests; ARGS go to `cargo test`
-  crash                  the large version of the log's proof: power cuts, faults, random work,
-                         damage, kills, histories; prints counts and rates
+  proof [--only a,b]     the long proofs at their full size, in release mode, and each fuzz target
+                         for a minute; --list names the parts
+  fuzz TARGET [--seconds N]
+                         fuzzes a target, here for 60 s; `fuzz TARGET FILE...` runs inputs once
+  fresh [demo] [test]    both commands of the README in a bare Debian made by debootstrap, as root
   tidy                   the rules of the house, checked over the files git knows
   bench search|table|log|limits|index [--peers a,b] [ARGS]
                          the benchmarks, in release mode
@@ -33,7 +39,10 @@ fn main() -> ExitCode {
         ["test", rest @ ..] => suite::run(rest),
         ["tidy"] => tidy::run(),
         ["bench", rest @ ..] => bench(rest),
-        ["crash"] => crash(),
+        ["proof", rest @ ..] => proof::run(rest),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["fresh", rest @ ..] => fresh::run(rest),
+        ["fresh-inside", rest @ ..] => fresh::inside(rest),
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())
@@ -54,33 +63,6 @@ fn bench(args: &[&str]) -> Outcome {
     let mut command = cargo(&["run", "--release", "-p", "firndb-bench", "--"]);
     command.args(args);
     finish(&mut command)
-}
-
-/// What the tests of the log's proof do when time is no matter, and how much of it; a variable that
-/// is set already wins.
-const PROOF: [(&str, &str); 4] = [
-    ("FIRNDB_CRASH_IMAGES", "1000000"),
-    ("FIRNDB_MODEL_STEPS", "1000000"),
-    ("FIRNDB_KILLS", "200"),
-    ("FIRNDB_HISTORIES", "50000"),
-];
-
-fn crash() -> Outcome {
-    let mut command = cargo(&["test", "--release", "-p", "firndb", "--lib", "log::tests::proof"]);
-    command.args(["--", "--nocapture", "--test-threads", "1"]);
-    for (name, value) in PROOF {
-        if std::env::var_os(name).is_none() {
-            command.env(name, value);
-        }
-    }
-    finish(&mut command)?;
-    if std::env::var_os("FIRNDB_POWER_CUTS").is_none() {
-        println!("power: skipped; set FIRNDB_POWER_CUTS=500 and be root, where loop devices are");
-        return Ok(());
-    }
-    let test = "log::tests::proof::kill::a_file_system_that_loses_its_power_keeps_what_was_synced";
-    let args = ["test", "--release", "-p", "firndb", "--lib", test, "--", "--exact"];
-    finish(cargo(&args).args(["--ignored", "--nocapture"]))
 }
 
 /// The root of the repository.

@@ -28,10 +28,15 @@ impl fmt::Display for Totals {
 }
 
 impl Totals {
+    /// Whether any test ran.
+    pub fn any(&self) -> bool {
+        self.passed + self.failed + self.skipped > 0
+    }
+
     /// Prints the slowest programs and the sum, each on a line of its own; nothing if no test ran,
     /// say for an error of a compiler.
     pub fn print(&self) {
-        if self.passed + self.failed + self.skipped > 0 {
+        if self.any() {
             println!("slowest: {}\n{self}", self.slowest());
         }
     }
@@ -50,7 +55,7 @@ impl Totals {
     /// skipped: a_test: why it cannot be run here
     /// test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; finished in 1.23s
     /// ```
-    fn add_line(&mut self, line: &str) {
+    pub fn add_line(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         match (line.starts_with(' ').then(|| words.next()).flatten(), words.next_back()) {
             (Some("Running"), Some(path)) => {
@@ -96,7 +101,7 @@ pub fn run(args: &[&str]) -> Outcome {
 
 /// Runs all tests and adds them to `totals`, which is right also when this fails.
 pub fn run_and_count(args: &[&str], totals: &mut Totals) -> Outcome {
-    tools::ensure()?;
+    tools::for_tests()?;
     // One pipe for both outputs: cargo names the programs on one, they print results on the other.
     let (output, input) = io::pipe().map_err(|e| format!("cannot make a pipe: {e}"))?;
     let other = input.try_clone().map_err(|e| format!("cannot share a pipe: {e}"))?;

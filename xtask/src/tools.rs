@@ -1,16 +1,18 @@
-//! The programs that tests need besides cargo, and how to come by them.
+//! The programs that tests and other verbs need besides cargo. Nothing is installed here: what is
+//! missing is named, with the Debian packages that bring it.
 
-use crate::{Outcome, finish};
+use crate::Outcome;
 use std::process::Command;
 
 /// A program, the Debian packages that bring it, and what needs it.
-struct Tool {
-    program: &'static str,
-    packages: &'static [&'static str],
-    used_by: &'static str,
+pub struct Tool {
+    pub program: &'static str,
+    pub packages: &'static [&'static str],
+    pub used_by: &'static str,
 }
 
-const TOOLS: [Tool; 2] = [
+/// What the tests need.
+const TESTS: [Tool; 2] = [
     Tool { program: "cc", packages: &["gcc", "libc6-dev"], used_by: "the zstd library" },
     Tool {
         program: "python3",
@@ -19,30 +21,20 @@ const TOOLS: [Tool; 2] = [
     },
 ];
 
-/// Installs what is missing where that needs no question (Debian, as root), else says what to do.
-pub fn ensure() -> Outcome {
-    let missing = || TOOLS.iter().filter(|tool| !is_on_path(tool.program)).collect::<Vec<_>>();
-    if missing().is_empty() {
-        return Ok(());
-    }
-    if is_on_path("apt-get") && is_root() {
-        let packages: Vec<&str> = missing().iter().flat_map(|t| t.packages).copied().collect();
-        println!("installing {}", packages.join(" "));
-        // A failure shows in the second look below, with the sentence that says what to do.
-        let _ = finish(Command::new("apt-get").args(["-q", "update"]));
-        let mut install = Command::new("apt-get");
-        install.env("DEBIAN_FRONTEND", "noninteractive");
-        let _ =
-            finish(install.args(["-q", "-y", "install", "--no-install-recommends"]).args(packages));
-    }
-    match missing().as_slice() {
-        [] => Ok(()),
-        still => Err(advice(still)),
-    }
+/// An error that says what to install if a program is missing that the tests need.
+pub fn for_tests() -> Outcome {
+    check(&TESTS)
+}
+
+/// An error that says what to install if one of the programs is missing.
+pub fn check(tools: &[Tool]) -> Outcome {
+    let missing: Vec<&Tool> = tools.iter().filter(|tool| !is_on_path(tool.program)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(advice(&missing)) }
 }
 
 fn advice(missing: &[&Tool]) -> String {
-    let packages: Vec<&str> = missing.iter().flat_map(|t| t.packages).copied().collect();
+    let mut packages: Vec<&str> = missing.iter().flat_map(|t| t.packages).copied().collect();
+    packages.dedup();
     let mut text = String::new();
     for tool in missing {
         text += &format!("`{}` is not on PATH (for {}). ", tool.program, tool.used_by);
@@ -50,12 +42,12 @@ fn advice(missing: &[&Tool]) -> String {
     text + &format!("On Debian or Ubuntu: apt-get install {}", packages.join(" "))
 }
 
-fn is_on_path(program: &str) -> bool {
+pub fn is_on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.trim_ascii() == b"0")
 }
 
@@ -65,14 +57,41 @@ mod tests {
 
     #[test]
     fn advice_names_program_reason_and_packages() {
-        let text = advice(&[&TOOLS[0], &TOOLS[1]]);
+        let text = advice(&[&TESTS[0], &TESTS[1]]);
         assert!(text.contains("`cc` is not on PATH (for the zstd library)."), "{text}");
         assert!(text.ends_with("apt-get install gcc libc6-dev python3"), "{text}");
     }
 
     #[test]
-    fn finds_what_is_on_the_path() {
-        assert!(is_on_path("sh"));
-        assert!(!is_on_path("a-program-of-this-name-is-not-installed"));
+    fn a_missing_program_is_an_error_and_nothing_is_installed() {
+        let name = "a-program-of-this-name-is-not-installed";
+        let tool = |program| Tool { program, packages: &["a-package"], used_by: "this test" };
+        assert!(is_on_path("sh") && !is_on_path(name));
+        assert_eq!(check(&[tool("sh")]), Ok(()));
+        let error = check(&[tool("sh"), tool(name)]).unwrap_err();
+        assert!(error.contains(name) && error.ends_with("apt-get install a-package"), "{error}");
+    }
+
+    #[test]
+    fn no_test_and_no_verb_installs_anything_on_the_machine() {
+        // The words are split, or this file would be found. `.ci/run`, which does install, is no
+        // Rust file; `crates/bench/src/peers.rs` does so where `--install` asks for it.
+        let words = [concat!("\"apt", "-get\""), concat!("\"dp", "kg\""), concat!("\"su", "do\"")];
+        let mut folders = vec![crate::root().join("crates"), crate::root().join("xtask")];
+        let mut files = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else if entry.extension().is_some_and(|e| e == "rs") {
+                    files += 1;
+                    let text = std::fs::read_to_string(&entry).unwrap();
+                    let found = words.iter().find(|word| text.contains(**word));
+                    let asked = entry.ends_with("bench/src/peers.rs");
+                    assert!(found.is_none() || asked, "{}: {found:?}", entry.display());
+                }
+            }
+        }
+        assert!(files > 100, "{files} files");
     }
 }

@@ -1,9 +1,10 @@
 //! `fio`, which tells what a disk can do: random reads of 4 KiB past the page cache.
 
-use crate::peers;
+use crate::peers::advice;
 use firndb_bench_protocol::Result;
 use serde_json::Value;
 use std::path::Path;
+use std::process::Command;
 
 /// What it found.
 pub struct Disk {
@@ -13,9 +14,17 @@ pub struct Disk {
     pub nanos: [f64; 2],
 }
 
+/// Whether `fio` is installed.
+pub fn is_there() -> bool {
+    Command::new("fio").arg("--version").output().is_ok_and(|out| out.status.success())
+}
+
 /// Reads files of a folder for some time; `more` says which, and how many reads at a time.
 pub fn read(dir: &Path, millis: u64, more: &[&str]) -> Result<Disk> {
-    let mut fio = peers::fio()?;
+    if !is_there() {
+        return Err(advice("there is no fio", &["fio"]).into());
+    }
+    let mut fio = Command::new("fio");
     fio.current_dir(dir);
     fio.args(["--name=random", "--rw=randread", "--bs=4k", "--direct=1", "--readonly"]);
     fio.args(["--time_based", "--norandommap", "--randrepeat=0", "--output-format=json"]);

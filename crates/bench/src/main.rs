@@ -55,6 +55,9 @@ struct Search {
     /// Peers to run beside FirnDB; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = search::PEERS)]
     peers: Vec<String>,
+    /// Install the Debian packages that peers need, and `fio`, with apt-get.
+    #[arg(long)]
+    install: bool,
     /// Run FirnDB with these numbers of partitions; `N-zstd` also compresses payloads, `none` not
     /// at all.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_value = "1,64,1024")]
@@ -83,6 +86,9 @@ struct Table {
     /// Peers to run beside FirnDB; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = table::PEERS)]
     peers: Vec<String>,
+    /// Install the Debian packages that peers need, and `fio`, with apt-get.
+    #[arg(long)]
+    install: bool,
     /// Forms of FirnDB, and `floor`; `none` for none.
     #[arg(
         long,
@@ -117,6 +123,9 @@ struct Log {
     /// Peers to run beside FirnDB; `none` for none.
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values = log::PEERS)]
     peers: Vec<String>,
+    /// Install the Debian packages that peers need, and `fio`, with apt-get.
+    #[arg(long)]
+    install: bool,
     /// How often each kind of get is measured, in turns with the other engines.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -207,7 +216,7 @@ fn run_search(options: &Search) -> Result<()> {
     options.outputs.prepare()?;
     let ours = options.partitions.iter().filter(|n| *n != "none").map(|n| format!("firndb-{n}"));
     let ours: Vec<String> = ours.chain(["floor".to_string()]).collect();
-    let (dir, engines) = engines("search", &ours, &options.peers)?;
+    let (dir, engines) = engines("search", &ours, &options.peers, options.install)?;
     let report = search::runner::run(&search::runner::Options {
         dir,
         size: options.size,
@@ -227,7 +236,7 @@ fn run_search(options: &Search) -> Result<()> {
 
 fn run_table(options: &Table) -> Result<()> {
     options.outputs.prepare()?;
-    let (dir, engines) = engines("table", &options.ours, &options.peers)?;
+    let (dir, engines) = engines("table", &options.ours, &options.peers, options.install)?;
     let report = table::runner::run(&table::runner::Options {
         dir,
         workloads: options.workloads.clone(),
@@ -246,7 +255,8 @@ fn run_table(options: &Table) -> Result<()> {
 
 fn run_log(options: &Log) -> Result<()> {
     options.outputs.prepare()?;
-    let (dir, mut engines) = engines("log", &["firndb".into()], &options.peers)?;
+    let ours = ["firndb".into()];
+    let (dir, mut engines) = engines("log", &ours, &options.peers, options.install)?;
     for peer in engines.iter_mut().filter(|engine| units::is_peer(&engine.name)) {
         // A peer is for the Table unless it is told.
         peer.arguments.push("log".into());
@@ -302,8 +312,13 @@ fn target() -> Result<PathBuf> {
 }
 
 /// The directory for data, and launchers: this program's own engines, and the peers that can be
-/// built; of each other one a line says why not.
-fn engines(bench: &str, ours: &[String], peers: &[String]) -> Result<(PathBuf, Vec<Launcher>)> {
+/// built; of each other one a line says why not. `install` also installs what peers and `fio` need.
+fn engines(
+    bench: &str,
+    ours: &[String],
+    peers: &[String],
+    install: bool,
+) -> Result<(PathBuf, Vec<Launcher>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
     let program = std::env::current_exe()?;
     let target = root.join("target");
@@ -317,6 +332,9 @@ fn engines(bench: &str, ours: &[String], peers: &[String]) -> Result<(PathBuf, V
     };
     let mut engines: Vec<Launcher> = named(ours).iter().map(own).collect();
     let known = Peers { root, target: target.clone() };
+    if install {
+        known.install(&named(peers), &["fio"])?;
+    }
     for name in named(peers) {
         match known.build(&name) {
             Ok(launcher) => engines.push(launcher),

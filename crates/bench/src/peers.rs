@@ -3,8 +3,9 @@
 //! A folder with a `Cargo.toml` is a Rust program, a folder with a `run.py` is a Python program
 //! with its `requirements.txt`, and with a `prepare.py` that is run once if there is more to get.
 //! Nothing of them is known here but the folder's name, and which Debian packages a folder asks for
-//! in `packages.txt`. What follows a dash in an engine's name is an argument of the program:
-//! `rocksdb-zstd` is the program `rocksdb` with `zstd`.
+//! in `packages.txt`. Those are installed only on request ([`Peers::install`]); a peer whose
+//! packages are missing is not built. What follows a dash in an engine's name is an argument of the
+//! program: `rocksdb-zstd` is the program `rocksdb` with `zstd`.
 
 use crate::child::Launcher;
 use firndb_bench_protocol::Result;
@@ -48,7 +49,11 @@ impl Peers {
     pub fn build(&self, name: &str) -> Result<Launcher> {
         let (folder, _) = split(name);
         if self.is_rust(folder) {
-            self.install_packages(folder)?;
+            let packages = self.packages(folder);
+            let missing = missing(&packages);
+            if !missing.is_empty() {
+                return Err(advice("it needs Debian packages", &missing).into());
+            }
             self.build_rust(folder)?;
         } else if self.is_python(folder) {
             self.build_python(folder)?;
@@ -59,11 +64,27 @@ impl Peers {
         self.find(name).ok_or_else(|| format!("peer {name} was built but is not there").into())
     }
 
-    /// Installs the Debian packages of a peer where that needs no question; else says which.
-    fn install_packages(&self, folder: &str) -> Result<()> {
+    /// Installs the Debian packages that peers of these names need, and `more`, with `apt-get`; it
+    /// is for a person to ask for that. Errors: `apt-get` fails, or is not there.
+    pub fn install(&self, names: &[String], more: &[&str]) -> Result<()> {
+        let of_peers = names.iter().flat_map(|name| self.packages(split(name).0));
+        let packages: Vec<String> = of_peers.chain(more.iter().map(|p| p.to_string())).collect();
+        let missing = missing(&packages);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut install = Command::new("apt-get");
+        install.env("DEBIAN_FRONTEND", "noninteractive");
+        install.args(["-q", "-y", "install", "--no-install-recommends"]).args(&missing);
+        // An old list of packages is only a problem if the installation fails.
+        let _ = succeed(Command::new("apt-get").args(["-q", "update"]));
+        succeed(&mut install)
+    }
+
+    /// The Debian packages that a peer's folder names.
+    fn packages(&self, folder: &str) -> Vec<String> {
         let list = std::fs::read_to_string(self.folder(folder).join("packages.txt"));
-        let list = list.unwrap_or_default();
-        install(&list.split_whitespace().collect::<Vec<_>>())
+        list.unwrap_or_default().split_whitespace().map(String::from).collect()
     }
 
     fn build_rust(&self, name: &str) -> Result<()> {
@@ -127,30 +148,15 @@ fn content(folder: &Path) -> Result<Vec<u8>> {
     Ok(all)
 }
 
-/// Installs Debian packages where that needs no question; else says which are missing.
-fn install(packages: &[&str]) -> Result<()> {
-    let missing: Vec<&str> = packages.iter().copied().filter(|p| !is_installed(p)).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let advice = |_| {
-        let names = missing.join(" ");
-        format!("it needs Debian packages; as root: apt-get install {names}")
-    };
-    let mut install = Command::new("apt-get");
-    install.env("DEBIAN_FRONTEND", "noninteractive");
-    install.args(["-q", "-y", "install", "--no-install-recommends"]).args(&missing);
-    // An old list of packages is only a problem if the installation fails.
-    let _ = succeed(Command::new("apt-get").args(["-q", "update"]));
-    Ok(succeed(&mut install).map_err(advice)?)
+/// Those of the packages that are not installed.
+fn missing(packages: &[String]) -> Vec<&str> {
+    packages.iter().map(String::as_str).filter(|package| !is_installed(package)).collect()
 }
 
-/// The program `fio`, which measures disks; installed as peers' packages are.
-pub fn fio() -> Result<Command> {
-    if Command::new("fio").arg("--version").output().is_err() {
-        install(&["fio"])?;
-    }
-    Ok(Command::new("fio"))
+/// What is wrong, and how to come by the packages.
+pub(crate) fn advice(what: &str, packages: &[&str]) -> String {
+    let names = packages.join(" ");
+    format!("{what}; run with --install, or as root: apt-get install {names}")
 }
 
 /// Folder and argument.

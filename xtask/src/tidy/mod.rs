@@ -65,7 +65,7 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
     let text = |name: &str| tree.get(name).map(|b| String::from_utf8_lossy(b)).unwrap_or_default();
     let mut findings = Vec::new();
     let mut sources = BTreeMap::new();
-    let is_ours = |name: &str| name.starts_with("crates/") || name.starts_with("xtask/");
+    let is_ours = |name: &str| ["crates/", "fuzz/", "xtask/"].iter().any(|f| name.starts_with(f));
     for name in tree.keys().filter(|name| is_ours(name) && name.ends_with(".rs")) {
         let source = Source::new(&text(name));
         findings.extend(rust::check(name, &text(name), &source));

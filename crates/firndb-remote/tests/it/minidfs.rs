@@ -2,8 +2,8 @@
 //! cluster". It takes Java, Maven, 90 MB and half a minute, so its tests run only if `FIRNDB_HDFS`
 //! is set; else they say so and are counted as skipped.
 
+use firndb_testing::skipped;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -25,9 +25,7 @@ impl MiniDfs {
     pub fn shared(test: &str) -> Option<Arc<MiniDfs>> {
         static SHARED: Mutex<Weak<MiniDfs>> = Mutex::new(Weak::new());
         if std::env::var_os("FIRNDB_HDFS").is_none() {
-            // Past the test harness, which hides what successful tests print.
-            let why = "set FIRNDB_HDFS=1 to run it against HDFS (needs Java and Maven)";
-            let _ = std::io::stdout().write_all(format!("\nskipped: {test}: {why}\n").as_bytes());
+            skipped(test, "set FIRNDB_HDFS=1 to run it against HDFS (needs Java and Maven)");
             return None;
         }
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,15 @@
-//! A server that speaks S3: moto, a Python package, which is installed once into the target
-//! directory. Where that cannot be, the tests that need it say so and are counted as skipped.
+//! A server that speaks S3: moto, a Python package, which pip fetches once into a virtual
+//! environment in the target directory; nothing is installed on the machine. Test programs that run
+//! at the same time wait for each other. Where the package is not to be had, the tests that need it
+//! say so and are counted as skipped.
 
+use firndb_testing::skipped;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 const PACKAGE: &str = "moto[server]==5.2.5";
@@ -36,21 +39,21 @@ impl Moto {
     /// The server that all tests of this program share while one of them holds it. `None`, after
     /// saying so, if there can be none.
     pub fn shared(test: &str) -> Option<Arc<Moto>> {
+        // Without a network pip takes its time to give up: once for each program is enough.
+        static PYTHON: LazyLock<Result<PathBuf, String>> = LazyLock::new(install);
         static SHARED: Mutex<Weak<Moto>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(moto) = shared.upgrade() {
             return Some(moto);
         }
-        match install().and_then(|python| Moto::start(&python)) {
+        match PYTHON.clone().and_then(|python| Moto::start(&python)) {
             Ok(moto) => {
                 let moto = Arc::new(moto);
                 *shared = Arc::downgrade(&moto);
                 Some(moto)
             }
             Err(why) => {
-                // Past the test harness, which hides what successful tests print.
-                let line = format!("\nskipped: {test}: {why}\n");
-                let _ = std::io::stdout().write_all(line.as_bytes());
+                skipped(test, why);
                 None
             }
         }
@@ -122,13 +125,13 @@ impl Drop for Moto {
     }
 }
 
-/// The path of a Python that has the server, which is installed if it is not there.
+/// The path of a Python that has the server, which is fetched if it is not there.
 fn install() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().ok_or("there is no target")?;
     let place = target.join("moto-5.2.5");
     let (python, stamp) = (place.join("bin/python"), place.join("installed"));
     fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
-    // Another program of these tests may be installing it at this moment.
+    // Another program of these tests may be fetching it at this moment.
     let lock = File::create(place.join("lock")).map_err(|e| e.to_string())?;
     lock.lock().map_err(|e| e.to_string())?;
     if stamp.exists() {
@@ -151,5 +154,5 @@ fn run(command: &mut Command) -> Result<(), String> {
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    Err(format!("{PACKAGE} cannot be installed: {what}: {}", last.trim()))
+    Err(format!("{PACKAGE} cannot be fetched: {what}: {}", last.trim()))
 }

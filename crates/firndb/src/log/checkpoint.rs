@@ -72,11 +72,12 @@ impl Checkpoint {
         };
         let mut meta = Decoder::new(section(META)?);
         let store = meta.u64()?;
-        let (mut segments, mut at) = (BTreeMap::new(), 0);
+        let (mut segments, mut at) = (BTreeMap::new(), 0usize);
         for _ in 0..meta.u64()? {
             let (number, entries, live) = (meta.u64()?, meta.u64()? as usize, meta.u64()?);
             segments.insert(number, Covered { entries, live, at });
-            at += entries.div_ceil(64) * 8;
+            let end = at.checked_add(entries.div_ceil(64) * 8);
+            at = end.ok_or_else(|| Error::corrupt("the entries of a checkpoint").in_file(&path))?;
         }
         meta.finish()?;
         let bits = section(BITS)?.to_vec();
@@ -102,7 +103,7 @@ impl Checkpoint {
                 return Err(Error::corrupt("a segment of the checkpoint has no hint"));
             };
             let puts = hint.puts()?;
-            if puts.len() != covered.entries {
+            if puts.len() != covered.entries || covered.live > hint.put_bytes {
                 return Err(Error::corrupt("a hint and the checkpoint disagree"));
             }
             let numbered = puts.iter().enumerate().peekable();

@@ -85,6 +85,11 @@ impl Hint {
         }
         let (end, put_bytes, delete_bytes) = (meta.u64()?, meta.u64()?, meta.u64()?);
         meta.finish()?;
+        // Sums over segments then fit, too: the end is compared with that of the segment.
+        if put_bytes.checked_add(delete_bytes).is_none_or(|bytes| bytes > end) {
+            let message = format!("{put_bytes} and {delete_bytes} bytes of records in {end} bytes");
+            return Err(Error::corrupt(message));
+        }
         Ok(Hint { file, samples: Vec::new(), end, put_bytes, delete_bytes })
     }
 

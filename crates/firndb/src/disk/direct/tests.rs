@@ -2,6 +2,7 @@
 
 use super::super::ring::ENTRIES;
 use super::*;
+use firndb_testing::{skipped, this_test};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +14,7 @@ fn file_of(name: &str, bytes: &[u8]) -> Option<(Direct, PathBuf)> {
     match Direct::open(&path) {
         Ok(file) => Some((file, path)),
         Err(e) => {
-            println!("skipped: {e}");
+            skipped(&this_test(), format!("no reads past the page cache: {e}"));
             std::fs::remove_file(&path).unwrap();
             None
         }
@@ -110,7 +111,7 @@ fn reads_go_to_the_kernel_in_groups_that_double() {
     };
     let pieces: Vec<Extent> = (0..100).map(|i| (i * 700, 10)).collect();
     file.read_many(numbered(&pieces), 32, |_, _| Ok(())).unwrap();
-    let Some(first) = groups() else { return println!("skipped: no io_uring") };
+    let Some(first) = groups() else { return skipped(&this_test(), "no io_uring") };
     assert_eq!(first[..5], [2, 4, 8, 16, 2], "of {first:?}");
     assert_eq!(first.iter().sum::<usize>(), 100);
     file.read_many(numbered(&pieces[..5]), 32, |_, _| Ok(())).unwrap();

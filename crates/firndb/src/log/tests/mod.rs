@@ -9,6 +9,7 @@ mod features;
 mod foreign;
 mod full_index;
 mod golden;
+mod hostile;
 mod large;
 mod model;
 mod pace;

@@ -5,6 +5,7 @@ use super::*;
 use crate::disk::{self, Restless};
 use crate::table::{Compression, Filter};
 use crate::testing::Rng;
+use firndb_testing::{skipped, this_test};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -27,7 +28,7 @@ impl Place {
         match disk::Direct::open(&place.0.join("try")) {
             Ok(_) => Some(place),
             Err(e) => {
-                println!("skipped: {e}");
+                skipped(&this_test(), format!("no reads past the page cache: {e}"));
                 None
             }
         }

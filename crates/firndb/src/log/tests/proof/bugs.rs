@@ -101,7 +101,7 @@ fn notices_a_missing_sync_of_the_directory_above() {
 #[test]
 fn notices_a_swallowed_error_of_a_sync() {
     active::BUG.set(Some(Bug::SwallowFailedSync));
-    let result = catch_unwind(|| faults::sweep(workload("puts with sync"), 1, true));
+    let result = catch_unwind(|| faults::sweep(workload("puts with sync"), 1, 1));
     active::BUG.set(None);
     assert!(!matches!(result, Ok(Ok(_))), "went unnoticed");
 }

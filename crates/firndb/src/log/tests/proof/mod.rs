@@ -14,7 +14,7 @@
 //! - `histories.rs`: what threads saw, checked for linearizability;
 //! - `kill.rs`: a process killed over and over, and the power cut of a file system, for real.
 //!
-//! `cargo xtask crash` runs the large version of all of it and prints counts.
+//! `cargo xtask proof --only log` runs the large version of all of it and prints counts.
 
 mod bugs;
 mod crash;

@@ -1,0 +1,127 @@
+//! Files of a LogStore: a segment, or one of the files beside the segments (hint, checkpoint, end),
+//! in the golden store, or a segment alone.
+
+use crate::frozen::{File, u64_at};
+use crate::mutate::Rng;
+use crate::place;
+use firndb::log::{LogStore, Options, WriteOptions};
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The last segment of the golden store.
+const LAST: u64 = 6;
+const HINT: u32 = 4;
+const CHECKPOINT: u32 = 5;
+
+/// The golden store.
+struct Golden {
+    /// Names and bytes.
+    files: Vec<(String, Vec<u8>)>,
+    keys: Vec<Vec<u8>>,
+}
+
+static GOLDEN: LazyLock<Golden> = LazyLock::new(|| {
+    let files = place::golden_files("log");
+    let dir = place::empty_dir("golden");
+    files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).expect("written"));
+    let mut options = Options::default();
+    options.read_only = true;
+    let store = LogStore::open(&dir, options);
+    let snapshot = store.expect("the golden store opens").snapshot();
+    let keys = snapshot.keys().take(40).collect::<firndb::Result<_>>();
+    Golden { files, keys: keys.expect("the golden store has keys") }
+});
+
+/// An input that is a segment. Its header says which one.
+pub fn run_segment(data: &[u8]) {
+    let number = u64_at(data, 24).filter(|number| (1..=LAST).contains(number)).unwrap_or(LAST);
+    run(&format!("segment-{number:020}.log"), data);
+}
+
+/// An input that is a file beside the segments. Its kind says which one.
+pub fn run_beside(data: &[u8]) {
+    let file = File::parse(data);
+    let kind = file.as_ref().map(|file| file.kind);
+    let meta = file.as_ref().and_then(|file| file.sections.first());
+    let number = meta.and_then(|meta| u64_at(&meta.bytes, 8)).filter(|n| (1..LAST).contains(n));
+    match kind {
+        Some(HINT) => run(&format!("segment-{:020}.hint", number.unwrap_or(1)), data),
+        Some(CHECKPOINT) => run("checkpoint.firn", data),
+        _ => run("end.firn", data),
+    }
+}
+
+fn run(name: &str, data: &[u8]) {
+    let mut rng = Rng::new(xxh3_64(data));
+    let Golden { files, keys } = &*GOLDEN;
+    let dir = place::empty_dir("store");
+    let (alone, hints, checkpoint) = (rng.one_in(8), !rng.one_in(4), !rng.one_in(4));
+    for (other, bytes) in files.iter().filter(|(other, _)| !alone && other != name) {
+        let left_out =
+            (!hints && other.ends_with(".hint")) || (!checkpoint && other == "checkpoint.firn");
+        if !left_out {
+            fs::write(dir.join(other), bytes).expect("a golden file can be copied");
+        }
+    }
+    let path = dir.join(name);
+    fs::write(&path, data).expect("the input can be written");
+    let _ = firndb::inspect(&path);
+    // One of them for each input: to open a store takes longer than all else.
+    match rng.below(8) {
+        0 => drop(LogStore::repair(&dir, place::empty_dir("parent").join("repaired"))),
+        1 => drop((firndb::inspect(&dir), firndb::verify(&dir, |_, _| {}))),
+        2..=4 => write(&dir, keys),
+        _ => read(&dir, keys),
+    }
+}
+
+fn options() -> Options {
+    let mut options = Options::default();
+    options.segment_bytes = 4 << 10;
+    options.checkpoint_bytes = 8 << 10;
+    options.background = false;
+    options
+}
+
+/// Everything that can be read.
+fn read(dir: &Path, keys: &[Vec<u8>]) {
+    let mut options = options();
+    options.read_only = true;
+    let Ok(mut store) = LogStore::open(dir, options) else { return };
+    for key in keys {
+        let _ = (store.get(key), store.value_len(key));
+    }
+    let _ = (store.get_many(keys), store.len(), store.stats(), store.verify());
+    let snapshot = store.snapshot();
+    for part in snapshot.parts(2) {
+        let _ = part.take(500).filter(|record| record.is_err()).count();
+    }
+    let _ = snapshot.keys().take(500).filter(|key| key.is_err()).count();
+    drop(snapshot);
+    let _ = store.refresh();
+}
+
+/// Writes to the store, if it opens, and what was written is there when it is opened again.
+fn write(dir: &Path, keys: &[Vec<u8>]) {
+    let Ok(store) = LogStore::open(dir, options()) else { return };
+    let later = WriteOptions::ttl(Duration::from_secs(1_000_000));
+    let mut is_put = store.put(b"a new key", b"its value").is_ok();
+    for key in keys.iter().take(10) {
+        let _ = (store.append(key, b"more"), store.put_with(key, &[7; 700], later));
+    }
+    for key in keys.iter().skip(10).take(5) {
+        let _ = store.delete(key);
+    }
+    let _ = store.maintain();
+    let _ = store.compact(0.01);
+    is_put &= store.put(b"another", b"").is_ok();
+    let _ = (store.verify(), store.stats());
+    is_put &= store.close().is_ok();
+    let Ok(store) = LogStore::open(dir, options()) else { return };
+    if let (true, Ok(value)) = (is_put, store.get(b"a new key")) {
+        assert_eq!(value.as_deref(), Some(&b"its value"[..]), "a record that was put is lost");
+    }
+}

@@ -1,0 +1,59 @@
+//! Fuzz targets: `cargo xtask fuzz TARGET` builds this program and runs it.
+//!
+//! One program holds all targets; the variable `FIRNDB_FUZZ` chooses. The property is the same for
+//! all: bytes from outside give answers or errors, and never a panic, a hang, or an allocation that
+//! the size of the input does not justify. libFuzzer enforces the limits of time and memory.
+//!
+//! Every section, block and record has a checksum, so that random changes would only ever test the
+//! checksums. The mutators of the targets therefore change what is under a checksum and compute it
+//! anew: what they make are files that a hostile program could write. One change in eight is left
+//! unsealed. An input that fails is a file as it is, which `firn verify` can read.
+
+#![no_main]
+
+mod ask;
+mod frozen;
+mod log;
+mod manifest;
+mod mutate;
+mod partition;
+mod place;
+mod query;
+mod segment;
+mod table;
+
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use mutate::Rng;
+use std::sync::LazyLock;
+
+/// What a target does with an input, and how new inputs are made of old ones: the mutator changes
+/// the first bytes of the buffer, of which there are as many as the number says, and gives the new
+/// number, at most the second one.
+struct Target {
+    name: &'static str,
+    run: fn(&[u8]),
+    mutate: fn(&mut Rng, &mut [u8], usize, usize) -> usize,
+}
+
+const TARGETS: [Target; 7] = [
+    Target { name: "query", run: query::run, mutate: mutate::plain },
+    Target { name: "partition", run: partition::run, mutate: frozen::mutate },
+    Target { name: "set", run: partition::run_set, mutate: frozen::mutate },
+    Target { name: "table", run: table::run, mutate: frozen::mutate },
+    Target { name: "segment", run: log::run_segment, mutate: segment::mutate },
+    Target { name: "hint", run: log::run_beside, mutate: frozen::mutate },
+    Target { name: "manifest", run: manifest::run, mutate: manifest::mutate },
+];
+
+static TARGET: LazyLock<&Target> = LazyLock::new(|| {
+    let name = std::env::var("FIRNDB_FUZZ").unwrap_or_default();
+    let names = TARGETS.map(|target| target.name).join(", ");
+    let found = TARGETS.iter().find(|target| target.name == name);
+    found.unwrap_or_else(|| panic!("FIRNDB_FUZZ is `{name}`; targets are {names}"))
+});
+
+fuzz_target!(|data: &[u8]| (TARGET.run)(data));
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    (TARGET.mutate)(&mut Rng::new(u64::from(seed)), data, size, max_size)
+});

@@ -1,0 +1,241 @@
+//! Fuzz targets: builds `fuzz/` with libFuzzer, on stable Rust, and runs one target.
+//!
+//! The instrumentation needs no flag that stable Rust does not have, but for the address sanitizer:
+//! `RUSTC_BOOTSTRAP=1` lets the stable compiler take it. Everything stands in `target/fuzz/`: the
+//! build, `seeds/TARGET` (copies of golden files, and `fuzz/regressions/TARGET`), `corpus/TARGET`
+//! (what was found to reach new code; later runs go on from it) and `artifacts/` (inputs that
+//! failed).
+
+use crate::tools::{self, Tool};
+use crate::{Outcome, cargo, finish, root, shown};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Targets, and the golden files that each begins with: folders with the ends of names.
+const TARGETS: [(&str, &[(&str, &str)]); 7] = [
+    ("query", &[]),
+    ("partition", &[("", ".part.firn"), ("index/collection", ".part.firn")]),
+    ("set", &[("", "2.firn"), ("index/collection", "3.firn")]),
+    ("table", &[("", ".table")]),
+    ("segment", &[("log", ".log"), ("index/log", ".log")]),
+    ("hint", &[("log", ".hint"), ("log", ".firn"), ("index/log", ".hint")]),
+    ("manifest", &[("", ".json")]),
+];
+
+/// Seconds of a run that does not say how many.
+const SECONDS: u64 = 60;
+/// Longest input, in bytes; the largest golden file is not much shorter.
+const MAX_LENGTH: usize = 256 << 10;
+/// Seconds that one input may take: far more than any does, as other programs may be running.
+const TIMEOUT: u32 = 30;
+/// MiB of memory of the process, of which the sanitizer takes the larger part, and of one
+/// allocation.
+const MEMORY: [u32; 2] = [2048, 256];
+
+const FLAGS: [&str; 7] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
+    "-Zsanitizer=address",
+];
+
+/// What fuzzing needs besides what the tests need.
+const TOOLS: [Tool; 1] =
+    [Tool { program: "c++", packages: &["g++"], used_by: "the engine libFuzzer" }];
+
+/// Names of the targets.
+pub fn targets() -> impl Iterator<Item = &'static str> {
+    TARGETS.iter().map(|(name, _)| *name)
+}
+
+/// Why nothing can be fuzzed on this machine, if so.
+pub fn missing() -> Outcome {
+    if !cfg!(target_os = "linux") {
+        return Err("the address sanitizer and libFuzzer are set up for Linux alone".to_string());
+    }
+    tools::check(&TOOLS)
+}
+
+/// `TARGET [--seconds N]` fuzzes; `TARGET FILE...` runs these inputs once.
+pub fn run(args: &[&str]) -> Outcome {
+    match args {
+        [target] => fuzz(target, SECONDS),
+        [target, "--seconds", seconds] => {
+            let seconds = seconds.parse().map_err(|e| format!("--seconds {seconds}: {e}"))?;
+            fuzz(target, seconds)
+        }
+        [target, files @ ..] if !files.is_empty() && !files[0].starts_with('-') => {
+            let inputs = files.iter().map(|file| PathBuf::from(*file)).collect::<Vec<_>>();
+            start(target, &[], &inputs)
+        }
+        _ => {
+            let names = targets().collect::<Vec<_>>().join(", ");
+            Err(format!("give one of {names}, then `--seconds N`, or files to run once"))
+        }
+    }
+}
+
+/// Fuzzes one target for so many seconds.
+pub fn fuzz(target: &str, seconds: u64) -> Outcome {
+    let corpus = place().join("corpus").join(target);
+    let seeds = seeds(target)?;
+    create(&corpus)?;
+    let time = format!("-max_total_time={seconds}");
+    start(target, &[&time, "-print_final_stats=1", "-verbosity=1"], &[corpus, seeds])
+}
+
+fn place() -> PathBuf {
+    root().join("target/fuzz")
+}
+
+fn create(dir: &Path) -> Outcome {
+    fs::create_dir_all(dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))
+}
+
+/// Builds the program and runs it on these inputs, files or folders.
+fn start(target: &str, args: &[&str], inputs: &[PathBuf]) -> Outcome {
+    if !targets().any(|name| name == target) {
+        return run(&[]).map_err(|message| format!("there is no target `{target}`: {message}"));
+    }
+    missing()?;
+    let program = build()?;
+    let artifacts = place().join("artifacts");
+    create(&artifacts)?;
+    let scratch = Scratch::new()?;
+    let mut command = Command::new(program);
+    command.current_dir(root()).env("FIRNDB_FUZZ", target).env("FIRNDB_FUZZ_SCRATCH", &scratch.0);
+    command.arg(format!("-max_len={MAX_LENGTH}")).arg(format!("-timeout={TIMEOUT}"));
+    command.arg(format!("-rss_limit_mb={}", MEMORY[0]));
+    command.arg(format!("-malloc_limit_mb={}", MEMORY[1]));
+    command.arg(format!("-artifact_prefix={}/{target}-", artifacts.display()));
+    // Threads of a store may hold memory when the process ends.
+    command.arg("-detect_leaks=0").args(args).args(inputs);
+    finish(&mut command).map_err(|message| {
+        format!(
+            "{message}; the input is the newest file in {}: `cargo xtask fuzz {target} FILE` runs \
+             it again",
+            artifacts.display()
+        )
+    })
+}
+
+/// A directory for the files of a run: in memory where there is such a file system.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Scratch, String> {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let dir = parent.join(format!("firndb-fuzz-run-{}", std::process::id()));
+        create(&dir)?;
+        Ok(Scratch(dir))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The compiler's name of this machine.
+fn host() -> Result<String, String> {
+    let mut rustc = Command::new("rustc");
+    rustc.current_dir(root()).arg("-vV");
+    let out = rustc.output().map_err(|e| format!("cannot start {}: {e}", shown(&rustc)))?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_string).ok_or_else(|| "rustc -vV names no host".to_string())
+}
+
+/// The program with all targets.
+fn build() -> Result<PathBuf, String> {
+    let host = host()?;
+    // With a target that is named, the flags are not for build scripts.
+    let mut command = cargo(&["build", "--release", "--locked", "--manifest-path"]);
+    command.arg(root().join("fuzz/Cargo.toml")).args(["--target", &host, "--target-dir"]);
+    command.arg(place());
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS.join(" "));
+    command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    finish(&mut command)?;
+    Ok(place().join(host).join("release/firndb-fuzz"))
+}
+
+/// Makes the folder of a target's seeds.
+fn seeds(target: &str) -> Result<PathBuf, String> {
+    let to = place().join("seeds").join(target);
+    let _ = fs::remove_dir_all(&to);
+    create(&to)?;
+    let golden = root().join("crates/firndb/tests/golden/v1");
+    let places = TARGETS.iter().find(|(name, _)| *name == target).map_or(&[][..], |(_, p)| *p);
+    for (folder, end) in places {
+        copy(&golden.join(folder), end, &folder.replace('/', "-"), &to)?;
+    }
+    let regressions = root().join("fuzz/regressions").join(target);
+    if regressions.is_dir() {
+        copy(&regressions, "", "regression", &to)?;
+    }
+    if target == "query" {
+        let path = golden.join("answers.txt");
+        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        for (n, query) in questions(&text).iter().enumerate() {
+            fs::write(to.join(n.to_string()), query).map_err(|e| format!("a seed: {e}"))?;
+        }
+    }
+    Ok(to)
+}
+
+/// Copies files whose names end so; the names of the copies begin with `prefix`.
+fn copy(from: &Path, end: &str, prefix: &str, to: &Path) -> Outcome {
+    let wrong = |e: std::io::Error| format!("cannot copy seeds of {}: {e}", from.display());
+    for entry in from.read_dir().map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_file() && name.ends_with(end) {
+            fs::copy(entry.path(), to.join(format!("{prefix}-{name}"))).map_err(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+/// The queries and filters of golden questions: `? VERB [FIELDS] TEXT`, a line each.
+fn questions(text: &str) -> Vec<String> {
+    let questions = text.lines().filter_map(|line| line.strip_prefix("? "));
+    let text_of = |line: &str| {
+        let (verb, rest) = line.split_once(' ')?;
+        let fields = match verb {
+            "values" | "facet" => 1,
+            "group" => 2,
+            _ => 0,
+        };
+        rest.splitn(fields + 1, ' ').nth(fields).map(str::to_string)
+    };
+    questions.filter_map(text_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_is_in_the_program_and_has_seeds() {
+        let program = fs::read_to_string(root().join("fuzz/src/main.rs")).unwrap();
+        for target in targets() {
+            assert!(program.contains(&format!("name: \"{target}\"")), "{target}");
+            let count = seeds(target).unwrap().read_dir().unwrap().count();
+            assert!(count > 0, "{target} has no seeds");
+        }
+        let in_program = program.matches("Target { name:").count();
+        assert_eq!(in_program, TARGETS.len(), "a target that the verb does not know");
+    }
+
+    #[test]
+    fn questions_are_stripped_of_their_verbs() {
+        let text = "# Head\n? count a = 1\n5\n? facet city b = 2 limit 3\n? group a b all\nx\n";
+        assert_eq!(questions(text), ["a = 1", "b = 2 limit 3", "all"]);
+    }
+}

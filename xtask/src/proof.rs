@@ -1,0 +1,200 @@
+//! The long proofs: what `cargo xtask test` runs at a small size, at full size in release mode.
+//!
+//! Each part is tests that read their size from the environment, or a fuzz target. A variable that
+//! is set already wins, so that one part can be made larger or smaller.
+
+use crate::tools::{is_on_path, is_root};
+use crate::{Outcome, cargo, finish, fuzz};
+use std::time::{Duration, Instant};
+
+/// Tests to run, and how much of each.
+struct Proof {
+    name: &'static str,
+    what: &'static str,
+    /// Arguments of `cargo test --release`.
+    args: &'static [&'static str],
+    /// Variables, and what they are set to.
+    sizes: &'static [(&'static str, &'static str)],
+    needs: fn() -> Outcome,
+}
+
+const PROOFS: [Proof; 6] = [
+    Proof {
+        name: "log",
+        what: "power cuts, faults, random work, damage, kills and histories of the log",
+        args: &["-p", "firndb", "--lib", "log::tests::proof"],
+        sizes: &[
+            ("FIRNDB_CRASH_IMAGES", "1000000"),
+            ("FIRNDB_MODEL_STEPS", "1000000"),
+            ("FIRNDB_KILLS", "200"),
+            ("FIRNDB_HISTORIES", "50000"),
+            ("FIRNDB_FAULT_SHARE", "1"),
+        ],
+        needs: || Ok(()),
+    },
+    Proof {
+        name: "power",
+        what: "a real file system that loses its power under a log",
+        args: &["-p", "firndb", "--lib", "a_file_system_that_loses_its_power", "--ignored"],
+        sizes: &[("FIRNDB_POWER_CUTS", "500")],
+        needs: loop_devices,
+    },
+    Proof {
+        name: "collection",
+        what: "random questions to random collections, beside a model",
+        args: &["-p", "firndb", "--lib", "answers_are_those_of_the_model"],
+        sizes: &[("FIRNDB_MODEL_QUERIES", "200000")],
+        needs: || Ok(()),
+    },
+    Proof {
+        name: "table",
+        what: "probes of absent keys, random tables beside a model, forged tables",
+        args: &["-p", "firndb", "--lib", "table::tests"],
+        sizes: &[
+            ("FIRNDB_TABLE_PROBES", "20000000"),
+            ("FIRNDB_MODEL_TABLES", "200"),
+            ("FIRNDB_DAMAGES", "20000"),
+        ],
+        needs: || Ok(()),
+    },
+    Proof {
+        name: "indexer",
+        what: "an indexer killed over and over, and random feeds beside a model",
+        args: &["-p", "firndb", "--lib", "indexer::tests"],
+        sizes: &[("FIRNDB_KILLS", "100"), ("FIRNDB_STEPS", "3000")],
+        needs: || Ok(()),
+    },
+    Proof {
+        name: "catalog",
+        what: "queries while versions are swapped",
+        args: &["-p", "firndb", "--test", "it", "catalog"],
+        sizes: &[("FIRNDB_SWAPS", "10000")],
+        needs: || Ok(()),
+    },
+];
+
+/// Seconds of each fuzz target.
+const FUZZ_SECONDS: u64 = 60;
+
+fn loop_devices() -> Outcome {
+    if !is_root() {
+        return Err("only root can mount a file system".to_string());
+    }
+    match ["mkfs.ext4", "mount"].iter().find(|program| !is_on_path(program)) {
+        Some(program) => Err(format!("`{program}` is not on PATH")),
+        None => Ok(()),
+    }
+}
+
+/// What became of a part.
+enum End {
+    Ok,
+    Failed(String),
+    Skipped(String),
+}
+
+/// Runs all parts, or those that `--only` names, also when one fails; lists them with their times.
+pub fn run(args: &[&str]) -> Outcome {
+    let wanted = match args {
+        [] => names(),
+        ["--list"] => {
+            names().iter().for_each(|name| println!("{name:12} {}", describe(name)));
+            return Ok(());
+        }
+        ["--only", wanted] => wanted.split(',').map(str::to_string).collect(),
+        _ => return Err("give nothing, `--list`, or `--only NAME,NAME`".to_string()),
+    };
+    if let Some(unknown) = wanted.iter().find(|name| !names().contains(name)) {
+        return Err(format!("there is no part `{unknown}`; parts are {}", names().join(", ")));
+    }
+    let mut lines = Vec::new();
+    let mut failed = 0;
+    for name in &wanted {
+        println!("== {name}: {}", describe(name));
+        let start = Instant::now();
+        let end = prove(name);
+        failed += usize::from(matches!(end, End::Failed(_)));
+        lines.push(line(name, &end, start.elapsed()));
+    }
+    lines.iter().for_each(|line| println!("{line}"));
+    if failed > 0 { Err(format!("{failed} of {} parts failed", wanted.len())) } else { Ok(()) }
+}
+
+fn line(name: &str, end: &End, time: Duration) -> String {
+    let end = match end {
+        End::Ok => "ok".to_string(),
+        End::Failed(why) => format!("FAILED: {why}"),
+        End::Skipped(why) => format!("skipped: {why}"),
+    };
+    format!("proof {name:15} {:8.1} s  {end}", time.as_secs_f64())
+}
+
+fn names() -> Vec<String> {
+    let fuzz = fuzz::targets().map(|target| format!("fuzz-{target}"));
+    PROOFS.iter().map(|proof| proof.name.to_string()).chain(fuzz).collect()
+}
+
+fn describe(name: &str) -> String {
+    let proof = PROOFS.iter().find(|proof| proof.name == name).map(|proof| proof.what.to_string());
+    proof.unwrap_or_else(|| format!("{FUZZ_SECONDS} s of a fuzz target"))
+}
+
+fn prove(name: &str) -> End {
+    let (needs, outcome): (Outcome, Box<dyn Fn() -> Outcome>) =
+        match PROOFS.iter().find(|proof| proof.name == name) {
+            Some(proof) => ((proof.needs)(), Box::new(|| test(proof))),
+            None => {
+                let target = name.trim_start_matches("fuzz-");
+                (fuzz::missing(), Box::new(move || fuzz::fuzz(target, FUZZ_SECONDS)))
+            }
+        };
+    match needs.map(|()| outcome()) {
+        Err(why) => End::Skipped(why),
+        Ok(Ok(())) => End::Ok,
+        Ok(Err(why)) => End::Failed(why),
+    }
+}
+
+fn test(proof: &Proof) -> Outcome {
+    let (own, more) = match proof.args {
+        [own @ .., last] if last.starts_with("--") => (own, Some(*last)),
+        own => (own, None),
+    };
+    let mut command = cargo(&["test", "--release"]);
+    command.args(own).args(["--", "--nocapture", "--test-threads", "1"]).args(more);
+    for (name, value) in proof.sizes {
+        if std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
+    finish(&mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_has_a_name_of_its_own() {
+        let mut names = names();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(names.iter().any(|name| name == "log"));
+        assert!(names.iter().any(|name| name == "fuzz-segment"));
+    }
+
+    #[test]
+    fn a_part_that_does_not_exist_is_an_error() {
+        assert!(run(&["--only", "log,nothing"]).unwrap_err().contains("no part `nothing`"));
+    }
+
+    #[test]
+    fn lines_say_what_became_of_a_part() {
+        let time = Duration::from_millis(61_250);
+        let text = line("fuzz-hint", &End::Skipped("no c++".into()), time);
+        assert_eq!(text, "proof fuzz-hint           61.2 s  skipped: no c++");
+        assert!(line("log", &End::Failed("bad".into()), time).ends_with("FAILED: bad"));
+    }
+}
