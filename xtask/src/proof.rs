@@ -29,6 +29,7 @@ const PROOFS: [Proof; 6] = [
             ("FIRNDB_KILLS", "200"),
             ("FIRNDB_HISTORIES", "50000"),
             ("FIRNDB_FAULT_SHARE", "1"),
+            ("FIRNDB_FAULT_ROUNDS", "2"),
         ],
         needs: || Ok(()),
     },
