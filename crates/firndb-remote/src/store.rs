@@ -185,8 +185,12 @@ impl Origin for ObjectOrigin {
             to: self.path(object),
             named: self.named(object),
             from: match content {
-                Content::File(path, bytes) => MadeOf::File(path.to_path_buf(), *bytes),
-                Content::Object(from) => MadeOf::Object(self.path(from), self.named(from)),
+                Content::File { path, bytes, blake3 } => {
+                    MadeOf::File(path.to_path_buf(), *bytes, blake3.to_string())
+                }
+                Content::Object { from, bytes } => {
+                    MadeOf::Object(self.path(from), self.named(from), *bytes)
+                }
             },
         });
         let (send, said) = mpsc::channel();

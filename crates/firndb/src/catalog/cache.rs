@@ -158,7 +158,7 @@ impl Cache {
         let object = version.object(file);
         let path = self.path(file);
         if let Some(local) = fetch.origin.file(&object)
-            && self.link(&local, file)?
+            && self.link(&self.disk.resolve(&local)?, file)?
         {
             (fetch.progress)(file.bytes);
             return Ok(());

@@ -48,6 +48,10 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
     /// Names of the directories in a directory, sorted, as [`Disk::list`] names files.
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>>;
+    /// What a name is, without following it if it is a symbolic link.
+    fn look(&self, path: &Path) -> Result<Entry>;
+    /// The path behind a symbolic link, or behind a chain of them: `NotFound` if nothing is there.
+    fn resolve(&self, path: &Path) -> Result<PathBuf>;
     /// When a file was written last, as the file system knows it.
     fn modified(&self, path: &Path) -> Result<SystemTime>;
     /// Creates a file that only grows: `AlreadyExists` if there is one. The file is locked for as
@@ -78,6 +82,18 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     /// Takes the lock of this file, creating it if missing: `Locked` if somebody else has it.
     /// Released when dropped or when the process dies; the file stays.
     fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>>;
+}
+
+/// What a name in a directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A regular file of this many bytes.
+    File(u64),
+    Dir,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket or a device: opening it may wait, or do something.
+    Other,
 }
 
 /// A disk, shared by everything that was opened on it.

@@ -4,8 +4,8 @@
 //! asks the drive itself to flush where the system makes a difference (macOS).
 
 use super::poison::Poison;
-use super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
-use crate::{Error, Result};
+use super::{Append, Disk, Entry, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
+use crate::{Error, ErrorKind, Result};
 use std::fs::{self, File, FileType, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -46,6 +46,29 @@ impl Disk for OsDisk {
 
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> {
         names(dir, |kind| kind.is_dir())
+    }
+
+    fn look(&self, path: &Path) -> Result<Entry> {
+        let found = fs::symlink_metadata(path).map_err(|e| Error::io("look at", path, e))?;
+        Ok(match found.file_type() {
+            kind if kind.is_file() => Entry::File(found.len()),
+            kind if kind.is_dir() => Entry::Dir,
+            kind if kind.is_symlink() => Entry::Link,
+            _ => Entry::Other,
+        })
+    }
+
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        fs::canonicalize(path).map_err(|e| match (e.kind(), fs::read_link(path)) {
+            (io::ErrorKind::NotFound, Ok(to)) => {
+                let message = format!(
+                    "nothing is where this symbolic link leads, which is `{}`: correct the link",
+                    to.display()
+                );
+                Error::new(ErrorKind::NotFound, message).in_file(path)
+            }
+            _ => Error::io("follow", path, e),
+        })
     }
 
     fn modified(&self, path: &Path) -> Result<SystemTime> {

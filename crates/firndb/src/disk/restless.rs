@@ -1,10 +1,10 @@
 //! A simulated disk on which something happens just before a file is looked at: what another
 //! process may do between two calls of this one.
 
-use super::{Append, Disk, Map, ReadAt, SimDisk, Tape, TapeWriter};
+use super::{Append, Disk, Entry, Map, ReadAt, SimDisk, Tape, TapeWriter};
 use crate::Result;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -25,6 +25,8 @@ impl<F: Fn(&Path) + Send + Sync> Disk for Restless<F> {
     fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
     fn list(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list(dir) }
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_dirs(dir) }
+    fn look(&self, path: &Path) -> Result<Entry> { self.disk.look(path) }
+    fn resolve(&self, path: &Path) -> Result<PathBuf> { self.disk.resolve(path) }
     fn modified(&self, path: &Path) -> Result<SystemTime> { self.disk.modified(path) }
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(path) }

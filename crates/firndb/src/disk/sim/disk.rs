@@ -2,7 +2,7 @@
 
 use super::super::poison::Poison;
 use super::super::tape::TapeFile;
-use super::super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
+use super::super::{Append, Disk, Entry, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
 use super::{Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
 use memmap2::{MmapMut, MmapRaw};
@@ -36,6 +36,21 @@ impl Disk for SimDisk {
 
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> {
         self.names(dir, |node| *node == Node::Dir)
+    }
+
+    fn look(&self, path: &Path) -> Result<Entry> {
+        let mut state = self.state();
+        state.step("open", path)?;
+        match state.names.get(path) {
+            Some(Node::File(id)) => Ok(Entry::File(state.files[*id].length() as u64)),
+            _ if state.is_dir(path) => Ok(Entry::Dir),
+            _ => Err(Error::io("look at", path, io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// There are no symbolic links here.
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        self.look(path).map(|_| path.to_path_buf())
     }
 
     /// Always long ago: there is no clock here.
