@@ -143,6 +143,7 @@
 //! | systems | Unix, addresses of 64 bits |
 
 mod error;
+mod redact;
 mod bytes;
 mod disk;
 mod sync;
@@ -157,3 +158,4 @@ mod testing;
 
 pub use error::{Error, ErrorKind, Result};
 pub use inspect::{InspectedItem, InspectedSection, Inspection, VerifyReport, inspect, verify};
+pub use redact::{redact, redact_url};

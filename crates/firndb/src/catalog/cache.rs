@@ -95,6 +95,7 @@ impl Cache {
         if missing.is_empty() {
             return Ok(Fetched::default());
         }
+        fetch.origin.begin();
         let fetched = self.fetch_all(version, &missing, &there, fetch);
         self.share.iter().for_each(Share::rest);
         fetched?;

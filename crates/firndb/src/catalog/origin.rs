@@ -57,6 +57,10 @@ pub trait Origin: Send + Sync + fmt::Debug {
         None
     }
 
+    /// A reader begins to fetch the files of a version: what the origin allows itself for one
+    /// version begins anew.
+    fn begin(&self) {}
+
     /// Whether others wait for this object to be read here: then it should be read first, and not
     /// after one that is waited for itself.
     fn is_awaited(&self, _object: &str) -> bool {

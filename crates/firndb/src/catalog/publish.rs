@@ -45,13 +45,14 @@ impl Catalog {
     /// Publishes the table in the file `path`, or the collection in the directory `path`, as the
     /// next version of `name`. Symbolic links are followed: what is published is the files that
     /// they lead to, under the names of the links. When it returns, the version is durable and is
-    /// what readers get; after an error or a crash it is not there, or (if the error is `Io`) it may
-    /// be, whole. `InvalidArgument` if `path` is neither a regular file nor a directory.
+    /// what readers get; after an error or a crash it is not there, or (if the error is `Io`) it
+    /// may be, whole. `InvalidArgument` if `path` is neither a regular file nor a directory.
     ///
     /// Files that the newest version has are neither read nor sent again; all others are checked,
     /// every byte, before they are sent and once more as they are in the catalog. A file that is
     /// replaced meanwhile is looked at again. On the catalog's own file system files are
-    /// hard-linked: as everything that FirnDB has published they must never be overwritten in place.
+    /// hard-linked: as everything that FirnDB has published they must never be overwritten in
+    /// place.
     ///
     /// Any number of publishers may try at the same time: the first wins, the others get
     /// `AlreadyExists`, have changed nothing, and may call again.
