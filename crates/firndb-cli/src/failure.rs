@@ -1,7 +1,7 @@
 //! How a command fails: one clear line on standard error, or a JSON object; the exit code by kind.
 
 use crate::output::is_closed_pipe;
-use firndb::Error;
+use firndb::{Error, redact, redact_url};
 use serde_json::{Value as Json, json};
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ impl Failure {
         Failure { note: Some(note), ..self }
     }
 
-    /// Prints the failure and gives the process its exit code.
+    /// Prints the failure, without the credentials in URLs, and gives the process its exit code.
     pub fn report(&self, json: bool) -> ExitCode {
         if is_closed_pipe(&self.error) {
             return ExitCode::SUCCESS;
@@ -41,9 +41,9 @@ impl Failure {
             eprintln!("{}", self.to_json());
         } else {
             if let Some(note) = &self.note {
-                eprintln!("note: {note}");
+                eprintln!("note: {}", redact(note));
             }
-            eprintln!("error: {}", self.error);
+            eprintln!("error: {}", redact(&self.error.to_string()));
             if let (Some(text), Some(_)) = (&self.text, self.error.span()) {
                 // The message, which is the last line, is above already.
                 let shown = firndb::search::point_at(text, &self.error);
@@ -55,9 +55,10 @@ impl Failure {
 
     fn to_json(&self) -> Json {
         let error = &self.error;
-        let mut object = json!({ "kind": error.kind().name(), "message": error.message() });
+        let message = redact(error.message());
+        let mut object = json!({ "kind": error.kind().name(), "message": message });
         if let Some(file) = error.file() {
-            object["file"] = Json::from(file.display().to_string());
+            object["file"] = Json::from(redact_url(&file.display().to_string()));
         }
         if let Some(offset) = error.offset() {
             object["offset"] = Json::from(offset);
@@ -66,7 +67,7 @@ impl Failure {
             object["span"] = json!([start, end]);
         }
         if let Some(note) = &self.note {
-            object["note"] = Json::from(note.as_str());
+            object["note"] = Json::from(redact(note));
         }
         json!({ "error": object })
     }

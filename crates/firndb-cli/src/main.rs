@@ -95,8 +95,13 @@ fn usage(error: &clap::Error) -> ExitCode {
         let message = message.trim_start_matches("error: ");
         return Failure::from(firndb::Error::invalid(message)).report(true);
     }
+    let plain = error.to_string();
+    let shown = firndb::redact(&plain);
     // Printing fails if nobody listens any more, and then there is nobody to tell.
-    let _ = error.print();
+    let _ = match shown == plain {
+        true => error.print(),
+        false => std::io::Write::write_all(&mut std::io::stderr(), shown.as_bytes()),
+    };
     ExitCode::from(error.exit_code() as u8)
 }
 

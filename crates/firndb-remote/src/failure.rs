@@ -1,6 +1,6 @@
 //! Errors of stores in FirnDB's words: what went wrong, where, and what to do.
 
-use firndb::{Error, ErrorKind};
+use firndb::{Error, ErrorKind, redact};
 use object_store::Error as Store;
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn advice(place: &str, text: &str) -> &'static str {
     }
 }
 
-/// An error and its causes in one line, without what is said twice.
+/// An error and its causes in one line, without what is said twice and without credentials.
 pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -57,12 +57,20 @@ pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
     }
     // Servers written in Java tell where in their source it happened.
     let text = text.split("\n\tat ").next().unwrap_or_default();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    redact(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_error_says_a_secret() {
+        let source = "no answer from http://user:secret@minio:9000/b?X-Amz-Signature=secret";
+        let error = Store::Generic { store: "S3", source: source.into() };
+        let text = of_store(error, "s3://b/a").to_string();
+        assert!(text.contains("http://***@minio:9000/b") && !text.contains("secret"), "{text}");
+    }
 
     #[test]
     fn every_error_says_where_and_what_to_do() {

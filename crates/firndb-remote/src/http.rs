@@ -10,10 +10,11 @@ use crate::failure;
 use crate::index::{self, Entry};
 use crate::runtime::Runtime;
 use firndb::catalog::{Content, Origin};
-use firndb::{Error, ErrorKind, Result};
+use firndb::{Error, ErrorKind, Result, redact_url};
 use reqwest::header::{ACCEPT, CONTENT_RANGE, ETAG, IF_NONE_MATCH, RANGE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,11 +34,17 @@ pub struct HttpOrigin {
 }
 
 /// A server, and how it is asked.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) client: Client,
     pub(crate) url: Url,
     pub(crate) retries: usize,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.shown()).finish()
+    }
 }
 
 impl HttpOrigin {
@@ -77,7 +84,7 @@ impl HttpOrigin {
 
     fn read_only(&self) -> Error {
         let message = "a catalog over HTTP can only be read: publish to the place that it shows";
-        Error::invalid(message).in_file(self.server.url.as_str().as_ref())
+        Error::invalid(message).in_file(self.server.shown().as_ref())
     }
 }
 
@@ -123,11 +130,16 @@ impl Server {
         patience: Patience,
         client: reqwest::ClientBuilder,
     ) -> Result<Server> {
-        let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("`{url}`: {e}"));
+        let wrong = |e: &dyn fmt::Display| Error::invalid(format!("`{}`: {e}", redact_url(url)));
         let parsed = Url::parse(url).map_err(|e| wrong(&e))?;
         let client = client.connect_timeout(patience.connect).timeout(patience.request);
         let client = client.build().map_err(|e| wrong(&failure::root(&e)))?;
         Ok(Server { client, url: parsed, retries: patience.retries })
+    }
+
+    /// The URL as it may be shown.
+    pub(crate) fn shown(&self) -> String {
+        redact_url(self.url.as_str())
     }
 
     fn url_of(&self, object: &str) -> Result<Url, Failed> {
@@ -193,13 +205,13 @@ impl Server {
 pub(crate) struct Failed {
     pub(crate) error: Error,
     may_pass: bool,
-    /// The server said when to come again.
-    pub(crate) is_busy: bool,
+    /// When the server said to come again.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl Failed {
     fn new(kind: ErrorKind, message: impl Into<String>, may_pass: bool) -> Failed {
-        Failed { error: Error::new(kind, message), may_pass, is_busy: false }
+        Failed { error: Error::new(kind, message), may_pass, retry_after: None }
     }
 
     fn to_pass(error: &reqwest::Error, url: &Url) -> Failed {
@@ -216,7 +228,8 @@ impl Failed {
     }
 
     fn at(self, url: &Url) -> Failed {
-        Failed { error: self.error.in_file(url.as_str().as_ref()), ..self }
+        let shown = redact_url(url.as_str());
+        Failed { error: self.error.in_file(shown.as_ref()), ..self }
     }
 }
 
@@ -244,8 +257,11 @@ async fn part(answer: Response, offset: u64, len: usize) -> Result<Vec<u8>, Fail
             return Err(Failed::new(ErrorKind::NotFound, "there is no such file", false));
         }
         status => {
-            let is_busy = answer.headers().contains_key(RETRY_AFTER);
-            return Err(Failed { is_busy, ..Failed::status(status) });
+            let said = answer.headers().get(RETRY_AFTER).map(|value| value.to_str());
+            // Instead of seconds it may be a date.
+            let seconds = |text: &str| text.trim().parse().unwrap_or(1);
+            let retry_after = said.map(|text| Duration::from_secs(text.map_or(1, seconds)));
+            return Err(Failed { retry_after, ..Failed::status(status) });
         }
     };
     let bytes = body(answer, len).await?;

@@ -9,7 +9,9 @@
 //!
 //! Peers need not be trusted: versions come from the catalog, and their manifests say what the
 //! bytes of each file must be. Of a file that turns out to be wrong, nothing is taken again from
-//! those who gave of it.
+//! those who gave of it. A redirect is a failure: a peer must not send a reader anywhere else. And
+//! peers have a budget: the time that they let a reader wait in vain, all of them together for all
+//! files of a version, after which the catalog is asked for what is left.
 
 use crate::Patience;
 use crate::http::{Failed, Server};
@@ -17,7 +19,7 @@ use crate::place::Place;
 use crate::relay::{RELAY, Relay};
 use crate::runtime::Runtime;
 use firndb::catalog::{Content, Origin};
-use firndb::{Error, ErrorKind, Result};
+use firndb::{Error, ErrorKind, Result, redact_url};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -36,9 +38,15 @@ const COOL: Duration = Duration::from_secs(5);
 /// How long a peer that gave something wrong is left alone.
 const BANNED: Duration = Duration::from_secs(300);
 
-/// How often the time of one request a reader waits in all for a peer that says it is fetching a
-/// file.
-const LONGEST: u32 = 30;
+/// How often the time of one request peers may take in all without giving something for it, while
+/// a reader fetches a version.
+const BUDGET: u32 = 3;
+
+/// Bytes per second that a peer gives at least; the time that it takes longer is taken in vain.
+const RATE: f64 = (1 << 20) as f64;
+
+/// The shortest pause before a peer that is fetching a file is asked again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Files of which is known who failed; when there are more, it is forgotten.
 const MAX_KNOWN: usize = 4096;
@@ -47,10 +55,29 @@ const MAX_KNOWN: usize = 4096;
 pub struct Peers {
     origin: Arc<dyn Origin>,
     peers: Vec<Peer>,
-    /// The longest wait for a file.
-    longest: Duration,
+    /// The longest time in vain for a version.
+    budget: Duration,
+    spent: Mutex<Spent>,
     runtime: Runtime,
     files: Mutex<HashMap<String, Tried>>,
+}
+
+/// Time in which peers gave nothing.
+#[derive(Default)]
+struct Spent {
+    time: Duration,
+    until: Option<Instant>,
+}
+
+impl Spent {
+    /// Adds the time between two moments, but for what another thread has added of it.
+    fn add(&mut self, from: Instant, to: Instant) {
+        let from = self.until.map_or(from, |until| until.max(from));
+        if from < to {
+            self.time += to - from;
+            self.until = Some(to);
+        }
+    }
 }
 
 struct Peer {
@@ -65,12 +92,12 @@ struct Peer {
 struct Tried {
     gave: BTreeSet<usize>,
     failed: BTreeSet<usize>,
-    asked: Option<Instant>,
+    spent: Spent,
 }
 
 impl fmt::Debug for Peers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let urls: Vec<&str> = self.peers.iter().map(|peer| peer.server.url.as_str()).collect();
+        let urls: Vec<String> = self.peers.iter().map(|peer| peer.server.shown()).collect();
         f.debug_struct("Peers").field("origin", &self.origin).field("peers", &urls).finish()
     }
 }
@@ -78,7 +105,9 @@ impl fmt::Debug for Peers {
 impl Peers {
     /// The catalog `origin`, and relays under these URLs. All readers of a place should be given
     /// the same list, in which each that has a relay finds itself: `relay` is its own, already
-    /// listening. `patience` is for peers, and should be short.
+    /// listening. `patience` is for peers, and should be short: a reader that fetches a version
+    /// waits in vain for all of them together no longer than three times `patience.request`, and
+    /// then asks `origin` for what is left.
     pub fn new(
         origin: Arc<dyn Origin>,
         urls: &[String],
@@ -89,11 +118,13 @@ impl Peers {
         let mut peers = Vec::with_capacity(urls.len());
         for url in urls {
             let Place::Http(url) = Place::parse(url)? else {
-                let message = format!("`{url}` is no URL of a peer: write http://HOST:PORT");
+                let shown = redact_url(url);
+                let message = format!("`{shown}` is no URL of a peer: write http://HOST:PORT");
                 return Err(Error::invalid(message));
             };
-            // Neighbours are not behind a proxy.
-            let client = reqwest::Client::builder().no_proxy();
+            // Neighbours are not behind a proxy, and not where another one says.
+            let redirect = reqwest::redirect::Policy::none();
+            let client = reqwest::Client::builder().no_proxy().redirect(redirect);
             let server = Arc::new(Server::new(&url, patience, client)?);
             peers.push(Peer { server, is_self: false, away_until: Mutex::new(None) });
         }
@@ -105,11 +136,13 @@ impl Peers {
                 peers[own].is_self = true;
             }
         }
-        let longest = patience.request.saturating_mul(LONGEST);
-        Ok(Peers { origin, peers, longest, runtime, files: Mutex::default() })
+        let budget = patience.request.saturating_mul(BUDGET);
+        let (spent, files) = Default::default();
+        Ok(Peers { origin, peers, budget, spent, runtime, files })
     }
 
-    /// Patience that fits peers: they are near, and there are others.
+    /// Patience that fits peers: they are near, and there are others. A second for a connection, ten
+    /// for a request, and so half a minute in vain for a version.
     pub fn patience() -> Patience {
         let (connect, request) = (Duration::from_secs(1), Duration::from_secs(10));
         Patience { connect, request, retries: 0 }
@@ -128,6 +161,9 @@ impl Peers {
 
     /// Whom to ask for an object now; `None` is the catalog.
     fn next(&self, object: &str, blake3: &str) -> Option<usize> {
+        if self.left(object).is_zero() {
+            return None;
+        }
         let files = self.files();
         let failed = files.get(object).map(|tried| &tried.failed);
         if failed.is_some_and(|failed| failed.len() >= MOST) {
@@ -153,37 +189,66 @@ impl Peers {
         note(files.entry(object.to_string()).or_default())
     }
 
+    /// How long peers may still take in vain, for all files and for this one.
+    fn left(&self, object: &str) -> Duration {
+        let spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner).time;
+        let here = self.files().get(object).map_or(Duration::ZERO, |tried| tried.spent.time);
+        self.budget.saturating_sub(spent.max(here))
+    }
+
+    /// Peers gave nothing of an object since this moment.
+    fn spend(&self, object: &str, since: Instant) {
+        let now = Instant::now();
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(since, now);
+        self.note(object, |tried| tried.spent.add(since, now));
+    }
+
     /// The bytes from a peer; `None` if it is of no help.
     fn ask(&self, peer: usize, object: &str, offset: u64, len: usize) -> Option<Vec<u8>> {
-        let asked = self.note(object, |tried| *tried.asked.get_or_insert_with(Instant::now));
         let mut has_waited = false;
         loop {
-            let (server, name) = (self.peers[peer].server.clone(), object.to_string());
-            let once = async move { Ok(server.read_once(&name, offset, len).await) };
-            let outcome = match self.runtime.wait(once) {
-                Ok(outcome) => outcome,
-                Err(_) => return None,
-            };
-            match outcome {
-                Ok(bytes) if bytes.len() == len => {
+            let (asked, left) = (Instant::now(), self.left(object));
+            match self.ask_once(peer, object, offset, len, left) {
+                Some(Ok(bytes)) if bytes.len() == len => {
                     self.note(object, |tried| tried.gave.insert(peer));
+                    self.spend(object, asked + Duration::from_secs_f64(len as f64 / RATE));
                     return Some(bytes);
                 }
-                Ok(_) => break, // It has not all of the file.
-                Err(failed) if failed.is_busy && asked.elapsed() < self.longest => {
-                    has_waited = true;
-                    std::thread::sleep(Duration::from_millis(20));
-                }
-                Err(failed) => {
-                    if has_waited || !failed.is_missing() {
-                        self.peers[peer].leave_for(COOL);
+                Some(Ok(_)) => {} // It has not all of the file.
+                Some(Err(Failed { retry_after: Some(pause), .. })) => {
+                    let pause = pause.max(PAUSE);
+                    if pause <= left.saturating_sub(asked.elapsed()) {
+                        has_waited = true;
+                        std::thread::sleep(pause);
+                        self.spend(object, asked);
+                        continue;
                     }
-                    break;
+                    self.peers[peer].leave_for(pause.clamp(COOL, BANNED));
                 }
+                Some(Err(failed)) if failed.is_missing() && !has_waited => {}
+                Some(Err(_)) | None => self.peers[peer].leave_for(COOL),
             }
+            self.spend(object, asked);
+            self.note(object, |tried| tried.failed.insert(peer));
+            return None;
         }
-        self.note(object, |tried| tried.failed.insert(peer));
-        None
+    }
+
+    /// One request, which may take so long; `None` if it takes longer.
+    fn ask_once(
+        &self,
+        peer: usize,
+        object: &str,
+        offset: u64,
+        len: usize,
+        limit: Duration,
+    ) -> Option<Result<Vec<u8>, Failed>> {
+        let (server, name) = (self.peers[peer].server.clone(), object.to_string());
+        let read = async move {
+            let read = server.read_once(&name, offset, len);
+            Ok(tokio::time::timeout(limit, read).await.ok())
+        };
+        self.runtime.wait(read).ok().flatten()
     }
 }
 
@@ -254,6 +319,16 @@ impl Origin for Peers {
 
     fn remove(&self, objects: &[String]) -> Result<()> {
         self.origin.remove(objects)
+    }
+
+    fn is_intact(&self, object: &str, bytes: u64) -> Result<bool> {
+        self.origin.is_intact(object, bytes)
+    }
+
+    fn begin(&self) {
+        *self.spent.lock().unwrap_or_else(PoisonError::into_inner) = Spent::default();
+        self.files().values_mut().for_each(|tried| tried.spent = Spent::default());
+        self.origin.begin();
     }
 
     /// None, although the catalog may be on this machine: files come from peers.

@@ -1,11 +1,12 @@
 //! Names of places: what `s3://bucket/prefix`, `hdfs://host:port/folder`, `https://host/folder`
 //! and directories are told apart by.
 
-use firndb::{Error, Result};
+use firndb::{Error, Result, redact_url};
+use std::fmt;
 use std::path::PathBuf;
 
 /// Where a catalog is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Place {
     /// A directory of this machine.
     Directory(PathBuf),
@@ -24,8 +25,20 @@ pub enum Place {
         /// The folder.
         prefix: String,
     },
-    /// Files of a web server under this URL, which ends in a slash.
+    /// Files of a web server under this URL, which ends in a slash. It may have a user and a
+    /// password, which are sent to the server and shown nowhere.
     Http(String),
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Directory(dir) => dir.fmt(f),
+            Place::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+            Place::Hdfs { server, prefix } => write!(f, "hdfs://{server}/{prefix}"),
+            Place::Http(url) => f.write_str(&redact_url(url)),
+        }
+    }
 }
 
 impl Place {
@@ -33,11 +46,20 @@ impl Place {
     /// else the path of a directory. `InvalidArgument` if it has another scheme, or no bucket or
     /// host.
     pub fn parse(name: &str) -> Result<Place> {
-        let wrong = |why: &str| Error::invalid(format!("`{name}` names no place: {why}"));
+        let wrong =
+            |why: &str| Error::invalid(format!("`{}` names no place: {why}", redact_url(name)));
         let Some((scheme, rest)) = name.split_once("://") else {
             return Ok(Place::Directory(PathBuf::from(name)));
         };
         let rest = rest.trim_end_matches('/');
+        let is_http = scheme.to_ascii_lowercase().starts_with("http");
+        // It would be taken for a part of the bucket or of the host.
+        if !is_http && redact_url(name) != name {
+            return Err(wrong(
+                "leave the credentials out; they come from the environment (AWS_ACCESS_KEY_ID and \
+                 AWS_SECRET_ACCESS_KEY, or HADOOP_USER_NAME)",
+            ));
+        }
         match scheme.to_ascii_lowercase().as_str() {
             "s3" => {
                 let (bucket, prefix) =
@@ -124,6 +146,19 @@ mod tests {
             let error = Place::parse(name).unwrap_err();
             assert_eq!(error.kind(), firndb::ErrorKind::InvalidArgument, "{name}");
             assert!(error.message().contains(name), "{error}");
+        }
+        for name in [
+            "s3://KEY:secret@bucket/a",
+            "s3://KEY:sec/secret@bucket/a",
+            "hdfs://secret@h:8020/a",
+            "ftp://u:secret@host/",
+            "http://u:secret@/a",
+            "http://u:my secret@:x/",
+            "https://h/a?token=secret",
+        ] {
+            let error = Place::parse(name).unwrap_err();
+            assert_eq!(error.kind(), firndb::ErrorKind::InvalidArgument, "{name}");
+            assert!(!error.to_string().contains("secret"), "{error}");
         }
     }
 }

@@ -18,24 +18,36 @@
 use crate::respond::{self, Body};
 use crate::runtime::Runtime;
 use firndb::catalog::{Found, Share};
-use firndb::{Error, Result};
+use firndb::{Error, Result, redact};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Connections at the same time; more have to wait.
-const MAX_CONNECTIONS: usize = 256;
+/// How much of a relay strangers can take.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Connections at the same time; more have to wait.
+    connections: usize,
+    /// Connections of one address at the same time; more are closed at once.
+    per_address: usize,
+    /// A connection that has not sent the whole header of its next request after so long is closed.
+    header: Duration,
+}
+
+const LIMITS: Limits =
+    Limits { connections: 256, per_address: 64, header: Duration::from_secs(10) };
 
 /// A connection on which nothing moves for so long is closed.
 const IDLE: Duration = Duration::from_secs(60);
@@ -91,8 +103,17 @@ impl Relay {
     /// Listens at `address`, such as `127.0.0.1:7170` (port 0 takes a free one), and serves what
     /// these readers have, or will have once they are opened: start a relay first, and then open
     /// its readers. Whoever can connect can read all of it: there is neither a password nor TLS.
+    ///
+    /// At most 256 connections are served at the same time, 64 of one address (of one /64 network
+    /// of IPv6): what is beyond that is closed. A connection that does not send the header of its
+    /// next request within 10 seconds is closed as well.
     pub fn serve(address: &str, shares: Vec<Share>) -> Result<Relay> {
+        Relay::serve_within(LIMITS, address, shares)
+    }
+
+    fn serve_within(limits: Limits, address: &str, shares: Vec<Share>) -> Result<Relay> {
         let failed = |why: &dyn fmt::Display| {
+            let address = redact(address);
             let message = format!("cannot listen at `{address}`: {why}; write HOST:PORT");
             Error::new(firndb::ErrorKind::Io, message)
         };
@@ -109,7 +130,7 @@ impl Relay {
             let _inside = runtime.handle().enter();
             TcpListener::from_std(listener).map_err(|e| failed(&e))?
         };
-        runtime.handle().spawn(accept(listener, server));
+        runtime.handle().spawn(accept(listener, server, limits));
         Ok(Relay { id, address: bound, counts, _runtime: runtime })
     }
 
@@ -129,15 +150,66 @@ impl Relay {
     }
 }
 
-async fn accept(listener: TcpListener, server: Arc<Server>) {
-    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn accept(listener: TcpListener, server: Arc<Server>, limits: Limits) {
+    let slots = Arc::new(Semaphore::new(limits.connections));
+    let callers = Arc::<Callers>::default();
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve(stream, server.clone(), slot))),
+            Ok((stream, from)) => {
+                // Without a call the connection is closed here.
+                if let Some(call) = Call::begin(&callers, from.ip(), limits.per_address) {
+                    let held = (slot, call);
+                    tokio::spawn(serve(stream, server.clone(), limits.header, held));
+                }
+            }
             // Too many open files, say: some are going to be closed.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
+    }
+}
+
+/// The connections of each address.
+type Callers = Mutex<HashMap<IpAddr, usize>>;
+
+/// A connection of an address, counted until it is dropped.
+struct Call {
+    callers: Arc<Callers>,
+    address: IpAddr,
+}
+
+impl Call {
+    /// `None` if there are so many of this address already.
+    fn begin(callers: &Arc<Callers>, address: IpAddr, most: usize) -> Option<Call> {
+        let address = caller(address);
+        let mut counts = callers.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(Call { callers: callers.clone(), address })
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let mut counts = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// What counts as one address: a host of IPv6 has a network of them.
+fn caller(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+        address => address,
     }
 }
 
@@ -160,8 +232,13 @@ impl Moved {
     }
 }
 
-async fn serve(stream: TcpStream, server: Arc<Server>, slot: OwnedSemaphorePermit) {
-    let _slot = slot;
+async fn serve(
+    stream: TcpStream,
+    server: Arc<Server>,
+    header: Duration,
+    held: (OwnedSemaphorePermit, Call),
+) {
+    let _held = held;
     let _ = stream.set_nodelay(true);
     let moved = Moved::new();
     let service = service_fn(|request| {
@@ -169,9 +246,11 @@ async fn serve(stream: TcpStream, server: Arc<Server>, slot: OwnedSemaphorePermi
         let (server, moved) = (server.clone(), moved.clone());
         async move { Ok::<_, Infallible>(server.answer(request, moved).await) }
     });
-    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(header);
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // Somebody who sends half a request, or does not read the answer, holds a place for nothing.
+    // A client that does not read the answer holds a place for nothing.
     while tokio::time::timeout(IDLE / 4, connection.as_mut()).await.is_err() {
         if moved.idle() > IDLE {
             return;
@@ -247,5 +326,99 @@ async fn file_of(
             Ok(Found::Coming(_) | Found::Missing) => return respond::status(StatusCode::NOT_FOUND),
             Err(_) => return respond::status(StatusCode::INTERNAL_SERVER_ERROR),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpStream as Stream};
+    use tokio::net::TcpSocket;
+
+    /// A connection from an address of the loopback, on which half a header was sent.
+    fn half(runtime: &Runtime, relay: &Relay, from: [u8; 4]) -> Stream {
+        let to = relay.address();
+        let connected = runtime.wait(async move {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind((Ipv4Addr::from(from), 0).into()).unwrap();
+            Ok(socket.connect(to).await.unwrap().into_std().unwrap())
+        });
+        let mut stream: Stream = connected.unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\nHost: ");
+        stream
+    }
+
+    /// The end of the header, and the first line of the answer; empty if there is none.
+    fn rest(mut stream: Stream) -> String {
+        let mut answer = Vec::new();
+        let sent = stream.write_all(b"h\r\nConnection: close\r\n\r\n");
+        let _ = sent.and_then(|()| stream.read_to_end(&mut answer));
+        String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_string()
+    }
+
+    fn serve(limits: Limits) -> Relay {
+        Relay::serve_within(limits, "127.0.0.1:0", Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn one_address_cannot_keep_others_away() {
+        let (relay, runtime) = (serve(LIMITS), Runtime::new().unwrap());
+        let start = Instant::now();
+        let held: Vec<Stream> = (0..256).map(|_| half(&runtime, &relay, [127, 0, 0, 2])).collect();
+        assert_eq!(rest(half(&runtime, &relay, [127, 0, 0, 1])), "HTTP/1.1 200 OK");
+        assert!(start.elapsed() < LIMITS.header, "{:?}", start.elapsed());
+        let answered = held.into_iter().map(rest);
+        let answered = answered.filter(|answer| answer == "HTTP/1.1 200 OK").count();
+        assert!(answered <= LIMITS.per_address, "{answered} of 256 were served");
+        assert!(answered > 0 || start.elapsed() > LIMITS.header);
+    }
+
+    #[test]
+    fn half_a_header_is_not_waited_for() {
+        let header = Duration::from_millis(300);
+        let relay = serve(Limits { connections: 8, per_address: 8, header });
+        let runtime = Runtime::new().unwrap();
+        let start = Instant::now();
+        let mut held: Vec<Stream> =
+            (0..8).map(|n| half(&runtime, &relay, [127, 0, 1, n])).collect();
+        // One that sends a byte now and then is no better, nor is one that sends nothing more.
+        let mut drips = held.pop().unwrap();
+        let dripped = std::thread::spawn(move || {
+            (0..100).all(|_| {
+                std::thread::sleep(Duration::from_millis(50));
+                drips.write_all(b"h").is_ok()
+            })
+        });
+        // All places are taken until the time is over.
+        assert_eq!(rest(half(&runtime, &relay, [127, 0, 0, 1])), "HTTP/1.1 200 OK");
+        for mut stream in held {
+            assert!(!matches!(stream.read_to_end(&mut Vec::new()), Ok(1..)), "it was answered");
+        }
+        assert!(!dripped.join().unwrap(), "the connection is open after 100 bytes");
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+        // An answer does not end the connection, but waiting for the next request does.
+        let mut next = half(&runtime, &relay, [127, 0, 0, 1]);
+        next.write_all(b"h\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        next.read_to_end(&mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200 OK"));
+    }
+
+    #[test]
+    fn addresses_are_told_apart_and_given_back() {
+        let callers = Arc::<Callers>::default();
+        let call = |text: &str| Call::begin(&callers, text.parse().unwrap(), 2);
+        let first = call("10.0.0.1");
+        let mapped = call("::ffff:10.0.0.1");
+        assert!(first.is_some() && mapped.is_some() && call("10.0.0.1").is_none());
+        assert!(call("10.0.0.2").is_some());
+        let network = [call("2001:db8::1"), call("2001:db8::2:0:0:1")];
+        assert!(network.iter().all(Option::is_some) && call("2001:db8::3").is_none());
+        assert!(call("2001:db8:0:1::1").is_some());
+        drop((first, mapped, network));
+        assert!(callers.lock().unwrap().is_empty());
     }
 }

@@ -37,10 +37,10 @@ pub(crate) fn status(status: StatusCode) -> Response<Body> {
     answer
 }
 
-/// Come again.
+/// Come again, at once: the relay has waited for the file on behalf of whoever asks.
 pub(crate) fn later() -> Response<Body> {
     let mut answer = status(StatusCode::SERVICE_UNAVAILABLE);
-    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("0"));
     answer
 }
 

@@ -15,7 +15,7 @@ use crate::hdfs::Hdfs;
 use crate::runtime::{Runtime, died};
 use crate::upload::{self, MadeOf, Upload};
 use firndb::catalog::{Content, Origin};
-use firndb::{Error, Result};
+use firndb::{Error, Result, redact_url};
 use futures_util::StreamExt;
 use object_store::aws::AmazonS3Builder;
 use object_store::path::Path;
@@ -118,7 +118,7 @@ impl ObjectOrigin {
     /// Any object store; `place` is how errors name it. It must be able to put an object if there
     /// is none of its name (`PutMode::Create`).
     pub fn new(store: Arc<dyn ObjectStore>, prefix: &str, place: &str) -> Result<ObjectOrigin> {
-        let (prefix, place) = (prefix.to_string(), place.trim_end_matches('/').to_string());
+        let (prefix, place) = (prefix.to_string(), redact_url(place.trim_end_matches('/')));
         let runtime = Runtime::new()?;
         Ok(ObjectOrigin { store, prefix, place, runtime, has_temporaries: false })
     }
@@ -185,8 +185,12 @@ impl Origin for ObjectOrigin {
             to: self.path(object),
             named: self.named(object),
             from: match content {
-                Content::File(path, bytes) => MadeOf::File(path.to_path_buf(), *bytes),
-                Content::Object(from) => MadeOf::Object(self.path(from), self.named(from)),
+                Content::File { path, bytes, blake3 } => {
+                    MadeOf::File(path.to_path_buf(), *bytes, blake3.to_string())
+                }
+                Content::Object { from, bytes } => {
+                    MadeOf::Object(self.path(from), self.named(from), *bytes)
+                }
             },
         });
         let (send, said) = mpsc::channel();

@@ -3,6 +3,9 @@
 //! A bounded number of pieces is in memory and on the way, whatever the number and the size of the
 //! files. If one file fails, no new piece is begun, and uploads in parts are aborted; after a crash
 //! their parts stay in the store, unseen, until its rule for incomplete uploads removes them.
+//!
+//! What is sent is hashed on its way: a file that was replaced or changed since it was looked at
+//! does not become an object.
 
 use crate::failure;
 use bytes::Bytes;
@@ -37,10 +40,10 @@ pub(crate) struct Upload {
 
 /// What it is made of.
 pub(crate) enum MadeOf {
-    /// A file and its length.
-    File(PathBuf, u64),
-    /// Another object of the store, and how errors name it.
-    Object(Path, String),
+    /// A file, its length and its BLAKE3.
+    File(PathBuf, u64, String),
+    /// Another object of the store, how errors name it, and its length.
+    Object(Path, String, u64),
 }
 
 /// What a caller hears.
@@ -83,19 +86,24 @@ impl Work {
         let there = self.store.head(&upload.to).await;
         match &upload.from {
             // An earlier attempt, or another publisher of the same file.
-            MadeOf::File(_, bytes) if there.is_ok_and(|meta| meta.size == *bytes) => {
+            MadeOf::File(_, bytes, _) if there.is_ok_and(|meta| meta.size == *bytes) => {
                 self.tell(*bytes);
                 Ok(())
             }
-            MadeOf::File(file, bytes) => {
-                self.send(upload, &Source::file(file, *bytes).await?).await
+            MadeOf::File(file, bytes, blake3) => {
+                let source = Source::file(file, blake3).await?;
+                self.send(upload, &source, *bytes).await
             }
-            MadeOf::Object(from, named) => {
+            MadeOf::Object(from, named, bytes) => {
                 let meta = self.store.head(from).await;
-                let bytes = meta.map_err(|e| failure::of_store(e, named))?.size;
-                if bytes > MAX_COPY {
+                let found = meta.map_err(|e| failure::of_store(e, named))?.size;
+                if found != *bytes {
+                    let message = format!("the object has {found} bytes, and should have {bytes}");
+                    return Err(Error::corrupt(message).in_file(named.as_ref()));
+                }
+                if found > MAX_COPY {
                     let source = Source::Object(self.store.clone(), from.clone(), named.clone());
-                    return self.send(upload, &(source, bytes)).await;
+                    return self.send(upload, &source, found).await;
                 }
                 let copied = self.store.copy(from, &upload.to).await;
                 copied.map_err(|e| failure::of_store(e, named))
@@ -119,18 +127,20 @@ impl Work {
         let _ = self.said.send(Said::Stored(bytes));
     }
 
-    async fn send(&self, upload: &Upload, (source, bytes): &(Source, u64)) -> Result<()> {
+    async fn send(&self, upload: &Upload, source: &Source, bytes: u64) -> Result<()> {
         let error = |e| failure::of_store(e, &upload.named);
-        if *bytes <= PIECE {
+        if bytes <= PIECE {
             let _slot = self.slots.acquire().await;
-            let content = source.read(0, *bytes).await?;
+            let content = source.read(0, bytes).await?;
+            source.check(blake3::Hasher::new().update(&content))?;
             self.store.put(&upload.to, content.into()).await.map_err(error)?;
-            self.tell(*bytes);
+            self.tell(bytes);
             return Ok(());
         }
         let mut parts = self.store.put_multipart(&upload.to).await.map_err(error)?;
-        let sent = self.send_parts(&mut *parts, upload, source, *bytes).await;
-        match sent {
+        let mut hash = blake3::Hasher::new();
+        let sent = self.send_parts(&mut *parts, upload, source, bytes, &mut hash).await;
+        match sent.and_then(|()| source.check(&hash)) {
             Ok(()) => parts.complete().await.map(drop).map_err(error),
             Err(e) => {
                 // Best effort: the rule of the bucket for incomplete uploads does the same later.
@@ -146,6 +156,7 @@ impl Work {
         upload: &Upload,
         source: &Source,
         bytes: u64,
+        hash: &mut blake3::Hasher,
     ) -> Result<()> {
         let piece = PIECE.max(bytes.div_ceil(MAX_PIECES));
         let mut on_the_way = FuturesUnordered::new();
@@ -163,7 +174,9 @@ impl Work {
                 }
             };
             self.go_on()?;
-            let put = parts.put_part(source.read(at, len).await?.into());
+            let content = source.read(at, len).await?;
+            hash.update(&content);
+            let put = parts.put_part(content.into());
             let named = upload.named.clone();
             on_the_way.push(async move {
                 let _slot = slot;
@@ -180,22 +193,41 @@ impl Work {
 
 /// Bytes that can be read again and again.
 enum Source {
-    File(Arc<std::fs::File>, PathBuf),
+    /// A file, its path, and the BLAKE3 that it should have.
+    File(Arc<std::fs::File>, PathBuf, String),
     Object(Arc<dyn ObjectStore>, Path, String),
 }
 
 impl Source {
-    async fn file(path: &std::path::Path, bytes: u64) -> Result<(Source, u64)> {
+    async fn file(path: &std::path::Path, blake3: &str) -> Result<Source> {
         let owned = path.to_path_buf();
-        let opened = tokio::task::spawn_blocking(move || std::fs::File::open(owned)).await;
+        let open = move || {
+            // To open a pipe would wait for its writer.
+            match std::fs::metadata(&owned)?.is_file() {
+                true => std::fs::File::open(owned),
+                false => Err(std::io::Error::other("it is not a regular file")),
+            }
+        };
+        let opened = tokio::task::spawn_blocking(open).await;
         let file = opened.map_err(|e| failed_task(&e))?;
         let file = file.map_err(|e| Error::io("open the file", path, e))?;
-        Ok((Source::File(Arc::new(file), path.to_path_buf()), bytes))
+        Ok(Source::File(Arc::new(file), path.to_path_buf(), blake3.to_string()))
+    }
+
+    /// An error if what was read is not what should be sent.
+    fn check(&self, hash: &blake3::Hasher) -> Result<()> {
+        match self {
+            Source::File(_, path, blake3) if *hash.finalize().to_hex() != **blake3 => {
+                let message = "the file was replaced or changed while it was being published";
+                Err(Error::new(ErrorKind::NotFound, message).in_file(path))
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn read(&self, at: u64, len: u64) -> Result<Bytes> {
         match self {
-            Source::File(file, path) => {
+            Source::File(file, path, _) => {
                 let file = file.clone();
                 let read = move || {
                     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];

@@ -143,6 +143,7 @@
 //! | systems | Unix, addresses of 64 bits |
 
 mod error;
+mod redact;
 mod bytes;
 mod disk;
 mod sync;
@@ -159,3 +160,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use inspect::{
     InspectedItem, InspectedSection, Inspection, VerifyReport, inspect, recognize, verify,
 };
+pub use redact::{redact, redact_url};

@@ -79,7 +79,9 @@ fn find_existing(dir: &Path, may_change: bool) -> Result<Option<Collection>> {
         }
         opened => opened?,
     };
-    if !may_change {
+    if may_change {
+        collection.check_changeable()?; // Before all rows are read.
+    } else {
         let message = "there is a collection already; use --add for new partitions, --update to \
                        replace those of the same names, --replace to replace them all";
         return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir).into());

@@ -22,6 +22,7 @@ pub struct Args {
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let collection = Collection::open(&args.dir)?;
+    collection.check_changeable()?; // Before all rows are read.
     let before = collection.reader();
     require_partitions(&before, std::slice::from_ref(&args.name))?;
     let mut load = Load::new(&args.load.rows)?;

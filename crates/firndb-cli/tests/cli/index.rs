@@ -121,3 +121,98 @@ fn mistakes_are_told_and_change_nothing() {
     let gone = apply(&place, "main empty.csv --allow-empty");
     assert_eq!(gone["removed"], ROWS);
 }
+
+#[test]
+fn a_feed_that_was_cut_off_removes_nothing() {
+    let place = with_index();
+    apply(&place, "main data.csv");
+    let rows: Vec<String> = csv().lines().map(str::to_string).collect();
+    let write = |name: &str, rows: &[String]| place.write(name, rows.join("\n"));
+    write("one.csv", &rows[..2]);
+    write("part.csv", &rows[..=ROWS as usize / 2 - 10]);
+    let all = format!("{ROWS}\n");
+    for file in ["one.csv", "part.csv"] {
+        let run = place.firn(&format!("index apply x main {file} --key id"));
+        let run = run.fails(2, &format!("of the {ROWS} documents of source `main`"));
+        assert!(run.err.contains("--allow-removals") && run.out.is_empty(), "{}", run.err);
+    }
+    let run = place.firn("index apply x main one.csv --key id --json").fails(2, "");
+    let error: Json = serde_json::from_str(&run.err).unwrap();
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.contains(&format!("remove {} of", ROWS - 1)), "{message}");
+    place.firn("index apply x main one.csv --key id --max-removed 0.9").fails(2, "share of 0.9");
+    assert_eq!(place.firn("search count x/collection").ok().out, all);
+    assert_eq!(place.firn("index rebuild x").ok().out, "Nothing to publish.\n");
+    for share in ["1.1", "-0.1", "NaN", "half"] {
+        let run = place.firn(&format!("index apply x main one.csv --key id --max-removed={share}"));
+        run.fails(2, "no share");
+    }
+    place.firn("index apply x main one.csv --key id --update --allow-removals").fails(2, "cannot");
+    place.firn("index apply x main one.csv --key id --allow-empty").fails(2, "--allow-removals");
+    assert_eq!(apply(&place, "main one.csv --allow-removals")["removed"], ROWS - 1);
+    assert_eq!(apply(&place, "main data.csv")["added"], ROWS - 1);
+    assert_eq!(apply(&place, "main part.csv --max-removed 0.6")["removed"], ROWS / 2 + 10);
+}
+
+#[test]
+fn rows_that_were_skipped_take_no_documents_away() {
+    let place = with_index();
+    apply(&place, "main data.csv");
+    let all = format!("{ROWS}\n");
+    // One row is bad, so its document is missing; all the others are as before.
+    place.write("bad.csv", csv().replacen("37.5", "x", 1));
+    let line = "index apply x main bad.csv --key id --on-error skip";
+    place.firn(line).fails(2, "1 rows were left out");
+    // All rows are bad.
+    place.write("worse.csv", "id,region,price,day,rating,ok\nx,y,z,1,2,3\n");
+    let worse = "index apply x main worse.csv --key id --on-error skip";
+    place.firn(worse).fails(2, "--allow-empty");
+    place.firn(&format!("{worse} --allow-empty")).fails(2, "left out");
+    assert_eq!(place.firn("search count x/collection").ok().out, all);
+    assert_eq!(apply(&place, "main bad.csv --on-error skip --max-removed 0.01")["removed"], 1);
+    // A bad row beside a feed that has everything removes nothing.
+    place.write("more.csv", format!("{}\nx,y,z,1,2,3\n", csv().trim_end()));
+    let more = apply(&place, "main more.csv --on-error skip");
+    assert_eq!(
+        (&more["added"], &more["removed"], &more["skipped"]),
+        (&json!(1), &json!(0), &json!(1))
+    );
+}
+
+#[test]
+fn commands_that_change_a_collection_refuse_that_of_an_index() {
+    let place = with_index();
+    apply(&place, "main data.csv");
+    place.write("one.csv", "id,region,price,day,rating,ok\n3,west,5,2024-01-01,NA,true\n");
+    let before = place.firn("search export x/collection all").ok().out;
+    let link = "ln";
+    std::os::unix::fs::symlink("x/collection", place.path(link)).unwrap();
+    for dir in ["x/collection", link] {
+        for line in [
+            "build one.csv -o DIR --add --partition new",
+            "build one.csv -o DIR --update --partition north",
+            "build one.csv -o DIR --replace",
+            "replace DIR north one.csv",
+            "remove DIR north",
+            "merge DIR north south --into both",
+            "compact DIR --at-least 2 --unchanged-for 0",
+        ] {
+            let run = place.firn(&format!("search {}", line.replace("DIR", dir)));
+            run.fails(2, "firn index rebuild DIR --partitions N");
+        }
+    }
+    place.firn("search build one.csv -o x/collection").fails(4, "there is a collection already");
+    assert_eq!(place.firn("search export x/collection all").ok().out, before);
+    assert_eq!(place.firn("index rebuild x").ok().out, "Nothing to publish.\n");
+    // What a catalog gives away is free.
+    place.firn("catalog publish c docs x/collection").ok();
+    place.firn("catalog pull c docs copy").ok();
+    place.firn("search remove copy north").ok();
+    // A copy is, when its owner says so.
+    let mut copy = std::process::Command::new("cp");
+    copy.args(["-r", "x/collection", "y"]).current_dir(&place.0);
+    assert!(copy.status().unwrap().success());
+    place.firn("search remove y north").fails(2, "remove the file `owned-by-index`");
+    std::fs::remove_file(place.path("y/owned-by-index")).unwrap();
+    place.firn("search remove y north").ok();
+}

@@ -87,8 +87,9 @@ pub fn store_a_large_file(place: &Place, origin: &dyn Origin) -> (PathBuf, u64) 
     let store = |name: &str, content, tell: &(dyn Fn(u64) + Sync)| {
         origin.store(&[(name.to_string(), content)], tell)
     };
-    let copy = |object: &str| Content::Object(object.to_string());
-    store("a/large", Content::File(&file, len), &tell).unwrap();
+    let copy = |object: &str| Content::Object { from: object.to_string(), bytes: len };
+    let blake3 = &hash_of(&bytes);
+    store("a/large", Content::File { path: &file, bytes: len, blake3 }, &tell).unwrap();
     assert_eq!(seen.load(Ordering::Relaxed), len);
     store("a/copy", copy("a/large"), &|_| ()).unwrap();
     for object in ["a/large", "a/copy"] {
@@ -102,7 +103,8 @@ pub fn store_a_large_file(place: &Place, origin: &dyn Origin) -> (PathBuf, u64) 
     origin.create("a/empty", b"").unwrap();
     assert_eq!(origin.read("a/empty", 0, 9).unwrap(), b"");
     assert_eq!(origin.list("a").unwrap(), ["copy", "empty", "large"]);
-    for missing in [copy("a/missing"), Content::File(Path::new("missing"), 9)] {
+    let gone = Content::File { path: Path::new("missing"), bytes: 9, blake3 };
+    for missing in [copy("a/missing"), gone] {
         let kind = store("a/x", missing, &|_| ()).unwrap_err().kind();
         assert_eq!(kind, ErrorKind::NotFound);
     }

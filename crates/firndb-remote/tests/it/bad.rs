@@ -97,10 +97,12 @@ pub enum Peer {
     Babbles,
     /// It has failed.
     Fails,
+    /// It says to come again much later.
+    Later,
 }
 
 impl Peer {
-    pub const ALL: [Peer; 8] = [
+    pub const ALL: [Peer; 9] = [
         Peer::Lies,
         Peer::Truncates,
         Peer::Dies,
@@ -109,6 +111,7 @@ impl Peer {
         Peer::Promises,
         Peer::Babbles,
         Peer::Fails,
+        Peer::Later,
     ];
 
     pub fn start(self) -> Server {
@@ -145,6 +148,10 @@ impl Peer {
             }),
             Peer::Promises => stream.write_all(
                 b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\n\
+                  Connection: close\r\n\r\n",
+            ),
+            Peer::Later => stream.write_all(
+                b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 300\r\nContent-Length: 0\r\n\
                   Connection: close\r\n\r\n",
             ),
             Peer::Babbles => stream.write_all(b"220 mail.example ESMTP\r\n"),

@@ -69,7 +69,8 @@ fn nobody_waits_for_ever_for_hdfs() {
         let origin = ObjectOrigin::hdfs(&address.to_string(), "p", patience).unwrap();
         let start = Instant::now();
         let file = Path::new(file!()).canonicalize().unwrap_or_else(|_| "Cargo.toml".into());
-        let object = [("a/c".to_string(), Content::File(&file, 10))];
+        let blake3 = &hash_of(&std::fs::read(&file).unwrap()[..10]);
+        let object = [("a/c".to_string(), Content::File { path: &file, bytes: 10, blake3 })];
         let errors = [
             origin.read("a/b", 0, 1).unwrap_err(),
             origin.list("a").unwrap_err(),

@@ -102,6 +102,11 @@ impl Random {
     }
 }
 
+/// BLAKE3 as a manifest states it.
+fn hash_of(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
 fn publish(catalog: &Catalog, name: &str, path: &Path) -> Result<Published> {
     catalog.publish(name, path, &PublishOptions::default())
 }

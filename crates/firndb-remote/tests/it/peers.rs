@@ -1,10 +1,11 @@
 //! Readers that help each other, and peers that do not help.
 
-use super::bad::Peer;
+use super::bad::{Peer, Server};
 use super::*;
 use firndb::catalog::{Content, Origin, Share, Version};
 use firndb_remote::{Peers, Relay};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
@@ -202,6 +203,100 @@ fn good_peers_make_up_for_bad_ones() {
     second.current().collection().unwrap().verify().unwrap();
     let again: u64 = origin.sent().values().sum();
     assert!(again < version.bytes() / 2, "{again} of {} from the catalog", version.bytes());
+}
+
+/// Whatever peers do to gain time, all of them together for all files of a version gain no more than
+/// their budget, and what they say of the time to come is believed only within it.
+#[test]
+fn peers_delay_a_version_by_their_budget_at_most() {
+    let place = Place::new();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    publish_docs(&place, &catalog, 1, 40);
+    let request = Duration::from_millis(400);
+    let patience = Patience { connect: request, request, retries: 0 };
+    let answer = |seconds: &'static str| {
+        Server::start(move |_, stream| {
+            let head = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close";
+            let _ = write!(stream, "{head}\r\nRetry-After: {seconds}\r\n\r\n");
+        })
+    };
+    let later = ["300", "18446744073709551615", "Fri, 31 Dec 2100 23:59:59 GMT", "0", "1", "-1"];
+    std::thread::scope(|scope| {
+        for (n, seconds) in later.into_iter().enumerate() {
+            let (place, catalog) = (&place, &catalog);
+            scope.spawn(move || {
+                let servers = [answer(seconds), Peer::Hangs.start(), Peer::Drips.start()];
+                let urls = servers.each_ref().map(Server::url);
+                let origin = Counted::new(catalog, Duration::ZERO);
+                let peers = Peers::new(origin, &urls, None, patience).unwrap();
+                let catalog = Catalog::at(Arc::new(peers));
+                let options = ReaderOptions { threads: 2, ..ReaderOptions::default() };
+                let start = Instant::now();
+                let cache = place.path(&format!("later-{n}"));
+                let reader = catalog.reader("docs", &cache, options).unwrap();
+                let took = start.elapsed();
+                reader.current().collection().unwrap().verify().unwrap();
+                // The budget is 1.2 seconds; the rest is for a busy machine.
+                assert!(took < Duration::from_secs(8), "{seconds}: {took:?}");
+            });
+        }
+    });
+}
+
+/// A peer that sends readers elsewhere is one that fails: nothing is asked of the other address.
+#[test]
+fn no_redirect_is_followed() {
+    let place = Place::new();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let version = publish_docs(&place, &catalog, 1, 3);
+    let origin = Counted::new(&catalog, Duration::ZERO);
+    // It has everything.
+    let elsewhere = Neighbour::new();
+    let _reader = elsewhere.open(origin.clone(), &[], &place.path("elsewhere"));
+    origin.sent();
+    for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 x"] {
+        let to = elsewhere.url();
+        let server = Server::start(move |asked, stream| {
+            let target = asked.target();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status}\r\nLocation: {to}{target}\r\nContent-Length: 0\r\n\
+                 Connection: close\r\n\r\n"
+            );
+        });
+        let before = elsewhere.relay.stats().requests;
+        let relay = Neighbour::new();
+        let peers = [server.url()];
+        let reader = relay.open(origin.clone(), &peers, &place.path(&status[..3]));
+        reader.current().collection().unwrap().verify().unwrap();
+        assert!(server.requests.load(Ordering::Relaxed) > 1, "{status}: it was not asked");
+        assert_eq!(elsewhere.relay.stats().requests, before, "{status}");
+        assert_eq!(origin.sent(), files(&version), "{status}");
+    }
+}
+
+#[test]
+fn nothing_that_is_shown_has_credentials_in_it() {
+    let place = Place::new();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let url = "http://user:secret@127.0.0.1:9/".to_string();
+    let peers = Peers::new(catalog.origin().clone(), &[url.clone()], None, Peers::patience());
+    let far = firndb_remote::open(&url).unwrap();
+    let mut shown = vec![format!("{:?} {far:?}", peers.unwrap())];
+    shown.push(format!("{:?}", firndb_remote::Place::parse(&url).unwrap()));
+    let errors = [
+        far.names().map(drop),
+        far.newest("docs").map(drop),
+        publish(&far, "docs", &place.table(1, 10)).map(drop),
+        firndb_remote::open("s3://KEY:secret@bucket/a").map(drop),
+        firndb_remote::open("ftp://user:secret@host/a").map(drop),
+    ];
+    for error in errors.map(Result::unwrap_err) {
+        shown.push(format!("{error} {error:?}"));
+    }
+    for text in shown {
+        assert!(!text.contains("secret") && text.contains("://***@"), "{text}");
+    }
 }
 
 #[test]

@@ -39,9 +39,23 @@ fn large_files_go_in_parts_and_reads_end_where_objects_end() {
     let place = Place::new();
     let (file, len) = store_a_large_file(&place, &origin);
     // A file that is shorter than was said must not become an object.
-    let short = [("a/x".to_string(), Content::File(&file, len + 1))];
+    let blake3 = &hash_of(&fs::read(&file).unwrap());
+    let content = |bytes, blake3| Content::File { path: &file, bytes, blake3 };
+    let short = [("a/x".to_string(), content(len + 1, blake3))];
     assert_eq!(origin.store(&short, &|_| ()).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(origin.read("a/x", 0, 9).unwrap_err().kind(), ErrorKind::NotFound);
+    // Nor one whose bytes are others, whether it is sent in parts or whole.
+    let other_hash = "0".repeat(64);
+    for bytes in [len, 1000] {
+        let other = [("a/x".to_string(), content(bytes, &other_hash))];
+        let error = origin.store(&other, &|_| ()).unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::NotFound, Some(&*file)), "{error}");
+        assert_eq!(origin.read("a/x", 0, 9).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    // A copy of an object that has another length is none.
+    let copy = Content::Object { from: "a/large".to_string(), bytes: len - 1 };
+    let error = origin.store(&[("a/x".to_string(), copy)], &|_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     let open = moto.ask("GET", "/large?uploads");
     assert!(open.contains("ListMultipartUploadsResult") && !open.contains("<UploadId>"), "{open}");
 }

@@ -29,18 +29,20 @@ fn fill(place: &Place, origin: &ObjectOrigin, catalog: &Catalog) {
         let hash = format!("{number:064x}");
         objects.push((format!("words/files/{number:020}-{hash}"), String::new()));
     }
-    let paths: Vec<(String, PathBuf, u64)> = objects
+    let paths: Vec<(String, PathBuf, u64, String)> = objects
         .into_iter()
         .enumerate()
         .map(|(n, (object, text))| {
             let path = copies.join(n.to_string());
             fs::write(&path, &text).unwrap();
-            (object, path, text.len() as u64)
+            (object, path, text.len() as u64, hash_of(text.as_bytes()))
         })
         .collect();
     let contents: Vec<_> = paths
         .iter()
-        .map(|(object, path, bytes)| (object.clone(), Content::File(path, *bytes)))
+        .map(|(object, path, bytes, blake3)| {
+            (object.clone(), Content::File { path, bytes: *bytes, blake3 })
+        })
         .collect();
     origin.store(&contents, &|_| ()).unwrap();
 }

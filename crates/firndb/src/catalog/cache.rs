@@ -95,6 +95,7 @@ impl Cache {
         if missing.is_empty() {
             return Ok(Fetched::default());
         }
+        fetch.origin.begin();
         let fetched = self.fetch_all(version, &missing, &there, fetch);
         self.share.iter().for_each(Share::rest);
         fetched?;
@@ -158,7 +159,7 @@ impl Cache {
         let object = version.object(file);
         let path = self.path(file);
         if let Some(local) = fetch.origin.file(&object)
-            && self.link(&local, file)?
+            && self.link(&self.disk.resolve(&local)?, file)?
         {
             (fetch.progress)(file.bytes);
             return Ok(());

@@ -3,15 +3,29 @@
 //! A link to a name that is taken fails, which is what makes `create` atomic; a rename would
 //! replace. What is published from the same file system is linked as well, and not copied. The file
 //! system must have hard links.
+//!
+//! The file that is to be published may be replaced at any moment. So it is linked or copied under
+//! a temporary name, checked there, and only then given its name: under the name of an object there
+//! is never anything but a file of the content that the name states.
 
 use super::origin::{Content, Origin};
-use crate::disk::{self, Append, DiskRef};
+use crate::disk::{self, Append, DiskRef, Entry};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 const PIECE: usize = 1 << 20;
+
+/// How often a temporary link is made anew that a clean-up took for a leftover.
+const ATTEMPTS: u32 = 16;
+
+/// What an object must be.
+struct Expected<'a> {
+    bytes: u64,
+    /// Not known of what is copied within the catalog.
+    blake3: Option<&'a str>,
+}
 
 /// A directory of objects.
 #[derive(Debug)]
@@ -42,9 +56,7 @@ impl LocalOrigin {
         write: impl FnOnce(&mut dyn Append) -> Result<()>,
         name: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<()> {
-        let unique = RandomState::new().hash_one(std::process::id());
-        let last = path.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = path.with_file_name(format!(".{last}.{unique:016x}.tmp"));
+        let temporary = temporary(path);
         let mut file = self.disk.create(&temporary)?;
         let written = write(&mut *file).and_then(|()| file.sync()).and_then(|()| name(&temporary));
         // Best effort: what stays is swept later.
@@ -52,21 +64,76 @@ impl LocalOrigin {
         written
     }
 
-    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
+    fn copy(&self, from: &Path, to: &Path, expected: &Expected) -> Result<()> {
         let map = self.disk.map(from)?;
-        self.write(to, |out| map.chunks(PIECE).try_for_each(|piece| out.append(piece)))
+        let write =
+            |out: &mut dyn Append| map.chunks(PIECE).try_for_each(|piece| out.append(piece));
+        self.write_aside(to, write, |temporary| self.name(temporary, from, to, expected))
     }
 
-    /// Gives `to` the content of a file that never changes, durably but for the name.
-    fn take(&self, from: &Path, to: &Path) -> Result<()> {
+    /// Gives `to` the content of a file that should never change, durably but for the name.
+    fn take(&self, from: &Path, to: &Path, expected: &Expected) -> Result<()> {
         // Whoever made the file may not have synced it.
         self.disk.sync_file(from)?;
-        match self.disk.link(from, to) {
-            Ok(()) => Ok(()),
-            Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::NotFound) => Err(e),
-            // Another file system, or somebody else's file.
-            Err(_) => self.copy(from, to),
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let temporary = temporary(to);
+            let taken = match self.disk.link(from, &temporary) {
+                Ok(()) => self.name(&temporary, from, to, expected),
+                Err(e) if e.kind() == ErrorKind::NotFound => return Err(e),
+                // Another file system, or somebody else's file.
+                Err(_) => return self.copy(from, to, expected),
+            };
+            // Best effort: what stays is swept later.
+            let _ = self.disk.remove(&temporary);
+            match taken {
+                // Nothing locks a link, so a clean-up takes it for a leftover.
+                Err(e)
+                    if e.kind() == ErrorKind::NotFound
+                        && e.file() == Some(&temporary)
+                        && attempt < ATTEMPTS => {}
+                done => return done,
+            }
         }
+    }
+
+    /// Gives a file its name if it is what it should be. What has this name already is replaced
+    /// only if it is not.
+    fn name(&self, temporary: &Path, from: &Path, to: &Path, expected: &Expected) -> Result<()> {
+        if !self.is(temporary, expected)? {
+            let message = "the file was replaced or changed while it was being published";
+            return Err(Error::new(ErrorKind::NotFound, message).in_file(from));
+        }
+        match self.disk.link(temporary, to) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => match self.is(to, expected) {
+                // An earlier attempt, or another publisher of the same file.
+                Ok(true) => Ok(()),
+                Ok(false) | Err(_) => self.disk.rename(temporary, to),
+            },
+            named => named,
+        }
+    }
+
+    /// Whether a file is what it should be, every byte.
+    fn is(&self, path: &Path, expected: &Expected) -> Result<bool> {
+        if self.disk.look(path)? != Entry::File(expected.bytes) {
+            return Ok(false);
+        }
+        let Some(blake3) = expected.blake3 else { return Ok(true) };
+        let map = self.disk.map(path)?;
+        Ok(map.len() as u64 == expected.bytes && *blake3::hash(&map).to_hex() == *blake3)
+    }
+
+    /// Gives `to` the content of the object `from`.
+    fn take_object(&self, from: &str, to: &Path, bytes: u64) -> Result<()> {
+        let path = self.path(from);
+        let expected = Expected { bytes, blake3: None };
+        if !self.is(&path, &expected)? {
+            let message = format!("this is not a regular file of {bytes} bytes, as it should be");
+            return Err(Error::corrupt(message).in_file(&path));
+        }
+        self.take(&path, to, &expected)
     }
 
     /// The names that `list` gives; none if there is no directory.
@@ -102,13 +169,16 @@ impl Origin for LocalOrigin {
                 self.disk.create_dir_all(&dir)?;
                 dirs.insert(dir);
             }
-            let (stored, bytes) = match content {
-                Content::File(file, bytes) => (self.take(file, &path), *bytes),
-                Content::Object(from) => (self.disk.link(&self.path(from), &path), 0),
-            };
-            match stored {
-                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
-                _ => progress(bytes),
+            match content {
+                Content::File { path: from, bytes, blake3 } => {
+                    let expected = Expected { bytes: *bytes, blake3: Some(blake3) };
+                    self.take(from, &path, &expected)?;
+                    progress(*bytes);
+                }
+                Content::Object { from, bytes } => {
+                    self.take_object(from, &path, *bytes)?;
+                    progress(0);
+                }
             }
         }
         // Also what was there already: its name may be the work of a run that died before this.
@@ -156,6 +226,14 @@ impl Origin for LocalOrigin {
         Ok(())
     }
 
+    fn is_intact(&self, object: &str, bytes: u64) -> Result<bool> {
+        match self.disk.look(&self.path(object)) {
+            Ok(found) => Ok(found == Entry::File(bytes)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     fn file(&self, object: &str) -> Option<PathBuf> {
         Some(self.path(object))
     }
@@ -171,6 +249,13 @@ impl Origin for LocalOrigin {
         }
         Ok(())
     }
+}
+
+/// A name beside `path` that nobody else has, of what `sweep` removes.
+fn temporary(path: &Path) -> PathBuf {
+    let unique = RandomState::new().hash_one(std::process::id());
+    let last = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{last}.{unique:016x}.tmp"))
 }
 
 /// The error of a directory that is no catalog.

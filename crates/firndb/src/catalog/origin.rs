@@ -21,8 +21,10 @@ pub trait Origin: Send + Sync + fmt::Debug {
     fn create(&self, object: &str, bytes: &[u8]) -> Result<()>;
 
     /// Creates objects, those that are there already left alone: their names say what is in them.
-    /// `NotFound` if what one is to be made of is gone. `progress` is told how many bytes of each
-    /// object are there, which may have taken no time.
+    /// When it returns, each object has the length and the checksum that its [`Content`] states,
+    /// and is a file of its own: no symbolic link. `NotFound` if what one is to be made of is gone,
+    /// or (naming the file) is no longer what was stated: then there is no such object. `progress`
+    /// is given the bytes of each object that are there, which may have taken no time.
     fn store(&self, objects: &[(String, Content<'_>)], progress: &dyn Fn(u64)) -> Result<()>;
 
     /// Puts a few bytes in the place of an object, or where there is none. Nothing relies on it: it
@@ -44,10 +46,20 @@ pub trait Origin: Send + Sync + fmt::Debug {
     /// Removes objects; those that are gone already are no error.
     fn remove(&self, objects: &[String]) -> Result<()>;
 
+    /// Whether an object that a manifest names is there with this many bytes, as far as that can be
+    /// seen without a request: places behind a network say yes, as here.
+    fn is_intact(&self, _object: &str, _bytes: u64) -> Result<bool> {
+        Ok(true)
+    }
+
     /// The file that is the object, if it is one on this machine that may be hard-linked.
     fn file(&self, _object: &str) -> Option<PathBuf> {
         None
     }
+
+    /// A reader begins to fetch the files of a version: what the origin allows itself for one
+    /// version begins anew.
+    fn begin(&self) {}
 
     /// Whether others wait for this object to be read here: then it should be read first, and not
     /// after one that is waited for itself.
@@ -70,10 +82,22 @@ pub trait Origin: Send + Sync + fmt::Debug {
 /// What an object is made of.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
-    /// A file of this many bytes that never changes.
-    File(&'a Path, u64),
+    /// A regular file that should never change.
+    File {
+        /// Where it is; not a symbolic link.
+        path: &'a Path,
+        /// Its length.
+        bytes: u64,
+        /// BLAKE3 of its bytes: 64 hexadecimal digits.
+        blake3: &'a str,
+    },
     /// Another object of the same place.
-    Object(String),
+    Object {
+        /// Its name.
+        from: String,
+        /// Its length; an object of another length is `Corrupt`.
+        bytes: u64,
+    },
 }
 
 /// All of a small object, but no more than `limit` bytes.

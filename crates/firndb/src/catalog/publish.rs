@@ -43,12 +43,16 @@ pub struct Published {
 
 impl Catalog {
     /// Publishes the table in the file `path`, or the collection in the directory `path`, as the
-    /// next version of `name`. When it returns, the version is durable and is what readers get;
-    /// after an error or a crash it is not there, or (if the error is `Io`) it may be, whole.
+    /// next version of `name`. Symbolic links are followed: what is published is the files that
+    /// they lead to, under the names of the links. When it returns, the version is durable and is
+    /// what readers get; after an error or a crash it is not there, or (if the error is `Io`) it
+    /// may be, whole. `InvalidArgument` if `path` is neither a regular file nor a directory.
     ///
     /// Files that the newest version has are neither read nor sent again; all others are checked,
-    /// every byte. On the catalog's own file system they are hard-linked: as everything that
-    /// FirnDB has published they must never be overwritten in place.
+    /// every byte, before they are sent and once more as they are in the catalog. A file that is
+    /// replaced meanwhile is looked at again. On the catalog's own file system files are
+    /// hard-linked: as everything that FirnDB has published they must never be overwritten in
+    /// place.
     ///
     /// Any number of publishers may try at the same time: the first wins, the others get
     /// `AlreadyExists`, have changed nothing, and may call again.
@@ -106,10 +110,14 @@ impl Catalog {
         let number = parent.as_ref().map_or(1, |parent| parent.number + 1);
         let known = Known::of(parent.as_ref());
         let mut files = Vec::with_capacity(source.files.len());
-        let mut new: Vec<(String, Content<'_>)> = Vec::new();
         let mut bytes = 0;
         for file in &source.files {
-            let known = known.by_content(file);
+            let known = match known.by_content(file) {
+                Some((object, known)) if self.origin.is_intact(&object, known.bytes)? => {
+                    Some(known)
+                }
+                _ => None,
+            };
             let blake3 = match known {
                 Some(known) => known.blake3.clone(),
                 None => file.fingerprint(&self.disk)?,
@@ -119,12 +127,15 @@ impl Catalog {
             let name_of_file = file.name.clone();
             let entry =
                 VersionFile { name: name_of_file, bytes: file.bytes, content, blake3, since };
-            if known.is_none() {
-                bytes += file.bytes;
-                new.push((file_object(name, &entry), Content::File(&file.path, file.bytes)));
-            }
+            bytes += if known.is_none() { file.bytes } else { 0 };
             files.push(entry);
         }
+        let new = files.iter().zip(&source.files).filter(|(entry, _)| entry.since == number);
+        let new = new.map(|(entry, file)| {
+            let VersionFile { bytes, ref blake3, .. } = *entry;
+            (file_object(name, entry), Content::File { path: &file.path, bytes, blake3 })
+        });
+        let new: Vec<(String, Content<'_>)> = new.collect();
         let sent = Cell::new(0);
         let progress = |more| {
             sent.set(sent.get() + more);
@@ -163,9 +174,9 @@ impl Catalog {
                 Some(known) => file.since = known.since,
                 // Under a new number: what the old version names may be cleaned away meanwhile.
                 None => {
-                    let from = old.object(file);
+                    let (from, bytes) = (old.object(file), file.bytes);
                     file.since = number;
-                    new.push((file_object(name, file), Content::Object(from)));
+                    new.push((file_object(name, file), Content::Object { from, bytes }));
                 }
             }
         }
@@ -216,20 +227,27 @@ impl Catalog {
 }
 
 /// The files of the version before.
-struct Known<'a>(HashMap<(u64, &'a str), &'a VersionFile>);
+struct Known<'a> {
+    version: Option<&'a Version>,
+    files: HashMap<(u64, &'a str), &'a VersionFile>,
+}
 
 impl<'a> Known<'a> {
     fn of(version: Option<&'a Version>) -> Known<'a> {
         let files = version.iter().flat_map(|version| &version.files);
-        Known(files.map(|file| ((file.bytes, file.content.as_str()), file)).collect())
+        let files = files.map(|file| ((file.bytes, file.content.as_str()), file)).collect();
+        Known { version, files }
     }
 
-    fn by_content(&self, file: &SourceFile) -> Option<&'a VersionFile> {
-        self.0.get(&(file.bytes, format!("{:032x}", file.content).as_str())).copied()
+    /// A file of this content, and its object.
+    fn by_content(&self, file: &SourceFile) -> Option<(String, &'a VersionFile)> {
+        let content = format!("{:032x}", file.content);
+        let known = *self.files.get(&(file.bytes, content.as_str()))?;
+        Some((self.version?.object(known), known))
     }
 
     fn by_hash(&self, file: &VersionFile) -> Option<&'a VersionFile> {
-        let known = self.0.get(&(file.bytes, file.content.as_str()));
+        let known = self.files.get(&(file.bytes, file.content.as_str()));
         known.filter(|known| known.blake3 == file.blake3).copied()
     }
 }

@@ -3,7 +3,7 @@
 use super::format::VersionKind;
 use super::publish::ATTEMPTS;
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
-use crate::disk::DiskRef;
+use crate::disk::{DiskRef, Entry};
 use crate::search;
 use crate::table::{Access, ApproximateTable, Table};
 use crate::{Error, ErrorKind, Result};
@@ -26,11 +26,28 @@ pub(super) struct SourceFile {
     pub(super) content: u128,
 }
 
-/// Looks at a table's file or at a collection's directory. Reads the edges of files only.
+/// Looks at a table's file or at a collection's directory, or at those that a symbolic link leads
+/// to. Reads the edges of files only.
 pub(super) fn look(disk: &DiskRef, path: &Path) -> Result<Source> {
-    match disk.list(path) {
-        Ok(_) => collection(disk, path),
-        Err(_) => table(disk, path),
+    let real = follow(disk, path)?;
+    match disk.look(&real)? {
+        Entry::Dir => collection(disk, &real),
+        Entry::File(_) => table(disk, &real, path),
+        // A pipe would be waited for, and a device may do anything.
+        Entry::Link | Entry::Other => {
+            let message = "this is neither a regular file nor a directory: publish a table's file \
+                           or the directory of a collection";
+            Err(Error::invalid(message).in_file(path))
+        }
+    }
+}
+
+/// Where a path leads if its last part is a symbolic link. From here on that is what is read and
+/// published: a link that is given another target meanwhile changes nothing.
+fn follow(disk: &DiskRef, path: &Path) -> Result<PathBuf> {
+    match disk.look(path)? {
+        Entry::Link => disk.resolve(path),
+        _ => Ok(path.to_path_buf()),
     }
 }
 
@@ -39,19 +56,22 @@ fn collection(disk: &DiskRef, dir: &Path) -> Result<Source> {
     let (set, set_file) = loop {
         attempt += 1;
         let set = search::newest_set(disk, dir)?;
-        match file(disk, &dir.join(set.file_name()), Kind::PartitionSet) {
+        let path = dir.join(set.file_name());
+        match file(disk, &path, &path, Kind::PartitionSet) {
             // A newer one has replaced it meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound && attempt < ATTEMPTS => {}
             found => break (set, found?),
         }
     };
     let mut files = vec![set_file];
-    files.extend(set.members.iter().map(|member| SourceFile {
-        name: member.file.clone(),
-        path: dir.join(&member.file),
-        bytes: member.bytes,
-        content: member.content,
-    }));
+    for member in &set.members {
+        files.push(SourceFile {
+            name: member.file.clone(),
+            path: follow(disk, &dir.join(&member.file))?,
+            bytes: member.bytes,
+            content: member.content,
+        });
+    }
     files.sort_by(|a, b| a.name.cmp(&b.name));
     let schema = set.reader.schema();
     let statistics = [
@@ -67,7 +87,8 @@ fn collection(disk: &DiskRef, dir: &Path) -> Result<Source> {
     })
 }
 
-fn table(disk: &DiskRef, path: &Path) -> Result<Source> {
+/// The table in the file `path`, which is published under the name of `called`.
+fn table(disk: &DiskRef, path: &Path, called: &Path) -> Result<Source> {
     let (code, _) = kind_of(&disk.map(path)?).map_err(|e| e.in_file(path))?;
     match Kind::from_code(code) {
         Some(Kind::Table) => {
@@ -82,7 +103,7 @@ fn table(disk: &DiskRef, path: &Path) -> Result<Source> {
                 kind: VersionKind::Table,
                 schema: Some(table.value_schema()?.to_string()).filter(|text| !text.is_empty()),
                 statistics: named(statistics),
-                files: vec![file(disk, path, Kind::Table)?],
+                files: vec![file(disk, path, called, Kind::Table)?],
             })
         }
         Some(Kind::ApproximateTable) => {
@@ -96,7 +117,7 @@ fn table(disk: &DiskRef, path: &Path) -> Result<Source> {
                 kind: VersionKind::ApproximateTable,
                 schema: None,
                 statistics: named(statistics),
-                files: vec![file(disk, path, Kind::ApproximateTable)?],
+                files: vec![file(disk, path, called, Kind::ApproximateTable)?],
             })
         }
         kind => {
@@ -113,10 +134,10 @@ fn named<const N: usize>(pairs: [(&str, u64); N]) -> BTreeMap<String, u64> {
     pairs.map(|(name, n)| (name.to_string(), n)).into()
 }
 
-fn file(disk: &DiskRef, path: &Path, kind: Kind) -> Result<SourceFile> {
-    let name = path.file_name().and_then(|name| name.to_str());
+fn file(disk: &DiskRef, path: &Path, called: &Path, kind: Kind) -> Result<SourceFile> {
+    let name = called.file_name().and_then(|name| name.to_str());
     let name = name.filter(|name| !name.starts_with('.')).ok_or_else(|| {
-        Error::invalid("the file's name must be UTF-8, and not begin with a dot").in_file(path)
+        Error::invalid("the file's name must be UTF-8, and not begin with a dot").in_file(called)
     })?;
     let frozen = Frozen::open(disk.map(path)?, path, kind)?;
     Ok(SourceFile {

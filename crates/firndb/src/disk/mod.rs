@@ -59,8 +59,6 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
     /// Names of the directories in a directory, sorted, as [`Disk::list`] names files.
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>>;
-    /// Whether anything has this name: a file, a directory, a symbolic link that leads nowhere.
-    fn exists(&self, path: &Path) -> Result<bool>;
     /// Names of everything in a directory that neither [`Disk::list`] nor [`Disk::list_dirs`]
     /// names, sorted: links, pipes, names that are not UTF-8 (with replacement characters).
     fn list_others(&self, dir: &Path) -> Result<Vec<String>>;
@@ -68,6 +66,10 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn identity(&self, path: &Path) -> Result<FileId>;
     /// [`Disk::identity`] of a directory and of all directories above it, innermost first.
     fn lineage(&self, dir: &Path) -> Result<Vec<FileId>>;
+    /// What a name is, without following it if it is a symbolic link.
+    fn look(&self, path: &Path) -> Result<Entry>;
+    /// The path behind a symbolic link, or behind a chain of them: `NotFound` if nothing is there.
+    fn resolve(&self, path: &Path) -> Result<PathBuf>;
     /// When a file was written last, as the file system knows it.
     fn modified(&self, path: &Path) -> Result<SystemTime>;
     /// Creates a file that only grows: `AlreadyExists` if there is one. The file is locked for as
@@ -130,6 +132,18 @@ pub(crate) struct FileId {
     pub(crate) device: u64,
     /// Its number there.
     pub(crate) inode: u64,
+}
+
+/// What a name in a directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// A regular file of this many bytes.
+    File(u64),
+    Dir,
+    /// A symbolic link.
+    Link,
+    /// A pipe, a socket or a device: opening it may wait, or do something.
+    Other,
 }
 
 /// A disk, shared by everything that was opened on it.

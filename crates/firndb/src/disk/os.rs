@@ -6,11 +6,13 @@
 use super::dir::{Held, is_same, names, replaced};
 use super::poison::Poison;
 use super::{
-    Append, AppendMode, Disk, DiskRef, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut, locked,
-    parent,
+    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut,
+    locked, parent,
 };
-use crate::{Error, Result};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, linkat, openat, renameat, statat, unlinkat};
+use crate::{Error, ErrorKind, Result};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, fstat, linkat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -105,15 +107,6 @@ impl Disk for OsDisk {
         names.map_err(|e| Error::io("list the directory", dir, e))
     }
 
-    fn exists(&self, path: &Path) -> Result<bool> {
-        let (dir, name) = self.at(path);
-        match statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(_) => Ok(true),
-            Err(Errno::NOENT) => Ok(false),
-            Err(e) => Err(Error::io("look at", path, e.into())),
-        }
-    }
-
     fn list_others(&self, dir: &Path) -> Result<Vec<String>> {
         let failed = |e| Error::io("list the directory", dir, e);
         let mut names = Vec::new();
@@ -137,6 +130,31 @@ impl Disk for OsDisk {
     fn lineage(&self, dir: &Path) -> Result<Vec<FileId>> {
         let real = fs::canonicalize(dir).map_err(|e| Error::io("look at", dir, e))?;
         real.ancestors().map(|dir| self.identity(dir)).collect()
+    }
+
+    fn look(&self, path: &Path) -> Result<Entry> {
+        let (dir, name) = self.at(path);
+        let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        let found = found.map_err(|e| Error::io("look at", path, e.into()))?;
+        Ok(match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => Entry::File(found.st_size as u64),
+            FileType::Directory => Entry::Dir,
+            FileType::Symlink => Entry::Link,
+            _ => Entry::Other,
+        })
+    }
+
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        fs::canonicalize(path).map_err(|e| match (e.kind(), fs::read_link(path)) {
+            (io::ErrorKind::NotFound, Ok(to)) => {
+                let message = format!(
+                    "nothing is where this symbolic link leads, which is `{}`: correct the link",
+                    to.display()
+                );
+                Error::new(ErrorKind::NotFound, message).in_file(path)
+            }
+            _ => Error::io("follow", path, e),
+        })
     }
 
     fn modified(&self, path: &Path) -> Result<SystemTime> {

@@ -2,11 +2,11 @@
 //! process may do between two calls of this one.
 
 use super::{
-    Append, AppendMode, Disk, DiskRef, FileId, Lock, Map, ReadAt, SimDisk, Tape, TapeWriter,
+    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, SimDisk, Tape, TapeWriter,
 };
 use crate::Result;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -26,13 +26,14 @@ impl<F> fmt::Debug for Restless<F> {
 impl<F: Fn(&Path) + Send + Sync + 'static> Disk for Restless<F> {
     fn hold(self: Arc<Self>, _: &Path) -> Result<DiskRef> { Ok(self) }
     fn check_held(&self) -> Result<()> { self.disk.check_held() }
-    fn exists(&self, path: &Path) -> Result<bool> { self.disk.exists(path) }
     fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
     fn list(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list(dir) }
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_dirs(dir) }
     fn list_others(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_others(dir) }
     fn identity(&self, path: &Path) -> Result<FileId> { self.disk.identity(path) }
     fn lineage(&self, dir: &Path) -> Result<Vec<FileId>> { self.disk.lineage(dir) }
+    fn look(&self, path: &Path) -> Result<Entry> { self.disk.look(path) }
+    fn resolve(&self, path: &Path) -> Result<PathBuf> { self.disk.resolve(path) }
     fn modified(&self, path: &Path) -> Result<SystemTime> { self.disk.modified(path) }
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(path) }

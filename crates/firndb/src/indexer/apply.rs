@@ -33,6 +33,55 @@ pub struct Applied {
     pub dirty: Vec<String>,
 }
 
+/// How many of its source's documents a complete feed may remove. A feed that would remove more is
+/// refused and changes nothing: it may have been cut off, or be single changes by mistake.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Removals {
+    /// Half of them, or 100 if that is more; none if rows were left out of the feed
+    /// ([`Feed::left_out`]), which may be those of the documents that would go.
+    #[default]
+    Guarded,
+    /// This share of them, from 0 to 1, whether rows were left out or not.
+    Share(f64),
+    /// All of them.
+    All,
+}
+
+/// So many documents may go in any case, unless the caller says otherwise.
+const FEW: usize = 100;
+
+impl Removals {
+    /// An error unless a feed of `source` that left out so many rows may remove `gone` of `all`
+    /// documents.
+    fn check(self, source: &str, gone: usize, all: usize, left_out: u64) -> Result<()> {
+        let (is_allowed, most) = match self {
+            _ if gone == 0 => return Ok(()),
+            Removals::All => return Ok(()),
+            Removals::Share(share) => {
+                (gone as f64 <= share * all as f64, format!("a share of {share} may go"))
+            }
+            Removals::Guarded if left_out > 0 => (
+                false,
+                format!("{left_out} rows were left out of it, and they may be the rows of these"),
+            ),
+            Removals::Guarded => (
+                gone <= FEW || gone <= all - gone,
+                format!("more than half of them, and more than {FEW}, may not go unasked"),
+            ),
+        };
+        if is_allowed {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the feed would remove {gone} of the {all} documents of source `{source}`; {most}: \
+             nothing was changed. If that is meant, allow it with --max-removed SHARE or \
+             --allow-removals (in a program: `Removals`); if these rows are single changes, use \
+             --update (`Indexer::changes`)"
+        )))
+    }
+}
+
 /// A feed on its way in, or single changes: see [`Indexer::feed`] and [`Indexer::changes`]. Nothing
 /// is changed before [`Feed::finish`]; dropping it leaves everything as it was.
 ///
@@ -46,9 +95,24 @@ pub struct Feed<'a> {
     seen: HashSet<Id>,
     spool: Spool,
     applied: Applied,
+    removals: Removals,
+    left_out: u64,
 }
 
 impl Feed<'_> {
+    /// How many documents the feed may remove; without this what [`super::Options`] say. Single
+    /// changes are not limited.
+    pub fn removals(mut self, removals: Removals) -> Self {
+        self.removals = removals;
+        self
+    }
+
+    /// Takes note that the caller left so many more rows out because they could not be used. Their
+    /// documents are missing in the feed, and so would be removed: see [`Removals::Guarded`].
+    pub fn left_out(&mut self, rows: u64) {
+        self.left_out += rows;
+    }
+
     /// Takes the document of a key, 1 to 65,535 bytes. After an error of kind `InvalidArgument`
     /// (it breaks the schema, say) the feed is as before and may go on.
     pub fn add(&mut self, key: impl AsRef<[u8]>, document: &Document) -> Result<()> {
@@ -79,13 +143,16 @@ impl Feed<'_> {
         self.spool.push(&state.log, self.source, change)
     }
 
-    /// Makes the changes, all of them; when it returns they survive a power cut. (After an error of
+    /// Makes the changes, all of them; when it returns they survive a power cut. `InvalidArgument`,
+    /// and nothing is changed, if a complete feed would remove more than it may. (After an error of
     /// the disk the next call or opening may find that the feed was whole already, and goes on
     /// with it.)
     pub fn finish(mut self) -> Result<Applied> {
         let log = &self.indexer.state.log;
         if self.is_whole {
-            for id in self.indexer.state.missing(self.source, &self.seen)? {
+            let (missing, all) = self.indexer.state.missing(self.source, &self.seen)?;
+            self.removals.check(self.source, missing.len(), all, self.left_out)?;
+            for id in missing {
                 self.applied.removed += 1;
                 let change = Change { id, key: stored_key(log, id)?, document: None };
                 self.spool.push(log, self.source, change)?;
@@ -113,7 +180,8 @@ impl Drop for Feed<'_> {
 
 impl Indexer {
     /// Begins a new version of everything that a source, whose name has 1 to 255 bytes, has to say:
-    /// keys that are new will be added, changed ones updated, and those that are not in it removed.
+    /// keys that are new will be added, changed ones updated, and those that are not in it removed,
+    /// if that are not too many ([`Feed::removals`]).
     pub fn feed<'a>(&'a mut self, source: &'a str) -> Result<Feed<'a>> {
         self.begin(source, true)
     }
@@ -133,11 +201,14 @@ impl Indexer {
         self.settle()?;
         let checker = PartitionBuilder::new(self.state.schema.clone());
         let (seen, spool, applied) = Default::default();
-        Ok(Feed { indexer: self, source, is_whole, checker, seen, spool, applied })
+        let removals = self.options.removals;
+        let (indexer, left_out) = (self, 0);
+        Ok(Feed { indexer, source, is_whole, checker, seen, spool, applied, removals, left_out })
     }
 
     /// Takes a new version of a feed: [`Indexer::feed`] of these documents by key. An item that is
-    /// an error, or that breaks the schema, leaves the version before as it was.
+    /// an error, or that breaks the schema, leaves the version before as it was, and so does a feed
+    /// that would remove more than [`super::Options`] allow.
     ///
     /// Nothing is published: see [`Indexer::publish`].
     pub fn apply<K: AsRef<[u8]>>(

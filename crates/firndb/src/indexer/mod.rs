@@ -37,7 +37,7 @@ mod repartition;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Applied, Feed};
+pub use apply::{Applied, Feed, Removals};
 pub use format::{MAX_KEY, MAX_SOURCE};
 pub use partitioning::{MAX_PARTITIONS, Partitioning, partition_name};
 pub use publish::Published;
@@ -61,13 +61,20 @@ pub struct Options {
     pub memory: usize,
     /// Threads that rebuild partitions; 0 is as many as there are processors. Default: 0.
     pub threads: usize,
+    /// How many documents a feed may remove, unless [`Feed::removals`] says otherwise.
+    pub removals: Removals,
     /// How the log is opened; `create` and `read_only` are not looked at.
     pub log: log::Options,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { memory: 1 << 30, threads: 0, log: log::Options::default() }
+        Options {
+            memory: 1 << 30,
+            threads: 0,
+            removals: Removals::default(),
+            log: log::Options::default(),
+        }
     }
 }
 
@@ -144,10 +151,11 @@ impl Indexer {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 // What the log has must all be published again; also if this is cut off.
                 state.begin_repartition(&state.partitioning)?;
-                Collection::create_on(disk, &path)?
+                Collection::create_owned_on(disk, &path)?
             }
             opened => opened?,
         };
+        collection.mark()?;
         if !state.knows(collection.version())? {
             state.begin_repartition(&state.partitioning)?;
         }

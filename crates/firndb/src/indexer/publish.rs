@@ -56,7 +56,7 @@ impl Indexer {
         }
         let mut published = Published::default();
         let mut batch = Batch::new();
-        let mut change = self.collection.change()?;
+        let mut change = self.collection.change_as_owner()?;
         // Durable, and the changes with it: what is published must not be newer than the log.
         let next = encode_version(self.collection.version() + 1);
         self.state.log.put_with(PUBLISHED, &next, durable())?;

@@ -79,11 +79,12 @@ impl State {
         found.unwrap_or(Ok(Known::Absent))
     }
 
-    /// The IDs of what a source has beside those that were `seen`.
-    pub(super) fn missing(&self, source: &str, seen: &HashSet<Id>) -> Result<Vec<Id>> {
+    /// The IDs of what a source has beside those that were `seen`, and how many it has in all.
+    pub(super) fn missing(&self, source: &str, seen: &HashSet<Id>) -> Result<(Vec<Id>, usize)> {
         let mut ids = self.source_ids(source)?;
+        let all = ids.len();
         ids.retain(|id| !seen.contains(id));
-        Ok(ids)
+        Ok((ids, all))
     }
 
     /// The IDs of the documents of a source, ascending.

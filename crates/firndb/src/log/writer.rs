@@ -333,9 +333,11 @@ impl Shared {
     fn free_number(&self, mut number: u64) -> Result<u64> {
         loop {
             let next = after(number)?; // One is left for the segment behind it.
-            let names = [file_name(number), hint::file_name(number)];
-            let [segment, hint] = names.map(|name| self.disk.exists(&self.dir.join(name)));
-            if !segment? && !hint? {
+            let is_free = |name: String| match self.disk.look(&self.dir.join(name)) {
+                Err(e) if e.kind() == ErrorKind::NotFound => Ok(true),
+                found => found.map(|_| false),
+            };
+            if is_free(file_name(number))? && is_free(hint::file_name(number))? {
                 return Ok(number);
             }
             number = next;

@@ -134,9 +134,16 @@ impl Collection {
     }
 
     /// Starts a change. `Locked` if one is under way in another process; in this one it waits for
-    /// its turn. `Failed` if a copy was restored over the directory whose newest set is older than
-    /// the current one: open the collection anew.
+    /// its turn. `InvalidArgument` if the collection belongs to an index, which alone changes it
+    /// ([`Collection::check_changeable`]). `Failed` if a copy was restored over the directory whose
+    /// newest set is older than the current one: open the collection anew.
     pub fn change(&self) -> Result<Change<'_>> {
+        self.check_changeable()?;
+        self.change_as_owner()
+    }
+
+    /// [`Collection::change`] by the index that the collection belongs to, if it belongs to one.
+    pub(crate) fn change_as_owner(&self) -> Result<Change<'_>> {
         let mut turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = self.disk.lock(&self.dir.join(LOCK))?;
         self.catch_up()?;

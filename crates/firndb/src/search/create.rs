@@ -2,6 +2,7 @@
 
 use super::collection::{Collection, LOCK};
 use super::manifest;
+use super::owner::MARK;
 use super::schema::Schema;
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
@@ -18,14 +19,24 @@ impl Collection {
 
     /// `AlreadyExists` unless [`Collection::create`] can make one in this directory.
     pub fn check_free(dir: impl AsRef<Path>) -> Result<()> {
-        check_free_on(&disk::os(), dir.as_ref())
+        check_free_on(&disk::os(), dir.as_ref(), &[LOCK])
     }
 
     pub(crate) fn create_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
-        check_free_on(&disk, dir)?; // Before there is a lock in somebody else's directory.
+        Self::create_beside(disk, dir, &[LOCK])
+    }
+
+    /// Creates the collection of an index. What it had there before is lost but for the mark.
+    pub(crate) fn create_owned_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
+        Self::create_beside(disk, dir, &[LOCK, MARK])
+    }
+
+    /// Creates a collection in a directory that has nothing but files of these names.
+    fn create_beside(disk: DiskRef, dir: &Path, ours: &[&str]) -> Result<Collection> {
+        check_free_on(&disk, dir, ours)?; // Before there is a lock in somebody else's directory.
         disk.create_dir_all(dir)?;
         let lock = disk.lock(&dir.join(LOCK))?;
-        check_free_on(&disk, dir)?;
+        check_free_on(&disk, dir, ours)?;
         manifest::publish(&*disk, dir, FIRST, &[], &Schema::default())?;
         drop(lock);
         Self::open_on(disk, dir)
@@ -49,16 +60,15 @@ impl Collection {
     }
 }
 
-fn check_free_on(disk: &DiskRef, dir: &Path) -> Result<()> {
+fn check_free_on(disk: &DiskRef, dir: &Path, ours: &[&str]) -> Result<()> {
     let mut names = match disk.list(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         names => names?,
     };
     names.extend(disk.list_dirs(dir)?);
     names.extend(disk.list_others(dir)?);
-    let Some(name) = names.iter().find(|name| *name != LOCK && !name.starts_with('.')) else {
-        return Ok(());
-    };
+    let is_other = |name: &&String| !ours.contains(&name.as_str()) && !name.starts_with('.');
+    let Some(name) = names.iter().find(is_other) else { return Ok(()) };
     let message = match names.iter().any(|name| manifest::number(name).is_some()) {
         true => "there is a collection already; open it instead".to_string(),
         false => format!("the directory is not empty: it has `{name}`; choose another one"),

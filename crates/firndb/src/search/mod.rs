@@ -104,6 +104,7 @@ mod manifest;
 mod current;
 mod collection;
 mod create;
+mod owner;
 mod compact;
 mod verify;
 pub(crate) mod internal;

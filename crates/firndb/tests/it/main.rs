@@ -6,6 +6,7 @@
 //! - `queries.rs`: what can be asked, what is refused and how, when a query stops;
 //! - `changes.rs`: creating, changing, locking and refreshing collections; limits of a builder;
 //! - `catalog.rs`: readers of a catalog swap versions while they are asked;
+//! - `links.rs`: catalogs are given symbolic links, pipes, and files of other file systems;
 //! - `merging.rs`: and follow what is merged in the background;
 //! - `memory.rs`: the peak memory of builders, as the kernel counts it;
 //! - `tables.rs`: tables of every format version that was released;
@@ -16,6 +17,7 @@ mod catalog;
 mod changes;
 mod golden;
 mod golden_index;
+mod links;
 mod memory;
 mod merging;
 mod queries;

@@ -15,8 +15,9 @@ mod watch;
 use crate::failure::Result;
 use clap::Subcommand;
 use firndb::catalog::{Catalog as Store, Published, Version};
+use firndb::redact;
 use firndb::search::timestamp_to_text;
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 pub use place::Place;
 pub use publish::publish;
@@ -97,8 +98,10 @@ fn label(text: &str) -> std::result::Result<(String, String), String> {
     Ok((name.to_string(), value.to_string()))
 }
 
-/// A version without its files.
+/// A version without its files, and without the credentials in URLs of its labels.
 fn to_json(version: &Version) -> Json {
+    let labels: Map<String, Json> =
+        version.labels.iter().map(|(name, text)| (name.clone(), redact(text).into())).collect();
     json!({
         "name": version.name,
         "version": version.number,
@@ -108,7 +111,7 @@ fn to_json(version: &Version) -> Json {
         "time": timestamp_to_text(version.time),
         "kind": version.kind.name(),
         "statistics": version.statistics,
-        "labels": version.labels,
+        "labels": labels,
         "files": version.files.len(),
         "bytes": version.bytes(),
     })

@@ -85,12 +85,12 @@ mod remote {
 mod remote {
     use super::Nearby;
     use firndb::catalog::{Catalog, Share};
-    use firndb::{Error, Result};
+    use firndb::{Error, Result, redact_url};
     use std::net::SocketAddr;
 
     fn is_missing<T>(url: &str) -> Result<T> {
         let message = "this `firn` was built without the feature `remote`: it knows directories";
-        Err(Error::invalid(message).in_file(url.as_ref()))
+        Err(Error::invalid(message).in_file(redact_url(url).as_ref()))
     }
 
     pub fn open(url: &str) -> Result<Catalog> {

@@ -3,6 +3,7 @@
 use super::{Which, to_json};
 use crate::failure::Result;
 use crate::output::{Grid, Out, size, thousands};
+use firndb::redact;
 use firndb::search::timestamp_to_text;
 use serde_json::json;
 
@@ -44,7 +45,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         out.line(format!("{:<10} {}", name.replace('_', " "), thousands(*n)))?;
     }
     for (name, text) in &version.labels {
-        out.line(format!("label      {name}={text}"))?;
+        out.line(format!("label      {name}={}", redact(text)))?;
     }
     if let Some(schema) = &version.schema {
         out.line(format!("\n{}\n", schema.trim_end()))?;

@@ -49,7 +49,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let (send, outcomes) = std::sync::mpsc::channel();
     let watch = reader.watch(Duration::from_millis(args.every), move |outcome| {
         // Nobody listens any more when the command ends.
-        let _ = send.send(outcome.map(drop).map_err(|error| error.to_string()));
+        let _ = send.send(outcome.map(drop).map_err(|error| firndb::redact(&error.to_string())));
     });
     let mut seen = 1;
     let mut last_error = String::new();

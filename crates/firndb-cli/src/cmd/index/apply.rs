@@ -6,7 +6,7 @@ use crate::failure::Result;
 use crate::ingest::{Raw, Row};
 use crate::output::{Out, plural, thousands, time};
 use firndb::Error;
-use firndb::indexer::{Applied, Indexer};
+use firndb::indexer::{Applied, Indexer, Removals};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 /// Take a feed: firn index apply flights united united.csv.gz --key flight,time_hour
 ///
 /// The rows are everything that the source has to say: what it said before and is not among them
-/// goes. All of it is taken, or nothing.
+/// goes. All of it is taken, or nothing. A feed that would remove more than half of the documents
+/// of its source, and more than 100, is refused, and so is one of which rows were left out and that
+/// would remove anything: --max-removed or --allow-removals allow it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the index.
@@ -36,6 +38,14 @@ pub struct Args {
     /// Let a feed without rows take away everything that the source has.
     #[arg(long)]
     allow_empty: bool,
+    /// Let the feed take away at most this share of the documents that the source has, from 0 to 1,
+    /// also if rows were left out.
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    #[arg(conflicts_with_all = ["allow_removals", "update", "delete"])]
+    max_removed: Option<f64>,
+    /// Let the feed take away any number of documents.
+    #[arg(long, conflicts_with_all = ["update", "delete"])]
+    allow_removals: bool,
     /// Take the feed and leave it to a later run to publish it.
     #[arg(long)]
     no_publish: bool,
@@ -103,12 +113,27 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
             load.run(&chosen, &mut |row, document| feed.add(key_of(row, &args.key)?, document))?
         }
     };
-    if is_whole && report.rows == report.skipped && !args.allow_empty {
+    let is_empty = is_whole && report.rows == report.skipped;
+    if is_empty && !args.allow_empty && !args.allow_removals && args.max_removed.is_none() {
         let message = "the feed has no rows, so everything that the source has would go; use \
                        --allow-empty if that is meant";
         return Err(Error::invalid(message).into());
     }
+    feed.left_out(report.skipped);
+    // Without rows that were left out it is empty on purpose.
+    let is_meant = args.allow_removals || (args.allow_empty && report.rows == 0);
+    let feed = match args.max_removed {
+        Some(share) => feed.removals(Removals::Share(share)),
+        None if is_meant => feed.removals(Removals::All),
+        None => feed,
+    };
     Ok((feed.finish()?, report))
+}
+
+/// A share of all, from 0 to 1.
+fn parse_share(text: &str) -> std::result::Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("`{text}` is no share; write a number from 0 to 1, such as 0.8"))
 }
 
 /// Stands between the values of a key: no text that people write has it.

@@ -193,7 +193,11 @@ fn cleaning_leaves_alone_what_is_being_published() {
     make_table(&disk, 1);
     let version = publish(&disk, "words", TABLE).unwrap().version;
     let catalog = catalog(&disk);
-    let content = || Content::File(Path::new(TABLE), version.bytes());
+    let content = || Content::File {
+        path: Path::new(TABLE),
+        bytes: version.bytes(),
+        blake3: &version.files[0].blake3,
+    };
     let object = |number: u64| format!("words/files/{number:020}-{}", "ab".repeat(32));
     catalog.origin.store(&[(object(2), content()), (object(1), content())], &|_| ()).unwrap();
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };

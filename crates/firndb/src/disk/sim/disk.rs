@@ -4,8 +4,8 @@ use super::super::dir::replaced;
 use super::super::poison::Poison;
 use super::super::tape::TapeFile;
 use super::super::{
-    Append, AppendMode, Disk, DiskRef, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut, locked,
-    parent,
+    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut,
+    locked, parent,
 };
 use super::{Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
@@ -25,12 +25,6 @@ impl Disk for SimDisk {
 
     fn check_held(&self) -> Result<()> {
         Ok(())
-    }
-
-    fn exists(&self, path: &Path) -> Result<bool> {
-        let mut state = self.state();
-        state.step("look", path)?;
-        Ok(state.names.contains_key(path))
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
@@ -74,6 +68,21 @@ impl Disk for SimDisk {
         let mut state = self.state();
         state.step("look at", dir)?;
         dir.ancestors().filter(|dir| *dir != Path::new("")).map(|dir| state.identity(dir)).collect()
+    }
+
+    fn look(&self, path: &Path) -> Result<Entry> {
+        let mut state = self.state();
+        state.step("open", path)?;
+        match state.names.get(path) {
+            Some(Node::File(id)) => Ok(Entry::File(state.files[*id].length() as u64)),
+            _ if state.is_dir(path) => Ok(Entry::Dir),
+            _ => Err(Error::io("look at", path, io::ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// There are no symbolic links here.
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        self.look(path).map(|_| path.to_path_buf())
     }
 
     /// Always long ago: there is no clock here.

@@ -2,7 +2,9 @@
 //! collection with a battery of questions that touch every structure in it.
 
 use super::{DIR, Store, store};
-use crate::disk::{Append, AppendMode, Disk, DiskRef, FileId, Lock, Map, ReadAt, Tape, TapeWriter};
+use crate::disk::{
+    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter,
+};
 use crate::search::query::{
     all, and, asc, between, desc, eq, exists, gt, gte, is_in, lt, lte, not, or, prefix,
 };
@@ -37,10 +39,6 @@ impl Disk for Shelf {
         Ok(())
     }
 
-    fn exists(&self, path: &Path) -> Result<bool> {
-        Ok(self.0.contains_key(path))
-    }
-
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
         Err(read_only(dir))
     }
@@ -48,6 +46,14 @@ impl Disk for Shelf {
     fn list(&self, dir: &Path) -> Result<Vec<String>> {
         let paths = self.0.keys().filter(|path| path.parent() == Some(dir));
         Ok(paths.map(|path| path.file_name().unwrap().to_str().unwrap().to_string()).collect())
+    }
+
+    fn look(&self, path: &Path) -> Result<Entry> {
+        self.map(path).map(|map| Entry::File(map.len() as u64))
+    }
+
+    fn resolve(&self, path: &Path) -> Result<PathBuf> {
+        Ok(path.to_path_buf())
     }
 
     fn modified(&self, _: &Path) -> Result<std::time::SystemTime> {

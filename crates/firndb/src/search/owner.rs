@@ -1,0 +1,66 @@
+//! The mark of a collection that belongs to an index.
+//!
+//! An index makes its collection from its log, so what others change there is lost, or stays wrong,
+//! with the next publication. The file `owned-by-index` in the directory of the collection says
+//! that; what is in it is a note for people. The index makes it when it opens its collection, and
+//! nobody removes it: a copy of the directory has it, too, until somebody who wants to change the
+//! copy removes it there. It is not part of a set, so what a catalog gives away is free.
+
+use super::collection::{Collection, LOCK};
+use crate::disk::{self, Entry};
+use crate::{Error, ErrorKind, Result};
+
+/// The name of the mark.
+pub(super) const MARK: &str = "owned-by-index";
+
+const NOTE: &str = "This collection is made by an index, and must not be changed by anything else.
+In a copy that is to be changed, remove this file.
+";
+
+/// The directory beside the collection of an index in which its log is.
+const LOG: &str = "log";
+
+impl Collection {
+    /// `InvalidArgument` if the collection belongs to an index: then [`Collection::change`] is
+    /// refused, and so is everything that begins with it.
+    pub fn check_changeable(&self) -> Result<()> {
+        match self.disk.look(&self.dir.join(MARK)) {
+            Ok(Entry::File(_)) => Err(self.is_owned()),
+            Ok(_) => Ok(()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn is_owned(&self) -> Error {
+        let real = self.disk.resolve(&self.dir).unwrap_or_else(|_| self.dir.clone());
+        let index = disk::parent(&real);
+        let message = match self.disk.look(&index.join(LOG)) {
+            Ok(Entry::Dir) => format!(
+                "this is the collection of the index `{}`, which makes it from its feeds, and \
+                 nobody else may change it: `firn index apply` changes documents, `firn index \
+                 rebuild DIR --partitions N` the number of partitions",
+                index.display()
+            ),
+            _ => format!(
+                "this is the collection of an index, or a copy of one: change it by `firn index \
+                 apply`; if it is a copy, remove the file `{MARK}` in it first"
+            ),
+        };
+        Error::invalid(message).in_file(&self.dir)
+    }
+
+    /// Marks the collection as that of an index, if it is not marked. `Locked` if somebody changes
+    /// it.
+    pub(crate) fn mark(&self) -> Result<()> {
+        let mark = self.dir.join(MARK);
+        match self.disk.look(&mark) {
+            Ok(Entry::File(_)) => return Ok(()),
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        // A change that ends now would take the file that is being written for a leftover.
+        let _lock = self.disk.lock(&self.dir.join(LOCK))?;
+        disk::publish(&*self.disk, &mark, |out| out.append(NOTE.as_bytes()))
+    }
+}

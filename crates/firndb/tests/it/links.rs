@@ -1,0 +1,273 @@
+//! Publishing through symbolic links, from other file systems, and of what is no file at all: what
+//! a catalog has is regular files with the bytes that the manifest names, or there is no version.
+
+use super::{Place, names, refused as fails};
+use firndb::catalog::{Catalog, PublishOptions, Published, ReaderOptions};
+use firndb::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
+use firndb::table::{BuildOptions, TableBuilder};
+use firndb::{ErrorKind, Result};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A table whose key `version` says which it is.
+fn table(path: &Path, version: &str) {
+    let options = BuildOptions { threads: 1, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create(path, options).unwrap();
+    builder.add(b"version", version.as_bytes()).unwrap();
+    builder.finish().unwrap();
+}
+
+fn partition(version: u64) -> PartitionBuilder {
+    let field = Field::new("version", Type::U64, Roles::FULL);
+    let mut builder = PartitionBuilder::new(Schema::new([field]).unwrap());
+    builder.add(&Document::new().set("version", version)).unwrap();
+    builder
+}
+
+fn publish(catalog: &Catalog, path: impl AsRef<Path>) -> Result<Published> {
+    catalog.publish("name", path, &PublishOptions::default())
+}
+
+/// Each object of the newest version is a regular file of the recorded length and checksum, and a
+/// new reader opens it.
+fn check(place: &Place, catalog: &Catalog) {
+    let newest = catalog.newest("name").unwrap();
+    for file in &newest.files {
+        let found = fs::symlink_metadata(place.path("catalog").join(newest.object(file))).unwrap();
+        assert!(found.is_file(), "{} is a {:?}", file.name, found.file_type());
+        assert_eq!(found.len(), file.bytes);
+    }
+    catalog.verify(&newest, |_| ()).unwrap();
+    let left = names(&place.path("catalog/name/files"));
+    assert!(!left.iter().any(|name| name.ends_with(".tmp")), "{left:?}");
+    let cache = place.path(&format!("cache-{}", newest.number));
+    let reader = catalog.reader("name", &cache, ReaderOptions::default()).unwrap();
+    assert_eq!(reader.current().version(), &newest);
+    for name in names(&cache) {
+        assert!(fs::symlink_metadata(cache.join(&name)).unwrap().is_file(), "{name}");
+    }
+}
+
+fn value(place: &Place, catalog: &Catalog) -> String {
+    let newest = catalog.newest("name").unwrap().number;
+    let cache = place.path(&format!("value-{newest}"));
+    let reader = catalog.reader("name", cache, ReaderOptions::default()).unwrap();
+    let value = reader.current().table().unwrap().get(b"version").unwrap().unwrap().into_owned();
+    String::from_utf8(value).unwrap()
+}
+
+#[test]
+fn tables_behind_links_are_published_and_stay_when_the_link_moves_on() {
+    let place = Place::new();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    fs::create_dir(place.path("builds")).unwrap();
+    table(&place.path("builds/1.table"), "1");
+    table(&place.path("builds/2.table"), "2");
+    let current = place.path("current.table");
+    symlink("builds/1.table", &current).unwrap();
+    let first = publish(&catalog, &current).unwrap();
+    assert_eq!(first.version.files[0].name, "current.table");
+    check(&place, &catalog);
+    assert_eq!(value(&place, &catalog), "1");
+    // The next build, and the old one is gone: what is published stays.
+    fs::remove_file(&current).unwrap();
+    symlink(place.path("builds/2.table"), &current).unwrap();
+    fs::remove_file(place.path("builds/1.table")).unwrap();
+    publish(&catalog, &current).unwrap();
+    check(&place, &catalog);
+    assert_eq!(value(&place, &catalog), "2");
+    catalog.verify(&catalog.version("name", 1).unwrap(), |_| ()).unwrap();
+    // A chain of links, by way of a directory that is one.
+    table(&place.path("builds/3.table"), "3");
+    symlink("builds", place.path("live")).unwrap();
+    symlink("live/3.table", place.path("a")).unwrap();
+    symlink("a", place.path("b")).unwrap();
+    publish(&catalog, place.path("b")).unwrap();
+    check(&place, &catalog);
+    assert_eq!(value(&place, &catalog), "3");
+    let again = publish(&catalog, place.path("live/3.table")).unwrap();
+    assert_eq!((again.version.number, again.files_sent), (4, 0));
+}
+
+#[test]
+fn collections_behind_links_and_of_links_are_published() {
+    let place = Place::new();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    place.collection([("a", partition(1)), ("b", partition(1))]);
+    symlink("collection", place.path("link")).unwrap();
+    symlink("link", place.path("current")).unwrap();
+    publish(&catalog, place.path("current")).unwrap();
+    check(&place, &catalog);
+    // Partitions that lie elsewhere.
+    let collection = Collection::open(place.path("collection")).unwrap();
+    let mut change = collection.change().unwrap();
+    change.put("a", partition(2)).unwrap();
+    change.commit().unwrap();
+    fs::create_dir(place.path("store")).unwrap();
+    for (n, name) in names(&place.path("collection")).into_iter().enumerate() {
+        if name.ends_with(".part.firn") {
+            let (from, to) =
+                (place.path("collection").join(name), place.path(&format!("store/{n}")));
+            fs::rename(&from, &to).unwrap();
+            symlink(&to, &from).unwrap();
+        }
+    }
+    let second = publish(&catalog, place.path("current")).unwrap();
+    assert_eq!(second.files_sent, 2);
+    fs::remove_dir_all(place.path("store")).unwrap();
+    check(&place, &catalog);
+    // A link that leads nowhere.
+    fails(publish(&catalog, place.path("collection")), ErrorKind::Corrupt, &["missing"]);
+    assert_eq!(catalog.versions("name").unwrap(), [1, 2]);
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_nobody_waits() {
+    let place = Place::new();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let pipe = place.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let _socket = std::os::unix::net::UnixListener::bind(place.path("s")).unwrap();
+    symlink("pipe", place.path("to-pipe")).unwrap();
+    let others = ["pipe", "s", "to-pipe"].map(|name| place.path(name));
+    for path in others.into_iter().chain([PathBuf::from("/dev/zero")]) {
+        fails(publish(&catalog, path), ErrorKind::InvalidArgument, &["regular file", "table's"]);
+    }
+    symlink("nowhere", place.path("dangling")).unwrap();
+    symlink("dangling", place.path("chain")).unwrap();
+    for name in ["dangling", "chain"] {
+        fails(publish(&catalog, place.path(name)), ErrorKind::NotFound, &["symbolic link"]);
+    }
+    symlink("loop", place.path("loop")).unwrap();
+    fails(publish(&catalog, place.path("loop")), ErrorKind::Io, &["follow"]);
+    fs::create_dir(place.path("empty")).unwrap();
+    fails(publish(&catalog, place.path("empty")), ErrorKind::NotFound, &["no collection"]);
+    fails(publish(&catalog, place.path("missing")), ErrorKind::NotFound, &[]);
+    // A partition that is none.
+    let (_, _) = place.collection([("a", partition(1))]);
+    let all = names(&place.path("collection"));
+    let part = all.iter().find(|name| name.starts_with("a.")).unwrap();
+    fs::remove_file(place.path("collection").join(part)).unwrap();
+    fs::rename(&pipe, place.path("collection").join(part)).unwrap();
+    fails(publish(&catalog, place.path("collection")), ErrorKind::Io, &["regular file"]);
+    assert_eq!(names(&place.path("catalog")), [""; 0]);
+}
+
+#[test]
+fn files_of_another_file_system_are_copied() {
+    let place = Place::new();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let here = fs::metadata(&place.0).unwrap().dev();
+    let other = Path::new("/dev/shm");
+    if !fs::metadata(other).is_ok_and(|found| found.is_dir() && found.dev() != here) {
+        println!("skipped: files_of_another_file_system_are_copied: /dev/shm is not another one");
+        return;
+    }
+    let path = other.join(format!("firndb-links-{}.table", std::process::id()));
+    table(&path, "far");
+    symlink(&path, place.path("current")).unwrap();
+    let published = publish(&catalog, place.path("current"));
+    let again = publish(&catalog, &path);
+    fs::remove_file(&path).unwrap();
+    published.unwrap();
+    assert_eq!(again.unwrap().files_sent, 0);
+    check(&place, &catalog);
+    assert_eq!(value(&place, &catalog), "far");
+}
+
+/// A catalog in which a version was published as a symbolic link, or whose object was cut: the next
+/// publication does not take it for what it should be.
+#[test]
+fn an_object_that_is_not_what_it_should_be_is_not_taken_for_it() {
+    for damage in ["link", "cut", "gone"] {
+        let place = Place::new();
+        let catalog = Catalog::create(place.path("catalog")).unwrap();
+        table(&place.path("words.table"), "1");
+        let first = publish(&catalog, place.path("words.table")).unwrap().version;
+        let object = place.path("catalog").join(first.object(&first.files[0]));
+        let whole = fs::read(&object).unwrap();
+        fs::remove_file(&object).unwrap();
+        match damage {
+            "link" => symlink(place.path("words.table"), &object).unwrap(),
+            "cut" => fs::write(&object, &whole[1..]).unwrap(),
+            _ => {}
+        }
+        let second = publish(&catalog, place.path("words.table")).unwrap();
+        assert_eq!((second.files_sent, second.version.files[0].since), (1, 2), "{damage}");
+        check(&place, &catalog);
+        let options = PublishOptions::default();
+        fails(catalog.rollback("name", 9, &options), ErrorKind::NotFound, &[]);
+        table(&place.path("other.table"), "2");
+        publish(&catalog, place.path("other.table")).unwrap();
+        let kind = if damage == "gone" { ErrorKind::NotFound } else { ErrorKind::Corrupt };
+        fails(catalog.rollback("name", 1, &options), kind, &[]);
+        catalog.rollback("name", 2, &options).unwrap();
+        check(&place, &catalog);
+
+        // What an attempt left for the version that comes next, under the very name.
+        let next = place.path("catalog").join(format!(
+            "name/files/{:020}-{}",
+            5,
+            catalog.version("name", 3).unwrap().files[0].blake3
+        ));
+        match damage {
+            "link" => symlink("nowhere", &next).unwrap(),
+            "cut" => fs::write(&next, b"x").unwrap(),
+            _ => fs::copy(place.path("other.table"), &next).map(drop).unwrap(),
+        }
+        publish(&catalog, place.path("other.table")).unwrap();
+        check(&place, &catalog);
+        // A directory cannot be replaced.
+        let next =
+            place.path("catalog").join(format!("name/files/{:020}-{}", 6, first.files[0].blake3));
+        fs::create_dir(&next).unwrap();
+        publish(&catalog, place.path("words.table")).unwrap_err();
+        assert_eq!(catalog.newest("name").unwrap().number, 5);
+    }
+}
+
+/// The table is replaced by a rename again and again while it is published: each version is one of
+/// the tables, whole.
+#[test]
+fn a_table_that_is_replaced_while_it_is_published_is_one_or_the_other() {
+    let place = Place::new();
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let options = BuildOptions { threads: 1, ..BuildOptions::default() };
+    for version in ["1", "2"] {
+        let mut builder = TableBuilder::create(place.path(version), options.clone()).unwrap();
+        builder.add(b"version", version.as_bytes()).unwrap();
+        for n in 0..2000 {
+            builder.add(format!("key {n}").as_bytes(), &[b'x'; 100]).unwrap();
+        }
+        builder.finish().unwrap();
+    }
+    let (words, next) = (place.path("words.table"), place.path("next"));
+    fs::copy(place.path("1"), &words).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let (mut published, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in (1..).take_while(|_| !done.load(std::sync::atomic::Ordering::Relaxed)) {
+                fs::copy(place.path(&format!("{}", 1 + n % 2)), &next).unwrap();
+                fs::rename(&next, &words).unwrap();
+            }
+        });
+        for _ in 0..60 {
+            match publish(&catalog, &words) {
+                Ok(_) => published += 1,
+                Err(e) if e.kind() == ErrorKind::NotFound => refused += 1,
+                Err(e) => panic!("{e}"),
+            }
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    println!("{published} published, {refused} refused");
+    assert!(published > 0);
+    let versions = catalog.versions("name").unwrap();
+    assert_eq!(versions.len(), published);
+    for number in versions {
+        catalog.verify(&catalog.version("name", number).unwrap(), |_| ()).unwrap();
+    }
+}
