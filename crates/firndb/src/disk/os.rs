@@ -69,6 +69,10 @@ impl Disk for OsDisk {
         Ok(Box::new(Poison::new(OsAppend { file, path: path.into() }, path.into())))
     }
 
+    fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
+        super::unnamed::create(dir)
+    }
+
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
         let file = OpenOptions::new().append(true).open(path);
         let file = file.map_err(|e| Error::io("open", path, e))?;
@@ -203,6 +207,10 @@ impl ReadAt for OsFile {
 
     fn len(&self) -> Result<u64> {
         self.file.metadata().map(|m| m.len()).map_err(|e| Error::io("look at", &self.path, e))
+    }
+
+    fn map(&self) -> Result<Map> {
+        Map::of_file(&self.file, self.len()?, &self.path)
     }
 }
 

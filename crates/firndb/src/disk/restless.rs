@@ -27,6 +27,9 @@ impl<F: Fn(&Path) + Send + Sync> Disk for Restless<F> {
     fn list_dirs(&self, dir: &Path) -> Result<Vec<String>> { self.disk.list_dirs(dir) }
     fn modified(&self, path: &Path) -> Result<SystemTime> { self.disk.modified(path) }
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
+    fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
+        self.disk.create_unnamed(dir)
+    }
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(path) }
     fn map(&self, path: &Path) -> Result<Map> {
         (self.before)(path);

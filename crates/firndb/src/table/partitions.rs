@@ -7,7 +7,7 @@
 
 use super::arena::{Arena, Chunk, Pools};
 use super::raw::{Added, HashOf, zigzag};
-use super::spill::{Piece, SpillFile, remove_leftovers};
+use super::spill::{Piece, SpillFile};
 use crate::bytes::prefetch::prefetch;
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
@@ -32,9 +32,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Of a build of `path`: beside it unless the caller has chosen another folder. What builds
-    /// left there when their processes died is removed. Fails if there is no such folder, now and
-    /// not once all records are there.
+    /// Of a build of `path`: beside it unless the caller has chosen another folder. Fails if there
+    /// is no such folder, now and not once all records are there.
     pub(crate) fn of_build(
         disk: &DiskRef,
         path: &Path,
@@ -44,7 +43,7 @@ impl Place {
         let beside = disk::parent(path);
         disk.list(beside)?;
         let folder = temporary.unwrap_or(beside).to_path_buf();
-        remove_leftovers(disk, &folder)?;
+        disk::remove_leftovers(&**disk, &folder)?;
         Ok(Place { disk: disk.clone(), folder, memory })
     }
 }

@@ -3,12 +3,12 @@
 use super::super::poison::Poison;
 use super::super::tape::TapeFile;
 use super::super::{Append, Disk, Map, ReadAt, Tape, TapeWriter, cut, locked, parent};
-use super::{Fault, Faults, Node, SimDisk, State, is_root};
+use super::{Content, Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
 use memmap2::{MmapMut, MmapRaw};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 impl Disk for SimDisk {
@@ -53,7 +53,27 @@ impl Disk for SimDisk {
         }
         let id = state.create("create", path)?;
         let lock = Lock::take(&self.state, &mut state, id, path)?;
-        Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
+        Ok(Box::new(Poison::new(
+            SimAppend { held: Held::Lock(lock), path: path.into() },
+            path.into(),
+        )))
+    }
+
+    fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
+        let mut state = self.state();
+        state.step("create_unnamed", dir)?;
+        if !state.is_dir(dir) {
+            return Err(Error::io("create", dir, io::ErrorKind::NotFound.into()));
+        }
+        let id = state.files.len();
+        state.files.push(Content::default());
+        let path = dir.join(format!("(unnamed file {id})"));
+        state.unnamed.insert(path.clone(), id);
+        let open = Arc::new(Open { state: Arc::clone(&self.state), id, path: path.clone() });
+        let append = SimAppend { held: Held::Open(Arc::clone(&open)), path: path.clone() };
+        let read =
+            SimFile { state: Arc::clone(&self.state), id, path: path.clone(), _open: Some(open) };
+        Ok((Box::new(Poison::new(append, path)), Box::new(read)))
     }
 
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
@@ -61,7 +81,10 @@ impl Disk for SimDisk {
         state.step("open", path)?;
         let id = state.file("open", path)?;
         let lock = Lock::take(&self.state, &mut state, id, path)?;
-        Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
+        Ok(Box::new(Poison::new(
+            SimAppend { held: Held::Lock(lock), path: path.into() },
+            path.into(),
+        )))
     }
 
     fn map(&self, path: &Path) -> Result<Map> {
@@ -75,7 +98,7 @@ impl Disk for SimDisk {
         let mut state = self.state();
         state.step("open", path)?;
         let id = state.file("open", path)?;
-        Ok(Box::new(SimFile { state: Arc::clone(&self.state), id, path: path.into() }))
+        Ok(Box::new(SimFile { state: Arc::clone(&self.state), id, path: path.into(), _open: None }))
     }
 
     fn create_tape(&self, path: &Path, capacity: usize) -> Result<(Arc<Tape>, TapeWriter)> {
@@ -181,6 +204,8 @@ struct SimFile {
     state: Arc<Mutex<State>>,
     id: usize,
     path: PathBuf,
+    /// Of a file without a name.
+    _open: Option<Arc<Open>>,
 }
 
 impl ReadAt for SimFile {
@@ -196,6 +221,12 @@ impl ReadAt for SimFile {
 
     fn len(&self) -> Result<u64> {
         Ok(self.state.lock().unwrap().files[self.id].length() as u64)
+    }
+
+    fn map(&self) -> Result<Map> {
+        let mut state = self.state.lock().unwrap();
+        state.step("map", &self.path)?;
+        Ok(Map::from_vec(state.files[self.id].whole()))
     }
 }
 
@@ -267,16 +298,48 @@ impl Drop for Lock {
     }
 }
 
-struct SimAppend {
-    lock: Lock,
+/// A file without a name, which is there until this is dropped.
+struct Open {
+    state: Arc<Mutex<State>>,
+    id: usize,
     path: PathBuf,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap();
+        state.unnamed.remove(&self.path);
+        state.files[self.id] = Content::default();
+    }
+}
+
+/// What an [`Append`] holds of its file.
+enum Held {
+    Lock(Lock),
+    Open(Arc<Open>),
+}
+
+struct SimAppend {
+    held: Held,
+    path: PathBuf,
+}
+
+impl SimAppend {
+    /// The disk, and the number of the file.
+    fn file(&self) -> (MutexGuard<'_, State>, usize) {
+        let (state, id) = match &self.held {
+            Held::Lock(lock) => (&lock.state, lock.id),
+            Held::Open(open) => (&open.state, open.id),
+        };
+        (state.lock().unwrap(), id)
+    }
 }
 
 impl Append for SimAppend {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut state = self.lock.state.lock().unwrap();
+        let (mut state, id) = self.file();
         let failed = state.begin("append", &self.path)?;
-        let old = state.files[self.lock.id].length();
+        let old = state.files[id].length();
         state.fit("append", &self.path, old, old + bytes.len())?;
         let short = matches!(&state.faults, Some(Faults { fault: Fault::Short, .. }));
         let taken = match failed {
@@ -284,13 +347,13 @@ impl Append for SimAppend {
             Some(_) if short => bytes.len() / 2,
             Some(_) => 0,
         };
-        state.files[self.lock.id].append(&bytes[..taken]);
+        state.files[id].append(&bytes[..taken]);
         failed.map_or(Ok(()), Err)
     }
 
     fn sync(&mut self) -> Result<()> {
-        let mut state = self.lock.state.lock().unwrap();
+        let (mut state, id) = self.file();
         let failed = state.begin("sync", &self.path)?;
-        state.sync_content(self.lock.id, &self.path, failed)
+        state.sync_content(id, &self.path, failed)
     }
 }
