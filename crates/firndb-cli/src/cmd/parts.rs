@@ -4,7 +4,9 @@
 use firndb::search::{Change, Document, MAX_DOCUMENTS, PartitionBuilder, Schema};
 use firndb::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher, RandomState};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Partitions that one build may make: each has dictionaries of its own.
@@ -140,20 +142,26 @@ struct Folder {
 
 /// The file in a folder that its process has locked.
 const LOCK: &str = "lock";
+/// Hexadecimal digits at the end of the name of a folder.
+const DIGITS: usize = 16;
 
 impl Folder {
     fn beside(collection: &Path) -> Folder {
         let name = collection.file_name().unwrap_or_default().to_string_lossy();
         let prefix = format!(".{name}.firn-");
         remove_leftovers(collection, &prefix);
-        let name = format!("{prefix}{}", std::process::id());
+        // Nobody can have made one of this name before, to look into it or to send it elsewhere.
+        let random = RandomState::new().hash_one(0u8);
+        let name = format!("{prefix}{}-{random:0DIGITS$x}", std::process::id());
         Folder { path: collection.with_file_name(name), lock: None }
     }
 
     fn path(&mut self) -> Result<&Path> {
         if self.lock.is_none() {
-            let made = fs::create_dir_all(&self.path).and_then(|()| {
-                let lock = File::create(self.path.join(LOCK))?;
+            let parent = self.path.parent().unwrap_or(Path::new(""));
+            let made = fs::create_dir_all(parent).and_then(|()| {
+                DirBuilder::new().mode(0o700).create(&self.path)?;
+                let lock = File::create_new(self.path.join(LOCK))?;
                 lock.lock()?;
                 Ok(lock)
             });
@@ -169,11 +177,19 @@ fn remove_leftovers(collection: &Path, prefix: &str) {
     let entries = fs::read_dir(parent.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
-        let id = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse::<u32>().ok());
+        let id = name.to_str().and_then(|name| process_of(name.strip_prefix(prefix)?));
         if id.is_some_and(is_gone) && !is_locked(&entry.path().join(LOCK)) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// The process in the name of a folder, behind what all of them begin with.
+fn process_of(rest: &str) -> Option<u32> {
+    let (id, random) = rest.split_once('-')?;
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let is_random = random.len() == DIGITS && random.bytes().all(is_digit);
+    id.parse().ok().filter(|_| is_random)
 }
 
 /// Whether there is no process of this number here. It may be there elsewhere, if directories are
@@ -203,6 +219,26 @@ impl Drop for Folder {
 mod tests {
     use super::*;
     use firndb::search::Collection;
+
+    #[test]
+    fn folders_are_their_owners_alone_and_their_names_cannot_be_foretold() {
+        use std::os::unix::fs::PermissionsExt;
+        let beside = std::env::temp_dir().join(format!("firndb-folder-{}/c", std::process::id()));
+        let mut folders = [Folder::beside(&beside), Folder::beside(&beside)];
+        assert_ne!(folders[0].path, folders[1].path);
+        for folder in &mut folders {
+            let made = folder.path().unwrap().to_path_buf();
+            assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o700);
+            let name = made.file_name().unwrap().to_str().unwrap();
+            let process = process_of(name.strip_prefix(".c.firn-").unwrap());
+            assert_eq!(process, Some(std::process::id()));
+        }
+        // A folder that stands there already is not taken, whatever its name was.
+        let mut third = Folder { path: folders[0].path.clone(), lock: None };
+        assert_eq!(third.path().unwrap_err().kind(), ErrorKind::AlreadyExists);
+        drop(folders);
+        fs::remove_dir(beside.parent().unwrap()).unwrap();
+    }
 
     #[test]
     fn what_is_too_much_for_one_partition_goes_to_the_next() {

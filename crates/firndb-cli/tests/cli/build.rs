@@ -20,9 +20,13 @@ fn leftovers_of_builds_that_were_killed_are_removed_by_the_next() {
     let place = Place::new();
     place.write("data.csv", csv());
     // No process has such a number on Linux: they end at 4,194,304.
-    let (gone, elsewhere) = (".c.firn-4294967295", ".c.firn-4294967294");
-    let alive = format!(".c.firn-{}", std::process::id());
-    let others = [&*alive, elsewhere, ".c.firn-", ".c.firn-4294967295x", ".d.firn-4294967295"];
+    let random = "0123456789abcdef";
+    let of = |process: &str| format!(".c.firn-{process}-{random}");
+    let (gone, elsewhere) = (&*of("4294967295"), &*of("4294967294"));
+    let alive = of(&std::process::id().to_string());
+    let not_ours = [".c.firn-", ".c.firn-4294967295", &of("4294967295x"), &of("4294967295")[..30]];
+    let beside = format!(".d.firn-4294967295-{random}");
+    let others = [&[&*alive, elsewhere, &*beside], &not_ours[..]].concat();
     for dir in others.iter().chain([&gone]) {
         std::fs::create_dir(place.path(dir)).unwrap();
         place.write(&format!("{dir}/lock"), "");

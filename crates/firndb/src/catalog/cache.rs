@@ -255,7 +255,7 @@ impl Cache {
         named.extend([LOCK.to_string(), manifest_name(version.number)]);
         for name in self.disk.list(&self.dir)?.iter().filter(|name| !named.contains(*name)) {
             let is_ours = name.ends_with(".firn") || name.ends_with(".part");
-            if is_ours || name.ends_with(".tmp") || manifest_number(name).is_some() {
+            if is_ours || disk::is_temporary(name) || manifest_number(name).is_some() {
                 self.disk.remove(&self.dir.join(name))?;
             }
         }

@@ -16,6 +16,7 @@ mod os;
 mod poison;
 mod ring;
 mod tape;
+mod unnamed;
 #[cfg(test)]
 mod restless;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub(crate) use restless::Restless;
 pub(crate) use sim::{Fault, SimDisk};
 pub use tape::AppendMode;
 pub(crate) use tape::{Tape, TapeWriter};
+pub(crate) use unnamed::remove_leftovers;
 
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
@@ -75,6 +77,9 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     /// Creates a file that only grows: `AlreadyExists` if there is one. The file is locked for as
     /// long as the [`Append`] lives, so that [`Disk::lock`] can tell it from a leftover.
     fn create(&self, path: &Path) -> Result<Box<dyn Append>>;
+    /// Creates a file in a directory that has no name there, with the mode 0600: to append to, and
+    /// to read what was appended. It is gone with both handles, also when the process dies.
+    fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)>;
     /// Opens a file that was created before, to append to it: `NotFound` if there is none, `Locked`
     /// if somebody else is appending to it. A crash may have made anything of its end.
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>>;
@@ -172,6 +177,8 @@ pub(crate) trait ReadAt: Send + Sync {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()>;
     /// Length of the file at this moment.
     fn len(&self) -> Result<u64>;
+    /// The bytes of the file, to which nobody appends any more.
+    fn map(&self) -> Result<Map>;
 }
 
 /// The disk of the operating system.
@@ -231,25 +238,48 @@ impl Drop for Temporary<'_> {
     }
 }
 
-/// The name under which `path` is written: `.NAME.tmp` beside it.
-fn temporary(path: &Path) -> Result<PathBuf> {
+/// What the name of a file ends with while it is written.
+const TEMPORARY: &str = ".firndb-tmp";
+
+/// The name under which `path` is written: `.NAME.firndb-tmp` beside it.
+pub(crate) fn temporary(path: &Path) -> Result<PathBuf> {
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
         Error::invalid("cannot write here: the path must end in a UTF-8 file name").in_file(path)
     })?;
-    Ok(path.with_file_name(format!(".{name}.tmp")))
+    Ok(path.with_file_name(format!(".{name}{TEMPORARY}")))
 }
 
-/// Creates a file, removing one that a crash left behind under this name.
+/// The name that a file gets which has this one while [`publish`] or [`stage`] writes it; `None` for
+/// any other name.
+pub(crate) fn written_as(name: &str) -> Option<&str> {
+    name.strip_prefix('.')?.strip_suffix(TEMPORARY)
+}
+
+/// Whether a file of this name is one that [`publish`] or [`stage`] writes, or has left.
+pub(crate) fn is_temporary(name: &str) -> bool {
+    written_as(name).is_some()
+}
+
+/// Times that a temporary file is looked for that another writer has just renamed.
+const LOOKS: usize = 10;
+
+/// Creates a file, removing one that a crash left behind under this name. `AlreadyExists` if there
+/// is anything but a file: a symbolic link is neither followed nor removed.
 fn create_anew(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Append>> {
-    match disk.create(path) {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+    let is_own = |name: &String| path.file_name().is_some_and(|own| *own == **name);
+    for _ in 0..LOOKS {
+        match disk.create(path) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            created => return created,
+        }
+        if disk.list(parent(path))?.iter().any(is_own) {
             let leftover = disk.lock(path)?;
             disk.remove(path)?;
             drop(leftover);
-            disk.create(path)
         }
-        created => created,
     }
+    let message = "this is in the way and is no file that FirnDB left: move it away";
+    Err(Error::new(ErrorKind::AlreadyExists, message).in_file(path))
 }
 
 /// The directory that holds the name of `path`.

@@ -175,6 +175,10 @@ impl Disk for OsDisk {
         Ok(append_to(file, 0, path))
     }
 
+    fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
+        super::unnamed::create(dir)
+    }
+
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
         let failed = |e| Error::io("open", path, e);
         self.open_to_read(path)?; // Refuses what is not a regular file.
@@ -433,6 +437,10 @@ impl ReadAt for OsFile {
 
     fn len(&self) -> Result<u64> {
         self.file.metadata().map(|m| m.len()).map_err(|e| Error::io("look at", &self.path, e))
+    }
+
+    fn map(&self) -> Result<Map> {
+        Map::of_file(&self.file, self.len()?, &self.path)
     }
 }
 

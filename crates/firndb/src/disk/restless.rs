@@ -36,6 +36,9 @@ impl<F: Fn(&Path) + Send + Sync + 'static> Disk for Restless<F> {
     fn resolve(&self, path: &Path) -> Result<PathBuf> { self.disk.resolve(path) }
     fn modified(&self, path: &Path) -> Result<SystemTime> { self.disk.modified(path) }
     fn create(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.create(path) }
+    fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
+        self.disk.create_unnamed(dir)
+    }
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(path) }
     fn map(&self, path: &Path) -> Result<Map> {
         (self.before)(path);

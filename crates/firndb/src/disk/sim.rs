@@ -54,6 +54,9 @@ struct State {
     pending: Vec<Change>,
     /// Files by number; a file without a name stays here, unseen.
     files: Vec<Content>,
+    /// The files that never had a name, as long as they are open, and what tests call them. A
+    /// power cut leaves nothing of them.
+    unnamed: BTreeMap<PathBuf, usize>,
     /// Numbers of the files that a lock or an `Append` holds.
     locks: HashSet<usize>,
     log: Vec<String>,
@@ -201,14 +204,10 @@ impl SimDisk {
         self.state().lie = Some(lie);
     }
 
-    /// Every file and its bytes, as a running process sees them.
+    /// Every file and its bytes, as a running process sees them; also those without a name.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
-        let file = |(path, node): (&PathBuf, &Node)| match node {
-            Node::File(id) => Some((path.clone(), state.files[*id].whole())),
-            Node::Dir => None,
-        };
-        state.names.iter().filter_map(file).collect()
+        state.ids().map(|(path, id)| (path.clone(), state.files[id].whole())).collect()
     }
 
     /// Puts a file there, durably and in no operation: for tests that corrupt or prepare files.
@@ -233,10 +232,9 @@ impl SimDisk {
     /// Turns a bit of a file, also where it is open; turned twice it is as before.
     pub(crate) fn damage(&self, path: &Path, at: usize) {
         let mut state = self.state();
-        match state.names[path] {
-            Node::File(id) => state.files[id].bytes[at] ^= 1 << (at % 8),
-            Node::Dir => panic!("{path:?} is a folder"),
-        }
+        let found = state.ids().find(|(name, _)| *name == path).map(|(_, id)| id);
+        let id = found.unwrap_or_else(|| panic!("{path:?} is no file"));
+        state.files[id].bytes[at] ^= 1 << (at % 8);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -267,13 +265,18 @@ impl State {
         Ok(Some(Error::io(verb, path, error)))
     }
 
-    /// Bytes that all files take which have a name.
-    fn used(&self) -> usize {
-        let ids = self.names.values().filter_map(|node| match node {
-            Node::File(id) => Some(*id),
+    /// The files that have a name, or that are open and never had one.
+    fn ids(&self) -> impl Iterator<Item = (&PathBuf, usize)> {
+        let named = self.names.iter().filter_map(|(path, node)| match node {
+            Node::File(id) => Some((path, *id)),
             Node::Dir => None,
         });
-        let ids: HashSet<usize> = ids.collect(); // Links do not count twice.
+        named.chain(self.unnamed.iter().map(|(path, id)| (path, *id)))
+    }
+
+    /// Bytes that all files take.
+    fn used(&self) -> usize {
+        let ids: HashSet<usize> = self.ids().map(|(_, id)| id).collect(); // Links count once.
         ids.into_iter().map(|id| self.files[id].taken().next_multiple_of(BLOCK)).sum()
     }
 

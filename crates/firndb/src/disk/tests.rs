@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const SEED: u64 = 20_260_801;
 
 /// A directory that is removed at the end of its test.
-struct TempDir(PathBuf);
+pub(super) struct TempDir(pub(super) PathBuf);
 
 impl TempDir {
-    fn new() -> TempDir {
+    pub(super) fn new() -> TempDir {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("firndb-disk-{}-{n}", std::process::id()));
@@ -161,12 +161,63 @@ fn publish_is_all_or_nothing() {
         assert_eq!(&*disk.map(&path).unwrap(), b"old");
         assert_eq!(disk.list(dir).unwrap(), ["file"], "no temporary file is left");
 
-        drop(disk.create(&dir.join(".file.tmp")).unwrap()); // As a crash would leave it.
+        drop(disk.create(&dir.join(".file.firndb-tmp")).unwrap()); // As a crash would leave it.
+        drop(disk.create(&dir.join(".file.tmp")).unwrap()); // Not ours.
         put(disk, &path, b"new").unwrap();
         assert_eq!(&*disk.map(&path).unwrap(), b"new");
-        assert_eq!(disk.list(dir).unwrap(), ["file"]);
+        assert_eq!(disk.list(dir).unwrap(), [".file.tmp", "file"]);
+        assert!(is_temporary(".file.firndb-tmp"));
+        assert!(![".file.tmp", "file.firndb-tmp", "file"].into_iter().any(is_temporary));
         assert_eq!(kind(put(disk, &dir.join(".."), b"x")), ErrorKind::InvalidArgument);
     });
+}
+
+/// What stands in the way of the temporary file and is no file is left as it is.
+#[test]
+fn a_link_at_the_name_of_a_temporary_file_is_not_followed() {
+    let temp = TempDir::new();
+    let (path, link) = (temp.0.join("file"), temp.0.join(".file.firndb-tmp"));
+    for target in [temp.0.join("missing"), temp.0.join("there")] {
+        fs::write(temp.0.join("there"), b"somebody's").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let refused = put(&os::OsDisk::default(), &path, b"x").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(refused.file(), Some(&*link));
+        assert_eq!(fs::read_link(&link).unwrap(), target);
+        fs::remove_file(&link).unwrap();
+    }
+    assert_eq!(fs::read(temp.0.join("there")).unwrap(), b"somebody's");
+    assert_eq!(os().list(&temp.0).unwrap(), ["there"]);
+}
+
+#[test]
+fn unnamed_files_are_read_back_and_gone_with_their_handles() {
+    on_both(|disk, dir| {
+        assert_eq!(kind(disk.create_unnamed(dir)), ErrorKind::NotFound);
+        disk.create_dir_all(dir).unwrap();
+        let (mut append, read) = disk.create_unnamed(dir).unwrap();
+        append.append(b"snow").unwrap();
+        append.append(b"fall").unwrap();
+        assert!(disk.list(dir).unwrap().is_empty());
+        let mut bytes = [0; 5];
+        read.read_at(1, &mut bytes).unwrap();
+        assert_eq!((&bytes, read.len().unwrap()), (b"nowfa", 8));
+        assert_eq!(kind(read.read_at(4, &mut bytes)), ErrorKind::Corrupt);
+        let map = read.map().unwrap();
+        drop((append, read));
+        assert_eq!(&*map, b"snowfall");
+    });
+    // They take space for as long as they are open.
+    let disk = SimDisk::new();
+    disk.limit(1024);
+    let (mut append, read) = disk.create_unnamed(Path::new("/")).unwrap();
+    append.append(&[7; 1000]).unwrap();
+    let full = disk.create(Path::new("/a")).unwrap().append(&[7; 30]);
+    assert_eq!(kind(full), ErrorKind::Io);
+    assert_eq!(disk.files().len(), 2);
+    drop((append, read));
+    disk.create(Path::new("/b")).unwrap().append(&[7; 30]).unwrap();
+    assert_eq!(disk.files().len(), 2);
 }
 
 #[test]

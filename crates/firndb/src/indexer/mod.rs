@@ -141,10 +141,7 @@ impl Indexer {
         let log_options =
             log::Options { create: wanted.is_some(), read_only: false, ..options.log.clone() };
         let log = LogStore::open_on(disk.clone(), &dir.join(LOG), log_options)?;
-        // What a build that was killed left: the log is open, so nobody else builds here.
-        for name in disk.list(dir)?.iter().filter(|name| name.ends_with(".spill")) {
-            disk.remove(&dir.join(name))?;
-        }
+        disk::remove_leftovers(&*disk, dir)?;
         let state = State::load(log, wanted).map_err(|e| e.in_file(dir))?;
         let path = dir.join(COLLECTION);
         let collection = match Collection::open_on(disk.clone(), &path) {

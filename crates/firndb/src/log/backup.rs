@@ -37,7 +37,7 @@ use super::segment::file_name;
 use super::store::{HEAD_SHARE, LogStore, SEGMENT_MIN};
 use super::writer::encode_head;
 use crate::Result;
-use crate::disk::{Disk, stage};
+use crate::disk::{Disk, stage, temporary};
 use copy::{Brought, bring, remove_if_there, same_bytes};
 use manifest::{Manifest, UNFINISHED};
 use std::collections::BTreeSet;
@@ -240,7 +240,7 @@ impl Update<'_> {
         if wanted == found || (wanted.device != found.device && is_equal()?) {
             return Ok(None);
         }
-        let staged = self.to.join(format!(".{name}.tmp"));
+        let staged = temporary(&to)?;
         let brought = bring(disk, &from, &staged)?;
         disk.rename(&staged, &to)?;
         Ok(Some(brought))

@@ -20,7 +20,7 @@ use super::segment::Segment;
 use super::store::Shared;
 use super::upkeep::Stretches;
 use super::write::full;
-use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
+use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder, u64_at};
 use crate::disk::Disk;
 use crate::{Error, Result};

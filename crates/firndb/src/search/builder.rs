@@ -72,8 +72,10 @@ impl PartitionBuilder {
         self
     }
 
-    /// The folder of the temporary file that takes payloads once they exceed a quarter of the
-    /// memory limit. Default: that of the system, which may be small, or in memory.
+    /// The directory of the temporary file that takes payloads once they exceed a quarter of the
+    /// memory limit: best the one that the partition will be in. The file has no name and the mode
+    /// 0600. The default is the system's temporary directory, since a builder does not know where
+    /// its partition goes; it may be small, or in memory.
     pub fn spill_to(mut self, folder: impl AsRef<Path>) -> PartitionBuilder {
         self.payloads.set_folder(disk::os(), folder.as_ref());
         self

@@ -183,7 +183,7 @@ impl Collection {
         let named: HashSet<&str> = current.members.iter().map(|m| m.file.as_str()).collect();
         for name in self.disk.list(&self.dir)? {
             let old_set = manifest::number(&name).is_some_and(|n| n < current.number);
-            let partition = name.ends_with(EXTENSION) || name.ends_with(".tmp");
+            let partition = name.ends_with(EXTENSION) || disk::is_temporary(&name);
             if old_set || (partition && !named.contains(name.as_str())) {
                 self.disk.remove(&self.dir.join(&name))?;
             }

@@ -4,33 +4,54 @@
 use super::dictionary::Keys;
 use super::value::Key;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use xxhash_rust::xxh3::xxh3_64;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Hashes keys for a table in memory: a folded multiplication for numbers (as in wyhash), XXH3 for
-/// bytes.
-#[derive(Default)]
-pub(crate) struct KeyHasher(u64);
+/// bytes, both under the seed of the table.
+pub(crate) struct KeyHasher {
+    hash: u64,
+    seed: u64,
+}
+
+/// The seed of one table, random: nobody can make keys that have equal hashes in it. What is made of
+/// a table never depends on the order of its keys.
+#[derive(Clone)]
+pub(crate) struct KeySeed(u64);
+
+impl Default for KeySeed {
+    fn default() -> KeySeed {
+        KeySeed(RandomState::new().hash_one(0u8))
+    }
+}
+
+impl BuildHasher for KeySeed {
+    type Hasher = KeyHasher;
+
+    fn build_hasher(&self) -> KeyHasher {
+        KeyHasher { hash: 0, seed: self.0 }
+    }
+}
 
 impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
-        self.0
+        self.hash
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        self.0 = self.0.rotate_left(23) ^ xxh3_64(bytes);
+        self.hash = self.hash.rotate_left(23) ^ xxh3_64_with_seed(bytes, self.seed);
     }
 
     fn write_u64(&mut self, v: u64) {
-        let product = u128::from(v ^ 0xA076_1D64_78BD_642F) * 0xE703_7ED1_A0B4_28DB;
-        self.0 = self.0.rotate_left(23) ^ (product >> 64) as u64 ^ product as u64;
+        let product = u128::from(v ^ self.seed) * 0xE703_7ED1_A0B4_28DB;
+        self.hash = self.hash.rotate_left(23) ^ (product >> 64) as u64 ^ product as u64;
     }
 
     fn write_usize(&mut self, _: usize) {} // the length before a slice adds nothing to its hash
 }
 
 /// A map by keys.
-pub(crate) type KeyMap<K, V> = HashMap<K, V, BuildHasherDefault<KeyHasher>>;
+pub(crate) type KeyMap<K, V> = HashMap<K, V, KeySeed>;
 
 /// Numbers distinct keys in order of appearance.
 #[derive(Default)]
@@ -98,4 +119,31 @@ fn sort<K: Ord>(map: KeyMap<K, u32>) -> (Vec<K>, Vec<u32>) {
     let mut ordinals = vec![0; entries.len()];
     entries.iter().zip(0..).for_each(|((_, number), ord)| ordinals[*number as usize] = ord);
     (entries.into_iter().map(|(key, _)| key).collect(), ordinals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// Keys whose XXH3-64 is one and the same: the first factor of a product is 0.
+    #[test]
+    fn crafted_keys_have_different_hashes_in_a_table() {
+        let crafted = |i: u64| {
+            let mut key = vec![0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
+            key.extend((0..8).map(|byte| (i >> (8 * byte)) as u8));
+            key.extend([7; 16]);
+            key
+        };
+        let plain = |i| xxhash_rust::xxh3::xxh3_64(&crafted(i));
+        assert!((0..100).all(|i| plain(i) == plain(0)));
+        let seed = KeySeed::default();
+        let hashes: HashSet<u64> = (0..10_000).map(|i| seed.hash_one(crafted(i))).collect();
+        assert_eq!(hashes.len(), 10_000);
+        let other = KeySeed::default();
+        assert_ne!(seed.hash_one(5u64), other.hash_one(5u64), "another table has another seed");
+        let mut interner = Interner::default();
+        let numbers = (0..50_000u64).map(|i| interner.intern(Key::Bytes(crafted(i % 40_000))));
+        assert!(numbers.eq((0..50_000u32).map(|i| i % 40_000)));
+    }
 }

@@ -1,55 +1,19 @@
 //! Payloads while documents come in: in memory up to a budget, then in a temporary file that only
 //! grows.
 
-use crate::disk::{Append, DiskRef, Map};
-use crate::{Error, ErrorKind, Result};
+use crate::disk::{Append, DiskRef, Map, ReadAt};
+use crate::{Error, Result};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Collects payloads.
 pub(crate) struct Spill {
     budget: usize,
     place: Option<(DiskRef, PathBuf)>,
-    file: Option<(Box<dyn Append>, TemporaryFile)>,
+    file: Option<(Box<dyn Append>, Box<dyn ReadAt>)>,
     /// Bytes in the file; what came after is in `memory`.
     spilled: u64,
     memory: Vec<u8>,
     offsets: Vec<u64>,
-}
-
-/// Number of the next temporary file of this process.
-static NUMBER: AtomicU64 = AtomicU64::new(0);
-/// So many names are tried for a file.
-const NAMES: u32 = 1000;
-
-/// Removes its file when dropped.
-struct TemporaryFile(DiskRef, PathBuf);
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        // Nothing depends on it: at worst a temporary file is left over.
-        let _ = self.0.remove(&self.1);
-    }
-}
-
-/// Creates a temporary file. A process that was killed leaves its own behind, and a later one may
-/// have its id: names that are taken are passed over.
-fn create(disk: DiskRef, folder: &Path) -> Result<(Box<dyn Append>, TemporaryFile)> {
-    let mut tried = 0;
-    loop {
-        tried += 1;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = folder.join(file_name(number));
-        match disk.create(&path) {
-            Err(e) if e.kind() == ErrorKind::AlreadyExists && tried < NAMES => {}
-            Err(e) => return Err(e),
-            Ok(file) => return Ok((file, TemporaryFile(disk, path))),
-        }
-    }
-}
-
-fn file_name(number: u64) -> String {
-    format!("firndb-payloads-{}-{number}.spill", std::process::id())
 }
 
 impl Spill {
@@ -78,7 +42,7 @@ impl Spill {
         if self.file.is_none() {
             let (disk, folder) =
                 self.place.clone().unwrap_or_else(|| (crate::disk::os(), std::env::temp_dir()));
-            self.file = Some(create(disk, &folder)?);
+            self.file = Some(disk.create_unnamed(&folder)?);
         }
         if let Some((file, _)) = &mut self.file {
             file.append(&self.memory)?;
@@ -96,18 +60,14 @@ impl Spill {
     /// Ends collecting.
     pub(crate) fn finish(self) -> Result<Spilled> {
         let Spill { file, spilled, memory, offsets, .. } = self;
-        let mut spill = Spilled { map: None, spilled, memory, offsets };
-        if let Some((append, file)) = file {
-            drop(append);
-            spill.map = Some((file.0.map(&file.1)?, file));
-        }
-        Ok(spill)
+        let map = file.map(|(_, read)| read.map()).transpose()?;
+        Ok(Spilled { map, spilled, memory, offsets })
     }
 }
 
 /// The payloads of all documents, by number.
 pub(crate) struct Spilled {
-    map: Option<(Map, TemporaryFile)>,
+    map: Option<Map>,
     spilled: u64,
     memory: Vec<u8>,
     offsets: Vec<u64>,
@@ -118,7 +78,7 @@ impl Spilled {
     pub(crate) fn get(&self, doc: u32, out: &mut Vec<u8>) -> Result<()> {
         let (start, end) = (self.offsets[doc as usize], self.offsets[doc as usize + 1]);
         let bytes = match &self.map {
-            Some((map, _)) if start < self.spilled => map.get(start as usize..end as usize),
+            Some(map) if start < self.spilled => map.get(start as usize..end as usize),
             _ => self.memory.get((start - self.spilled) as usize..(end - self.spilled) as usize),
         };
         out.extend_from_slice(bytes.ok_or_else(|| Error::corrupt("spilled payloads are cut"))?);
@@ -130,26 +90,27 @@ impl Spilled {
 mod tests {
     use super::*;
     use crate::disk::{Disk, SimDisk};
+    use std::path::Path;
 
     #[test]
-    fn files_left_over_from_a_killed_process_are_passed_over() {
+    fn payloads_come_back_and_nothing_is_left() {
         let disk = SimDisk::new();
         let folder = Path::new("/spill");
         disk.create_dir_all(folder).unwrap();
-        // Tests beside this one take numbers, too.
-        let next = NUMBER.load(Ordering::Relaxed);
-        for number in next..next + 100 {
-            disk.write_raw(&folder.join(file_name(number)), b"left over");
-        }
         let mut spill = Spill::new(4);
         spill.set_folder(disk.clone() as DiskRef, folder);
         for payload in ["one", "two", "three"] {
             spill.push(payload.as_bytes()).unwrap();
         }
-        let (spilled, mut payload) = (spill.finish().unwrap(), Vec::new());
-        spilled.get(1, &mut payload).unwrap();
-        assert_eq!(payload, b"two");
+        assert_eq!(disk.files().len(), 1, "nothing was spilled");
+        assert!(disk.list(folder).unwrap().is_empty(), "the temporary file has a name");
+        let spilled = spill.finish().unwrap();
+        for (doc, expected) in (0..).zip(["one", "two", "three"]) {
+            let mut payload = Vec::new();
+            spilled.get(doc, &mut payload).unwrap();
+            assert_eq!(payload, expected.as_bytes());
+        }
         drop(spilled);
-        assert_eq!(disk.files().len(), 100, "only its own file is removed");
+        assert!(disk.files().is_empty());
     }
 }

@@ -27,7 +27,7 @@ use crate::bytes::prefetch::prefetch;
 use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::path::Path;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
 /// An open approximate table, to be shared by any number of threads. Nothing in it is locked.
 ///
@@ -70,6 +70,8 @@ pub struct ApproximateStats {
     pub file_bytes: u64,
     /// Memory that the open table holds, mapped pages not counted.
     pub memory: u64,
+    /// The seed of the hash of keys: 0, unless keys were crafted to have equal hashes.
+    pub seed: u64,
 }
 
 /// Gets that are under way at the same time in memory.
@@ -142,6 +144,12 @@ impl ApproximateTable {
         Ok(Some(table))
     }
 
+    /// The hash by which the table knows a key.
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> Hash {
+        hash_of(key, self.meta.seed)
+    }
+
     /// What says which slot a key has; its checksums are checked when it is first touched.
     #[inline(always)]
     fn index(&self) -> Result<Index<'_>> {
@@ -203,7 +211,7 @@ impl ApproximateTable {
     /// The value of a key that was added; `None`, or now and then the value of another key, if it
     /// was not. `Corrupt` if what it must look at is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<FixedValue>> {
-        let (index, hash) = (self.index()?, hash_of(key));
+        let (index, hash) = (self.index()?, self.hash(key));
         let Some(slot) = self.slot(index, hash, self.bucket(index, hash))? else { return Ok(None) };
         self.value(slot, hash)
     }
@@ -234,7 +242,7 @@ impl ApproximateTable {
         for group in keys.chunks(GROUP) {
             let mut known = [None; GROUP];
             for (known, key) in known.iter_mut().zip(group) {
-                let hash = hash_of(key.as_ref());
+                let hash = self.hash(key.as_ref());
                 let bucket = self.bucket(index, hash);
                 let at = bucket.2.0.buckets.wrapping_add(bucket.1) as usize;
                 prefetch(index.pilots.get(at..).unwrap_or(&[]), 1);
@@ -319,6 +327,7 @@ impl ApproximateTable {
             slot_bytes: self.meta.blocks() * PAGE as u64,
             file_bytes: self.file.len(),
             memory: (copied + self.source.bytes()) as u64,
+            seed: self.meta.seed,
         }
     }
 
@@ -374,9 +383,9 @@ impl ApproximateTable {
 /// The number of a key in its shard, its bucket there, and the entries of the shard and the next.
 type Bucket = (u64, u64, (Shard, Shard));
 
-/// The hash by which an approximate table knows a key.
+/// The hash by which an approximate table with this seed knows a key.
 #[inline(always)]
-pub(crate) fn hash_of(key: &[u8]) -> Hash {
-    let hash = xxh3_128(key);
+pub(crate) fn hash_of(key: &[u8], seed: u64) -> Hash {
+    let hash = if seed == 0 { xxh3_128(key) } else { xxh3_128_with_seed(key, seed) };
     Hash { high: (hash >> 64) as u64, low: hash as u64 }
 }

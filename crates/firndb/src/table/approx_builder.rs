@@ -3,13 +3,14 @@
 
 use super::approx::hash_of;
 use super::approx_format::{
-    MAX_FINGERPRINT, MAX_WIDTH, Meta, Shard, Slots, section, shard_of, shards_for,
+    MAX_FINGERPRINT, MAX_WIDTH, MOST_KEYS, Meta, Shard, Slots, section, shard_of, shards_for,
 };
 use super::approx_hash::{Hash, Made, make};
 use super::block::checksum;
 use super::builder::{MAX_THREADS, MIN_MEMORY};
 use super::format::{MAX_KEY, PAGE};
 use super::gather::{Wanted, limit};
+use super::hashing::{Hashing, Limit, Reseeding, Seeds};
 use super::options::Duplicates;
 use super::partitions::{Partitions, Place};
 use super::raw::{Added, Record};
@@ -81,11 +82,14 @@ pub struct ApproximateBuilder {
     records: u64,
     bytes: u64,
     name: Box<dyn Fn(u64) -> String + Sync + Send>,
+    /// Of keys that share a shard.
+    crowd: Limit,
+    seeds: Seeds,
 }
 
 /// The half of the hash by which records are split and sorted.
-fn split(key: &[u8]) -> u64 {
-    hash_of(key).high
+fn split(key: &[u8], seed: u64) -> u64 {
+    hash_of(key, seed).high
 }
 
 impl ApproximateBuilder {
@@ -118,9 +122,18 @@ impl ApproximateBuilder {
         }
         options.threads = options.threads.clamp(1, MAX_THREADS);
         let place = Place::of_build(&disk, path, options.temporary.as_deref(), options.memory)?;
-        let (partitions, path) = (Partitions::new(place, split), path.to_path_buf());
-        let name = Box::new(|origin| format!("record {origin}"));
-        Ok(ApproximateBuilder { disk, path, options, partitions, records: 0, bytes: 0, name })
+        let hashing = Hashing::new(split);
+        Ok(ApproximateBuilder {
+            disk,
+            path: path.to_path_buf(),
+            options,
+            partitions: Partitions::new(place, hashing),
+            records: 0,
+            bytes: 0,
+            name: Box::new(|origin| format!("record {origin}")),
+            crowd: Limit::new(MOST_KEYS),
+            seeds: Seeds::new(hashing),
+        })
     }
 
     /// Says how messages name where a record came from (by default: "record 7", counted from 1).
@@ -148,7 +161,7 @@ impl ApproximateBuilder {
             )));
         }
         let record = Record::new(key, value);
-        self.partitions.push(Added { hash: split(key), origin, record })?;
+        self.partitions.push(Added { hash: split(key, 0), origin, record })?;
         self.records += 1;
         self.bytes += (key.len() + value.len()) as u64;
         Ok(())
@@ -160,15 +173,39 @@ impl ApproximateBuilder {
     }
 
     /// Writes the table and publishes it.
+    ///
+    /// Keys that were crafted to have equal hashes are hashed anew under a seed made of all keys;
+    /// that takes a few times as long.
     pub fn finish(mut self) -> Result<ApproximateReport> {
         self.partitions.seal()?;
         let disk = self.disk.clone();
-        disk::publish(&*disk, &self.path, |out| {
-            let mut out = FrozenWriter::new(out, Kind::ApproximateTable)?;
-            let report = self.write(&mut out)?;
-            out.finish()?;
-            Ok(report)
-        })
+        loop {
+            let report = disk::publish(&*disk, &self.path, |out| {
+                let mut out = FrozenWriter::new(out, Kind::ApproximateTable)?;
+                let report = self.write(&mut out)?;
+                out.finish()?;
+                Ok(report)
+            });
+            match report.is_err() && self.crowd.is_exceeded() && self.seeds.are_left() {
+                true => self = self.reseeded()?,
+                false => return report,
+            }
+        }
+    }
+
+    /// The same records, to be written by the hash of the next seed.
+    fn reseeded(self) -> Result<ApproximateBuilder> {
+        let (crowd, stop) = (Limit::new(MOST_KEYS), AtomicBool::new(false));
+        let ApproximateBuilder { partitions, mut seeds, .. } = self;
+        let limit = limit(self.options.memory, 1, self.records, self.bytes);
+        let duplicates = self.options.duplicates;
+        let mut with = Reseeding {
+            wanted: Wanted { limit, duplicates, stop: &stop, crowd: &crowd },
+            name: &self.name,
+            go_on: &mut || Ok(()),
+        };
+        let partitions = partitions.reseeded(&mut seeds, &mut with)?;
+        Ok(ApproximateBuilder { partitions, crowd, seeds, ..self })
     }
 
     fn write(&self, out: &mut FrozenWriter) -> Result<ApproximateReport> {
@@ -177,6 +214,7 @@ impl ApproximateBuilder {
             shards: shards_for(self.records),
             width: self.options.value_width as u32,
             fingerprint: self.options.fingerprint_bits,
+            seed: self.partitions.hash().seed,
         };
         let memory = self.options.memory / 16;
         let spool = || Spool::new(Place { memory, ..self.partitions.place().clone() });
@@ -257,12 +295,13 @@ impl ApproximateBuilder {
         let (memory, threads) = (self.options.memory, self.options.threads);
         let limit = limit(memory, threads, self.records, self.bytes);
         let (duplicates, stop) = (self.options.duplicates, &AtomicBool::new(false));
-        let wanted = Wanted { limit, duplicates, stop };
-        let policy = Policy { hash: split, duplicates: self.options.duplicates, name: &self.name };
+        let wanted = Wanted { limit, duplicates, stop, crowd: &self.crowd };
+        let policy = Policy { hash: self.partitions.hash(), duplicates, name: &self.name };
         let end = (unit + 1) * (meta.shards / units);
         let mut shard = Gathered::new(unit * (meta.shards / units));
         let hand_over = |shard: Gathered| {
-            let ready = shard.make(self.options.value_width)?;
+            let made = shard.make(self.options.value_width);
+            let ready = made.ok_or_else(|| self.crowd.exceed())?;
             let nobody = |_| Error::new(ErrorKind::Cancelled, "the build ended");
             send.send(Ok(ready)).map_err(nobody)
         };
@@ -275,13 +314,15 @@ impl ApproximateBuilder {
                         let next = Gathered::new(shard.number + 1);
                         hand_over(std::mem::replace(&mut shard, next))?;
                     }
-                    shard.hashes.push(hash_of(key));
+                    if shard.hashes.len() >= self.crowd.most {
+                        return Err(self.crowd.exceed());
+                    }
+                    shard.hashes.push(hash_of(key, meta.seed));
                     shard.values.extend_from_slice(value);
                 }
                 sorted.recycle(&self.partitions.pools);
                 Ok(())
             })?;
-            self.partitions.release(number);
         }
         while shard.number + 1 < end {
             let next = Gathered::new(shard.number + 1);
@@ -312,7 +353,8 @@ impl Gathered {
         Gathered { number, hashes: Vec::new(), values: Vec::new(), duplicates: 0 }
     }
 
-    fn make(self, width: usize) -> Result<Ready> {
+    /// `None` if there is no function of these hashes: two are equal.
+    fn make(self, width: usize) -> Option<Ready> {
         let n = self.hashes.len();
         let made = make(&self.hashes)?;
         let (mut highs, mut values) = (vec![0; n], vec![0; self.values.len()]);
@@ -321,7 +363,7 @@ impl Gathered {
             highs[slot] = hash.high;
             values[slot * width..(slot + 1) * width].copy_from_slice(value);
         }
-        Ok(Ready { highs, values, made, duplicates: self.duplicates })
+        Some(Ready { highs, values, made, duplicates: self.duplicates })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The sections of an approximate table, its meta section, and how its slots are packed.
 //!
 //! An approximate table is a frozen file (`bytes/frozen.rs`) of kind 6. Keys are known by their
-//! XXH3-128 hash, of which `high` and `low` are the halves. The first bits of `high` number the
+//! XXH3-128 hash under a seed (`hashing.rs`), of which `high` and `low` are the halves. The first bits of `high` number the
 //! *shard* of a key: all keys of a shard have a minimal perfect hash function (`approx_hash.rs`),
 //! which numbers the slots of the shard; slots of shards follow each other.
 //!
@@ -18,7 +18,8 @@
 //!          0       8     records
 //!          8       8     shards, a power of two
 //!          16      4     bytes of a value, 1 to 16
-//!          20      4     bits of a fingerprint, 0 to 32
+//!          20      4     bits 0 to 7: bits of a fingerprint, 0 to 32; bit 31: set if a seed follows
+//!          24      8     seed of the hash, if there is one; else it is 0
 //!
 //! SHARD    OFFSET  SIZE  FIELD
 //!          0       8     records of the shards before
@@ -61,6 +62,9 @@ pub(crate) const ENTRY: usize = 32;
 /// Most keys of a shard, on average.
 const KEYS: u64 = 1 << 16;
 
+/// Most keys of a shard: hashes that are spread evenly do not come near it.
+pub(crate) const MOST_KEYS: usize = 4 << 16;
+
 /// Shards of a table of so many keys.
 pub(crate) fn shards_for(records: u64) -> u64 {
     records.div_ceil(KEYS).max(1).next_power_of_two()
@@ -79,7 +83,12 @@ pub(crate) struct Meta {
     pub(crate) shards: u64,
     pub(crate) width: u32,
     pub(crate) fingerprint: u32,
+    /// Of the hash of keys.
+    pub(crate) seed: u64,
 }
+
+/// The bit that says that a seed follows.
+const SEEDED: u32 = 1 << 31;
 
 impl Meta {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -87,18 +96,29 @@ impl Meta {
         out.u64(self.records);
         out.u64(self.shards);
         out.u32(self.width);
-        out.u32(self.fingerprint);
+        match self.seed {
+            0 => out.u32(self.fingerprint),
+            seed => {
+                out.u32(self.fingerprint | SEEDED);
+                out.u64(seed);
+            }
+        }
         out.0
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Meta> {
         let mut from = Decoder::new(bytes);
-        let meta = Meta {
+        let mut meta = Meta {
             records: from.u64()?,
             shards: from.u64()?,
             width: from.u32()?,
             fingerprint: from.u32()?,
+            seed: 0,
         };
+        if meta.fingerprint & SEEDED != 0 {
+            meta.fingerprint &= !SEEDED;
+            meta.seed = from.u64()?;
+        }
         from.finish()?;
         let widths = (1..=MAX_WIDTH as u32).contains(&meta.width);
         if !meta.shards.is_power_of_two() || !widths || meta.fingerprint > MAX_FINGERPRINT {
@@ -228,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_bytes_of_meta_and_of_a_slot() {
-        let meta = Meta { records: 5, shards: 1, width: 2, fingerprint: 12 };
+        let meta = Meta { records: 5, shards: 1, width: 2, fingerprint: 12, seed: 0 };
         let bytes = meta.encode();
         #[rustfmt::skip]
         assert_eq!(bytes, [
@@ -238,6 +258,10 @@ mod tests {
         ]);
         assert_eq!(Meta::decode(&bytes).unwrap(), meta);
         assert!((0..bytes.len()).all(|cut| Meta::decode(&bytes[..cut]).is_err()));
+        let seeded = Meta { seed: 7, ..meta }.encode();
+        assert_eq!(seeded[20..], [12, 0, 0, 128, 7, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Meta::decode(&seeded).unwrap(), Meta { seed: 7, ..meta });
+        assert!((0..seeded.len()).all(|cut| Meta::decode(&seeded[..cut]).is_err()));
         let slots = meta.slots();
         assert_eq!((slots.bits(), slots.per_block()), (28, 4092 * 8 / 28));
         assert_eq!(slots.place(1), (0, 32 + 28));
@@ -252,7 +276,7 @@ mod tests {
     #[test]
     fn a_slot_is_where_division_says() {
         for (width, fingerprint) in [(1, 0), (1, 7), (3, 8), (8, 16), (16, 32)] {
-            let meta = Meta { records: 0, shards: 1, width, fingerprint };
+            let meta = Meta { records: 0, shards: 1, width, fingerprint, seed: 0 };
             let (slots, per) = (meta.slots(), u64::from(meta.slots().per_block()));
             for block in [0, 1, 2, 1000, 1 << 20, (1 << 36) - 1] {
                 for slot in [block * per, block * per + 1, block * per + per - 1] {
@@ -268,7 +292,7 @@ mod tests {
     fn every_width_round_trips() {
         for width in 1..=16 {
             for fingerprint in 0..=32 {
-                let meta = Meta { records: 0, shards: 1, width, fingerprint };
+                let meta = Meta { records: 0, shards: 1, width, fingerprint, seed: 0 };
                 let (slots, mut block) = (meta.slots(), vec![0; PAGE]);
                 let value = |i: u64| (0..width).map(move |b| (i as u32 * 7 + b * 31) as u8);
                 let last = u64::from(slots.per_block()) - 1;

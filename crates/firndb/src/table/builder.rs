@@ -2,17 +2,16 @@
 
 use super::feed::Feed;
 use super::format::{MAX_BLOCK_SIZE, MAX_KEY, MAX_VALUE, PAGE};
+use super::hashing::{Hashing, Limit, MOST, Seeds, hash_of};
 use super::options::{BuildOptions, Progress};
-use super::partitions::{Partitions, Place};
-use super::raw::HashOf;
-use super::write::Collected;
+use super::partitions::{Partitions, Place, lost};
+use super::write::{Collected, Report};
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::disk::{self, Append, DiskRef, behind};
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Collects records and writes them as one table.
 ///
@@ -26,6 +25,8 @@ pub struct TableBuilder {
     records: u64,
     bytes: u64,
     name: Box<dyn Fn(u64) -> String + Sync + Send>,
+    crowd: Limit,
+    seeds: Seeds,
 }
 
 /// What was built.
@@ -64,16 +65,17 @@ impl TableBuilder {
         path: &Path,
         options: BuildOptions,
     ) -> Result<TableBuilder> {
-        TableBuilder::create_hashed(disk, path, options, xxh3_64)
+        TableBuilder::create_hashed(disk, path, options, Hashing::new(hash_of), MOST)
     }
 
-    /// [`TableBuilder::create_on`] with another hash of keys; tests choose one that makes keys
-    /// collide.
+    /// [`TableBuilder::create_on`] with another hash of keys, of which `most` may share a place;
+    /// tests choose a hash that makes keys collide.
     pub(crate) fn create_hashed(
         disk: DiskRef,
         path: &Path,
         mut options: BuildOptions,
-        hash: HashOf,
+        hash: Hashing,
+        most: usize,
     ) -> Result<TableBuilder> {
         let size = options.block_size;
         if size == 0 || !size.is_multiple_of(PAGE) || size > MAX_BLOCK_SIZE {
@@ -87,7 +89,8 @@ impl TableBuilder {
         let feed = Feed::new(Partitions::new(place, hash), options.threads);
         let name = Box::new(|origin| format!("record {origin}"));
         let path = path.to_path_buf();
-        Ok(TableBuilder { disk, path, options, feed, records: 0, bytes: 0, name })
+        let (crowd, seeds) = (Limit::new(most), Seeds::new(hash));
+        Ok(TableBuilder { disk, path, options, feed, records: 0, bytes: 0, name, crowd, seeds })
     }
 
     /// Says how messages name where a record came from (by default: "record 7", counted from 1).
@@ -137,34 +140,57 @@ impl TableBuilder {
     }
 
     /// [`TableBuilder::finish`], which tells `progress` now and then how far it has come;
-    /// `Cancelled` if it breaks.
+    /// `Cancelled` if it breaks. It begins again from 0 if more than 16 keys share a place of the
+    /// table, as crafted ones do, and all are hashed anew with a seed.
     pub fn finish_with(
         self,
         mut progress: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<BuildReport> {
-        let TableBuilder { disk, path, options, feed, records, bytes, name } = self;
-        let (mut partitions, threads) = (feed.finish()?, options.threads);
+        let TableBuilder { disk, path, options, feed, records, bytes, name, crowd, seeds } = self;
+        let mut partitions = feed.finish()?;
         partitions.seal()?;
-        let collected = Collected { options, partitions, records, bytes, name };
-        let mut freed = None;
-        let report = disk::publish(&*disk, &path, |out| {
+        let mut collected = Collected { options, partitions, records, bytes, name, crowd, seeds };
+        loop {
+            match collected.publish(&disk, &path, &mut progress) {
+                Ok(report) => return Ok(report),
+                Err((_, Some(other))) => collected = other.reseeded(&mut progress)?,
+                Err((error, None)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Collected {
+    /// Writes the table. After an error that another seed may mend, all is there to try again.
+    fn publish(
+        self,
+        disk: &DiskRef,
+        path: &Path,
+        progress: &mut Report,
+    ) -> std::result::Result<BuildReport, (Error, Option<Collected>)> {
+        let (mut collected, mut freed) = (Some(self), None);
+        let report = disk::publish(&**disk, path, |out| {
+            let Some(records) = &collected else { return Err(lost()) };
             let mut write = |out: &mut dyn Append| {
                 let mut out = FrozenWriter::new(out, Kind::Table)?;
-                let report = collected.write(&mut out, &mut progress)?;
+                let report = records.write(&mut out, progress)?;
                 out.finish()?;
                 Ok(report)
             };
-            if threads < 2 {
+            if records.options.threads < 2 {
                 return write(out);
             }
             let report = behind(out, write)?;
             // To give memory back takes time too, while the file is synced. Without a thread it is
             // given back here, with the closure.
-            freed = std::thread::Builder::new().spawn(move || drop(collected)).ok();
+            let done = collected.take();
+            freed = std::thread::Builder::new().spawn(move || drop(done)).ok();
             Ok(report)
         });
         // It only drops.
         freed.map(JoinHandle::join);
-        report
+        let is_mended =
+            |records: &Collected| records.crowd.is_exceeded() && records.seeds.are_left();
+        report.map_err(|error| (error, collected.filter(is_mended)))
     }
 }

@@ -12,8 +12,9 @@
 //! A record that is larger than a batch goes to the partitions at once: their order does not
 //! matter.
 
+use super::hashing::Hashing;
 use super::partitions::{Partitions, lost};
-use super::raw::{Added, HashOf, Record};
+use super::raw::{Added, Record};
 use crate::Result;
 use crate::bytes::int::{put_u32, put_u64, u32_at, u64_at};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -28,7 +29,7 @@ const WAITING: usize = 8;
 
 /// Takes records.
 pub(super) struct Feed {
-    hash: HashOf,
+    hash: Hashing,
     batch: Batch,
     to: To,
 }
@@ -70,14 +71,14 @@ impl Batch {
     }
 
     /// Hands over the records and empties it.
-    fn empty(&mut self, hash: HashOf, to: &mut Partitions) -> Result<()> {
+    fn empty(&mut self, hash: Hashing, to: &mut Partitions) -> Result<()> {
         let mut records = &self.bytes[..self.len];
         self.len = 0;
         while let Some((head, behind)) = records.split_first_chunk::<HEAD>() {
             let (key, value) = (u32_at(head, 0) as usize, u32_at(head, 4) as usize);
             let (bytes, next) = behind.split_at(key + value);
             let record = Record::joined(bytes, key);
-            to.push(Added { hash: hash(record.key()), origin: u64_at(head, 8), record })?;
+            to.push(Added { hash: hash.of(record.key()), origin: u64_at(head, 8), record })?;
             records = next;
         }
         Ok(())
@@ -104,7 +105,7 @@ impl Feed {
     fn push_to_next(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
         if HEAD + key.len() + value.len() > self.batch.bytes.len() {
             let record = Record::new(key, value);
-            return self.push_now(Added { hash: (self.hash)(key), origin, record });
+            return self.push_now(Added { hash: self.hash.of(key), origin, record });
         }
         self.send()?;
         if self.batch.push(origin, key, value) { Ok(()) } else { Err(lost()) }
@@ -160,7 +161,7 @@ struct Beside {
 
 impl Beside {
     /// The partitions with a thread, or as they were where none can be made.
-    fn start(partitions: Partitions, hash: HashOf) -> Result<To> {
+    fn start(partitions: Partitions, hash: Hashing) -> Result<To> {
         let partitions = Arc::new(Mutex::new(partitions));
         let (full, batches) = sync_channel(WAITING);
         let (give_back, emptied) = channel();
@@ -216,7 +217,7 @@ impl Drop for Beside {
 
 fn fill(
     to: &Mutex<Partitions>,
-    hash: HashOf,
+    hash: Hashing,
     batches: &Receiver<Batch>,
     give_back: &Sender<Batch>,
 ) -> Result<()> {
@@ -240,6 +241,7 @@ fn into_inner(partitions: Arc<Mutex<Partitions>>) -> Result<Partitions> {
 #[cfg(test)]
 mod tests {
     use super::super::gather::Wanted;
+    use super::super::hashing::{Limit, MOST, hash_of};
     use super::super::options::Duplicates;
     use super::super::partitions::Place;
     use super::super::raw::read;
@@ -248,7 +250,6 @@ mod tests {
     use crate::testing::Rng;
     use std::path::{Path, PathBuf};
     use std::sync::atomic::AtomicBool;
-    use xxhash_rust::xxh3::xxh3_64;
 
     type Records = Vec<(u64, Vec<u8>, Vec<u8>)>;
 
@@ -257,19 +258,20 @@ mod tests {
         disk.create_dir_all(Path::new("/t")).unwrap();
         let folder = PathBuf::from("/t");
         let place = Place { disk: disk.clone() as DiskRef, folder, memory };
-        (Feed::new(Partitions::new(place, xxh3_64), threads), disk)
+        (Feed::new(Partitions::new(place, Hashing::new(hash_of)), threads), disk)
     }
 
     /// All records, by their origins.
     fn collected(mut partitions: Partitions) -> Records {
         partitions.seal().unwrap();
         let (stop, mut all) = (AtomicBool::new(false), Records::new());
-        let wanted = Wanted { limit: usize::MAX, duplicates: Duplicates::First, stop: &stop };
+        let (duplicates, crowd) = (Duplicates::First, &Limit::new(MOST));
+        let wanted = Wanted { limit: usize::MAX, duplicates, stop: &stop, crowd };
         for number in (0..partitions.len()).filter(|&n| !partitions.is_empty(n)) {
             let mut take = |pieces: &[&[u8]], _| {
                 let mut origin = 0;
                 for piece in pieces {
-                    let whole = read(piece, xxh3_64, &mut origin, |r, _| {
+                    let whole = read(piece, Hashing::new(hash_of), &mut origin, |r, _| {
                         all.push((r.origin, r.record.key().to_vec(), r.record.value().to_vec()));
                         Ok(())
                     })?;

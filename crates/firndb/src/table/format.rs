@@ -1,7 +1,8 @@
 //! The sections of a table, and its meta section.
 //!
 //! A table is a frozen file (`bytes/frozen.rs`) of kind 3. The records stand in the order of the
-//! XXH3-64 hash of their keys (then of the keys), in blocks; `block.rs` has the bytes of a block
+//! XXH3-64 hash of their keys under a seed (then of the keys), in blocks; the seed is 0 unless keys
+//! were crafted (`hashing.rs`); `block.rs` has the bytes of a block
 //! and `directory.rs` those of the directory that finds it.
 //!
 //! ```text
@@ -30,7 +31,9 @@
 //!          60      1     compression: 0 none, 1 a frame a record, 2 a frame a block
 //!          61      1     its level
 //!          62      1     bits a key of the filter: 0, 8 or 16
-//!          63      1     1 if blocks begin at multiples of 4096, 0 if at multiples of 16
+//!          63      1     bit 0: set if blocks begin at multiples of 4096, not set if at those of
+//!                        16; bit 1: set if a seed follows
+//!          64      8     seed of the hash, if there is one; else it is 0
 //! ```
 
 use super::options::{Compression, Filter};
@@ -77,7 +80,13 @@ pub(crate) struct Meta {
     pub(crate) compression: Compression,
     pub(crate) filter: Filter,
     pub(crate) paged: bool,
+    /// Of the hash of keys.
+    pub(crate) seed: u64,
 }
+
+/// Bits of the last byte before the seed.
+const PAGED: u8 = 1;
+const SEEDED: u8 = 2;
 
 impl Meta {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -97,13 +106,17 @@ impl Meta {
         out.u8(compression);
         out.u8(level as u8);
         out.u8(filter_bits(self.filter));
-        out.u8(u8::from(self.paged));
+        let seeded = if self.seed == 0 { 0 } else { SEEDED };
+        out.u8(u8::from(self.paged) * PAGED | seeded);
+        if self.seed != 0 {
+            out.u64(self.seed);
+        }
         out.0
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Meta> {
         let mut from = Decoder::new(bytes);
-        let meta = Meta {
+        let mut meta = Meta {
             records: from.u64()?,
             blocks: from.u64()?,
             slots: from.u64()?,
@@ -125,11 +138,17 @@ impl Meta {
                 16 => Filter::Bits16,
                 code => return Err(unknown("filter", code)),
             },
-            paged: match from.u8()? {
-                code @ (0 | 1) => code == 1,
-                code => return Err(unknown("placing of blocks", code)),
-            },
+            paged: false,
+            seed: 0,
         };
+        let bits = from.u8()?;
+        if bits & !(PAGED | SEEDED) != 0 {
+            return Err(unknown("placing of blocks", bits));
+        }
+        meta.paged = bits & PAGED != 0;
+        if bits & SEEDED != 0 {
+            meta.seed = from.u64()?;
+        }
         from.finish()?;
         let size = meta.block_size as usize;
         if size == 0 || !size.is_multiple_of(PAGE) || size > MAX_BLOCK_SIZE {
@@ -177,6 +196,7 @@ mod tests {
             compression: Compression::Records { level: 6 },
             filter: Filter::Bits8,
             paged: true,
+            seed: 0,
         };
         let bytes = meta.encode();
         let mut expected = Vec::new();
@@ -190,5 +210,11 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(Meta::decode(&bytes[..cut]).is_err());
         }
+        let meta = Meta { seed: 0x0102_0304_0506_0708, ..meta };
+        let seeded = meta.encode();
+        assert_eq!(seeded[..63], bytes[..63]);
+        assert_eq!(seeded[63..], [3, 8, 7, 6, 5, 4, 3, 2, 1]); // pages, and a seed
+        assert_eq!(Meta::decode(&seeded).unwrap(), meta);
+        assert!((0..seeded.len()).all(|cut| Meta::decode(&seeded[..cut]).is_err()));
     }
 }

@@ -5,6 +5,7 @@
 //! its hashes. Where one hash is all that is left, as of a key that was added again and again, no
 //! bits divide it: then records are read one by one, and of each key only those stay that matter.
 
+use super::hashing::Limit;
 use super::options::Duplicates;
 use super::partitions::{BITS, Part, Partitions, Place};
 use super::raw::{Added, Record, read, zigzag};
@@ -27,6 +28,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) duplicates: Duplicates,
     /// Whether to give up.
     pub(crate) stop: &'a AtomicBool,
+    /// Of keys that share a place.
+    pub(crate) crowd: &'a Limit,
 }
 
 /// Most bytes of records that are sorted at once, so that all threads of a build together stay
@@ -115,8 +118,11 @@ impl Partitions {
         self.each(number, wanted.stop, &mut |Added { origin, record, .. }| {
             let (key, value) = (record.key(), record.value());
             seen += 1;
+            let is_full = kept.len() >= 2 * wanted.crowd.most;
             match kept.get_mut(key) {
                 Some(same) => stay += u64::from(keep(same, (origin, value), wanted.duplicates)),
+                // These hashes have one place, or two that are neighbours.
+                None if is_full => return Err(wanted.crowd.exceed()),
                 None => {
                     stay += 1;
                     kept.insert(key.to_vec(), vec![(origin, value.to_vec())]);
@@ -135,7 +141,7 @@ impl Partitions {
     }
 
     /// Shows all records of a partition, reading a few at a time.
-    fn each(
+    pub(super) fn each(
         &self,
         number: usize,
         stop: &AtomicBool,

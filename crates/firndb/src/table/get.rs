@@ -15,7 +15,6 @@ use super::reader::Table;
 use crate::Result;
 use crate::bytes::prefetch::{LINE, prefetch_lines, prefetch_pages};
 use std::borrow::Cow;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Lines around the place where a small record is expected, and how many of them stand before it.
 pub(crate) const NEAR_AROUND: usize = 12;
@@ -64,7 +63,7 @@ impl Table {
     // the processor does while this one waits for memory.
     #[inline(always)]
     pub fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        let hash = xxh3_64(key);
+        let hash = self.hash(key);
         if let Some(value) = self.hit(hash, key) {
             return Ok(Some(handed(value)));
         }
@@ -151,7 +150,7 @@ impl Table {
 
     /// Whether a key is there.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        let hash = xxh3_64(key);
+        let hash = self.hash(key);
         let Some(located) = self.locate(hash) else { return Ok(false) };
         let number = located.block;
         match self.find_indexed(hash, key) {

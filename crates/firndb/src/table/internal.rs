@@ -42,6 +42,7 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
             Filter::Bits16 => "16 bits a key".to_string(),
         },
     );
+    fact("seed of the hash", stats.seed.to_string());
     fact("memory when open", stats.memory.to_string());
     fact("bytes of metadata", table.metadata()?.len().to_string());
     fact("value schema", table.value_schema()?.to_string());
@@ -64,6 +65,7 @@ pub(crate) fn describe_approximate(path: &Path, seen: &mut Inspection) -> Result
     fact("bits of a fingerprint", stats.fingerprint_bits.to_string());
     fact("absent keys answered", format!("1 in {}", 1u64 << stats.fingerprint_bits));
     fact("bytes of the perfect hash", stats.hash_bytes.to_string());
+    fact("seed of the hash", stats.seed.to_string());
     fact("memory when open", stats.memory.to_string());
     fact("bytes of metadata", table.metadata()?.len().to_string());
     for i in 0..table.file.entries() {

@@ -12,7 +12,6 @@ use crate::{Error, Result};
 use std::borrow::Cow;
 use std::iter;
 use std::ops::Range;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Keys that take a step together: enough for the memory that others have asked for to come
 /// meanwhile, few enough for the nearest cache to hold it.
@@ -132,7 +131,7 @@ impl Table {
         let mut ring = [EMPTY; RING];
         for start in (0..keys.len() + 2 * STEP).step_by(STEP) {
             for i in step(start, 0, keys.len()) {
-                let hash = xxh3_64(keys[i].as_ref());
+                let hash = self.hash(keys[i].as_ref());
                 self.fetch_filter(hash);
                 ring[i % RING] = Wanted { hash, ..EMPTY };
             }
@@ -168,7 +167,7 @@ impl Table {
         };
         for start in (0..keys.len() + 2 * STEP).step_by(STEP) {
             for i in step(start, 0, keys.len()) {
-                let hash = xxh3_64(keys[i].as_ref());
+                let hash = self.hash(keys[i].as_ref());
                 index.fetch(hash);
                 ring[i % RING] = (hash, None);
             }
@@ -260,7 +259,7 @@ impl Table {
         mut hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
     ) -> Result<(), E> {
         for group in keys.chunks(GROUP) {
-            let located = group.iter().map(|key| self.locate(xxh3_64(key.as_ref())));
+            let located = group.iter().map(|key| self.locate(self.hash(key.as_ref())));
             let located: Vec<Option<Located>> = located.collect();
             if self.in_memory() {
                 self.fetch_packed(group, &located)?;
@@ -300,7 +299,7 @@ impl Table {
         let mut values: Vec<Option<Cow<[u8]>>> = keys.iter().map(|_| None).collect();
         // In the order of the hashes, which is that of the blocks, keys of one block come together
         // (those of a forged table may not: then it is read again).
-        let hash = |(i, key): (usize, &K)| (xxh3_64(key.as_ref()), i);
+        let hash = |(i, key): (usize, &K)| (self.hash(key.as_ref()), i);
         let mut hashes: Vec<(u64, usize)> = keys.iter().enumerate().map(hash).collect();
         hashes.sort_unstable();
         let locate = |&(hash, i): &(u64, usize)| Some((i, self.locate(hash)?));

@@ -16,11 +16,13 @@
 //! 4. `BlockWriter::push` fills blocks in order; `encode_body` makes their bytes,
 //!    `DirectoryWriter::push` notes where each begins, `FilterWriter::push` collects hashes, and
 //!    `Pointers::push`, if records are large, what an index needs.
-//! 5. `disk::behind` appends full pieces in a thread of its own; `write_rest` adds the small
+//! 5. If too many keys share a place, `Crowds::check` ends this, and `Partitions::reseeded` splits
+//!    all records anew by a hash with a seed.
+//! 6. `disk::behind` appends full pieces in a thread of its own; `write_rest` adds the small
 //!    sections, and `disk::publish` gives the file its name.
 //!
 //! # Read path
-//! 1. `Table::get`: hash -> filter, if there is one -> `directory::place` -> `Directory::find`:
+//! 1. `Table::get`: `hash_of`, under the seed of the table -> filter, if there is one -> `directory::place` -> `Directory::find`:
 //!    the block, without touching it.
 //! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
 //! 3. `Body::find`, or `Wide::find` where records are small: tags, then keys -> the stored value.
@@ -37,6 +39,7 @@ mod kernels;
 mod block;
 mod encode;
 mod compress;
+mod hashing;
 mod raw;
 mod arena;
 mod spill;

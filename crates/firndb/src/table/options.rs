@@ -100,19 +100,25 @@ pub struct Progress {
 }
 
 /// How blocks are read.
+///
+/// What a disk that fails does depends on it: a page of a map that cannot be read ends the process
+/// with SIGBUS; a read by a call is an error of kind [`Io`](crate::ErrorKind::Io). In every mode
+/// opening, `metadata`, `value_schema` and `verify` read through a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// From a map of the file; the page cache is the cache. A block's checksum is checked when it
-    /// is first touched. A file of large records has an index of them, about 13 bytes a record:
+    /// From a map of the file; the page cache is the cache. If the disk cannot read a page, the
+    /// process ends with SIGBUS. A block's checksum is checked when it is first touched. A file of large records has an index of them, about 13 bytes a record:
     /// gets use it, as those of a resident table, where blocks were checked before.
     #[default]
     Map,
-    /// By reads through the page cache, each checked.
+    /// By reads through the page cache, each checked. If the disk cannot read a block, the get
+    /// fails with an error of kind `Io`, and the next one tries again.
     Buffered,
-    /// By reads past the page cache (`O_DIRECT`), each checked.
+    /// By reads past the page cache (`O_DIRECT`), each checked. A disk that fails is an error, as
+    /// with `Buffered`.
     Direct,
-    /// From a copy in memory, in huge pages where the system has them; checked when opened. The
-    /// fastest of a [`crate::table::Table`]: an index of about 13 bytes a record tells where each
+    /// From a copy in memory, in huge pages where the system has them; checked when opened. A disk
+    /// that fails meanwhile is an error of opening; gets do not need it. The fastest of a [`crate::table::Table`]: an index of about 13 bytes a record tells where each
     /// record is, so that a get touches a line of it and the record, and no directory or head of a
     /// block. There is none if blocks are compressed whole. By way of blocks go gets of keys that
     /// are longer than 254 bytes, of records of 65,535 bytes or more, of those that stand 128 MiB

@@ -6,8 +6,9 @@
 //! back.
 
 use super::arena::{Arena, Chunk, Pools};
-use super::raw::{Added, HashOf, zigzag};
-use super::spill::{Piece, SpillFile, remove_leftovers};
+use super::hashing::Hashing;
+use super::raw::{Added, zigzag};
+use super::spill::{Piece, SpillFile};
 use crate::bytes::prefetch::prefetch;
 use crate::disk::{self, DiskRef};
 use crate::{Error, ErrorKind, Result};
@@ -32,9 +33,8 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Of a build of `path`: beside it unless the caller has chosen another folder. What builds
-    /// left there when their processes died is removed. Fails if there is no such folder, now and
-    /// not once all records are there.
+    /// Of a build of `path`: beside it unless the caller has chosen another folder. Fails if there
+    /// is no such folder, now and not once all records are there.
     pub(crate) fn of_build(
         disk: &DiskRef,
         path: &Path,
@@ -44,7 +44,7 @@ impl Place {
         let beside = disk::parent(path);
         disk.list(beside)?;
         let folder = temporary.unwrap_or(beside).to_path_buf();
-        remove_leftovers(disk, &folder)?;
+        disk::remove_leftovers(&**disk, &folder)?;
         Ok(Place { disk: disk.clone(), folder, memory })
     }
 }
@@ -52,7 +52,7 @@ impl Place {
 /// Collects records.
 pub(crate) struct Partitions {
     pub(super) place: Place,
-    pub(super) hash: HashOf,
+    pub(super) hash: Hashing,
     /// Bits of the hash that are equal in all records.
     pub(super) depth: u32,
     pub(super) parts: Vec<Part>,
@@ -66,6 +66,8 @@ pub(crate) struct Partitions {
     pub(super) spans: Vec<(u64, u64)>,
     file: Option<SpillFile>,
     spilled: u64,
+    /// Bytes that were spilled before the records were split by this hash.
+    pub(super) spilled_before: u64,
     /// A record could not be taken, and perhaps others with it.
     failed: bool,
 }
@@ -92,11 +94,11 @@ pub(super) struct Part {
 }
 
 impl Partitions {
-    pub(crate) fn new(place: Place, hash: HashOf) -> Partitions {
+    pub(crate) fn new(place: Place, hash: Hashing) -> Partitions {
         Partitions::at(place, hash, 0)
     }
 
-    pub(super) fn at(place: Place, hash: HashOf, depth: u32) -> Partitions {
+    pub(super) fn at(place: Place, hash: Hashing, depth: u32) -> Partitions {
         let parts = (0..PARTITIONS).map(|_| Part::default()).collect();
         Partitions {
             arena: Arena::new(PARTITIONS, place.memory),
@@ -109,6 +111,7 @@ impl Partitions {
             spans: Vec::new(),
             file: None,
             spilled: 0,
+            spilled_before: 0,
             failed: false,
         }
     }
@@ -124,7 +127,7 @@ impl Partitions {
     }
 
     /// The hash by which records are split.
-    pub(crate) fn hash(&self) -> HashOf {
+    pub(crate) fn hash(&self) -> Hashing {
         self.hash
     }
 
@@ -133,9 +136,9 @@ impl Partitions {
         &self.place
     }
 
-    /// Bytes written to the temporary file.
+    /// Bytes written to temporary files.
     pub(crate) fn spilled(&self) -> u64 {
-        self.spilled
+        self.spilled_before + self.spilled
     }
 
     /// The partition of a hash.

@@ -8,13 +8,11 @@
 //! ```
 //! The hash is not kept: to compute it again costs less than to carry it.
 
+use super::hashing::Hashing;
 use crate::Result;
 
 /// Most bytes before the key of a record.
 const MAX_HEAD: usize = 20;
-
-/// The hash of a key, by which records are split and sorted.
-pub(crate) type HashOf = fn(&[u8]) -> u64;
 
 /// Key and value of a record: one behind the other in one piece of memory, as they stand in
 /// buffers, or two pieces.
@@ -111,7 +109,7 @@ pub(crate) struct Added<'a> {
 #[inline]
 pub(crate) fn read<'a>(
     bytes: &'a [u8],
-    hash: HashOf,
+    hash: Hashing,
     origin: &mut u64,
     mut visit: impl FnMut(Added<'a>, usize) -> Result<()>,
 ) -> Result<usize> {
@@ -119,7 +117,7 @@ pub(crate) fn read<'a>(
     while let Some((record, step, end)) = Record::at(bytes, at) {
         let from_last = (step >> 1) as i64 ^ -((step & 1) as i64);
         *origin = origin.wrapping_add(from_last as u64);
-        visit(Added { hash: hash(record.key()), origin: *origin, record }, at)?;
+        visit(Added { hash: hash.of(record.key()), origin: *origin, record }, at)?;
         at = end;
     }
     Ok(at)

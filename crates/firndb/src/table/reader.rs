@@ -6,6 +6,7 @@ use super::directory::{Directory, Place};
 use super::filter::FilterShape;
 use super::find::Wide;
 use super::format::{GRAIN, MAX_BLOCK_SIZE, Meta, section};
+use super::hashing::hash_of;
 use super::index::{Index, Shape};
 use super::index_file::Mapped;
 use super::options::{Access, Compression, Filter};
@@ -17,7 +18,6 @@ use crate::disk::{self, DiskRef};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// An open table, to be shared by any number of threads. Nothing in it is locked.
 ///
@@ -88,6 +88,9 @@ pub struct TableStats {
     pub compression: Compression,
     /// Whether there is a filter.
     pub filter: Filter,
+    /// The seed of the hash of keys: 0, unless more than 16 keys shared a place without one, as only
+    /// crafted keys do.
+    pub seed: u64,
 }
 
 impl Table {
@@ -157,11 +160,17 @@ impl Table {
         };
         table.check_shape()?;
         table.index = match access {
-            Access::Resident => Index::of(&table, xxh3_64)?,
+            Access::Resident => Index::of(&table, |key| table.hash(key))?,
             Access::Map => table.mapped_index()?,
             Access::Buffered | Access::Direct => None,
         };
         Ok(Some(table))
+    }
+
+    /// The hash by which the table knows a key.
+    #[inline(always)]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        hash_of(key, self.meta.seed)
     }
 
     /// Lengths that other facts depend on.
@@ -354,6 +363,7 @@ impl Table {
             paged: self.meta.paged,
             compression: self.meta.compression,
             filter: self.meta.filter,
+            seed: self.meta.seed,
         }
     }
 

@@ -4,8 +4,9 @@ use super::arena::{Pool, Pools};
 use super::compress::Packer;
 use super::encode::{Item, Run};
 use super::gather::MOST_PIECES;
+use super::hashing::Hashing;
 use super::options::Duplicates;
-use super::raw::{Added, HashOf, Record, read};
+use super::raw::{Added, Record, read};
 use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 
@@ -35,7 +36,7 @@ const AHEAD: usize = 16;
 /// What to do with duplicates, and how to name where a record came from.
 #[derive(Clone, Copy)]
 pub(crate) struct Policy<'a> {
-    pub(crate) hash: HashOf,
+    pub(crate) hash: Hashing,
     pub(crate) duplicates: Duplicates,
     pub(crate) name: &'a (dyn Fn(u64) -> String + Sync),
 }
@@ -63,7 +64,7 @@ const IN_PIECE: u32 = u64::BITS - MOST_PIECES.ilog2();
 /// Visits all records, each with its place.
 fn each<'a>(
     pieces: &[&'a [u8]],
-    hash: HashOf,
+    hash: Hashing,
     mut visit: impl FnMut(Added<'a>, u64),
 ) -> Result<()> {
     let mut origin = 0;

@@ -2,10 +2,8 @@
 //! that the disk damages is an error of the build, and not a table without it.
 
 use super::partitions::Place;
-use crate::disk::{Append, DiskRef, ReadAt};
-use crate::{Error, ErrorKind, Result};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::disk::{Append, ReadAt};
+use crate::{Error, Result};
 use std::sync::{Mutex, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -30,71 +28,17 @@ pub(super) fn damaged() -> Error {
     Error::corrupt("the temporary file of a build is damaged")
 }
 
-/// Removes its file when dropped.
+/// A temporary file, which is gone when this is dropped.
 pub(super) struct SpillFile {
-    disk: DiskRef,
-    path: PathBuf,
     /// Only ever reached alone, through `&mut`.
     append: Mutex<Box<dyn Append>>,
     pub(super) read: Box<dyn ReadAt>,
 }
 
-impl Drop for SpillFile {
-    fn drop(&mut self) {
-        // Nothing depends on it: at worst a temporary file is left over.
-        let _ = self.disk.remove(&self.path);
-    }
-}
-
-/// Names of temporary files begin and end so; the rest is the process and a number.
-const SPILL: [&str; 2] = [".firndb-table-", ".spill"];
-/// Names that are tried before a temporary file cannot be made.
-const NAMES: usize = 100;
-
-/// Removes the temporary files that builds left in a folder when their processes died: those that
-/// nobody holds the lock of. What cannot be removed is in nobody's way.
-pub(super) fn remove_leftovers(disk: &DiskRef, folder: &Path) -> Result<()> {
-    let is_spill = |name: &String| name.starts_with(SPILL[0]) && name.ends_with(SPILL[1]);
-    for name in disk.list(folder)?.into_iter().filter(is_spill) {
-        let path = folder.join(name);
-        if let Ok(lock) = disk.lock(&path) {
-            let _ = disk.remove(&path);
-            drop(lock);
-        }
-    }
-    Ok(())
-}
-
 impl SpillFile {
-    /// A new file of a name that nobody else has.
-    fn name(place: &Place) -> Result<(PathBuf, Box<dyn Append>)> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let mut tries = 0..NAMES;
-        loop {
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{}{}-{number}{}", SPILL[0], std::process::id(), SPILL[1]);
-            let path = place.folder.join(name);
-            match place.disk.create(&path) {
-                // A leftover of a process that had our number, or somebody took it for one.
-                Err(e) if matches!(e.kind(), ErrorKind::AlreadyExists | ErrorKind::Locked) => {
-                    tries.next().ok_or(e)?;
-                }
-                created => return Ok((path, created?)),
-            }
-        }
-    }
-
     pub(super) fn create(place: &Place) -> Result<SpillFile> {
-        let (path, append) = SpillFile::name(place)?;
-        let append = Mutex::new(append);
-        let read = match place.disk.open(&path) {
-            Ok(read) => read,
-            Err(e) => {
-                let _ = place.disk.remove(&path);
-                return Err(e);
-            }
-        };
-        Ok(SpillFile { disk: place.disk.clone(), path, append, read })
+        let (append, read) = place.disk.create_unnamed(&place.folder)?;
+        Ok(SpillFile { append: Mutex::new(append), read })
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<()> {
@@ -161,7 +105,8 @@ impl Spool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SimDisk;
+    use crate::ErrorKind;
+    use crate::disk::{DiskRef, SimDisk};
 
     #[test]
     fn a_damaged_spool_is_told() {

@@ -10,7 +10,6 @@ use crate::bytes::int::u32_at;
 use crate::{Error, Result};
 use std::cmp::Ordering::Less;
 use std::ops::ControlFlow;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// What was counted, to be compared with the meta section, and the index as it should be.
 #[derive(Default)]
@@ -67,7 +66,7 @@ impl Table {
         let offset = self.extent(number)?.0 - self.blocks.0;
         let (mut i, mut begin) = (0, offset + (CHECKSUM + body.first()) as u64);
         let end = body.each(|key, stored| {
-            let hash = xxh3_64(key);
+            let hash = self.hash(key);
             if i == 0 && place(hash, self.meta.slots) != self.directory.first(number) {
                 return Err(Error::corrupt(format!("block {number} begins at another place")));
             }

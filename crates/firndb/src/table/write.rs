@@ -6,6 +6,7 @@ use super::directory::slots_for;
 use super::filter::FilterWriter;
 use super::format::{Meta, PAGE, section};
 use super::gather::{Wanted, limit};
+use super::hashing::{Crowds, Limit, Reseeding, Seeds};
 use super::index_file::{INDEXED, Pointers};
 use super::options::{BuildOptions, Compression, Duplicates, Progress};
 use super::pack::{BlockWriter, Blocks, Form};
@@ -28,6 +29,16 @@ pub(super) struct Collected {
     /// Of keys and values.
     pub(super) bytes: u64,
     pub(super) name: Box<dyn Fn(u64) -> String + Sync + Send>,
+    /// Of keys that share a place.
+    pub(super) crowd: Limit,
+    pub(super) seeds: Seeds,
+}
+
+/// Tells how far a build has come.
+pub(super) type Report<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the build was cancelled")
 }
 
 impl Collected {
@@ -35,7 +46,7 @@ impl Collected {
     pub(super) fn write(
         &self,
         out: &mut FrozenWriter,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+        progress: &mut Report,
     ) -> Result<BuildReport> {
         let (dictionary, mean) = self.train()?;
         let blocks_packed = matches!(self.options.compression, Compression::Blocks { .. });
@@ -49,7 +60,8 @@ impl Collected {
                 false => None,
             },
         };
-        let mut facts = Facts::new(&self.options, &form);
+        let mut facts = Facts::new(&self.options, &form, self.partitions.hash().seed);
+        let mut crowds = Crowds::new(&self.crowd, form.slots);
         out.begin_at(section::BLOCKS, true, PAGE)?;
         let is_indexed = !blocks_packed && mean >= INDEXED;
         let mut writer = BlockWriter::new(form, is_indexed.then(|| Pointers::new(self.spool())));
@@ -58,6 +70,7 @@ impl Collected {
             if let Some(sorted) = sorted {
                 facts.add(&sorted);
                 let run = sorted.run();
+                crowds.check(run.items)?;
                 run.items.iter().try_for_each(|item| filter.push(item.hash))?;
                 writer.push(out, run)?;
                 sorted.recycle(&self.partitions.pools);
@@ -65,15 +78,31 @@ impl Collected {
             let done = facts.meta.records + facts.duplicates;
             match progress(Progress { done, total: self.records }) {
                 ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(()) => {
-                    Err(Error::new(ErrorKind::Cancelled, "the build was cancelled"))
-                }
+                ControlFlow::Break(()) => Err(cancelled()),
             }
         })?;
         let blocks = writer.finish(out)?;
         out.end();
         filter.finish(out, section::FILTER)?;
         self.write_rest(out, &dictionary, blocks, facts)
+    }
+
+    /// The same records, to be written by the hash of the next seed.
+    pub(super) fn reseeded(self, progress: &mut Report) -> Result<Collected> {
+        let Collected { options, partitions, records, bytes, name, crowd, mut seeds } = self;
+        let (crowd, stop) = (Limit::new(crowd.most), AtomicBool::new(false));
+        let limit = limit(options.memory, options.threads, records, bytes);
+        let duplicates = options.duplicates;
+        let mut with = Reseeding {
+            wanted: Wanted { limit, duplicates, stop: &stop, crowd: &crowd },
+            name: &name,
+            go_on: &mut || match progress(Progress { done: 0, total: records }) {
+                ControlFlow::Continue(()) => Ok(()),
+                ControlFlow::Break(()) => Err(cancelled()),
+            },
+        };
+        let partitions = partitions.reseeded(&mut seeds, &mut with)?;
+        Ok(Collected { options, partitions, records, bytes, name, crowd, seeds })
     }
 
     fn write_rest(
@@ -163,10 +192,10 @@ impl Collected {
     }
 
     /// How partitions are read back.
-    fn wanted<'a>(&self, stop: &'a AtomicBool) -> Wanted<'a> {
+    fn wanted<'a>(&'a self, stop: &'a AtomicBool) -> Wanted<'a> {
         let (memory, threads) = (self.options.memory, self.options.threads);
         let limit = limit(memory, threads, self.records, self.bytes);
-        Wanted { limit, duplicates: self.options.duplicates, stop }
+        Wanted { limit, duplicates: self.options.duplicates, stop, crowd: &self.crowd }
     }
 
     /// How many messages of a sorter may wait: with no more bytes of records than it sorts at once.
@@ -240,7 +269,6 @@ impl Collected {
                     sorted.counted.duplicates += left_out;
                     send.send(Message::Sorted(sorted)).map_err(|_| nobody_listens())
                 })?;
-                self.partitions.release(number);
                 send.send(Message::End).map_err(|_| nobody_listens())?;
             }
             Ok(())
@@ -277,7 +305,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn new(options: &BuildOptions, form: &Form) -> Facts {
+    fn new(options: &BuildOptions, form: &Form, seed: u64) -> Facts {
         let meta = Meta {
             records: 0,
             blocks: 0,
@@ -291,6 +319,7 @@ impl Facts {
             compression: options.compression,
             filter: options.filter,
             paged: form.paged,
+            seed,
         };
         Facts { meta, duplicates: 0 }
     }
@@ -308,27 +337,29 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
+    use super::super::hashing::{Hashing, MOST, hash_of};
     use super::super::raw::{Added, Record};
     use super::*;
     use crate::disk::{DiskRef, SimDisk};
-    use xxhash_rust::xxh3::xxh3_64;
 
     #[test]
     fn large_partitions_do_not_wait_for_each_other_in_memory() {
         let collected = |longest: usize| {
             let place =
                 Place { disk: SimDisk::new() as DiskRef, folder: "/".into(), memory: 1 << 24 };
-            let mut partitions = Partitions::new(place, xxh3_64);
+            let hashing = Hashing::new(hash_of);
+            let mut partitions = Partitions::new(place, hashing);
             for origin in 0..20_000u64 {
                 let key = origin.to_le_bytes();
                 let value = vec![1; if origin == 77 { longest } else { 40 }];
                 let record = Record::new(&key, &value);
-                partitions.push(Added { hash: xxh3_64(&key), origin, record }).unwrap();
+                partitions.push(Added { hash: hashing.of(&key), origin, record }).unwrap();
             }
             partitions.seal().unwrap();
             let options = BuildOptions::default();
             let name = Box::new(|origin| format!("{origin}"));
-            Collected { options, partitions, records: 20_000, bytes: 0, name }
+            let (crowd, seeds) = (Limit::new(MOST), Seeds::new(hashing));
+            Collected { options, partitions, records: 20_000, bytes: 0, name, crowd, seeds }
         };
         assert_eq!(collected(40).waiting(1 << 20), WAITING as usize);
         assert_eq!(collected(1 << 18).waiting(1 << 20), 3);

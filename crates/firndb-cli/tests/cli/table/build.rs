@@ -136,6 +136,24 @@ fn an_existing_file_is_replaced_only_if_asked() {
     assert_eq!(std::fs::read(place.path("v")).unwrap(), b"precious");
 }
 
+/// A build takes no file for a leftover of its own that somebody else may have made.
+#[test]
+fn files_beside_the_table_are_left_alone() {
+    let place = Place::new();
+    place.write("a.txt", text(100));
+    let names = [".t.tmp", "t.tmp", ".t", ".firndb-table-1-0.spill", ".t.firndb-tmp.bak"];
+    names.iter().for_each(|name| place.write(name, "mine"));
+    std::os::unix::fs::symlink("elsewhere", place.path(".u.firndb-tmp")).unwrap();
+    place.firn("table build -i a.txt -o t").ok();
+    place.firn("table build -i a.txt -o t --force").ok();
+    for name in names {
+        assert_eq!(std::fs::read(place.path(name)).unwrap(), b"mine", "{name}");
+    }
+    // What stands where the temporary file would is not followed.
+    place.firn("table build -i a.txt -o u").fails(4, "move it away");
+    assert!(!place.path("elsewhere").exists() && !place.path("u").exists());
+}
+
 #[test]
 fn every_option_gives_a_table_that_answers() {
     let place = Place::new();

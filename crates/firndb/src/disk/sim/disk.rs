@@ -7,7 +7,7 @@ use super::super::{
     Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut,
     locked, parent,
 };
-use super::{Fault, Faults, Node, SimDisk, State, is_root};
+use super::{Content, Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 impl Disk for SimDisk {
@@ -99,16 +99,39 @@ impl Disk for SimDisk {
             return Err(Error::io("create", path, io::ErrorKind::AlreadyExists.into()));
         }
         let id = state.create("create", path)?;
-        let lock = Held::take(&self.state, &mut state, id, path)?;
-        Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
+        let lock = FileLock::take(&self.state, &mut state, id, path)?;
+        Ok(Box::new(Poison::new(
+            SimAppend { held: Held::Lock(lock), path: path.into() },
+            path.into(),
+        )))
+    }
+
+    fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
+        let mut state = self.state();
+        state.step("create_unnamed", dir)?;
+        if !state.is_dir(dir) {
+            return Err(Error::io("create", dir, io::ErrorKind::NotFound.into()));
+        }
+        let id = state.files.len();
+        state.files.push(Content::default());
+        let path = dir.join(format!("(unnamed file {id})"));
+        state.unnamed.insert(path.clone(), id);
+        let open = Arc::new(Open { state: Arc::clone(&self.state), id, path: path.clone() });
+        let append = SimAppend { held: Held::Open(Arc::clone(&open)), path: path.clone() };
+        let read =
+            SimFile { state: Arc::clone(&self.state), id, path: path.clone(), _open: Some(open) };
+        Ok((Box::new(Poison::new(append, path)), Box::new(read)))
     }
 
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
         let mut state = self.state();
         state.step("open", path)?;
         let id = state.file("open", path)?;
-        let lock = Held::take(&self.state, &mut state, id, path)?;
-        Ok(Box::new(Poison::new(SimAppend { lock, path: path.into() }, path.into())))
+        let lock = FileLock::take(&self.state, &mut state, id, path)?;
+        Ok(Box::new(Poison::new(
+            SimAppend { held: Held::Lock(lock), path: path.into() },
+            path.into(),
+        )))
     }
 
     fn map(&self, path: &Path) -> Result<Map> {
@@ -122,7 +145,7 @@ impl Disk for SimDisk {
         let mut state = self.state();
         state.step("open", path)?;
         let id = state.file("open", path)?;
-        Ok(Box::new(SimFile { state: Arc::clone(&self.state), id, path: path.into() }))
+        Ok(Box::new(SimFile { state: Arc::clone(&self.state), id, path: path.into(), _open: None }))
     }
 
     fn create_tape(
@@ -235,7 +258,7 @@ impl Disk for SimDisk {
             None => state.create("lock", path)?,
             Some(_) => state.file("lock", path)?,
         };
-        let held = Held::take(&self.state, &mut state, id, path)?;
+        let held = FileLock::take(&self.state, &mut state, id, path)?;
         Ok(Box::new(SimLock { held, path: path.into() }))
     }
 }
@@ -262,6 +285,8 @@ struct SimFile {
     state: Arc<Mutex<State>>,
     id: usize,
     path: PathBuf,
+    /// Of a file without a name.
+    _open: Option<Arc<Open>>,
 }
 
 impl ReadAt for SimFile {
@@ -277,6 +302,12 @@ impl ReadAt for SimFile {
 
     fn len(&self) -> Result<u64> {
         Ok(self.state.lock().unwrap().files[self.id].length() as u64)
+    }
+
+    fn map(&self) -> Result<Map> {
+        let mut state = self.state.lock().unwrap();
+        state.step("map", &self.path)?;
+        Ok(Map::from_vec(state.files[self.id].whole()))
     }
 }
 
@@ -374,7 +405,7 @@ impl TapeFile for SimTape {
 }
 
 struct SimLock {
-    held: Held,
+    held: FileLock,
     path: PathBuf,
 }
 
@@ -388,36 +419,73 @@ impl Lock for SimLock {
 }
 
 /// Holds a file's lock until dropped.
-struct Held {
+struct FileLock {
     state: Arc<Mutex<State>>,
     id: usize,
 }
 
-impl Held {
-    fn take(all: &Arc<Mutex<State>>, state: &mut State, id: usize, path: &Path) -> Result<Held> {
+impl FileLock {
+    fn take(
+        all: &Arc<Mutex<State>>,
+        state: &mut State,
+        id: usize,
+        path: &Path,
+    ) -> Result<FileLock> {
         if !state.locks.insert(id) {
             return Err(locked(path));
         }
-        Ok(Held { state: Arc::clone(all), id })
+        Ok(FileLock { state: Arc::clone(all), id })
     }
 }
 
-impl Drop for Held {
+impl Drop for FileLock {
     fn drop(&mut self) {
         self.state.lock().unwrap().locks.remove(&self.id);
     }
 }
 
-struct SimAppend {
-    lock: Held,
+/// A file without a name, which is there until this is dropped.
+struct Open {
+    state: Arc<Mutex<State>>,
+    id: usize,
     path: PathBuf,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap();
+        state.unnamed.remove(&self.path);
+        state.files[self.id] = Content::default();
+    }
+}
+
+/// What an [`Append`] holds of its file.
+enum Held {
+    Lock(FileLock),
+    Open(Arc<Open>),
+}
+
+struct SimAppend {
+    held: Held,
+    path: PathBuf,
+}
+
+impl SimAppend {
+    /// The disk, and the number of the file.
+    fn file(&self) -> (MutexGuard<'_, State>, usize) {
+        let (state, id) = match &self.held {
+            Held::Lock(lock) => (&lock.state, lock.id),
+            Held::Open(open) => (&open.state, open.id),
+        };
+        (state.lock().unwrap(), id)
+    }
 }
 
 impl Append for SimAppend {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut state = self.lock.state.lock().unwrap();
+        let (mut state, id) = self.file();
         let failed = state.begin("append", &self.path)?;
-        let old = state.files[self.lock.id].length();
+        let old = state.files[id].length();
         state.fit("append", &self.path, old, old + bytes.len())?;
         let short = matches!(&state.faults, Some(Faults { fault: Fault::Short, .. }));
         let taken = match failed {
@@ -425,13 +493,13 @@ impl Append for SimAppend {
             Some(_) if short => bytes.len() / 2,
             Some(_) => 0,
         };
-        state.files[self.lock.id].append(&bytes[..taken]);
+        state.files[id].append(&bytes[..taken]);
         failed.map_or(Ok(()), Err)
     }
 
     fn sync(&mut self) -> Result<()> {
-        let mut state = self.lock.state.lock().unwrap();
+        let (mut state, id) = self.file();
         let failed = state.begin("sync", &self.path)?;
-        state.sync_content(self.lock.id, &self.path, failed)
+        state.sync_content(id, &self.path, failed)
     }
 }

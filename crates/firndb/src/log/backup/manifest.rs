@@ -18,7 +18,7 @@ use super::super::{checkpoint, end, recovery};
 use super::super::{hint, reserve};
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder};
-use crate::disk::{Append, Disk};
+use crate::disk::{Append, Disk, written_as};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Manifest {
 
     /// Whether this is a segment or a hint that it does not list, or a part of one.
     pub(super) fn is_stale(&self, name: &str) -> bool {
-        let part = temporary_of(name).is_some_and(|name| segment_of(name).is_some());
+        let part = written_as(name).is_some_and(|name| segment_of(name).is_some());
         part || (segment_of(name).is_some() && !self.lists(name))
     }
 
@@ -104,12 +104,7 @@ pub(super) fn is_known(name: &str) -> bool {
         let others = [recovery::LOCK, end::FILE, checkpoint::FILE, FILE, UNFINISHED];
         segment_of(name).is_some() || others.contains(&name)
     };
-    whole(name) || temporary_of(name).is_some_and(whole) || reserve::is_reserve(name)
-}
-
-/// The file of which this is the name as long as it is written.
-fn temporary_of(name: &str) -> Option<&str> {
-    name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"))
+    whole(name) || written_as(name).is_some_and(whole) || reserve::is_reserve(name)
 }
 
 /// The names of a directory without the segments and hints that are no part of the store because a
@@ -220,10 +215,20 @@ mod tests {
 
     #[test]
     fn names_of_others_are_not_known() {
-        for name in ["lock", "end.firn", ".end.firn.tmp", "backup.firn", "reserve-delete"] {
+        for name in ["lock", "end.firn", ".end.firn.firndb-tmp", "backup.firn", "reserve-delete"] {
             assert!(is_known(name), "{name}");
         }
-        for name in ["", ".", "x", ".lock", "lock.tmp", "end.firn.tmp", "..tmp", ".profile.tmp"] {
+        for name in [
+            "",
+            ".",
+            "x",
+            ".lock",
+            "lock.tmp",
+            "end.firn.tmp",
+            ".end.firn.tmp",
+            "..firndb-tmp",
+            ".x.firndb-tmp",
+        ] {
             assert!(!is_known(name), "{name}");
         }
     }

@@ -10,7 +10,7 @@ use super::super::recovery::LOCK;
 use super::super::segment::{Segment, file_name};
 use super::copy::same_bytes;
 use super::manifest::{FILE, Manifest, UNFINISHED, is_known, segment_of};
-use crate::disk::{Disk, parent};
+use crate::disk::{Disk, parent, written_as};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -138,10 +138,9 @@ fn foreign(name: &str, dir: &Path) -> Error {
 
 /// Whether there is nothing but what the first steps of a backup leave when it is interrupted.
 fn is_free(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<bool> {
-    let temporary = format!(".{UNFINISHED}.tmp");
     for name in names {
         let is_empty_lock = || Ok(name == LOCK && disk.open(&dir.join(name))?.len()? == 0);
-        if *name != temporary && !is_empty_lock()? {
+        if written_as(name) != Some(UNFINISHED) && !is_empty_lock()? {
             return Ok(false);
         }
     }

@@ -59,7 +59,7 @@ fn groups() -> Vec<Vec<String>> {
         "reserve-delete",
         "reserve-compact",
         ".reserve.tmp",
-        ".end.firn.tmp",
+        ".end.firn.firndb-tmp",
     ];
     let alone = alone.map(|name| vec![name.to_string()]);
     [names("log"), names("hint"), next].into_iter().chain(alone).collect()

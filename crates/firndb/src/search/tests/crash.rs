@@ -191,7 +191,7 @@ fn half_file(disk: &SimDisk) -> Option<PathBuf> {
         let kind = Kind::from_code(kind).unwrap();
         Frozen::open(Map::from_vec(bytes.clone()), path, kind)?.verify()
     };
-    let is_temporary = |path: &Path| path.to_string_lossy().ends_with(".tmp");
+    let is_temporary = |path: &Path| path.to_string_lossy().ends_with(".firndb-tmp");
     let mut files = disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty());
     files.find(|(p, bytes)| !is_temporary(p) && whole(p, bytes).is_err()).map(|(p, _)| p)
 }
@@ -218,7 +218,7 @@ fn next_change_works(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
         files.iter().filter(is).count()
     };
     let tidy = kinds(Kind::Partition) == after.len()
-        && files.iter().all(|path| !path.to_string_lossy().ends_with(".tmp"));
+        && files.iter().all(|path| !path.to_string_lossy().ends_with(".firndb-tmp"));
     if tidy { Ok(()) } else { Err(format!("leftovers among {files:?}")) }
 }
 

@@ -64,6 +64,10 @@ impl Disk for Shelf {
         Err(read_only(path))
     }
 
+    fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
+        Err(read_only(dir))
+    }
+
     fn list_dirs(&self, _: &Path) -> Result<Vec<String>> {
         Ok(Vec::new())
     }

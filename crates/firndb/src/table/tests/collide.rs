@@ -5,18 +5,23 @@ use super::*;
 use crate::bytes::int::u64_at;
 use crate::table::block::tag;
 use crate::table::directory::{place, slots_for};
+use crate::table::hashing::Hashing;
 use crate::table::index::Index;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
+
+/// Keys that may share a place here: all that a test has.
+const CROWD: usize = 1 << 17;
 
 /// Records with hashes of the test's choice, with which their keys begin.
 type Hashed = Vec<(u64, Vec<u8>, Vec<u8>)>;
 
 fn build_hashed(options: BuildOptions, records: &Hashed) -> Result<DiskRef> {
     let disk: DiskRef = SimDisk::new();
-    let hash = |key: &[u8]| u64_at(key, 0);
-    let mut builder = TableBuilder::create_hashed(disk.clone(), Path::new(FILE), options, hash)?;
+    let hash = Hashing::new(|key, _| u64_at(key, 0));
+    let path = Path::new(FILE);
+    let mut builder = TableBuilder::create_hashed(disk.clone(), path, options, hash, CROWD)?;
     for (_, key, value) in records {
         builder.add(key, value)?;
     }

@@ -35,8 +35,8 @@ fn base(old: bool) -> Arc<SimDisk> {
     if old {
         run(&disk, &BuildOptions::default(), 1).unwrap();
     }
-    disk.write_raw(Path::new("/tables/.firndb-table-1-0.spill"), b"left over");
-    disk.write_raw(Path::new("/tables/.a.table.tmp"), b"left over");
+    disk.write_raw(Path::new("/tables/.firndb-spill-0000000000000001"), b"");
+    disk.write_raw(Path::new("/tables/.a.table.firndb-tmp"), b"left over");
     disk.fork()
 }
 

@@ -1,5 +1,5 @@
 //! Tests of the table. `model.rs` compares random tables with a map; `collide.rs` has keys whose
-//! hashes are equal; `corrupt.rs` and `hostile.rs` damage files, without and with checksums that
+//! hashes are equal, and `crowd.rs` keys that were crafted for that; `corrupt.rs` and `hostile.rs` damage files, without and with checksums that
 //! fit; `crash.rs` stops builds and fails them at every call; `direct.rs` counts reads;
 //! `approx.rs` does all that with the approximate table; `figures.rs` holds what is promised of
 //! tables that are built: of their filters, sizes and memory, and of the lines that gets ask for.
@@ -9,6 +9,7 @@ mod basic;
 mod collide;
 mod corrupt;
 mod crash;
+mod crowd;
 mod direct;
 mod figures;
 mod hostile;

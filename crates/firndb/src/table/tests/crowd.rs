@@ -1,0 +1,368 @@
+//! Keys that were crafted: so that XXH3 gives all of them one hash, or hashes of one place. A build
+//! hashes them anew under a seed, which every way to read a table uses.
+
+use super::*;
+use crate::ErrorKind;
+use crate::bytes::int::{Encoder, put_u64, u64_at};
+use crate::table::directory::place;
+use crate::table::hashing::{Hashing, MOST, SEEDS, hash_of};
+use crate::table::{
+    ApproximateBuilder, ApproximateOptions, ApproximateTable, Compression, Duplicates, Filter,
+    Progress,
+};
+use crate::testing::Rng;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_128;
+
+const SEED: u64 = 0xC04D;
+
+/// The default secret of XXH3 as far as keys of 64 bytes need it.
+#[rustfmt::skip]
+const SECRET: [u8; 72] = [
+    0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
+    0xde, 0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f,
+    0xcb, 0x79, 0xe6, 0x4e, 0xcc, 0xc0, 0xe5, 0x78, 0x82, 0x5a, 0xd0, 0x7d, 0xcc, 0xff, 0x72, 0x21,
+    0xb8, 0x08, 0x46, 0x74, 0xf7, 0x43, 0x24, 0x8e, 0xe0, 0x35, 0x90, 0xe6, 0x81, 0x3a, 0x26, 0x4c,
+    0x3c, 0x28, 0x52, 0xbb, 0x91, 0xc3, 0x00, 0xcb,
+];
+
+fn words(words: &[u64]) -> Vec<u8> {
+    let mut bytes = Encoder::default();
+    words.iter().for_each(|&word| bytes.u64(word));
+    bytes.0
+}
+
+/// Keys of one hash. Of 16 bytes XXH3 multiplies the halves, each exclusive-or a part of the secret:
+/// if one is 0, the other may be anything.
+fn of_one_hash(i: u64) -> Vec<u8> {
+    words(&[u64_at(&SECRET, 0), i.wrapping_mul(0x9E37_79B9_7F4A_7C15), 1, 2])
+}
+
+/// Keys of different hashes that begin with the same 44 bits. If one factor is 1, the product is the
+/// other, so that a key can be made for each sum; and what becomes of the sum can be undone.
+fn of_one_place(i: u64) -> Vec<u8> {
+    const PRIME: u64 = 0x1656_6791_9E37_79F9;
+    let inverse =
+        (0..6).fold(PRIME, |x: u64, _| x.wrapping_mul(2u64.wrapping_sub(PRIME.wrapping_mul(x))));
+    let sum_of = |hash: u64| {
+        let x = (hash ^ hash >> 32).wrapping_mul(inverse);
+        x ^ x >> 37
+    };
+    let mut key = words(&[u64_at(&SECRET, 0) ^ 1, u64_at(&SECRET, 8), 1, 2]);
+    // The sum if the product is 0.
+    let rest = sum_of(hash_of(&key, 0));
+    let sum = sum_of(0xABC_DEF0_1234 << 20 | i);
+    put_u64(&mut key, 8, u64_at(&SECRET, 8) ^ sum.wrapping_sub(rest));
+    key
+}
+
+/// Keys of one XXH3-128: what two factors of 0 leave over is made to cancel.
+fn of_one_long_hash(i: u64) -> Vec<u8> {
+    let (third, fourth) = (u64_at(&SECRET, 48), u64_at(&SECRET, 16));
+    let (sum, other) = (third.wrapping_add(i), third.wrapping_add(i) ^ 0x1234_5678);
+    words(&[1, 2, 3, 4, third, sum.wrapping_sub(third), fourth, other.wrapping_sub(fourth)])
+}
+
+#[test]
+fn the_keys_of_these_tests_are_what_they_are_said_to_be() {
+    let first = of_one_place(0);
+    for i in 1..1000 {
+        assert_eq!(hash_of(&of_one_hash(i), 0), hash_of(&of_one_hash(0), 0));
+        assert_eq!(hash_of(&of_one_place(i), 0) >> 20, hash_of(&first, 0) >> 20);
+        assert_ne!(hash_of(&of_one_place(i), 0), hash_of(&first, 0));
+        assert_eq!(xxh3_128(&of_one_long_hash(i)), xxh3_128(&of_one_long_hash(0)));
+        assert_ne!(of_one_long_hash(i), of_one_long_hash(0));
+    }
+}
+
+/// `crafted` crafted keys among others.
+fn records(key: fn(u64) -> Vec<u8>, crafted: u64, value: usize) -> Records {
+    let others = (0..1_500).map(|i| format!("an ordinary key {i:05}").into_bytes());
+    let keys = (0..crafted).map(key).chain(others);
+    keys.enumerate().map(|(i, key)| (key, vec![i as u8; value])).collect()
+}
+
+/// Everything is found, in every way to ask; the same hash finds nothing that is not there; and no
+/// block is longer than ordinary ones.
+fn check(disk: &DiskRef, records: &Records, absent: &[Vec<u8>], accesses: &[Access]) -> u64 {
+    let mut seed = 0;
+    for &access in accesses {
+        let table = open(disk, access).unwrap();
+        seed = table.stats().seed;
+        assert!(table.stats().longest_block <= 3 * 4096, "{:?}", table.stats());
+        for _ in 0..2 {
+            for (key, value) in records.iter().step_by(1 + records.len() / 1000) {
+                assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
+                assert!(table.contains(key).unwrap());
+            }
+            for key in absent {
+                assert_eq!(table.get(key).unwrap(), None);
+            }
+        }
+        let keys: Vec<&[u8]> = records.iter().map(|record| &record.0[..]).take(5_000).collect();
+        let values = table.get_many(&keys).unwrap();
+        assert!(values.iter().zip(records).all(|(v, record)| v.as_deref() == Some(&record.1[..])));
+        table.verify().unwrap();
+    }
+    seed
+}
+
+const IN_MEMORY: [Access; 3] = [Access::Map, Access::Resident, Access::Buffered];
+
+#[test]
+fn crafted_keys_are_hashed_anew() {
+    let level = 1;
+    let forms = [
+        (Compression::None, Filter::None, 20),
+        (Compression::None, Filter::Bits8, 600),
+        (Compression::Records { level }, Filter::Bits16, 90),
+        (Compression::Blocks { level }, Filter::None, 90),
+    ];
+    for key in [of_one_hash, of_one_place] {
+        for (compression, filter, value) in forms {
+            let mut records = records(key, 4_000, value);
+            let absent: Vec<Vec<u8>> = (5_000..5_100).map(key).collect();
+            let options = BuildOptions { compression, filter, ..BuildOptions::default() };
+            let bytes = bytes_of(options.clone(), &records);
+            let seed = check(&disk_with(&bytes), &records, &absent, &IN_MEMORY);
+            assert_ne!(seed, 0);
+            // In any order, with any memory and any number of threads.
+            for (memory, threads) in [(1 << 30, 1), (1 << 16, 3), (1 << 13, 1)] {
+                Rng(SEED + memory as u64).shuffle(&mut records);
+                let other = BuildOptions { memory, threads, ..options.clone() };
+                assert!(bytes_of(other, &records) == bytes, "{memory} bytes, {threads} threads");
+            }
+            // The seed is that of these keys, and of no others.
+            let (last, _) = records.pop().unwrap();
+            let less = bytes_of(options, &records);
+            let table = open(&disk_with(&less), Access::Map).unwrap();
+            assert!(![0, seed].contains(&table.stats().seed));
+            assert_eq!(table.get(&last).unwrap(), None);
+        }
+    }
+}
+
+/// The number of keys that were reported.
+#[test]
+fn many_crafted_keys_cost_no_more_than_others() {
+    let crafted = number_from_env("FIRNDB_CRAFTED", 94_000);
+    let records: Records = (0..crafted).map(|i| (of_one_hash(i), vec![i as u8; 8])).collect();
+    let disk = disk_with(&bytes_of(BuildOptions::default(), &records));
+    let absent: Vec<Vec<u8>> = (crafted..crafted + 1000).map(of_one_hash).collect();
+    assert_ne!(check(&disk, &records, &absent, &[Access::Map]), 0);
+    let table = open(&disk, Access::Map).unwrap();
+    assert_eq!(table.stats().longest_block, 4096);
+}
+
+#[test]
+fn keys_are_hashed_anew_only_if_more_than_the_limit_share_a_place() {
+    for key in [of_one_hash, of_one_place] {
+        for (crafted, is_seeded) in [(MOST as u64, false), (MOST as u64 + 1, true)] {
+            let records = records(key, crafted, 4);
+            for memory in [1 << 30, 1 << 13] {
+                let options = BuildOptions { memory, ..BuildOptions::default() };
+                let disk = disk_with(&bytes_of(options, &records));
+                let seed = check(&disk, &records, &[], &[Access::Map]);
+                assert_eq!(seed != 0, is_seeded, "{crafted} keys, {memory} bytes");
+            }
+        }
+    }
+}
+
+/// A key that is added many times shares its hash with itself only.
+#[test]
+fn a_key_that_comes_often_is_no_crowd() {
+    let added = |i: u64| (of_one_hash(i % 5), i.to_le_bytes().to_vec());
+    let records: Records = (0..5_000).map(added).collect();
+    for duplicates in [Duplicates::First, Duplicates::Last] {
+        for memory in [1 << 30, 1 << 13] {
+            let options =
+                BuildOptions { duplicates, memory, threads: 1, ..BuildOptions::default() };
+            let disk: DiskRef = SimDisk::new();
+            assert_eq!(build(&disk, options, &records).unwrap().duplicates, 4_995);
+            let table = open(&disk, Access::Map).unwrap();
+            assert_eq!((table.len(), table.stats().seed), (5, 0));
+            let i = if duplicates == Duplicates::First { 3 } else { 4_998 };
+            assert_eq!(table.get(&of_one_hash(3)).unwrap().as_deref(), Some(&added(i).1[..]));
+        }
+    }
+    // With more keys than may share a place, the duplicates are as they are without.
+    let added = |i: u64| (of_one_hash(i % 50), i.to_le_bytes().to_vec());
+    let mut records: Records = (0..2_000).map(added).collect();
+    for duplicates in [Duplicates::First, Duplicates::Last] {
+        let options = |memory| BuildOptions { duplicates, memory, ..BuildOptions::default() };
+        let disk: DiskRef = SimDisk::new();
+        let report = build(&disk, options(1 << 13), &records).unwrap();
+        assert_eq!((report.records, report.duplicates), (50, 1_950));
+        let table = open(&disk, Access::Map).unwrap();
+        assert_ne!(table.stats().seed, 0);
+        let i = if duplicates == Duplicates::First { 7 } else { 1_957 };
+        assert_eq!(table.get(&of_one_hash(7)).unwrap().as_deref(), Some(&added(i).1[..]));
+        assert!(bytes_of(options(1 << 30), &records) == disk.map(Path::new(FILE)).unwrap()[..]);
+    }
+    records.truncate(51);
+    let disk: DiskRef = SimDisk::new();
+    let error = build(&disk, BuildOptions::default(), &records).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("added twice, by record 1 and by record 51"), "{error}");
+}
+
+/// Runs end anywhere: a crowd that two of them share is one.
+#[test]
+fn a_crowd_is_found_wherever_runs_end() {
+    use crate::table::encode::Item;
+    use crate::table::hashing::{Crowds, Limit};
+    let rng = &mut Rng(SEED);
+    let (mut found, slots) = (0, 3);
+    for round in 0..3_000 {
+        let most = 1 + rng.below(5);
+        let mut hashes: Vec<u64> = (0..rng.below(40)).map(|_| rng.next()).collect();
+        let base = rng.next();
+        hashes.extend((0..rng.below(8)).map(|_| base.wrapping_add(rng.next() >> 17)));
+        hashes.sort_unstable();
+        let at = |hash: &u64| place(*hash, slots);
+        let expected = hashes.chunk_by(|a, b| at(a) == at(b)).any(|same| same.len() > most);
+        let limit = Limit::new(most);
+        let mut crowds = Crowds::new(&limit, slots);
+        let items: Vec<Item> =
+            hashes.iter().map(|&hash| Item { hash, ..Item::default() }).collect();
+        let (mut left, mut result) = (&items[..], Ok(()));
+        while !left.is_empty() && result.is_ok() {
+            let (run, rest) = left.split_at(rng.below(left.len() + 1));
+            (left, result) = (rest, crowds.check(run));
+        }
+        assert_eq!(result.is_err(), expected, "round {round} of seed {SEED:#x}");
+        assert_eq!(limit.is_exceeded(), expected);
+        found += usize::from(expected);
+    }
+    assert!((300..2_700).contains(&found), "{found} crowds prove little");
+}
+
+/// Whoever could foretell the seeds gets an error, after a stated number of tries, and no table.
+#[test]
+fn a_build_gives_up_after_so_many_seeds() {
+    let disk = SimDisk::new();
+    let mut starts = 0;
+    let path = Path::new(FILE);
+    let deaf = Hashing::new(|_, _| 7);
+    let options = BuildOptions { threads: 1, ..BuildOptions::default() };
+    let mut builder = TableBuilder::create_hashed(disk.clone(), path, options, deaf, MOST).unwrap();
+    records(of_one_hash, 100, 4).iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    let error = builder.finish_with(|Progress { done, total }| {
+        starts += u64::from(done == total);
+        ControlFlow::Continue(())
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("equal hashes"), "{error}");
+    assert!(disk.files().is_empty());
+    let created = disk.log().iter().filter(|call| call.contains(": create ")).count() as u64;
+    assert_eq!((created, starts), (1 + SEEDS, 0));
+}
+
+#[test]
+fn hashing_anew_can_be_cancelled() {
+    let disk = SimDisk::new();
+    let options = BuildOptions { threads: 1, ..BuildOptions::default() };
+    let mut cancelled = 0;
+    for most in 0..2_000 {
+        let path = Path::new(FILE);
+        let mut builder = TableBuilder::create_on(disk.clone(), path, options.clone()).unwrap();
+        for (key, value) in records(of_one_hash, 100, 4) {
+            builder.add(&key, &value).unwrap();
+        }
+        let mut calls = 0;
+        let built = builder.finish_with(|_| {
+            calls += 1;
+            if calls > 37 * most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match built {
+            Err(e) => assert_eq!(e.kind(), ErrorKind::Cancelled),
+            Ok(report) => {
+                assert_eq!(report.records, 1_600);
+                assert!(cancelled > 50, "{cancelled} places to cancel");
+                return;
+            }
+        }
+        cancelled += 1;
+        assert!(disk.files().is_empty());
+    }
+    panic!("no build ended");
+}
+
+/// Power cuts and failing calls at every step of a build that begins again.
+#[test]
+fn a_build_that_begins_again_is_whole_or_absent() {
+    let records: Records = (0..40).map(|i| (of_one_hash(i), vec![i as u8; 100])).collect();
+    let base = SimDisk::new();
+    let old = BuildOptions { threads: 1, ..BuildOptions::default() };
+    let few = &records[..3].to_vec();
+    build(&(base.clone() as DiskRef), old.clone(), few).unwrap();
+    let options = BuildOptions { memory: 1_000, ..old };
+    let work = |disk: Arc<SimDisk>| build(&(disk as DiskRef), options.clone(), &records);
+    let report = work(base.fork()).unwrap();
+    assert!(report.spilled > 3 * 4_000, "{report:?}: three times all records");
+    let standing = |disk: Arc<SimDisk>, done: bool, label: &str| {
+        let table = open(&(disk as DiskRef), Access::Map).unwrap();
+        table.verify().unwrap_or_else(|e| panic!("{label}: {e:?}"));
+        let len = table.len();
+        assert!(len == 40 || len == 3 && !done, "{label}: {len} records");
+        assert_eq!(table.stats().seed != 0, len == 40);
+    };
+    let images = base.fork().each_crash(SEED, 3, work, |label, done, image| {
+        standing(image, done.is_ok(), label);
+    });
+    let mut failures = 0;
+    let runs = base.fork().each_fault(work, |label, done, disk| {
+        failures += usize::from(done.is_err());
+        let names: Vec<_> = disk.files().into_keys().collect();
+        standing(disk, done.is_ok(), label);
+        // A temporary file that could not be removed goes with the next build.
+        assert!(names.len() <= 2, "{label}: {names:?}");
+    });
+    println!("{images} images, {failures} of {runs} runs failed");
+    assert!(images > 100 && failures > 50);
+}
+
+/// An approximate table cannot keep two keys of one hash apart at all.
+#[test]
+fn crafted_keys_of_an_approximate_table_are_hashed_anew() {
+    let path = Path::new(FILE);
+    let bytes_of = |memory: usize, threads: usize, records: &Records| {
+        let disk = SimDisk::new();
+        let options = ApproximateOptions {
+            memory,
+            threads,
+            duplicates: Duplicates::Last,
+            value_width: 4,
+            ..ApproximateOptions::default()
+        };
+        let mut builder =
+            ApproximateBuilder::create_on(disk.clone() as DiskRef, path, options).unwrap();
+        for (key, value) in records {
+            builder.add(key, value).unwrap();
+        }
+        assert_eq!(builder.finish().unwrap().records, records.len() as u64);
+        assert_eq!(disk.files().len(), 1);
+        disk.files().remove(path).unwrap()
+    };
+    for (crafted, is_seeded) in [(1, false), (2, true), (5_000, true)] {
+        let mut records = records(of_one_long_hash, crafted, 4);
+        let bytes = bytes_of(1 << 30, 2, &records);
+        for access in IN_MEMORY {
+            let disk = disk_with(&bytes);
+            let table = ApproximateTable::open_on(&disk, path, access).unwrap();
+            assert_eq!(table.stats().seed != 0, is_seeded);
+            for (key, value) in records.iter().step_by(7) {
+                assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
+            }
+            let keys: Vec<&[u8]> = records.iter().map(|record| &record.0[..]).collect();
+            let values = table.get_many(&keys).unwrap();
+            assert!(values.iter().zip(&records).all(|(v, r)| v.as_deref() == Some(&r.1[..])));
+            table.verify().unwrap();
+        }
+        Rng(SEED).shuffle(&mut records);
+        assert!(bytes_of(1 << 16, 3, &records) == bytes, "other bytes from the same records");
+    }
+}
