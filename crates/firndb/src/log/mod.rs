@@ -38,7 +38,8 @@
 //!
 //! # Around it
 //! `snapshot.rs` shows the store at one moment, `update.rs` writes what depends on what is there,
-//! `backup.rs` links a store elsewhere, `verify.rs` and `repair.rs` check and salvage.
+//! `expiry.rs` says when records expire and what clocks do to them, `backup.rs` links a store
+//! elsewhere, `verify.rs` and `repair.rs` check and salvage.
 
 mod bug;
 mod options;
@@ -53,6 +54,7 @@ mod checkpoint;
 mod end;
 mod commit;
 mod writer;
+mod expiry;
 mod batch;
 mod read;
 mod write;
@@ -78,6 +80,7 @@ mod tests;
 
 pub use backup::Backup;
 pub use batch::Batch;
+pub use expiry::{Entry, Expiry};
 pub use format::{MAX_KEY, MAX_VALUE};
 pub use options::{Durability, Options, WriteOptions};
 pub use repair::Repaired;

@@ -1,9 +1,11 @@
 //! `firn log`: every command, end to end.
 
 mod basic;
+mod expiry;
 mod files;
 mod halodb_dir;
 mod import;
+mod keys;
 mod upkeep;
 
 use super::Place;

@@ -2,7 +2,9 @@
 
 mod basic;
 mod bounds;
+mod clock;
 mod crash;
+mod expiry;
 mod features;
 mod golden;
 mod large;
