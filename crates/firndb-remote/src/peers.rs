@@ -141,8 +141,8 @@ impl Peers {
         Ok(Peers { origin, peers, budget, spent, runtime, files })
     }
 
-    /// Patience that fits peers: they are near, and there are others. A second for a connection, ten
-    /// for a request, and so half a minute in vain for a version.
+    /// Patience that fits peers: they are near, and there are others. A second for a connection,
+    /// ten for a request, and so half a minute in vain for a version.
     pub fn patience() -> Patience {
         let (connect, request) = (Duration::from_secs(1), Duration::from_secs(10));
         Patience { connect, request, retries: 0 }

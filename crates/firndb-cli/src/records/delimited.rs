@@ -29,6 +29,7 @@ struct Plan {
     key: usize,
     values: Vec<usize>,
     names: Vec<String>,
+    key_name: String,
     rules: Option<Vec<Rule>>,
 }
 
@@ -115,6 +116,7 @@ impl Records for DelimitedRecords {
             key: place(key)?,
             values: shape.columns.iter().map(|c| place(c)).collect::<Result<_>>()?,
             names: shape.columns.clone(),
+            key_name: key.to_string(),
             rules: shape.rules(&self.name)?,
         };
         Ok(())
@@ -128,7 +130,7 @@ impl Records for DelimitedRecords {
                 // A row that need not be kept is not copied.
                 None if self.encoding.is_none() => {
                     let Some((line, record)) = self.rows.next_record()? else { return Ok(false) };
-                    match record.and_then(|record| self.plan.value(record, &mut value)) {
+                    match record.and_then(|record| self.plan.record(record, &mut value)) {
                         Ok(key) => batch.push(origin(self.input, line), key, &value),
                         Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
                     }
@@ -140,7 +142,7 @@ impl Records for DelimitedRecords {
                 },
             };
             match row {
-                (line, Ok(record)) => match self.plan.value(&record, &mut value) {
+                (line, Ok(record)) => match self.plan.record(&record, &mut value) {
                     Ok(key) => batch.push(origin(self.input, line), key, &value),
                     Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
                 },
@@ -152,12 +154,19 @@ impl Records for DelimitedRecords {
 }
 
 impl Plan {
-    /// Puts the value of a row into `out` and returns its key.
-    fn value<'a>(
+    /// Puts the value of a row into `out` and returns its key. The empty text is null, and a row
+    /// whose key is null has no key.
+    fn record<'a>(
         &self,
         row: &'a ByteRecord,
         out: &mut Vec<u8>,
     ) -> std::result::Result<&'a [u8], String> {
+        if row[self.key].is_empty() {
+            return Err(format!(
+                "column `{}`: there is no value, so the row has no key",
+                self.key_name
+            ));
+        }
         out.clear();
         match &self.rules {
             None => self.values.iter().for_each(|&number| out.extend_from_slice(&row[number])),

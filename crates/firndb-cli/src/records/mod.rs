@@ -28,6 +28,7 @@ mod text;
 
 pub use feed::{Feed, Wanted};
 pub use format::Format;
+pub use objects::EXPIRES_AT;
 pub use shape::Asked;
 
 use shape::Shape;
@@ -60,6 +61,7 @@ struct Entry {
     origin: u64,
     key: usize,
     value: usize,
+    expires: Option<u64>,
 }
 
 /// Bytes and records of a batch: large enough that handing it over costs nothing, small enough for
@@ -69,9 +71,14 @@ const BATCH_RECORDS: usize = 16 << 10;
 
 impl Batch {
     pub fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) {
+        self.push_expiring(origin, key, value, None);
+    }
+
+    /// [`Batch::push`] of a record that expires at this time, in milliseconds since 1970.
+    pub fn push_expiring(&mut self, origin: u64, key: &[u8], value: &[u8], expires: Option<u64>) {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        self.records.push(Entry { origin, key: key.len(), value: value.len() });
+        self.records.push(Entry { origin, key: key.len(), value: value.len(), expires });
     }
 
     pub fn is_full(&self) -> bool {
@@ -80,12 +87,17 @@ impl Batch {
 
     /// Origin, key and value of each record.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
+        self.iter_expiring().map(|(origin, key, value, _)| (origin, key, value))
+    }
+
+    /// [`Batch::iter`], and when each record expires.
+    pub fn iter_expiring(&self) -> impl Iterator<Item = (u64, &[u8], &[u8], Option<u64>)> {
         let mut rest = &self.bytes[..];
         self.records.iter().map(move |entry| {
             let (key, after) = rest.split_at(entry.key);
             let (value, after) = after.split_at(entry.value);
             rest = after;
-            (entry.origin, key, value)
+            (entry.origin, key, value, entry.expires)
         })
     }
 }
@@ -117,7 +129,8 @@ mod tests {
     fn a_batch_gives_back_what_was_pushed() {
         let mut batch = Batch::default();
         batch.push(origin(1, 7), b"a", b"");
-        batch.push(origin(0, 8), b"", b"xyz");
+        batch.push_expiring(origin(0, 8), b"", b"xyz", Some(9));
+        assert_eq!(batch.iter_expiring().map(|r| r.3).collect::<Vec<_>>(), [None, Some(9)]);
         let all: Vec<_> = batch.iter().collect();
         assert_eq!(all, [(1 << 40 | 7, &b"a"[..], &b""[..]), (8, &b""[..], &b"xyz"[..])]);
         assert_eq!(name_of(all[0].0, &["x".into(), "y".into()]), "y:7");

@@ -2,8 +2,10 @@
 //! line.
 //!
 //! Without a key column a line is `{"key": ..., "value": ...}`; `key_hex` and `value_hex` stand for
-//! bytes that are not text. With one the value is an object of the other columns; or of the
-//! columns that are named; or, if only one is named, that column as it is.
+//! bytes that are not text, and `expires_at` says when the record expires, in milliseconds since
+//! 1970: so `firn log dump` writes them. With one the value is an object of the other columns; or
+//! of the columns that are named; or, if only one is named, that column as it is. Then `expires_at`
+//! is a column like any other.
 
 use super::cells::{self, Cell};
 use super::feed::Wanted;
@@ -14,6 +16,9 @@ use crate::output::from_hex;
 use firndb::Result;
 use serde_json::{Map, Value as Json};
 use std::io::BufRead;
+
+/// The member that says when a record expires.
+pub const EXPIRES_AT: &str = "expires_at";
 
 /// Reads the objects of one input.
 pub struct ObjectRecords {
@@ -41,15 +46,21 @@ impl ObjectRecords {
         }
     }
 
-    fn record(&self, object: Map<String, Json>, out: &mut (Vec<u8>, Vec<u8>)) -> Outcome {
+    /// Puts key and value of an object into `out`; returns when the record expires.
+    fn record(
+        &self,
+        object: Map<String, Json>,
+        out: &mut (Vec<u8>, Vec<u8>),
+    ) -> Outcome<Option<u64>> {
         let (key, value) = out;
         key.clear();
         value.clear();
         let Some(name) = &self.key else {
             let columns =
                 [named_bytes(&object, "key", key)?, named_bytes(&object, "value", value)?];
-            return match object.keys().find(|name| !columns.contains(&name.as_str())) {
-                None => Ok(()),
+            let known = |name: &str| columns.contains(&name) || name == EXPIRES_AT;
+            return match object.keys().find(|name| !known(name)) {
+                None => object.get(EXPIRES_AT).map_or(Ok(None), time),
                 Some(name) => Err(format!(
                     "column `{name}` is not expected beside key and value; say which column is \
                      the key with --key"
@@ -79,14 +90,30 @@ impl ObjectRecords {
                 value.extend_from_slice(Json::Object(object).to_string().as_bytes());
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 
-/// The reason why a line cannot be used.
-type Outcome = std::result::Result<(), String>;
+/// The error is the reason why a line cannot be used.
+type Outcome<T> = std::result::Result<T, String>;
 
-fn scalar(name: &str, json: &Json, out: &mut Vec<u8>) -> Outcome {
+/// The time of a member [`EXPIRES_AT`], in milliseconds since 1970. One before 1970 has passed just
+/// as well as 1970 has.
+fn time(json: &Json) -> Outcome<Option<u64>> {
+    match json {
+        Json::Null => Ok(None),
+        json if json.as_i64().is_some_and(|time| time < 0) => Ok(Some(0)),
+        json => json.as_u64().map(Some).ok_or_else(|| {
+            let shown: String = json.to_string().chars().take(60).collect();
+            format!(
+                "column `{EXPIRES_AT}`: `{shown}` is not a time; write milliseconds since 1970, or \
+                 say which column is the key with --key: then `{EXPIRES_AT}` is a part of the value"
+            )
+        }),
+    }
+}
+
+fn scalar(name: &str, json: &Json, out: &mut Vec<u8>) -> Outcome<()> {
     cells::raw(Cell::Json(json), out).map_err(|reason| format!("column `{name}`: {reason}"))
 }
 
@@ -95,7 +122,7 @@ fn named_bytes<'a>(
     object: &'a Map<String, Json>,
     name: &str,
     out: &mut Vec<u8>,
-) -> std::result::Result<&'a str, String> {
+) -> Outcome<&'a str> {
     let hexed = format!("{name}_hex");
     if let Some((column, json)) = object.get_key_value(name) {
         scalar(name, json, out)?;
@@ -128,7 +155,10 @@ impl Records for ObjectRecords {
         while !batch.is_full() {
             let Some((line, object)) = self.rows.next_object()? else { return Ok(false) };
             match object.and_then(|object| self.record(object, &mut record)) {
-                Ok(()) => batch.push(origin(self.input, line), &record.0, &record.1),
+                Ok(expires) => {
+                    let place = origin(self.input, line);
+                    batch.push_expiring(place, &record.0, &record.1, expires);
+                }
                 Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
             }
         }
@@ -169,6 +199,31 @@ mod tests {
         assert!(bad[0].contains("a:1: there is no column `value`"), "{bad:?}");
         assert!(bad[1].contains("column `value_hex`"), "{bad:?}");
         assert!(bad[2].contains("`c` is not expected"), "{bad:?}");
+    }
+
+    #[test]
+    fn lines_say_when_records_expire() {
+        let line =
+            |time: &str| format!("{{\"key\":\"a\",\"value\":\"1\",\"expires_at\":{time}}}\n");
+        let times = ["7", "null", "-1", "18446744073709551615", "0", "-0"];
+        let lines: String = times.map(line).concat();
+        let reader = Box::new(std::io::Cursor::new(lines.into_bytes()));
+        let wanted = Wanted::default();
+        let mut records = ObjectRecords::new(reader, (0, "a".to_string()), &wanted);
+        let mut batch = Batch::default();
+        while records.fill(&mut batch).unwrap() {}
+        let found: Vec<_> = batch.iter_expiring().map(|(.., expires)| expires).collect();
+        assert_eq!(found, [Some(7), None, Some(0), Some(u64::MAX), Some(0), Some(0)]);
+        assert_eq!(batch.bad, [""; 0]);
+        for wrong in ["1.5", "\"1\"", "true", "[1]", "{}", "1e3", "18446744073709551616", "-1e400"]
+        {
+            let bad = read(&line(wrong), None, &[], false);
+            assert!(bad[0].contains("is not a time"), "{wrong}: {bad:?}");
+        }
+        // Beside a key that was chosen it is a column of the user's.
+        let value = read(&line("\"soon\""), Some("key"), &[], false);
+        assert_eq!(value, ["a = {\"value\":\"1\",\"expires_at\":\"soon\"}"]);
+        assert_eq!(read(&line("5"), Some("key"), &["expires_at"], false), ["a = 5"]);
     }
 
     #[test]

@@ -91,6 +91,10 @@ impl Records for TextRecords {
                 )));
             }
             match find(text, &self.separator) {
+                Some(0) => bad(format!(
+                    "the line begins with the separator `{}`, so it has no key",
+                    self.separator.escape_ascii()
+                )),
                 Some(at) => {
                     let value = &text[at + self.separator.len()..];
                     batch.push(origin(self.input, line), &text[..at], value);
@@ -198,10 +202,16 @@ mod tests {
     #[test]
     fn the_first_separator_ends_the_key() {
         let (records, bad) = read(b"\xef\xbb\xbfa b c\r\n\nd \n e\nf\ng h".to_vec(), " ", None);
-        assert_eq!(records, ["1 a b c", "3 d ", "4  e", "6 g h"]);
-        assert_eq!(bad, ["a:5: there is no separator ` ` in the line; name another with -s"]);
-        let (records, _) = read(b"a::b:c\xff\n".to_vec(), "::", None);
-        assert_eq!(records, ["1 a b:c\\xff"]);
+        assert_eq!(records, ["1 a b c", "3 d ", "6 g h"]);
+        assert_eq!(
+            bad,
+            [
+                "a:4: the line begins with the separator ` `, so it has no key",
+                "a:5: there is no separator ` ` in the line; name another with -s"
+            ]
+        );
+        let (records, bad) = read(b"a::b:c\xff\n:::\n".to_vec(), "::", None);
+        assert_eq!((records, bad.len()), (vec!["1 a b:c\\xff".to_string()], 1));
     }
 
     #[test]

@@ -205,8 +205,8 @@ fn good_peers_make_up_for_bad_ones() {
     assert!(again < version.bytes() / 2, "{again} of {} from the catalog", version.bytes());
 }
 
-/// Whatever peers do to gain time, all of them together for all files of a version gain no more than
-/// their budget, and what they say of the time to come is believed only within it.
+/// Whatever peers do to gain time, all of them together for all files of a version gain no more
+/// than their budget, and what they say of the time to come is believed only within it.
 #[test]
 fn peers_delay_a_version_by_their_budget_at_most() {
     let place = Place::new();

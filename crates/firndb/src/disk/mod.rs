@@ -249,7 +249,7 @@ pub(crate) fn temporary(path: &Path) -> Result<PathBuf> {
     Ok(path.with_file_name(format!(".{name}{TEMPORARY}")))
 }
 
-/// The name that a file gets which has this one while [`publish`] or [`stage`] writes it; `None` for
+/// The final name of a file that has this one while [`publish`] or [`stage`] writes it; `None` for
 /// any other name.
 pub(crate) fn written_as(name: &str) -> Option<&str> {
     name.strip_prefix('.')?.strip_suffix(TEMPORARY)

@@ -14,6 +14,7 @@
 mod disk;
 mod image;
 mod sweep;
+mod tape;
 mod tests;
 
 use super::{FileId, parent};

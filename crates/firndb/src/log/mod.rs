@@ -38,8 +38,9 @@
 //!
 //! # Around it
 //! `snapshot.rs` shows the store at one moment, `update.rs` writes what depends on what is there,
-//! `backup.rs` links a store elsewhere, `backup/restore.rs` makes a store of a backup, `verify.rs`
-//! and `repair.rs` check and salvage.
+//! `expiry.rs` says when records expire and what clocks do to them, `backup.rs` links a store
+//! elsewhere, `backup/restore.rs` makes a store of a backup, `verify.rs` and `repair.rs` check and
+//! salvage.
 
 mod bug;
 mod options;
@@ -54,6 +55,7 @@ mod checkpoint;
 mod end;
 mod commit;
 mod writer;
+mod expiry;
 mod batch;
 mod read;
 mod write;
@@ -80,6 +82,7 @@ mod tests;
 pub use crate::disk::AppendMode;
 pub use backup::{Backup, Restored};
 pub use batch::Batch;
+pub use expiry::{Entry, Expiry};
 pub use format::{MAX_KEY, MAX_VALUE};
 pub use options::{Access, Durability, Options, WriteOptions};
 pub use repair::Repaired;

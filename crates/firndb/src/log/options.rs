@@ -1,5 +1,6 @@
 //! How a store is opened, and how a write is made.
 
+use super::expiry::{Expiry, Lifetime};
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::disk::{AppendMode, Disk};
 use crate::{Error, Result};
@@ -125,23 +126,60 @@ impl Options {
 }
 
 /// How one write differs from the options of the store.
+///
+/// ```
+/// use firndb::log::{Durability, Expiry, WriteOptions};
+/// use std::time::Duration;
+///
+/// let session = WriteOptions::ttl(Duration::from_secs(3600)).with_durability(Durability::Sync);
+/// let until = WriteOptions::sync().with_expiry(Expiry::At(1_800_000_000_000));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// When it is acknowledged; `None`: as the store's options say.
     pub durability: Option<Durability>,
-    /// How long until the records count as deleted; `None`: they stay.
+    /// How long until the records expire, from the moment of the write. Goes before `expiry`.
     pub ttl: Option<Duration>,
+    /// When the records expire. With `None` here and in `ttl`, a put makes records that stay, and a
+    /// write that changes a value (`update`, `compare_and_set`, `append`) keeps the expiry of the
+    /// record that it replaces.
+    pub expiry: Option<Expiry>,
 }
 
 impl WriteOptions {
     /// Acknowledged when it survives a power cut.
     pub fn sync() -> WriteOptions {
-        WriteOptions { durability: Some(Durability::Sync), ttl: None }
+        WriteOptions::default().with_durability(Durability::Sync)
     }
 
-    /// Counts as deleted after this time.
+    /// Expires after this time.
     pub fn ttl(ttl: Duration) -> WriteOptions {
-        WriteOptions { durability: None, ttl: Some(ttl) }
+        WriteOptions::default().with_ttl(ttl)
+    }
+
+    /// The same with this durability.
+    pub fn with_durability(self, durability: Durability) -> WriteOptions {
+        WriteOptions { durability: Some(durability), ..self }
+    }
+
+    /// The same for records that expire after this time, in place of any expiry set before.
+    pub fn with_ttl(self, ttl: Duration) -> WriteOptions {
+        WriteOptions { ttl: Some(ttl), expiry: None, ..self }
+    }
+
+    /// The same for records that expire at a given time, or never, in place of any time to live set
+    /// before.
+    pub fn with_expiry(self, expiry: Expiry) -> WriteOptions {
+        WriteOptions { expiry: Some(expiry), ttl: None, ..self }
+    }
+
+    pub(super) fn lifetime(self) -> Lifetime {
+        match (self.ttl, self.expiry) {
+            (Some(ttl), _) => Lifetime::Ttl(ttl),
+            (None, Some(expiry)) => Lifetime::Until(expiry),
+            (None, None) => Lifetime::Usual,
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! it is dropped.
 
 use super::commit::Position;
+use super::expiry::{Entry, Expiry};
 use super::format::Record;
 use super::index::Place;
 use super::read::read_at;
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Snapshot {
     shared: Arc<Shared>,
     pub(super) view: Arc<View>,
-    /// Times that records expire at are compared with this.
+    /// When it was taken: what had expired by then is absent, and nothing expires in it later.
     now: u64,
 }
 
@@ -54,7 +55,8 @@ impl View {
 }
 
 impl LogStore {
-    /// The store as it is now, with every batch in it as a whole or not at all.
+    /// The store as it is now, with every batch in it as a whole or not at all. Records that have
+    /// expired by now are absent in it; others stay in it, even when their time comes.
     pub fn snapshot(&self) -> Snapshot {
         let shared = Arc::clone(&self.shared);
         let now = shared.now();
@@ -98,13 +100,22 @@ impl Shared {
 impl Snapshot {
     /// The value of a key; `None` if it was absent.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.find(key, |record| record.value.to_vec())
+    }
+
+    /// When the record of a key expires; `None` if the key was absent.
+    pub fn expiry(&self, key: &[u8]) -> Result<Option<Expiry>> {
+        self.find(key, |record| Expiry::of(record.expires))
+    }
+
+    fn find<T>(&self, key: &[u8], read: impl Fn(Record) -> T) -> Result<Option<T>> {
         let (hash, lines) = (self.shared.hash(key), self.shared.usual.lines());
-        let value = |record: Record| (!record.is_expired(self.now)).then(|| record.value.to_vec());
+        let shown = |record: Record| (!record.is_expired(self.now)).then(|| read(record));
         let mut room = Vec::new();
         loop {
             let found = self.shared.index.find(hash, |place| {
                 match read_at(self.view.segment(place)?, place, lines, &mut room) {
-                    Ok(record) => (record.key == key).then_some(Ok(value(record))),
+                    Ok(record) => (record.key == key).then_some(Ok(shown(record))),
                     Err(error) => Some(Err((place, error))),
                 }
             });
@@ -119,7 +130,7 @@ impl Snapshot {
             if let Some(segment) = self.view.segment(place) {
                 let record = read_at(segment, place, lines, &mut room)?;
                 if record.key == key {
-                    return Ok(value(record));
+                    return Ok(shown(record));
                 }
             }
         }
@@ -145,7 +156,7 @@ impl Snapshot {
     }
 
     fn over(&self, segments: Vec<Arc<Segment>>) -> Iter<'_> {
-        Iter { snapshot: self, segments, next: 0, at: None, is_over: false }
+        Iter { snapshot: self, segments, next: 0, at: None, is_over: false, expired: 0 }
     }
 
     /// Whether a record of a segment is what the snapshot shows of its key.
@@ -162,11 +173,20 @@ pub struct Iter<'a> {
     /// Offset in the segment before `next`.
     at: Option<u64>,
     is_over: bool,
+    expired: u64,
 }
 
 impl Iter<'_> {
     /// Calls `read` with the next key and value, without copying them.
     pub fn next_with<T>(&mut self, mut read: impl FnMut(&[u8], &[u8]) -> T) -> Option<Result<T>> {
+        self.next_entry_with(|entry| read(entry.key, entry.value))
+    }
+
+    /// [`Iter::next_with`] for the whole record: with its expiry.
+    pub fn next_entry_with<T>(
+        &mut self,
+        mut read: impl FnMut(Entry<'_>) -> T,
+    ) -> Option<Result<T>> {
         while !self.is_over {
             let Some(at) = self.at else {
                 self.segments.get(self.next)?;
@@ -189,14 +209,23 @@ impl Iter<'_> {
                 }
             };
             self.at = Some(offset + length as u64);
-            let is_value = record.kind == super::format::Kind::Put
-                && !record.is_expired(self.snapshot.now)
-                && self.snapshot.shows(self.snapshot.shared.hash(record.key), place);
-            if is_value {
-                return Some(Ok(read(record.key, record.value)));
+            let Record { key, value, .. } = record;
+            let is_newest = record.kind == super::format::Kind::Put
+                && self.snapshot.shows(self.snapshot.shared.hash(key), place);
+            if is_newest && record.is_expired(self.snapshot.now) {
+                self.expired += 1;
+            } else if is_newest {
+                let expiry = Expiry::of(record.expires);
+                return Some(Ok(read(Entry { key, value, expiry })));
             }
         }
         None
+    }
+
+    /// Number of keys passed over so far because their records had expired. The log may have been
+    /// rid of others before, by compaction.
+    pub fn expired(&self) -> u64 {
+        self.expired
     }
 }
 

@@ -24,13 +24,14 @@ pub struct Recovery {
 /// Facts about a store at one moment; counts begin when it is opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stats {
-    /// Number of keys.
+    /// Number of keys. Those whose records have expired count until a write or compaction removes
+    /// the records.
     pub keys: u64,
     /// Segments, the active one included.
     pub segments: u64,
     /// Bytes of the segments' files, space included that is reserved and not used yet.
     pub disk_bytes: u64,
-    /// Bytes of the newest records of all keys.
+    /// Bytes of the newest records of these keys.
     pub live_bytes: u64,
     /// How records are appended: [`AppendMode::Map`] or [`AppendMode::Write`]; or would be, if the
     /// store were open for writing. `Auto` if the file system does not say.

@@ -102,7 +102,8 @@ impl LogStore {
         Ok(LogStore { shared, upkeep })
     }
 
-    /// Number of keys, those included whose time has passed and that nobody removed yet.
+    /// Number of keys. A key whose record has expired counts until a write or compaction removes
+    /// the record: nothing is written when its time comes.
     pub fn len(&self) -> u64 {
         self.shared.settle_counts();
         self.shared.counters.keys.load(Ordering::Relaxed)

@@ -4,6 +4,7 @@
 //! index still points to that record; otherwise it is computed again. So somebody always gets on,
 //! and a slow function delays nobody.
 
+use super::expiry::Expiry;
 use super::format::Record;
 use super::index::Place;
 use super::options::WriteOptions;
@@ -14,7 +15,8 @@ use crate::Result;
 
 impl LogStore {
     /// Replaces the value of a key by what `change` makes of it, atomically: `None` stands for an
-    /// absent key on both sides. Returns the new value.
+    /// absent key on both sides. Returns the new value. The record keeps its expiry; where the key
+    /// was absent, or its record had expired, the new one stays.
     ///
     /// `change` is called again whenever another write to the key came between.
     pub fn update(
@@ -26,9 +28,9 @@ impl LogStore {
         Ok(written.flatten())
     }
 
-    /// [`LogStore::update`] with a durability or a time to live of its own, and with a `change`
-    /// that may leave things as they are, by returning `None`; then nothing is written and the
-    /// result is `None`.
+    /// [`LogStore::update`] with a durability or an expiry of its own, and with a `change` that may
+    /// leave things as they are, by returning `None`; then nothing is written and the result is
+    /// `None`.
     pub fn update_with(
         &self,
         key: &[u8],
@@ -40,22 +42,24 @@ impl LogStore {
             super::store::check_key(key)?;
             let hash = shared.hash(key);
             let mut seen: Option<Place> = None;
-            let mut new = None;
+            let (mut new, mut kept) = (None, Expiry::Never);
             shared.find(key, hash, |place, record| {
                 seen = Some(place);
-                let value = (!shared.is_expired(record)).then_some(record.value);
-                new = Some((value.is_some(), change(value)));
+                let there = Some(record).filter(|record| !shared.is_expired(record));
+                // What has expired is gone, and its expiry with it.
+                kept = Expiry::of(there.and_then(|record| record.expires));
+                new = Some(change(there.map(|record| record.value)));
                 Some(())
             })?;
-            let (was_there, new) = new.unwrap_or_else(|| (false, change(None)));
-            let Some(new) = new else { return Ok(None) };
-            let expires = shared.expiry(options);
+            let Some(new) = new.unwrap_or_else(|| change(None)) else { return Ok(None) };
             let record = match &new {
                 Some(value) => {
                     super::write::check_value(value)?;
+                    let expires = shared.expiry(options).unwrap_or(kept).millis();
                     Record { expires, ..Record::put(key, value) }
                 }
-                None if !was_there => return Ok(Some(None)),
+                // An expired record is removed for good, as `delete` does it.
+                None if seen.is_none() => return Ok(Some(None)),
                 None => Record::delete(key),
             };
             let frame = Frame::new(record, hash, seen);
@@ -75,26 +79,43 @@ impl LogStore {
     }
 
     /// Sets the value of a key if it is `expected` now (`None`: absent); whether it did. `new` is
-    /// `None` to remove the key.
+    /// `None` to remove the key. The record keeps its expiry.
     pub fn compare_and_set(
         &self,
         key: &[u8],
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<bool> {
-        let change = |old: Option<&[u8]>| (old == expected).then(|| new.map(<[u8]>::to_vec));
-        Ok(self.update_with(key, WriteOptions::default(), change)?.is_some())
+        self.compare_and_set_with(key, expected, new, WriteOptions::default())
     }
 
-    /// Sets the value of a key if it is absent; whether it did.
+    /// [`LogStore::compare_and_set`] with a durability or an expiry of its own.
+    pub fn compare_and_set_with(
+        &self,
+        key: &[u8],
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        options: WriteOptions,
+    ) -> Result<bool> {
+        let change = |old: Option<&[u8]>| (old == expected).then(|| new.map(<[u8]>::to_vec));
+        Ok(self.update_with(key, options, change)?.is_some())
+    }
+
+    /// Sets the value of a key if it is absent; whether it did. The record stays.
     pub fn put_if_absent(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.compare_and_set(key, None, Some(value))
     }
 
     /// Appends bytes to the value of a key, which begins empty; returns its new length. The whole
-    /// value is written anew.
+    /// value is written anew. The record keeps its expiry.
     pub fn append(&self, key: &[u8], bytes: &[u8]) -> Result<u64> {
-        let longer = |old: Option<&[u8]>| Some([old.unwrap_or_default(), bytes].concat());
-        Ok(self.update(key, longer)?.map_or(0, |value| value.len() as u64))
+        self.append_with(key, bytes, WriteOptions::default())
+    }
+
+    /// [`LogStore::append`] with a durability or an expiry of its own.
+    pub fn append_with(&self, key: &[u8], bytes: &[u8], options: WriteOptions) -> Result<u64> {
+        let longer = |old: Option<&[u8]>| Some(Some([old.unwrap_or_default(), bytes].concat()));
+        let written = self.update_with(key, options, longer)?;
+        Ok(written.flatten().map_or(0, |value| value.len() as u64))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::batch::Batch;
 use super::bug::Bug;
+use super::expiry::Expiry;
 use super::format::{Kind, MAX_VALUE, Record};
 use super::index::{Full, Place};
 use super::options::{Durability, WriteOptions};
@@ -10,10 +11,11 @@ use super::stats::{add, subtract};
 use super::store::{LogStore, Shared, check_key};
 use super::writer::{Frame, Writer};
 use crate::{Error, ErrorKind, Result};
+use std::cell::LazyCell;
 use std::sync::atomic::Ordering;
 
 impl LogStore {
-    /// Sets the value of a key.
+    /// Sets the value of a key. The record stays: an expiry that the key had is gone.
     ///
     /// A key has at most 65,536 bytes, a value at most 4 GiB - 1. An error of kind `Io` for want of
     /// space leaves the store as it was, and open for writing.
@@ -21,15 +23,16 @@ impl LogStore {
         self.put_with(key, value, WriteOptions::default())
     }
 
-    /// [`LogStore::put`] with a durability or a time to live of its own.
+    /// [`LogStore::put`] with a durability or an expiry of its own.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: WriteOptions) -> Result<()> {
         check_value(value)?;
-        let mut record = Record::put(key, value);
-        record.expires = self.shared.expiry(options);
+        let expires = self.shared.expiry(options).unwrap_or_default().millis();
+        let record = Record { expires, ..Record::put(key, value) };
         self.shared.put(record, options)
     }
 
-    /// Removes a key. `false` if it is absent; then nothing is written.
+    /// Removes a key. `false` if it is absent. Then nothing is written, but for a key whose record
+    /// has expired: it is removed for good, so that no clock that is set back shows it again.
     pub fn delete(&self, key: &[u8]) -> Result<bool> {
         self.delete_with(key, WriteOptions::default())
     }
@@ -38,18 +41,15 @@ impl LogStore {
     pub fn delete_with(&self, key: &[u8], options: WriteOptions) -> Result<bool> {
         let shared = &*self.shared;
         let frame = shared.frame(Record::delete(key))?;
-        let position = {
+        let (position, is_expired) = {
             let mut writer = shared.writer()?;
             let Some(old) = shared.current(&frame)? else { return Ok(false) };
             writer.make_room(shared, frame.length() as u64, 1, Need::Delete)?;
             writer.apply(shared, &frame, Need::Delete)?;
-            if old.is_expired {
-                return Ok(false);
-            }
-            writer.position()
+            (writer.position(), old.is_expired)
         };
         shared.acknowledge(position, options)?;
-        Ok(true)
+        Ok(!is_expired)
     }
 
     /// Applies all changes of a batch, or none: also after a crash, and in snapshots. A key that is
@@ -58,30 +58,28 @@ impl LogStore {
         self.write_with(batch, WriteOptions::default())
     }
 
-    /// [`LogStore::write`] with a durability or a time to live of its own.
+    /// [`LogStore::write`] with a durability of its own, or an expiry for the puts that say nothing
+    /// about theirs. All times to live count from the same moment.
     pub fn write_with(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
-        self.write_all(batch, options, self.shared.expiry(options))
-    }
-
-    /// Writes a batch whose puts expire at a given time.
-    pub(super) fn write_expiring(&self, batch: &Batch, expires: Option<u64>) -> Result<()> {
-        self.write_all(batch, WriteOptions::default(), expires)
-    }
-
-    fn write_all(&self, batch: &Batch, options: WriteOptions, expires: Option<u64>) -> Result<()> {
         let shared = &*self.shared;
-        let records = batch.records();
+        let now = LazyCell::new(|| shared.now());
+        let usual = options.lifetime().expiry(|| *now).unwrap_or_default();
+        let records = batch.records(|lifetime| lifetime.expiry(|| *now).unwrap_or(usual));
         let last = records.len().saturating_sub(1);
         let frames = records.into_iter().enumerate().map(|(n, record)| {
             check_value(record.value)?;
-            let expires = expires.filter(|_| record.kind == Kind::Put);
-            shared.frame(Record { more: n < last, expires, ..record })
+            shared.frame(Record { more: n < last, ..record })
         });
         let frames = frames.collect::<Result<Vec<_>>>()?;
         if frames.is_empty() {
             return Ok(());
         }
         shared.write(&frames, options)
+    }
+
+    /// Writes a batch whose puts expire at a given time.
+    pub(super) fn write_expiring(&self, batch: &Batch, expires: Option<u64>) -> Result<()> {
+        self.write_with(batch, WriteOptions::default().with_expiry(Expiry::of(expires)))
     }
 }
 
@@ -93,12 +91,6 @@ pub(super) struct Current {
 }
 
 impl Shared {
-    /// When a record written now expires.
-    pub(super) fn expiry(&self, options: WriteOptions) -> Option<u64> {
-        let ttl = options.ttl?;
-        Some(self.now().saturating_add(ttl.as_millis().try_into().unwrap_or(u64::MAX)))
-    }
-
     /// Prepares a record outside of the lock.
     pub(super) fn frame<'a>(&self, record: Record<'a>) -> Result<Frame<'a>> {
         check_key(record.key)?;

@@ -14,8 +14,8 @@ pub(crate) struct KeyHasher {
     seed: u64,
 }
 
-/// The seed of one table, random: nobody can make keys that have equal hashes in it. What is made of
-/// a table never depends on the order of its keys.
+/// The seed of one table, random: nobody can make keys that have equal hashes in it. What is made
+/// of a table never depends on the order of its keys.
 #[derive(Clone)]
 pub(crate) struct KeySeed(u64);
 

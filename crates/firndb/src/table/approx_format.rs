@@ -1,9 +1,10 @@
 //! The sections of an approximate table, its meta section, and how its slots are packed.
 //!
 //! An approximate table is a frozen file (`bytes/frozen.rs`) of kind 6. Keys are known by their
-//! XXH3-128 hash under a seed (`hashing.rs`), of which `high` and `low` are the halves. The first bits of `high` number the
-//! *shard* of a key: all keys of a shard have a minimal perfect hash function (`approx_hash.rs`),
-//! which numbers the slots of the shard; slots of shards follow each other.
+//! XXH3-128 hash under a seed (`hashing.rs`), of which `high` and `low` are the halves. The first
+//! bits of `high` number the *shard* of a key: all keys of a shard have a minimal perfect hash
+//! function (`approx_hash.rs`), which numbers the slots of the shard; slots of shards follow each
+//! other.
 //!
 //! ```text
 //! SECTION  NAME       WHAT IT HOLDS
@@ -18,8 +19,8 @@
 //!          0       8     records
 //!          8       8     shards, a power of two
 //!          16      4     bytes of a value, 1 to 16
-//!          20      4     bits 0 to 7: bits of a fingerprint, 0 to 32; bit 31: set if a seed follows
-//!          24      8     seed of the hash, if there is one; else it is 0
+//!          20      4     bits 0 to 7: bits of a fingerprint, 0 to 32; bit 31: set if a seed
+//!          follows 24      8     seed of the hash, if there is one; else it is 0
 //!
 //! SHARD    OFFSET  SIZE  FIELD
 //!          0       8     records of the shards before

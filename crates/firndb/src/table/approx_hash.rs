@@ -88,8 +88,8 @@ impl Made {
     }
 }
 
-/// Makes the function of these keys, fewer than 2^32. `None` if two are equal, or were made to be so
-/// under each seed that is tried.
+/// Makes the function of these keys, fewer than 2^32. `None` if two are equal, or were made to be
+/// so under each seed that is tried.
 pub(crate) fn make(keys: &[Hash]) -> Option<Made> {
     for seed in 0..SEEDS {
         if let Some(mut maker) = Maker::new(keys, seed)

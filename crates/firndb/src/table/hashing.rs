@@ -197,8 +197,8 @@ impl Crowds<'_> {
         Crowds { limit, slots, last: Vec::new() }
     }
 
-    /// The next records, of distinct keys. An error, and the limit is exceeded, if with those before
-    /// too many have one place.
+    /// The next records, of distinct keys. An error, and the limit is exceeded, if with those
+    /// before too many have one place.
     pub(crate) fn check(&mut self, items: &[Item]) -> Result<()> {
         let most = self.limit.most;
         // Hashes of one place differ by less: nearly all pairs are told apart by that.

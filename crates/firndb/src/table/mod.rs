@@ -22,8 +22,8 @@
 //!    sections, and `disk::publish` gives the file its name.
 //!
 //! # Read path
-//! 1. `Table::get`: `hash_of`, under the seed of the table -> filter, if there is one -> `directory::place` -> `Directory::find`:
-//!    the block, without touching it.
+//! 1. `Table::get`: `hash_of`, under the seed of the table -> filter, if there is one ->
+//!    `directory::place` -> `Directory::find`: the block, without touching it.
 //! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
 //! 3. `Body::find`, or `Wide::find` where records are small: tags, then keys -> the stored value.
 //! 4. `Unpacker::unpack`, if values are compressed.

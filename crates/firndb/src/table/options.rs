@@ -107,8 +107,9 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// From a map of the file; the page cache is the cache. If the disk cannot read a page, the
-    /// process ends with SIGBUS. A block's checksum is checked when it is first touched. A file of large records has an index of them, about 13 bytes a record:
-    /// gets use it, as those of a resident table, where blocks were checked before.
+    /// process ends with SIGBUS. A block's checksum is checked when it is first touched. A file of
+    /// large records has an index of them, about 13 bytes a record: gets use it, as those of a
+    /// resident table, where blocks were checked before.
     #[default]
     Map,
     /// By reads through the page cache, each checked. If the disk cannot read a block, the get
@@ -118,10 +119,11 @@ pub enum Access {
     /// with `Buffered`.
     Direct,
     /// From a copy in memory, in huge pages where the system has them; checked when opened. A disk
-    /// that fails meanwhile is an error of opening; gets do not need it. The fastest of a [`crate::table::Table`]: an index of about 13 bytes a record tells where each
-    /// record is, so that a get touches a line of it and the record, and no directory or head of a
-    /// block. There is none if blocks are compressed whole. By way of blocks go gets of keys that
-    /// are longer than 254 bytes, of records of 65,535 bytes or more, of those that stand 128 MiB
-    /// from where they are expected, and of keys whose hash some 500 others share.
+    /// that fails meanwhile is an error of opening; gets do not need it. The fastest of a
+    /// [`crate::table::Table`]: an index of about 13 bytes a record tells where each record is, so
+    /// that a get touches a line of it and the record, and no directory or head of a block. There
+    /// is none if blocks are compressed whole. By way of blocks go gets of keys that are longer
+    /// than 254 bytes, of records of 65,535 bytes or more, of those that stand 128 MiB from where
+    /// they are expected, and of keys whose hash some 500 others share.
     Resident,
 }

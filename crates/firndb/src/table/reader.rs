@@ -88,8 +88,8 @@ pub struct TableStats {
     pub compression: Compression,
     /// Whether there is a filter.
     pub filter: Filter,
-    /// The seed of the hash of keys: 0, unless more than 16 keys shared a place without one, as only
-    /// crafted keys do.
+    /// The seed of the hash of keys: 0, unless more than 16 keys shared a place without one, as
+    /// only crafted keys do.
     pub seed: u64,
 }
 

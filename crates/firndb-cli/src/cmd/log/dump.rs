@@ -7,12 +7,13 @@ use crate::failure::Result;
 use crate::output::{Out, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use firndb::Error;
-use firndb::log::LogStore;
+use firndb::log::{Entry, LogStore};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Write all records: firn log dump users -o users.jsonl.zst. Times to live are not written.
+/// Write all records: firn log dump users -o users.jsonl.zst. JSON lines say when records expire
+/// (`expires_at`, in milliseconds since 1970); records that have expired are left out.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -21,7 +22,8 @@ pub struct Args {
     /// The file to write, compressed if its name ends in .gz or .zst. Default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Form of the records. JSON lines hold every record; text and CSV do with --hex.
+    /// Form of the records. JSON lines hold every record; text and CSV do with --hex, but for times
+    /// to expire at.
     #[arg(long, value_enum, default_value_t)]
     format: Form,
     /// Stands between key and value in text; \t, \n, \0, \\ and \xHH are understood.
@@ -30,10 +32,38 @@ pub struct Args {
     /// Write keys and values in hexadecimal digits; give --hex to `load` too for text and CSV.
     #[arg(long)]
     hex: bool,
+    /// Write records that expire as if they stayed. Text and CSV are refused without it where a
+    /// record expires.
+    #[arg(long)]
+    without_expiry: bool,
     /// Replace a regular file of this name, unless it is a file of FirnDB: that is never replaced,
     /// nor are directories, links, pipes and devices.
     #[arg(long)]
     force: bool,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    records: u64,
+    /// Of their keys and values.
+    bytes: u64,
+    /// Records left out because they had expired.
+    expired: u64,
+    /// Records that expire and were written as if they did not.
+    unexpiring: u64,
+}
+
+impl Written {
+    /// Says on standard error what is lost.
+    fn warn(self) {
+        if self.unexpiring > 0 {
+            let records = plural(self.unexpiring, "record");
+            eprintln!(
+                "note: of {records} it was not written when to expire: loaded again, they stay"
+            );
+        }
+    }
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
@@ -47,30 +77,37 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         hex: args.hex,
         is_exact: true,
         keys_only: false,
+        without_expiry: args.without_expiry,
     };
     let Some(path) = &args.output else {
         let store = open_to_read(&args.dir)?;
-        write_all(&store, Records::new(Sink::Out(Out::new()), None, style)?, |_, _| ())?;
+        let to = Records::new(Sink::Out(Out::new()), None, style)?;
+        write_all(&store, to, |_, _| ())?.warn();
         return Ok(());
     };
     check_file(path, Content::Rows, args.force)?;
     let store = open_to_read(&args.dir)?;
-    let (records, bytes) = to_file(&store, path, style)?;
+    let written = to_file(&store, path, style)?;
+    let Written { records, bytes, expired, unexpiring } = written;
     let file = path.metadata().map_err(|e| Error::io("read", path, e))?.len();
     let mut out = Out::new();
     if json {
         out.json(&json!({
             "records": records,
             "bytes": bytes,
+            "expired": expired,
+            "without_expiry": unexpiring,
             "file_bytes": file,
             "seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
+        written.warn();
         let rate = records as f64 / start.elapsed().as_secs_f64().max(1e-9);
         out.line(format!(
-            "{}: {}, {}, written in {} ({} a second)",
+            "{}: {}{}, {}, written in {} ({} per second)",
             path.display(),
             plural(records, "record"),
+            if expired == 0 { String::new() } else { format!(" ({} expired)", thousands(expired)) },
             size(file),
             time(start.elapsed()),
             thousands(rate as u64)
@@ -80,7 +117,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 }
 
 /// Writes a file under another name, and names it when it is whole.
-fn to_file(store: &LogStore, path: &Path, style: Style) -> firndb::Result<(u64, u64)> {
+fn to_file(store: &LogStore, path: &Path, style: Style) -> firndb::Result<Written> {
     let mut name = path.as_os_str().to_os_string();
     name.push(format!(".part-{}", std::process::id()));
     let part = PathBuf::from(name);
@@ -111,26 +148,26 @@ fn to_file(store: &LogStore, path: &Path, style: Style) -> firndb::Result<(u64, 
 /// Records that pass between two calls of `progress`.
 const STEP: u64 = 1 << 14;
 
-/// Writes all records. Returns how many they are, and the bytes of their keys and values.
+/// Writes all records.
 fn write_all(
     store: &LogStore,
     mut to: Records,
     progress: impl Fn(u64, u64),
-) -> firndb::Result<(u64, u64)> {
-    let (mut records, mut bytes) = (0, 0);
+) -> firndb::Result<Written> {
+    let mut done = Written::default();
     let snapshot = store.snapshot();
     let mut all = snapshot.iter();
-    let mut write = |key: &[u8], value: &[u8]| {
-        records += 1;
-        bytes += (key.len() + value.len()) as u64;
-        if records % STEP == 0 {
-            progress(records, bytes);
+    let mut write = |entry: Entry<'_>| {
+        done.records += 1;
+        done.bytes += (entry.key.len() + entry.value.len()) as u64;
+        if done.records % STEP == 0 {
+            progress(done.records, done.bytes);
         }
-        to.write(key, value)
+        to.write(entry)
     };
-    while let Some(written) = all.next_with(&mut write) {
+    while let Some(written) = all.next_entry_with(&mut write) {
         written??;
     }
-    to.finish()?;
-    Ok((records, bytes))
+    let (expired, unexpiring) = (all.expired(), to.finish()?);
+    Ok(Written { expired, unexpiring, ..done })
 }

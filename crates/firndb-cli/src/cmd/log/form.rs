@@ -2,8 +2,10 @@
 
 use super::{put_bytes, shown_key};
 use crate::output::{Out, hex, stdout_error};
+use crate::records::EXPIRES_AT;
 use clap::ValueEnum;
 use csv::{ByteRecord, Writer};
+use firndb::log::Entry;
 use firndb::{Error, Result};
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value as Json};
@@ -22,7 +24,8 @@ pub enum Form {
     Text,
     /// The header `key,value`, then a row a record.
     Csv,
-    /// A JSON object a line; `key_hex` and `value_hex` stand for bytes that are not text.
+    /// A JSON object a line; `key_hex` and `value_hex` stand for bytes that are not text, and
+    /// `expires_at` is when a record expires, in milliseconds since 1970.
     Jsonl,
 }
 
@@ -105,7 +108,12 @@ pub struct Style {
     /// Refuse a record that `firn log load` would not read back as it is.
     pub is_exact: bool,
     pub keys_only: bool,
+    /// Leave out when records expire.
+    pub without_expiry: bool,
 }
+
+/// Stands for the empty key in hexadecimal digits, where nothing at all is a missing key.
+pub const NO_DIGITS: &[u8] = b"0x";
 
 /// Writes records.
 pub struct Records {
@@ -114,6 +122,8 @@ pub struct Records {
     /// Of the file; `None` for standard output.
     path: Option<PathBuf>,
     is_first: bool,
+    /// Records that expire and were written as if they did not.
+    unexpiring: u64,
 }
 
 enum To {
@@ -131,23 +141,30 @@ impl Records {
             let header: &[&str] = if style.keys_only { &["key"] } else { &["key", "value"] };
             writer.write_record(header).map_err(|e| failure(path.as_deref(), csv_error(e)))?;
         }
-        Ok(Records { style, to, path, is_first: true })
+        Ok(Records { style, to, path, is_first: true, unexpiring: 0 })
     }
 
-    pub fn write(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn write(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.style.is_exact {
-            self.check(key, value)?;
+            self.check(entry)?;
         }
         self.is_first = false;
+        let Entry { key, value, expiry, .. } = entry;
         let shown = |bytes| match self.style.hex {
             true => Cow::Owned(hex(bytes).into_bytes()),
             false => Cow::Borrowed(bytes),
         };
+        let shown_key = match self.style.hex && key.is_empty() {
+            true => Cow::Borrowed(NO_DIGITS),
+            false => shown(key),
+        };
         let value = (!self.style.keys_only).then_some(value);
+        let has_time = self.style.form == Form::Jsonl && !self.style.without_expiry;
+        self.unexpiring += u64::from(!has_time && expiry.millis().is_some());
         let written = match &mut self.to {
             To::Csv(writer) => {
                 let mut row = ByteRecord::new();
-                row.push_field(&shown(key));
+                row.push_field(&shown_key);
                 value.iter().for_each(|value| row.push_field(&shown(value)));
                 writer.write_byte_record(&row).map_err(csv_error)
             }
@@ -162,12 +179,16 @@ impl Records {
                         None => {}
                     }
                 }
+                let time = expiry.millis().filter(|_| has_time && value.is_some());
+                if let Some(time) = time {
+                    object.insert(EXPIRES_AT.to_string(), Json::from(time));
+                }
                 writeln!(sink, "{}", Json::Object(object))
             }
             To::Lines(sink) => {
                 let separator = value.map_or(&b""[..], |_| &self.style.separator);
                 let value = value.map_or(Cow::Borrowed(&b""[..]), shown);
-                let parts = [&shown(key), separator, &value, b"\n"];
+                let parts = [&shown_key, separator, &value, b"\n"];
                 parts.iter().try_for_each(|part| sink.write_all(part))
             }
         };
@@ -175,12 +196,23 @@ impl Records {
     }
 
     /// `InvalidArgument` if the form cannot hold this record.
-    fn check(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        let Style { form, separator, hex, .. } = &self.style;
+    fn check(&self, Entry { key, value, expiry, .. }: Entry<'_>) -> Result<()> {
+        let Style { form, separator, hex, without_expiry, .. } = &self.style;
+        if *form == Form::Jsonl {
+            return Ok(());
+        }
+        if expiry.millis().is_some() && !without_expiry {
+            return Err(Error::invalid(format!(
+                "the record of {} expires, which this form cannot say; use --format jsonl, or \
+                 --without-expiry to write such records as if they stayed",
+                shown_key(key)
+            )));
+        }
         let marked = self.is_first && key.starts_with(b"\xef\xbb\xbf");
         let what = match form {
             _ if *hex => return Ok(()),
             Form::Jsonl | Form::Auto => return Ok(()),
+            _ if key.is_empty() => "an empty key",
             _ if value.ends_with(b"\r") => "a value that ends with a carriage return",
             Form::Csv => return Ok(()),
             Form::Text if key.contains(&b'\n') || value.contains(&b'\n') => "a newline",
@@ -195,8 +227,9 @@ impl Records {
         )))
     }
 
-    /// Must be called at the end.
-    pub fn finish(self) -> Result<()> {
+    /// Must be called at the end. Returns how many records expire and were written as if they did
+    /// not.
+    pub fn finish(self) -> Result<u64> {
         let finished = match self.to {
             To::Lines(sink) => sink.finish(),
             To::Csv(writer) => match writer.into_inner() {
@@ -204,7 +237,8 @@ impl Records {
                 Err(e) => Err(e.into_error()),
             },
         };
-        finished.map_err(|e| failure(self.path.as_deref(), e))
+        finished.map_err(|e| failure(self.path.as_deref(), e))?;
+        Ok(self.unexpiring)
     }
 }
 

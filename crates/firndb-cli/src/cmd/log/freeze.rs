@@ -7,13 +7,15 @@ use crate::failure::Result;
 use crate::output::{Out, plural, size, thousands, time};
 use crate::target::{Content, check_file};
 use firndb::Error;
+use firndb::log::Entry;
 use firndb::table::TableBuilder;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
 /// Write all records into a table: firn log freeze users -o users.firn. The table stands under its
-/// name when it is whole, or not at all. Times to live are not kept: what has expired is left out.
+/// name when it is whole, or not at all. Tables have no expiry: records that have expired are left
+/// out, those that would expire later stay, and the command reports how many there are of both.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store.
@@ -38,8 +40,10 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let snapshot = store.snapshot();
     let mut all = snapshot.iter();
     let mut records: u64 = 0;
-    let mut add = |key: &[u8], value: &[u8]| {
+    let mut expiring: u64 = 0;
+    let mut add = |Entry { key, value, expiry, .. }: Entry<'_>| {
         records += 1;
+        expiring += u64::from(expiry.millis().is_some());
         bar.inc((key.len() + value.len()) as u64);
         if records.is_multiple_of(1 << 14) {
             bar.set_message(format!("{} records", thousands(records)));
@@ -47,9 +51,10 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         builder.add(key, value)
     };
     let mut added = Ok(());
-    while let (Some(next), Ok(())) = (all.next_with(&mut add), &added) {
+    while let (Some(next), Ok(())) = (all.next_entry_with(&mut add), &added) {
         added = next.and_then(|added| added);
     }
+    let expired = all.expired();
     bar.set_message("writing");
     let report = added.and_then(|()| builder.finish());
     bar.finish_and_clear();
@@ -59,13 +64,26 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     if json {
         out.json(&json!({
             "records": report.records,
+            "expired": expired,
+            "without_expiry": expiring,
             "raw_bytes": report.bytes,
             "bytes": bytes,
             "seconds": start.elapsed().as_secs_f64(),
         }))?;
     } else {
+        let mut notes = Vec::new();
+        if expired > 0 {
+            notes.push(format!("{} left out", plural(expired, "expired record")));
+        }
+        if expiring > 0 {
+            notes.push(format!("{} without the time to expire at", thousands(expiring)));
+        }
+        let notes = match notes.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", notes.join(", ")),
+        };
         out.line(format!(
-            "{}: {}, {}, built in {}",
+            "{}: {}{notes}, {}, built in {}",
             args.output.display(),
             plural(report.records, "record"),
             size(bytes),

@@ -1,6 +1,6 @@
 //! `firn log get`: the value of a key.
 
-use super::{KeyForm, no_key, open_to_read, put_bytes};
+use super::{KeyForm, no_key, open_to_read, put_bytes, put_expiry};
 use crate::failure::Result;
 use crate::output::Out;
 use firndb::Error;
@@ -31,7 +31,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         (None, None) => return Err(Error::invalid("name a key").into()),
     };
     let store = open_to_read(&args.dir)?;
-    let value = store.get(&key)?.ok_or_else(|| no_key(&args.dir, &key))?;
+    let found = store.get_entry_with(&key, |entry| (entry.value.to_vec(), entry.expiry))?;
+    let (value, expiry) = found.ok_or_else(|| no_key(&args.dir, &key))?;
     let mut out = Out::new();
     if args.raw {
         out.bytes(&value)?;
@@ -40,6 +41,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         put_bytes(&mut object, "key", &key);
         object.insert("found".to_string(), Json::from(true));
         put_bytes(&mut object, "value", &value);
+        put_expiry(&mut object, expiry);
         out.json(&Json::Object(object))?;
     } else {
         out.bytes(&value)?;

@@ -1,5 +1,6 @@
 //! `firn log load`: puts records from files.
 
+use super::form::NO_DIGITS;
 use super::{Writing, open_or_create, unescape};
 use crate::avro::decode::Decoder;
 use crate::cmd::load::{self as rows, BadRows, progress_bar};
@@ -9,18 +10,20 @@ use crate::ingest::source::{Input, expand};
 use crate::output::{Out, from_hex, plural, size, thousands, time};
 use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
 use clap::ValueEnum;
-use firndb::log::{LogStore, WriteOptions};
+use firndb::log::{Expiry, LogStore, WriteOptions};
 use firndb::{Error, ErrorKind};
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Put records: firn log load users users.csv.gz --key id
 ///
 /// What was put before an error stays. When the command ends well, everything it put is durable.
+/// A row without a key cannot be used. Dumps say when records expire (`expires_at`): a record whose
+/// time has passed is not put, and removes an older value of its key.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the store; it is made if it is not there.
@@ -77,11 +80,17 @@ fn separator(text: &str) -> std::result::Result<Vec<u8>, String> {
 /// What was loaded so far.
 struct Loading<'a> {
     args: &'a Args,
-    store: &'a LogStore,
+    /// `None`: there was no store, and nothing to put yet.
+    store: Option<LogStore>,
     bar: ProgressBar,
     bad_rows: BadRows,
     rows: u64,
-    records: u64,
+    /// Keys that were not there.
+    new: u64,
+    /// Keys that were, in the store before or in an earlier row.
+    replaced: u64,
+    /// Rows whose time had passed.
+    expired: u64,
     bytes: u64,
 }
 
@@ -89,56 +98,98 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     let inputs = expand(&args.inputs, &format::DATA_FILES)?;
     let sizes: Option<Vec<u64>> = inputs.iter().map(|input| input.size()).collect();
-    let store = open_or_create(&args.dir)?;
+    // A store is made when the first record was read: a mistake in the command leaves nothing.
+    let is_there = !crate::target::is_free(&args.dir)?;
     let mut loading = Loading {
         args,
-        store: &store,
+        store: is_there.then(|| open_or_create(&args.dir)).transpose()?,
         bar: progress_bar(sizes.map(|sizes| sizes.iter().sum())),
         bad_rows: BadRows::new(match args.on_error {
             OnError::Stop => rows::OnError::Stop,
             OnError::Skip => rows::OnError::Skip,
         }),
         rows: 0,
-        records: 0,
+        new: 0,
+        replaced: 0,
+        expired: 0,
         bytes: 0,
     };
     let loaded = inputs.iter().try_for_each(|input| loading.input(input));
     loading.bar.finish_and_clear();
-    let Loading { bad_rows, rows, records, bytes, .. } = loading;
-    let closed = store.close();
+    let closed = loading.store.take().map(LogStore::close);
     loaded.map_err(|error| {
-        let records = plural(records, "record");
-        Failure::from(error).noting(format!("{records} before the error are in the store"))
+        let note = match closed {
+            Some(_) => format!("{} before the error are in the store", loading.put()),
+            None => "nothing was put, and no store was made".to_string(),
+        };
+        Failure::from(error).noting(note)
     })?;
-    closed?;
-    bad_rows.print(rows);
-    let mut out = Out::new();
-    let seconds = start.elapsed().as_secs_f64();
-    if json {
-        out.json(&json!({
-            "records": records,
-            "rows": rows,
-            "skipped": bad_rows.skipped,
-            "bytes": bytes,
-            "seconds": seconds,
-        }))?;
-    } else {
-        out.line(format!(
-            "{}: {} put, {}, in {} ({} a second)",
-            args.dir.display(),
-            plural(records, "record"),
-            size(bytes),
-            time(start.elapsed()),
-            thousands((records as f64 / seconds.max(1e-9)) as u64)
-        ))?;
+    match closed {
+        Some(closed) => closed?,
+        // An input without rows makes a store without records; bad rows alone make none.
+        None if loading.rows == 0 => open_or_create(&args.dir)?.close()?,
+        None => eprintln!("note: nothing was put, and no store was made"),
     }
-    Ok(out.finish()?)
+    loading.bad_rows.print(loading.rows);
+    Ok(loading.report(start, json)?)
 }
 
 /// Records that pass between two looks at the bar's message.
 const MESSAGE_RECORDS: u64 = 1 << 14;
 
 impl Loading<'_> {
+    fn records(&self) -> u64 {
+        self.new + self.replaced
+    }
+
+    /// `3 records`.
+    fn put(&self) -> String {
+        plural(self.records(), "record")
+    }
+
+    fn report(&self, start: Instant, json: bool) -> firndb::Result<()> {
+        let mut out = Out::new();
+        let seconds = start.elapsed().as_secs_f64();
+        if json {
+            out.json(&json!({
+                "rows": self.rows,
+                "records": self.records(),
+                "new": self.new,
+                "replaced": self.replaced,
+                "expired": self.expired,
+                "skipped": self.bad_rows.skipped,
+                "bytes": self.bytes,
+                "seconds": seconds,
+            }))?;
+            return out.finish();
+        }
+        let others = [(self.expired, "expired"), (self.bad_rows.skipped, "skipped")];
+        let others = others.into_iter().filter(|(count, _)| *count > 0);
+        let others: String =
+            others.map(|(count, what)| format!(", {} {what}", thousands(count))).collect();
+        out.line(format!(
+            "{}: {} read, {} put ({} new, {} replaced){others}, {}, in {} ({} per second)",
+            self.args.dir.display(),
+            plural(self.rows, "row"),
+            self.put(),
+            thousands(self.new),
+            thousands(self.replaced),
+            size(self.bytes),
+            time(start.elapsed()),
+            thousands((self.records() as f64 / seconds.max(1e-9)) as u64)
+        ))?;
+        out.finish()
+    }
+
+    /// The store, which is made if there is none.
+    fn store(&mut self) -> firndb::Result<&LogStore> {
+        let store = match self.store.take() {
+            Some(store) => store,
+            None => open_or_create(&self.args.dir)?,
+        };
+        Ok(self.store.insert(store))
+    }
+
     fn input(&mut self, input: &Input) -> firndb::Result<()> {
         let args = self.args;
         let named = args.format.of(input, &[], args.delimiter.is_some());
@@ -167,15 +218,15 @@ impl Loading<'_> {
                 self.rows += 1;
                 self.bad_rows.take(bad)?;
             }
-            for (origin, key, value) in batch.iter() {
+            for (origin, key, value, expires) in batch.iter_expiring() {
                 self.rows += 1;
-                if let Err(reason) = self.record(key, value, decoder.as_ref())? {
+                if let Err(reason) = self.record(key, value, expires, decoder.as_ref())? {
                     let place = name_of(origin, &names);
                     self.bad_rows.take(format!("{place}: {reason}"))?;
                 }
             }
-            if args.writing.sync {
-                self.store.sync()?;
+            if let (true, Some(store)) = (args.writing.sync, &self.store) {
+                store.sync()?;
             }
         }
         Ok(())
@@ -186,13 +237,16 @@ impl Loading<'_> {
         &mut self,
         key: &[u8],
         value: &[u8],
+        expires: Option<u64>,
         decoder: Option<&Decoder>,
     ) -> firndb::Result<std::result::Result<(), String>> {
         let (unhexed, object);
         let (mut key, mut value) = (key, value);
         if self.args.hex {
             let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-            unhexed = match (from_hex(&text(key)), from_hex(&text(value))) {
+            // Nothing at all would be a row without a key.
+            let digits = if key == NO_DIGITS { &b""[..] } else { key };
+            unhexed = match (from_hex(&text(digits)), from_hex(&text(value))) {
                 (Ok(key), Ok(value)) => (key, value),
                 (Err(e), _) | (_, Err(e)) => return Ok(Err(e.message().to_string())),
             };
@@ -205,21 +259,58 @@ impl Loading<'_> {
             };
             value = object.as_bytes();
         }
-        // The log makes each record durable with the others of its batch, not one by one.
-        let options = WriteOptions { ttl: self.args.writing.ttl, durability: None };
-        match self.store.put_with(key, value, options) {
+        let put = self.put_or_expire(key, value, expires);
+        match put {
             Err(e) if e.kind() == ErrorKind::InvalidArgument => {
                 return Ok(Err(e.message().to_string()));
             }
             put => put?,
         }
-        self.records += 1;
-        self.bytes += (key.len() + value.len()) as u64;
-        if self.records.is_multiple_of(MESSAGE_RECORDS) {
-            let rate = self.records as f64 / self.bar.elapsed().as_secs_f64().max(1e-9);
-            let (records, rate) = (thousands(self.records), thousands(rate as u64));
+        let records = self.records();
+        if records > 0 && records.is_multiple_of(MESSAGE_RECORDS) {
+            let rate = records as f64 / self.bar.elapsed().as_secs_f64().max(1e-9);
+            let (records, rate) = (thousands(records), thousands(rate as u64));
             self.bar.set_message(format!("{records} records, {rate} a second"));
         }
         Ok(Ok(()))
     }
+
+    /// Puts one record. One whose time has passed is not stored; it takes the place of an earlier
+    /// value all the same, which is gone then.
+    fn put_or_expire(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires: Option<u64>,
+    ) -> firndb::Result<()> {
+        // The log makes each record durable with the others of its batch, not one by one.
+        let mut options = WriteOptions::default();
+        options.ttl = self.args.writing.ttl.filter(|_| expires.is_none());
+        options.expiry = expires.map(Expiry::At);
+        let is_over = expires.is_some_and(|at| at <= now());
+        let store = self.store()?;
+        if is_over {
+            store.delete(key)?;
+            self.expired += 1;
+            return Ok(());
+        }
+        let is_there = match store.contains(key) {
+            // The put takes the place of a record that is damaged.
+            Err(e) if e.kind() == ErrorKind::Corrupt => true,
+            is_there => is_there?,
+        };
+        store.put_with(key, value, options)?;
+        match is_there {
+            true => self.replaced += 1,
+            false => self.new += 1,
+        }
+        self.bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+}
+
+/// Milliseconds since 1970, by the clock that the store goes by.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_millis() as u64)
 }

@@ -21,10 +21,12 @@ mod verify;
 use super::table::{put_bytes, shown_key, unescape};
 use crate::failure::Result;
 use crate::output::from_hex;
+use crate::records::EXPIRES_AT;
 use crate::target::is_free;
 use clap::Subcommand;
-use firndb::log::{LogStore, Options, WriteOptions};
+use firndb::log::{Expiry, LogStore, Options, WriteOptions};
 use firndb::{Error, ErrorKind};
+use serde_json::{Map, Value as Json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -165,15 +167,15 @@ struct Writing {
     /// Return when the records survive a power cut, not only the end of this program.
     #[arg(long)]
     sync: bool,
-    /// Records count as deleted after this time, for example 90s, 15m, 12h or 7d.
+    /// Records expire after this time, for example 90s, 15m, 12h or 7d: then they count as deleted.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     ttl: Option<Duration>,
 }
 
 impl Writing {
     fn options(&self) -> WriteOptions {
-        let durability = if self.sync { WriteOptions::sync() } else { WriteOptions::default() };
-        WriteOptions { ttl: self.ttl, ..durability }
+        let options = if self.sync { WriteOptions::sync() } else { WriteOptions::default() };
+        self.ttl.map_or(options, |ttl| options.with_ttl(ttl))
     }
 }
 
@@ -191,6 +193,13 @@ fn parse_time(text: &str) -> std::result::Result<Duration, String> {
         _ => return Err(wrong()),
     };
     number.checked_mul(unit).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+/// Adds when a record expires, if it does.
+fn put_expiry(object: &mut Map<String, Json>, expiry: Expiry) {
+    if let Some(time) = expiry.millis() {
+        object.insert(EXPIRES_AT.to_string(), Json::from(time));
+    }
 }
 
 /// The error of a key that is not there.

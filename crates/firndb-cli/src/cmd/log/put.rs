@@ -1,9 +1,11 @@
 //! `firn log put`: sets the value of a key.
 
-use super::{KeyForm, Writing, open_or_create, put_bytes, shown_key};
+use super::{KeyForm, Writing, open_or_create, put_bytes, put_expiry, shown_key};
 use crate::failure::Result;
 use crate::output::{Out, from_hex, size};
 use firndb::Error;
+use firndb::log::{MAX_KEY, MAX_VALUE};
+use firndb::search::timestamp_to_text;
 use serde_json::{Map, Value as Json};
 use std::ffi::OsString;
 use std::io::Read;
@@ -35,15 +37,22 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let (key, value) = args.record()?;
     let store = open_or_create(&args.dir)?;
     store.put_with(&key, &value, args.writing.options())?;
+    // What expired at once has no time to show.
+    let expiry = store.expiry(&key)?.unwrap_or_default();
     store.close()?;
     let mut out = Out::new();
     if json {
         let mut object = Map::new();
         put_bytes(&mut object, "key", &key);
         object.insert("bytes".to_string(), Json::from(value.len()));
+        put_expiry(&mut object, expiry);
         out.json(&Json::Object(object))?;
     } else {
-        out.line(format!("Put {} at {}.", size(value.len() as u64), shown_key(&key)))?;
+        let until = expiry.millis().map_or(String::new(), |time| {
+            let micros = i64::try_from(time).unwrap_or(i64::MAX).saturating_mul(1000);
+            format!(", which expires at {}", timestamp_to_text(micros))
+        });
+        out.line(format!("Put {} at {}{until}.", size(value.len() as u64), shown_key(&key)))?;
     }
     Ok(out.finish()?)
 }
@@ -77,12 +86,18 @@ impl Args {
                 return Err(Error::invalid("name a value, or a file of one with --value-file"));
             }
         };
-        match words.next() {
-            None => Ok((key, value)),
-            Some(word) => {
-                let message = format!("`{}` is one word too many", word.to_string_lossy());
-                Err(Error::invalid(message))
-            }
+        if let Some(word) = words.next() {
+            let message = format!("`{}` is one word too many", word.to_string_lossy());
+            return Err(Error::invalid(message));
+        }
+        // Found later, it would leave a store that was made for nothing.
+        let too_long = |what: &str, bytes: usize, most: usize| {
+            Err(Error::invalid(format!("a {what} of {bytes} bytes; at most {most}")))
+        };
+        match (key.len(), value.len()) {
+            (bytes, _) if bytes > MAX_KEY => too_long("key", bytes, MAX_KEY),
+            (_, bytes) if bytes > MAX_VALUE => too_long("value", bytes, MAX_VALUE),
+            _ => Ok((key, value)),
         }
     }
 }

@@ -42,6 +42,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         hex: args.hex,
         is_exact: false,
         keys_only: args.keys_only,
+        without_expiry: false,
     };
     let mut records = Records::new(Sink::Out(Out::new()), None, style)?;
     let prefix = args.prefix.as_ref().map_or(&b""[..], |prefix| prefix.as_bytes());
@@ -49,8 +50,8 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let snapshot = store.snapshot();
     let mut all = snapshot.iter();
     while left > 0 {
-        let shown = all.next_with(|key, value| match key.starts_with(prefix) {
-            true => records.write(key, value).map(|()| true),
+        let shown = all.next_entry_with(|entry| match entry.key.starts_with(prefix) {
+            true => records.write(entry).map(|()| true),
             false => Ok(false),
         });
         match shown {
@@ -58,5 +59,6 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             Some(shown) => left -= u64::from(shown??),
         }
     }
-    Ok(records.finish()?)
+    records.finish()?;
+    Ok(())
 }

@@ -44,7 +44,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         grid.row([name.to_string(), value, note]);
     };
     let none = String::new;
-    row("keys", thousands(stats.keys), none());
+    row("keys", thousands(stats.keys), "expired ones too until they are removed".to_string());
     row("segments", thousands(stats.segments), none());
     row("on disk", size(stats.disk_bytes), "with space reserved for more".to_string());
     row("live records", size(stats.live_bytes), format!("{share:.1} % of what is on disk"));

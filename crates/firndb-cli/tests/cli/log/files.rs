@@ -51,6 +51,8 @@ fn dumps_are_loaded_again_whole() {
 fn a_dump_refuses_what_would_not_come_back() {
     let place = hard();
     place.firn("log dump s -o d.txt").fails(2, "use --format jsonl, or --hex");
+    place.firn("log dump s --format csv").fails(2, "an empty key");
+    place.firn("log delete s ''").ok();
     place.firn("log dump s --format csv").fails(2, "carriage return");
     assert!(!place.path("d.txt").exists());
     let left = std::fs::read_dir(&place.0).unwrap().flatten().count();

@@ -2,11 +2,13 @@
 
 mod backup;
 mod basic;
+mod expiry;
 mod files;
 mod foreign;
 mod halodb_dir;
 mod import;
 mod import_damage;
+mod keys;
 mod upkeep;
 
 use super::Place;

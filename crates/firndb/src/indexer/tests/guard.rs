@@ -94,8 +94,8 @@ fn a_feed_that_removes_too_much_is_refused_and_changes_nothing() {
     }
 }
 
-/// `apply` goes by the options, single changes are not limited, and a source that is new has nothing
-/// to lose.
+/// `apply` goes by the options, single changes are not limited, and a source that is new has
+/// nothing to lose.
 #[test]
 fn the_limit_is_an_option_and_concerns_complete_feeds() {
     let (disk, mut indexer) = index_of(300);

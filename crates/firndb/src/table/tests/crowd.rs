@@ -33,14 +33,14 @@ fn words(words: &[u64]) -> Vec<u8> {
     bytes.0
 }
 
-/// Keys of one hash. Of 16 bytes XXH3 multiplies the halves, each exclusive-or a part of the secret:
-/// if one is 0, the other may be anything.
+/// Keys of one hash. Of 16 bytes XXH3 multiplies the halves, each exclusive-or a part of the
+/// secret: if one is 0, the other may be anything.
 fn of_one_hash(i: u64) -> Vec<u8> {
     words(&[u64_at(&SECRET, 0), i.wrapping_mul(0x9E37_79B9_7F4A_7C15), 1, 2])
 }
 
-/// Keys of different hashes that begin with the same 44 bits. If one factor is 1, the product is the
-/// other, so that a key can be made for each sum; and what becomes of the sum can be undone.
+/// Keys of different hashes that begin with the same 44 bits. If one factor is 1, the product is
+/// the other, so that a key can be made for each sum; and what becomes of the sum can be undone.
 fn of_one_place(i: u64) -> Vec<u8> {
     const PRIME: u64 = 0x1656_6791_9E37_79F9;
     let inverse =

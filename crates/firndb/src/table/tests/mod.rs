@@ -1,8 +1,9 @@
 //! Tests of the table. `model.rs` compares random tables with a map; `collide.rs` has keys whose
-//! hashes are equal, and `crowd.rs` keys that were crafted for that; `corrupt.rs` and `hostile.rs` damage files, without and with checksums that
-//! fit; `crash.rs` stops builds and fails them at every call; `direct.rs` counts reads;
-//! `approx.rs` does all that with the approximate table; `figures.rs` holds what is promised of
-//! tables that are built: of their filters, sizes and memory, and of the lines that gets ask for.
+//! hashes are equal, and `crowd.rs` keys that were crafted for that; `corrupt.rs` and `hostile.rs`
+//! damage files, without and with checksums that fit; `crash.rs` stops builds and fails them at
+//! every call; `direct.rs` counts reads; `approx.rs` does all that with the approximate table;
+//! `figures.rs` holds what is promised of tables that are built: of their filters, sizes and
+//! memory, and of the lines that gets ask for.
 
 mod approx;
 mod basic;

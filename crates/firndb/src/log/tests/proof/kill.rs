@@ -72,7 +72,7 @@ fn child() {
                     };
                     // What says how far the thread is, so that deletes are seen as well.
                     batch.put(format!("thread {thread}").as_bytes(), &n.to_le_bytes());
-                    let options = WriteOptions { durability: Some(durability), ttl: None };
+                    let options = WriteOptions::default().with_durability(durability);
                     if store.write_with(&batch, options).is_err() {
                         return; // The power is gone.
                     }

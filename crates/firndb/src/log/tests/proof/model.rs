@@ -3,7 +3,7 @@
 use super::{DIR, Rng, options, setting};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::bug::active;
-use crate::log::{Batch, LogStore, Snapshot, WriteOptions};
+use crate::log::{Batch, Expiry, LogStore, Snapshot, WriteOptions};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,6 +53,13 @@ impl Model {
         (*expires > super::now()).then_some(value)
     }
 
+    /// When a key expires whose value is changed now: as before, or never if it is absent.
+    fn kept(&self, key: &[u8]) -> u64 {
+        self.map
+            .get(key)
+            .map_or(u64::MAX, |(_, at)| if *at > super::now() { *at } else { u64::MAX })
+    }
+
     fn step(&mut self) {
         let key = self.key();
         match self.random.below(1000) {
@@ -76,16 +83,27 @@ impl Model {
             780..820 => {
                 let mut expected = self.get(&key).unwrap_or_default().to_vec();
                 expected.push(1);
-                let length = self.store.append(&key, &[1]).unwrap();
+                let (length, kept) = (self.store.append(&key, &[1]).unwrap(), self.kept(&key));
                 assert_eq!(length, expected.len() as u64);
-                self.map.insert(key, (expected, u64::MAX));
+                self.map.insert(key, (expected, kept));
             }
-            820..840 => {
+            820..830 => {
+                let at = super::now() + self.random.below(500);
+                let at = if self.random.percent(30) { u64::MAX } else { at };
+                let expiry = if at == u64::MAX { Expiry::Never } else { Expiry::At(at) };
+                let there = self.get(&key).is_some();
+                assert_eq!(self.store.set_expiry(&key, expiry).unwrap(), there);
+                if there {
+                    self.map.get_mut(&key).unwrap().1 = at;
+                }
+            }
+            830..840 => {
                 let (old, new) = (self.get(&key).map(<[u8]>::to_vec), self.value());
+                let kept = self.kept(&key);
                 assert!(self.store.compare_and_set(&key, old.as_deref(), Some(&new)).unwrap());
                 let is_other = self.store.compare_and_set(&key, Some(b"never there"), None);
                 assert!(!is_other.unwrap());
-                self.map.insert(key, (new, u64::MAX));
+                self.map.insert(key, (new, kept));
             }
             840..950 => drop(self.store.maintain().unwrap()),
             950..958 => super::NOW.set(super::now() + self.random.below(100)),
@@ -108,6 +126,10 @@ impl Model {
             if self.random.percent(30) {
                 batch.delete(&key);
                 self.map.remove(&key);
+            } else if self.random.percent(20) {
+                let ttl = self.random.below(500);
+                batch.put_ttl(&key, &value, Duration::from_millis(ttl));
+                self.map.insert(key, (value, super::now() + ttl));
             } else {
                 batch.put(&key, &value);
                 self.map.insert(key, (value, u64::MAX));
@@ -157,6 +179,8 @@ impl Model {
         let expected = self.visible();
         for (key, value) in &expected {
             assert_eq!(self.store.get(key).unwrap().as_ref(), Some(value));
+            let expiry = self.store.expiry(key).unwrap().unwrap();
+            assert_eq!(expiry.millis().unwrap_or(u64::MAX), self.map[key].1);
         }
         let found: BTreeMap<_, _> = self.store.snapshot().iter().map(Result::unwrap).collect();
         assert_eq!(found, expected);

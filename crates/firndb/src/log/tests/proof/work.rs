@@ -5,7 +5,7 @@ use super::{BACKUP, DIR, KEYS, NOW, Rng, key};
 use crate::Result;
 use crate::disk::SimDisk;
 use crate::log::reserve::Need;
-use crate::log::{Batch, Durability, LogStore, Snapshot, WriteOptions};
+use crate::log::{Batch, Durability, Expiry, LogStore, Snapshot, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,12 +154,29 @@ impl Run {
         self.step(next, is_sync, |store| store.write_with(&batch, written(is_sync)));
     }
 
+    /// Changes when a key expires: `ttl` milliseconds from now, or never.
+    pub(super) fn set_expiry(&mut self, n: usize, is_sync: bool, ttl: Option<u64>) {
+        let (n, mut next) = (n % KEYS, *self.history.last());
+        // The change of an absent key writes nothing, so it makes nothing durable.
+        let is_there = visible(&next, NOW.get())[n] != 0;
+        let expires = ttl.map_or(0, |ttl| NOW.get() + ttl);
+        if is_there {
+            next[n].expires = expires;
+        }
+        let expiry = if expires == 0 { Expiry::Never } else { Expiry::At(expires) };
+        let options = written(is_sync).with_expiry(expiry);
+        self.step(next, is_sync && is_there, |store| {
+            store.set_expiry_with(&key(n), options).map(|_| ())
+        });
+    }
+
     /// A read-modify-write of a key.
     pub(super) fn update(&mut self, n: usize, length: u64, is_sync: bool) {
         let (n, id) = (n % KEYS, self.fresh(length));
         let mut next = *self.history.last();
         let old = visible(&next, NOW.get())[n];
-        next[n] = Entry { id, expires: 0 };
+        // What has expired is gone, and its expiry with it.
+        next[n] = Entry { id, expires: if old == 0 { 0 } else { next[n].expires } };
         let mut saw = old;
         self.step(next, is_sync, |store| {
             let change = |value: Option<&[u8]>| {
@@ -309,5 +326,5 @@ impl Run {
 
 fn written(is_sync: bool) -> WriteOptions {
     let durability = if is_sync { Durability::Sync } else { Durability::Os };
-    WriteOptions { durability: Some(durability), ttl: None }
+    WriteOptions::default().with_durability(durability)
 }

@@ -30,6 +30,7 @@ pub(super) const ALL: &[Workload] = &[
     ("compaction, then process death", compact_and_die),
     ("expiry", expiry),
     ("expiry and compaction", expiry_and_compaction),
+    ("expiry that is changed and kept", changed_expiry),
     ("backup", backups),
     ("updates", updates),
     ("a snapshot over a compaction", snapshots),
@@ -313,6 +314,28 @@ fn expiry_and_compaction(run: &mut Run) {
     run.compact(0.0);
     run.kill();
     run.compact(0.0);
+    run.compare();
+}
+
+fn changed_expiry(run: &mut Run) {
+    for n in 0..6 {
+        run.put_until(n, 120, false, Some(60));
+    }
+    run.set_expiry(0, false, None);
+    run.set_expiry(1, true, Some(200));
+    run.update(2, 90, false);
+    run.roll();
+    run.update(3, 40, true);
+    run.set_expiry(4, false, Some(0));
+    run.set_expiry(7, true, Some(10));
+    run.compact(0.2);
+    run.wait(70);
+    run.compare();
+    run.update(5, 60, false); // Expired: the new one stays.
+    run.set_expiry(3, true, None); // Expired: it stays so.
+    run.kill();
+    run.compact(0.0);
+    run.wait(200);
     run.compare();
 }
 

@@ -1,0 +1,419 @@
+//! Expiry: what each write does about it, and that every copy of a record keeps it.
+
+use super::DIR;
+use crate::disk::{Disk, DiskRef, SimDisk};
+use crate::log::{
+    Batch, Durability, Entry, Expiry, LogStore, Options, WriteOptions, checkpoint, hint,
+};
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(super) const START: u64 = 1_000_000;
+
+thread_local!(pub(super) static NOW: Cell<u64> = const { Cell::new(START) });
+
+fn options() -> Options {
+    Options { clock: || NOW.get(), ..super::options() }
+}
+
+fn open_at(disk: &Arc<SimDisk>, dir: &str) -> LogStore {
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(dir), options()).unwrap()
+}
+
+pub(super) fn open(disk: &Arc<SimDisk>) -> LogStore {
+    open_at(disk, DIR)
+}
+
+fn ttl(millis: u64) -> WriteOptions {
+    WriteOptions::ttl(Duration::from_millis(millis))
+}
+
+/// Value and expiry of a key, as every way of reading shows them.
+#[track_caller]
+pub(super) fn shown(store: &LogStore, key: &[u8]) -> Option<(Vec<u8>, Expiry)> {
+    let found =
+        store.get_entry_with(key, |entry| (entry.value.to_vec(), entry.expiry, entry.key == key));
+    let found = found.unwrap().map(|(value, expiry, is_own)| {
+        assert!(is_own);
+        (value, expiry)
+    });
+    let (value, expiry) = (store.get(key).unwrap(), store.expiry(key).unwrap());
+    assert_eq!(found, value.clone().zip(expiry), "{key:?}");
+    assert_eq!(store.contains(key).unwrap(), found.is_some());
+    let snapshot = store.snapshot();
+    assert_eq!((snapshot.get(key).unwrap(), snapshot.expiry(key).unwrap()), (value, expiry));
+    let mut listed = Vec::new();
+    for mut part in snapshot.parts(3) {
+        let entry = |e: Entry| (e.key.to_vec(), e.value.to_vec(), e.expiry);
+        listed.extend(std::iter::from_fn(|| part.next_entry_with(entry)).map(Result::unwrap));
+    }
+    let listed = listed.into_iter().find(|(its, ..)| its == key);
+    assert_eq!(listed.map(|(_, value, expiry)| (value, expiry)), found, "{key:?} in a scan");
+    found
+}
+
+#[test]
+fn writes_clear_keep_or_change_the_expiry() {
+    let store = open(&SimDisk::new());
+    let expiry = |key: &[u8]| shown(&store, key).map(|(_, expiry)| expiry);
+    let later = Some(Expiry::At(START + 50));
+    let set = |key: &[u8]| store.put_with(key, b"v", ttl(50)).unwrap();
+
+    assert_eq!(store.expiry(b"absent").unwrap(), None);
+    set(b"k");
+    assert_eq!(expiry(b"k"), later);
+    // What changes a value keeps it.
+    store.append(b"k", b"w").unwrap();
+    assert_eq!(shown(&store, b"k"), Some((b"vw".to_vec(), Expiry::At(START + 50))));
+    store.update(b"k", |old| Some([old.unwrap(), b"x"].concat())).unwrap();
+    assert_eq!(expiry(b"k"), later);
+    assert!(store.compare_and_set(b"k", Some(b"vwx"), Some(b"y")).unwrap());
+    assert_eq!(expiry(b"k"), later);
+    assert!(!store.put_if_absent(b"k", b"z").unwrap());
+    assert_eq!(expiry(b"k"), later);
+    // Unless it says otherwise.
+    let never = WriteOptions::default().with_expiry(Expiry::Never);
+    store.append_with(b"k", b"1", ttl(70)).unwrap();
+    assert_eq!(expiry(b"k"), Some(Expiry::At(START + 70)));
+    assert!(store.compare_and_set_with(b"k", Some(b"y1"), Some(b"2"), never).unwrap());
+    assert_eq!(expiry(b"k"), Some(Expiry::Never));
+    let to = WriteOptions::default().with_expiry(Expiry::At(START + 9));
+    store.update_with(b"k", to, |old| Some(old.map(<[u8]>::to_vec))).unwrap();
+    assert_eq!(expiry(b"k"), Some(Expiry::At(START + 9)));
+    // A put clears it, and so does a delete.
+    store.put(b"k", b"3").unwrap();
+    assert_eq!(expiry(b"k"), Some(Expiry::Never));
+    set(b"k");
+    assert!(store.delete(b"k").unwrap());
+    store.append(b"k", b"new").unwrap();
+    assert_eq!(expiry(b"k"), Some(Expiry::Never));
+    // A lock: set if absent, with an end.
+    assert!(store.compare_and_set_with(b"lock", None, Some(b"me"), ttl(5)).unwrap());
+    assert!(!store.compare_and_set_with(b"lock", None, Some(b"you"), ttl(5)).unwrap());
+    assert_eq!(expiry(b"lock"), Some(Expiry::At(START + 5)));
+    NOW.set(START + 5);
+    assert!(store.compare_and_set_with(b"lock", None, Some(b"you"), ttl(5)).unwrap());
+    assert_eq!(expiry(b"lock"), Some(Expiry::At(START + 10)));
+    // What has expired is gone, and its expiry with it.
+    NOW.set(START + 10);
+    assert_eq!(store.append(b"lock", b"again").unwrap(), 5);
+    assert_eq!(shown(&store, b"lock"), Some((b"again".to_vec(), Expiry::Never)));
+}
+
+#[test]
+fn the_expiry_alone_is_changed() {
+    let disk = SimDisk::new();
+    let store = open(&disk);
+    assert!(!store.set_expiry(b"k", Expiry::At(START + 1)).unwrap(), "absent");
+    assert_eq!(store.stats().puts, 0, "nothing was written");
+    store.put(b"k", b"value").unwrap();
+    for expiry in
+        [Expiry::At(START + 1), Expiry::At(u64::MAX), Expiry::Never, Expiry::At(START + 7)]
+    {
+        assert!(store.set_expiry(b"k", expiry).unwrap());
+        assert_eq!(shown(&store, b"k"), Some((b"value".to_vec(), expiry)));
+    }
+    assert!(store.set_expiry_with(b"k", ttl(3).with_durability(Durability::Sync)).unwrap());
+    let cut = disk.images(1, 4).pop().unwrap().1;
+    assert_eq!(shown(&open(&cut), b"k"), Some((b"value".to_vec(), Expiry::At(START + 3))));
+    // Options that say nothing about it change nothing.
+    let puts = store.stats().puts;
+    assert!(store.set_expiry_with(b"k", WriteOptions::sync()).unwrap());
+    assert!(!store.set_expiry_with(b"absent", WriteOptions::sync()).unwrap());
+    assert_eq!((store.stats().puts, store.len()), (puts, 1));
+    // A time that has passed: gone at once, and it stays so.
+    assert!(store.set_expiry(b"k", Expiry::At(START)).unwrap());
+    assert_eq!(shown(&store, b"k"), None);
+    assert!(!store.set_expiry(b"k", Expiry::Never).unwrap(), "too late");
+    let reader = read_only(&disk);
+    assert!(reader.set_expiry(b"absent", Expiry::Never).is_ok_and(|there| !there));
+}
+
+#[test]
+fn threads_change_value_and_expiry_beside_each_other() {
+    let store = open(&SimDisk::new());
+    store.put(b"n", b"").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let store = &store;
+            scope.spawn(move || {
+                for n in 0..200 {
+                    if thread % 2 == 0 {
+                        store.append(b"n", b"x").unwrap();
+                    } else {
+                        store.set_expiry(b"n", Expiry::At(u64::MAX - n - 1)).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    // No append was lost by a change of the expiry, and the last change was lost by no append.
+    let (value, expiry) = shown(&store, b"n").unwrap();
+    assert_eq!((value.len(), expiry), (400, Expiry::At(u64::MAX - 200)));
+}
+
+#[test]
+fn records_of_a_batch_have_expiries_of_their_own() {
+    let store = open(&SimDisk::new());
+    let mut batch = Batch::new();
+    for key in [b"plain", b"again"] {
+        batch.put_ttl(key, b"old", Duration::from_millis(1));
+    }
+    batch.put(b"plain", b"1").put_ttl(b"ttl", b"2", Duration::from_millis(5));
+    batch.put_expiring(b"at", b"3", Expiry::At(START + 8));
+    batch.put_expiring(b"never", b"4", Expiry::Never).delete(b"again");
+    let of = |store: &LogStore, key: &[u8]| shown(store, key).map(|(_, expiry)| expiry);
+    for (options, plain) in [
+        (WriteOptions::default(), Expiry::Never),
+        (ttl(20), Expiry::At(START + 20)),
+        (WriteOptions::sync().with_expiry(Expiry::At(START + 30)), Expiry::At(START + 30)),
+    ] {
+        store.write_with(&batch, options).unwrap();
+        assert_eq!(of(&store, b"plain"), Some(plain), "{options:?}");
+        assert_eq!(of(&store, b"ttl"), Some(Expiry::At(START + 5)), "{options:?}");
+        assert_eq!(of(&store, b"at"), Some(Expiry::At(START + 8)), "{options:?}");
+        assert_eq!(of(&store, b"never"), Some(Expiry::Never), "{options:?}");
+        assert_eq!(of(&store, b"again"), None, "{options:?}");
+    }
+    // The batch of before, written later: times to live begin then.
+    NOW.set(START + 100);
+    store.write(&batch).unwrap();
+    assert_eq!(of(&store, b"ttl"), Some(Expiry::At(START + 105)));
+    assert_eq!(of(&store, b"at"), None, "a time that has passed");
+}
+
+#[test]
+fn options_combine() {
+    let (sync, hour) = (WriteOptions::sync(), Duration::from_secs(3600));
+    let both = sync.with_ttl(hour);
+    assert_eq!(both, WriteOptions::ttl(hour).with_durability(Durability::Sync));
+    assert_eq!(
+        (both.durability, both.ttl, both.expiry),
+        (Some(Durability::Sync), Some(hour), None)
+    );
+    let at = both.with_expiry(Expiry::At(7));
+    assert_eq!((at.durability, at.ttl, at.expiry), (sync.durability, None, Some(Expiry::At(7))));
+    assert_eq!(at.with_ttl(hour), both);
+}
+
+#[test]
+fn times_do_not_overflow() {
+    let store = open(&SimDisk::new());
+    for (now, ttl, expected) in [
+        (START, Duration::MAX, u64::MAX),
+        (START, Duration::from_millis(u64::MAX), u64::MAX),
+        (START, Duration::from_millis(u64::MAX - START), u64::MAX),
+        (START, Duration::from_millis(u64::MAX - START - 1), u64::MAX - 1),
+        (u64::MAX - 1, Duration::from_millis(5), u64::MAX),
+        (0, Duration::from_nanos(1_999_999), 1),
+    ] {
+        NOW.set(now);
+        store.put_with(b"k", b"v", WriteOptions::ttl(ttl)).unwrap();
+        assert_eq!(shown(&store, b"k").unwrap().1, Expiry::At(expected), "{ttl:?} after {now}");
+        let mut batch = Batch::new();
+        store.write(batch.put_ttl(b"b", b"v", ttl)).unwrap();
+        assert_eq!(shown(&store, b"b").unwrap().1, Expiry::At(expected), "{ttl:?} after {now}");
+    }
+    // The clock at its end: everything that ever expires has expired, and it can be written.
+    NOW.set(u64::MAX);
+    store.put_with(b"k", b"v", ttl(1)).unwrap();
+    assert_eq!(shown(&store, b"k"), None);
+    store.put(b"k", b"stays").unwrap();
+    assert!(shown(&store, b"k").is_some());
+    // No time at all, and a time that has passed.
+    NOW.set(START);
+    for options in [ttl(0), WriteOptions::ttl(Duration::from_nanos(999_999))] {
+        store.put_with(b"k", b"v", options).unwrap();
+        assert_eq!(shown(&store, b"k"), None);
+    }
+    for at in [0, START - 1, START] {
+        let past = WriteOptions::default().with_expiry(Expiry::At(at));
+        store.put_with(b"k", b"v", past).unwrap();
+        assert_eq!(shown(&store, b"k"), None, "at {at}");
+    }
+}
+
+/// Keys with all kinds of expiries, each written in another way.
+fn fill(store: &LogStore) -> Vec<(Vec<u8>, Option<Expiry>)> {
+    let mut expected = Vec::new();
+    for n in 0..40u64 {
+        let key = format!("key {n}").into_bytes();
+        let at = Expiry::At(match n % 4 {
+            0 => START + 100 + n,
+            1 => START - n, // Has passed.
+            2 => u64::MAX,
+            _ => 1 << (n + 21),
+        });
+        store.put(&key, &[7; 150]).unwrap();
+        let until = WriteOptions::default().with_expiry(at);
+        let mut expiry = at;
+        match n / 4 % 5 {
+            0 => store.put_with(&key, &[n as u8; 90], until).unwrap(),
+            1 => assert!(store.set_expiry(&key, at).unwrap()),
+            2 => store.write(Batch::new().put_expiring(&key, b"batch", at)).unwrap(),
+            3 => {
+                store.put_with(&key, &[1; 60], until).unwrap();
+                store.append(&key, b"more").unwrap();
+                expiry = if n % 4 == 1 { Expiry::Never } else { at };
+            }
+            _ => expiry = Expiry::Never,
+        }
+        let is_there = expiry.millis().is_none_or(|at| at > START);
+        expected.push((key, is_there.then_some(expiry)));
+    }
+    expected
+}
+
+/// The disk without some files of the store.
+pub(super) fn without(disk: &Arc<SimDisk>, goes: impl Fn(&str) -> bool) -> Arc<SimDisk> {
+    let disk = disk.fork();
+    for name in disk.list(Path::new(DIR)).unwrap().iter().filter(|name| goes(name)) {
+        disk.remove(&Path::new(DIR).join(name)).unwrap();
+    }
+    disk
+}
+
+/// The disk with another store in the place of the store.
+fn replaced_by(disk: &Arc<SimDisk>, from: &str) -> Arc<SimDisk> {
+    let disk = without(disk, |_| true);
+    for name in disk.list(Path::new(from)).unwrap() {
+        disk.link(&Path::new(from).join(&name), &Path::new(DIR).join(&name)).unwrap();
+        disk.remove(&Path::new(from).join(&name)).unwrap();
+    }
+    disk.fork()
+}
+
+pub(super) fn is_checkpoint(name: &str) -> bool {
+    name == checkpoint::FILE
+}
+
+pub(super) fn is_help(name: &str) -> bool {
+    is_checkpoint(name) || hint::number_of(name).is_some()
+}
+
+fn read_only(disk: &Arc<SimDisk>) -> LogStore {
+    let options = Options { read_only: true, ..options() };
+    LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
+}
+
+pub(super) fn repaired(disk: &Arc<SimDisk>) -> Arc<SimDisk> {
+    let disk = disk.fork();
+    let (on, to) = (Arc::clone(&disk) as DiskRef, Path::new("/repaired"));
+    LogStore::repair_on(&on, Path::new(DIR), to, options()).unwrap();
+    replaced_by(&disk, "/repaired")
+}
+
+pub(super) fn backed_up(disk: &Arc<SimDisk>, store: &LogStore, times: usize) -> Arc<SimDisk> {
+    for _ in 0..times {
+        store.put(b"other", b"1").unwrap();
+        store.backup(Path::new("/copy")).unwrap();
+    }
+    replaced_by(disk, "/copy")
+}
+
+/// As a program copies it.
+fn copied(store: &LogStore) -> Arc<SimDisk> {
+    let (disk, snapshot) = (SimDisk::new(), store.snapshot());
+    let (copy, mut all, mut batch) = (open(&disk), snapshot.iter(), Batch::new());
+    let mut put = |entry: Entry| {
+        batch.put_expiring(entry.key, entry.value, entry.expiry);
+    };
+    while let Some(next) = all.next_entry_with(&mut put) {
+        next.unwrap();
+    }
+    copy.write(&batch).unwrap();
+    disk
+}
+
+/// A reader that looks again after everything was written once more.
+fn refreshed(disk: &Arc<SimDisk>, store: &LogStore) -> LogStore {
+    let mut reader = read_only(disk);
+    let all: Vec<_> = store.snapshot().keys().map(Result::unwrap).collect();
+    all.iter().for_each(|key| assert!(store.append(key, b"+").unwrap() > 0));
+    store.maintain().unwrap();
+    reader.refresh().unwrap();
+    reader
+}
+
+/// Does something with a store, and gives the disk and the store that it leads to.
+type Copy_ = (&'static str, fn(&Arc<SimDisk>, LogStore) -> (Arc<SimDisk>, LogStore));
+
+/// Every path that copies a record, or finds it again. From the last two no other one goes on.
+const COPIES: [Copy_; 12] = [
+    ("closed and opened", |disk, store| {
+        store.close().unwrap();
+        (Arc::clone(disk), open(disk))
+    }),
+    ("found after the process died", |disk, _| opened(disk.fork())),
+    ("opened from hints", |disk, store| {
+        store.close().unwrap();
+        opened(without(disk, is_checkpoint))
+    }),
+    ("opened from records alone", |disk, store| {
+        store.close().unwrap();
+        opened(without(disk, is_help))
+    }),
+    ("compacted", |disk, store| {
+        store.compact(0.0).unwrap();
+        (Arc::clone(disk), store)
+    }),
+    ("kept up", |disk, store| {
+        while store.maintain().unwrap() {}
+        (Arc::clone(disk), store)
+    }),
+    ("backed up", |disk, store| opened(backed_up(disk, &store, 1))),
+    ("backed up twice", |disk, store| opened(backed_up(disk, &store, 2))),
+    ("repaired", |disk, store| {
+        store.close().unwrap();
+        opened(repaired(disk))
+    }),
+    ("copied by a program", |_, store| opened(copied(&store))),
+    ("opened for reading", |disk, _| (Arc::clone(disk), read_only(disk))),
+    ("refreshed", |disk, store| (Arc::clone(disk), refreshed(disk, &store))),
+];
+
+pub(super) fn opened(disk: Arc<SimDisk>) -> (Arc<SimDisk>, LogStore) {
+    let store = open(&disk);
+    (disk, store)
+}
+
+#[test]
+fn every_copy_keeps_the_expiry() {
+    for (first, copy) in &COPIES[..10] {
+        for (second, again) in COPIES {
+            NOW.set(START);
+            let disk = SimDisk::new();
+            let store = open(&disk);
+            let expected = fill(&store);
+            let (disk, store) = copy(&disk, store);
+            let (_disk, store) = again(&disk, store);
+            for (key, expiry) in &expected {
+                let found = shown(&store, key).map(|(_, expiry)| expiry);
+                assert_eq!(found, *expiry, "{} {first}, then {second}", key.escape_ascii());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_expired_is_counted_until_it_is_removed() {
+    let disk = SimDisk::new();
+    let store = open(&disk);
+    let expected = fill(&store);
+    let there = expected.iter().filter(|(_, expiry)| expiry.is_some()).count() as u64;
+    let expired = store.len() - there;
+    assert!(expired > 5, "{expired}");
+    let passed = |store: &LogStore| {
+        let snapshot = store.snapshot();
+        let mut all = snapshot.iter();
+        assert_eq!(all.by_ref().map(Result::unwrap).count() as u64, there);
+        all.expired()
+    };
+    assert_eq!((passed(&store), store.stats().keys), (expired, 40));
+    store.compact(0.0).unwrap();
+    // Deletes stand in for those that hide something older, until that has gone, too.
+    assert_eq!((passed(&store), store.len()), (0, there));
+    assert_eq!(store.verify().unwrap().live, there);
+}
