@@ -19,8 +19,8 @@
 //!          0       8     records
 //!          8       8     shards, a power of two
 //!          16      4     bytes of a value, 1 to 16
-//!          20      4     bits 0 to 7: bits of a fingerprint, 0 to 32; bit 31: set if a seed
-//!          follows 24      8     seed of the hash, if there is one; else it is 0
+//!          20      4     bits 0-7: bits of a fingerprint, 0 to 32; bit 31: a seed follows
+//!          24      8     seed of the hash, if there is one; else it is 0
 //!
 //! SHARD    OFFSET  SIZE  FIELD
 //!          0       8     records of the shards before
