@@ -107,10 +107,11 @@ pub(super) fn add(count: &AtomicU64, n: u64) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
-/// [`add`], the other way.
+/// [`add`], the other way, and no further than 0: what a hint or a checkpoint counted may be less
+/// than what is there, and a count that wraps would pass for a store of 2^64 live bytes.
 #[inline]
 pub(super) fn subtract(count: &AtomicU64, n: u64) {
-    add(count, n.wrapping_neg());
+    count.store(count.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
 }
 
 impl Stats {

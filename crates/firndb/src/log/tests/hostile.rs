@@ -3,7 +3,7 @@
 
 use super::{DIR, Map, content, open};
 use crate::bytes::testing::Forged;
-use crate::disk::SimDisk;
+use crate::disk::{Disk, SimDisk};
 use crate::log::checkpoint;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,4 +76,24 @@ fn a_hint_with_impossible_numbers_is_as_good_as_none() {
             is_as_it_was(&forged, &keys, &map);
         }
     }
+}
+
+#[test]
+fn counts_that_are_too_low_do_not_wrap() {
+    let (disk, keys, mut map) = victim();
+    let is_hint = |path: &PathBuf| path.extension().is_some_and(|end| end == "hint");
+    disk.remove(&Path::new(DIR).join(checkpoint::FILE)).unwrap();
+    for path in disk.files().into_keys().filter(is_hint) {
+        (24..=32).step_by(8).for_each(|field| forge(&disk, &path, field, 0));
+    }
+    let store = open(&disk).unwrap();
+    for key in keys.iter().step_by(2) {
+        store.put(key, b"new").unwrap();
+        map.insert(key.clone(), b"new".to_vec());
+    }
+    // Each new segment notes the sum over all others.
+    store.compact(0.01).unwrap();
+    while store.maintain().unwrap() {}
+    assert_eq!(content(&store, &keys).unwrap(), map);
+    assert!(store.stats().live_bytes < 1 << 20, "{} live bytes", store.stats().live_bytes);
 }
