@@ -9,7 +9,8 @@ use super::{Place, Run};
 use minidfs::MiniDfs;
 use moto::Moto;
 use serde_json::json;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -141,4 +142,122 @@ fn places_that_are_none_are_refused() {
     place.firn("catalog ls hdfs://").fails(2, "hdfs://HOST:PORT/FOLDER");
     place.firn("catalog ls hdfs://127.0.0.1:9/a").fails(8, "Connection refused");
     place.firn("catalog publish http://127.0.0.1:9/ docs docs").fails(8, "no answer");
+}
+
+/// Where a URL may stand, rightly or by mistake.
+const LINES_WITH_URL: [&str; 23] = [
+    "catalog ls URL",
+    "catalog ls URL docs",
+    "catalog show URL docs",
+    "catalog diff URL docs 1 2",
+    "catalog publish URL docs docs",
+    "catalog rollback URL docs 1",
+    "catalog pin URL docs 1",
+    "catalog gc URL",
+    "catalog pull URL docs out",
+    "catalog verify URL docs",
+    "catalog watch URL docs cache --versions 1",
+    "catalog ls c docs URL",
+    "catalog URL",
+    "catalog show c URL",
+    "catalog pull c docs out --version URL",
+    "catalog watch c docs cache --versions 1 --serve URL",
+    "table build -i words.csv --key key -o w.table --force --publish URL words",
+    "index apply feeds all docs.csv --key id --publish URL feeds",
+    "index status URL",
+    "inspect URL",
+    "verify URL",
+    "search query URL",
+    "URL",
+];
+
+/// A server that refuses everything; it ends with the program.
+fn refusing_server() -> u16 {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in server.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(
+                b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
+        }
+    });
+    port
+}
+
+/// Runs a command with a URL in every place, and gives how often it failed.
+fn run_all(place: &Place, url: &str) -> u32 {
+    let variables = [
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("AWS_SECRET_ACCESS_KEY", "b"),
+        ("AWS_ENDPOINT_URL", "http://user:secret@127.0.0.1:9"),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_string(), value.to_string()));
+    let mut failed = 0;
+    for line in LINES_WITH_URL {
+        for json in ["", " --json"] {
+            let line = format!("{}{json}", line.replace("URL", url));
+            let run = place.firn_in(&variables, &line, b"");
+            failed += u32::from(run.code != 0);
+            let said = format!("{}{}", run.out, run.err);
+            assert!(!said.contains("secret"), "{line}: {said}");
+        }
+    }
+    failed
+}
+
+/// Credentials in URLs come to no output, whatever the command and however it ends.
+#[test]
+fn credentials_in_urls_are_never_printed() {
+    let place = place();
+    let label = "--label source=https://user:secret@ci/job?id=7&token=secret";
+    place.firn(&format!("catalog publish c docs docs {label}")).ok();
+    let schema = place.firn("search build docs.csv --infer").ok().out;
+    place.write("schema.toml", schema);
+    place.firn("index init feeds --schema schema.toml --partitions 2").ok();
+    let shown = "https://***@ci/job?id=7&token=***";
+    for line in ["catalog show c docs", "catalog show c docs --json", "catalog ls c docs --json"] {
+        assert!(place.firn(line).ok().out.contains(shown), "{line}");
+    }
+    let port = refusing_server();
+    let urls = [
+        format!("http://user:secret@127.0.0.1:{port}/a"),
+        format!("http://user:secret@127.0.0.1:{port}/a?X-Amz-Signature=secret"),
+        format!("http://user:sec/secret@127.0.0.1:{port}/"),
+        "s3://KEY:secret@bucket/prefix".to_string(),
+        "s3://KEY:sec/secret@bucket/prefix".to_string(),
+        "s3://bucket/prefix?X-Amz-Security-Token=secret".to_string(),
+        "hdfs://user:secret@127.0.0.1:9/a".to_string(),
+        "ftp://user:secret@host/a".to_string(),
+    ];
+    let failed: u32 = std::thread::scope(|scope| {
+        let run = |url| scope.spawn(|| run_all(&place, url));
+        let runs: Vec<_> = urls.iter().map(run).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).sum()
+    });
+    assert!(failed > 300, "{failed} failures prove little");
+}
+
+/// Peers whose URLs have credentials fail, and the catalog does not; nothing is printed of them.
+#[test]
+fn credentials_of_peers_are_never_printed() {
+    let place = place();
+    place.firn("catalog publish c docs docs").ok();
+    for (n, url) in
+        ["http://user:secret@127.0.0.1:9", "https://secret@127.0.0.1:9/a"].iter().enumerate()
+    {
+        let run = place.firn(&format!("catalog pull c docs out{n} --peer {url}")).ok();
+        assert!(!format!("{}{}", run.out, run.err).contains("secret"));
+        let line = format!("catalog watch c docs cache{n} --versions 1 --json --peer {url}");
+        let run = place.firn(&line).ok();
+        assert!(!format!("{}{}", run.out, run.err).contains("secret"));
+    }
+    for url in
+        ["s3://K:secret@b/a", "ftp://u:secret@h", "http://u:secret@:9", "http://h/?sig=secret"]
+    {
+        let run = place.firn(&format!("catalog pull c docs out --peer {url}"));
+        let run = run.fails(2, "://");
+        assert!(!format!("{}{}", run.out, run.err).contains("secret"), "{}", run.err);
+    }
 }

@@ -159,7 +159,7 @@ impl Cache {
         let object = version.object(file);
         let path = self.path(file);
         if let Some(local) = fetch.origin.file(&object)
-            && self.link(&self.disk.resolve(&local)?, file)?
+            && self.link(&disk::follow(&*self.disk, &local)?, file)?
         {
             (fetch.progress)(file.bytes);
             return Ok(());

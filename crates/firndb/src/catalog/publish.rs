@@ -171,9 +171,11 @@ impl Catalog {
         let mut new = Vec::new();
         for file in &mut files {
             match known.by_hash(file) {
-                Some(known) => file.since = known.since,
+                Some(known) if self.origin.is_intact(&parent.object(known), known.bytes)? => {
+                    file.since = known.since;
+                }
                 // Under a new number: what the old version names may be cleaned away meanwhile.
-                None => {
+                _ => {
                     let (from, bytes) = (old.object(file), file.bytes);
                     file.since = number;
                     new.push((file_object(name, file), Content::Object { from, bytes }));

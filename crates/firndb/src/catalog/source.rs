@@ -3,7 +3,7 @@
 use super::format::VersionKind;
 use super::publish::ATTEMPTS;
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
-use crate::disk::{DiskRef, Entry};
+use crate::disk::{self, DiskRef, Entry};
 use crate::search;
 use crate::table::{Access, ApproximateTable, Table};
 use crate::{Error, ErrorKind, Result};
@@ -29,7 +29,9 @@ pub(super) struct SourceFile {
 /// Looks at a table's file or at a collection's directory, or at those that a symbolic link leads
 /// to. Reads the edges of files only.
 pub(super) fn look(disk: &DiskRef, path: &Path) -> Result<Source> {
-    let real = follow(disk, path)?;
+    // From here on this is what is read and published: a link that is given another target
+    // meanwhile changes nothing.
+    let real = disk::follow(&**disk, path)?;
     match disk.look(&real)? {
         Entry::Dir => collection(disk, &real),
         Entry::File(_) => table(disk, &real, path),
@@ -39,15 +41,6 @@ pub(super) fn look(disk: &DiskRef, path: &Path) -> Result<Source> {
                            or the directory of a collection";
             Err(Error::invalid(message).in_file(path))
         }
-    }
-}
-
-/// Where a path leads if its last part is a symbolic link. From here on that is what is read and
-/// published: a link that is given another target meanwhile changes nothing.
-fn follow(disk: &DiskRef, path: &Path) -> Result<PathBuf> {
-    match disk.look(path)? {
-        Entry::Link => disk.resolve(path),
-        _ => Ok(path.to_path_buf()),
     }
 }
 
@@ -67,7 +60,7 @@ fn collection(disk: &DiskRef, dir: &Path) -> Result<Source> {
     for member in &set.members {
         files.push(SourceFile {
             name: member.file.clone(),
-            path: follow(disk, &dir.join(&member.file))?,
+            path: disk::follow(&**disk, &dir.join(&member.file))?,
             bytes: member.bytes,
             content: member.content,
         });

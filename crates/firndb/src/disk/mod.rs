@@ -282,6 +282,14 @@ fn create_anew(disk: &dyn Disk, path: &Path) -> Result<Box<dyn Append>> {
     Err(Error::new(ErrorKind::AlreadyExists, message).in_file(path))
 }
 
+/// Where a path leads if its last part is a symbolic link.
+pub(crate) fn follow(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
+    match disk.look(path)? {
+        Entry::Link => disk.resolve(path),
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
 /// The directory that holds the name of `path`.
 pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {

@@ -135,7 +135,7 @@ impl Disk for OsDisk {
     fn look(&self, path: &Path) -> Result<Entry> {
         let (dir, name) = self.at(path);
         let found = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
-        let found = found.map_err(|e| Error::io("look at", path, e.into()))?;
+        let found = found.map_err(|e| Error::io("find", path, e.into()))?;
         Ok(match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => Entry::File(found.st_size as u64),
             FileType::Directory => Entry::Dir,

@@ -25,6 +25,12 @@ fn records(n: usize, key: &str, repeat: impl Fn(usize) -> usize) -> Records {
     (0..n).map(|i| (format!("{key}{i}").into_bytes(), value(i))).collect()
 }
 
+/// A key that was crafted: XXH3 multiplies its first half by 0, so that all of them have one hash.
+fn crafted(i: u64) -> Vec<u8> {
+    let secret = [0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe];
+    [&secret[..], &i.to_le_bytes(), &[7; 16]].concat()
+}
+
 /// A table of each kind.
 fn tables() -> Vec<(&'static str, BuildOptions, Records)> {
     let of = |compression, filter| BuildOptions {
@@ -35,6 +41,8 @@ fn tables() -> Vec<(&'static str, BuildOptions, Records)> {
         ..BuildOptions::default()
     };
     let level = 3;
+    let mut seeded = records(10, "s", |i| 36 + i % 9);
+    seeded.extend((0..20).map(|i| (crafted(i), vec![i as u8; 600])));
     let mut odd = records(40, "odd key ", |i| i % 30);
     odd.push((Vec::new(), b"of the empty key".to_vec()));
     odd.push((vec![b'k'; 300], vec![b'v'; 9_000]));
@@ -45,6 +53,7 @@ fn tables() -> Vec<(&'static str, BuildOptions, Records)> {
         ("blocks", of(Compression::Blocks { level }, Filter::Bits8), records(300, "b", |i| i % 9)),
         ("indexed", of(Compression::None, Filter::None), records(30, "i", |i| 36 + i % 9)),
         ("empty", of(Compression::None, Filter::None), Records::new()),
+        ("seeded", of(Compression::None, Filter::Bits8), seeded),
     ]
 }
 
@@ -102,9 +111,15 @@ fn golden_tables_answer_as_they_did() {
             assert_eq!(table.value_schema().unwrap(), options.value_schema);
             let stats = table.stats();
             let chosen = (stats.compression, stats.filter, stats.paged);
-            let paged = !["packed", "blocks", "indexed"].contains(&name);
+            let paged = !["packed", "blocks", "indexed", "seeded"].contains(&name);
             assert_eq!(chosen, (options.compression, options.filter, paged), "{name}");
-            assert_eq!(stats.index_bytes > 0, name == "indexed", "{name}");
+            assert_eq!(stats.index_bytes > 0, ["indexed", "seeded"].contains(&name), "{name}");
+            assert_eq!(stats.seed != 0, name == "seeded", "{name}");
+            assert_eq!(table.get(&crafted(20)).unwrap(), None, "{name}");
+            let keys: Vec<&[u8]> = records.iter().map(|record| &record.0[..]).collect();
+            let values = table.get_many(&keys).unwrap();
+            let expected = records.iter().map(|record| Some(&record.1[..]));
+            assert!(values.iter().map(Option::as_deref).eq(expected), "{name}");
         }
     }
     let path = golden(APPROXIMATE);

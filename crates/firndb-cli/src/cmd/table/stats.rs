@@ -61,6 +61,7 @@ fn facts(stats: &TableStats) -> Vec<(&'static str, String)> {
         ("compression", compression(stats.compression)),
         ("filter", filter(stats).to_string()),
         ("index", if stats.index_bytes > 0 { size(stats.index_bytes) } else { "none".to_string() }),
+        ("hash seed", stats.seed.to_string()),
         ("memory when open", size(stats.memory)),
         (
             "memory for a record",
@@ -113,6 +114,7 @@ fn as_json(stats: &TableStats, schema: &str, metadata: &[u8]) -> Json {
         "filter_bits": filter_bits,
         "filter_bytes": stats.filter_bytes,
         "index_bytes": stats.index_bytes,
+        "seed": stats.seed,
         "memory": stats.memory,
         "value_schema": match schema {
             "" => Json::Null,

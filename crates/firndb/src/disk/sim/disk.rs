@@ -72,7 +72,7 @@ impl Disk for SimDisk {
         match state.names.get(path) {
             Some(Node::File(id)) => Ok(Entry::File(state.files[*id].length() as u64)),
             _ if state.is_dir(path) => Ok(Entry::Dir),
-            _ => Err(Error::io("look at", path, io::ErrorKind::NotFound.into())),
+            _ => Err(Error::io("find", path, io::ErrorKind::NotFound.into())),
         }
     }
 

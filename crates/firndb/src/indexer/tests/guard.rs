@@ -186,3 +186,28 @@ fn an_index_without_a_mark_gets_it() {
     drop(change);
     open(&disk).unwrap();
 }
+
+#[test]
+fn a_power_cut_or_a_failure_while_the_mark_is_made_harms_nothing() {
+    const SEED: u64 = 20_261_128;
+    let (disk, indexer) = index_of(30);
+    indexer.close().unwrap();
+    let dir = Path::new(DIR).join("collection");
+    disk.remove(&dir.join("owned-by-index")).unwrap();
+    disk.sync_dir(&dir).unwrap();
+    let base = disk.fork();
+    let judge = |label: &str, is_marked: bool, disk: &Arc<SimDisk>| {
+        if is_marked {
+            refused(&collection(disk, &dir));
+        }
+        let indexer = open(disk).unwrap_or_else(|e| panic!("{label}: {e:?}"));
+        assert_eq!(published(&indexer).values().map(Feed::len).sum::<usize>(), 30, "{label}");
+        refused(&collection(disk, &dir));
+    };
+    let open_it = |disk: Arc<SimDisk>| open(&disk).is_ok();
+    let images =
+        base.each_crash(SEED, 4, open_it, |label, done, image| judge(label, *done, &image));
+    let runs = base.each_fault(open_it, |label, done, disk| judge(label, *done, &disk));
+    println!("seed {SEED}, {images} images, {runs} runs");
+    assert!(images > 20 && runs > 20, "{images} images and {runs} runs prove little");
+}
