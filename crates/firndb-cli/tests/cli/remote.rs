@@ -232,8 +232,9 @@ fn credentials_in_urls_are_never_printed() {
         "ftp://user:secret@host/a".to_string(),
     ];
     let failed: u32 = std::thread::scope(|scope| {
-        let run = |url| scope.spawn(|| run_all(&place, url));
-        let runs: Vec<_> = urls.iter().map(run).collect();
+        let place = &place;
+        let run = |url: &'_ String| run_all(place, url);
+        let runs: Vec<_> = urls.iter().map(|url| scope.spawn(move || run(url))).collect();
         runs.into_iter().map(|run| run.join().unwrap()).sum()
     });
     assert!(failed > 300, "{failed} failures prove little");
