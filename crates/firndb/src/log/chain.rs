@@ -14,7 +14,9 @@ use std::path::Path;
 /// A segment's file.
 pub(super) struct File {
     pub(super) number: u64,
+    /// All of it, or what it begins with: see `is_whole`.
     pub(super) map: Map,
+    is_whole: bool,
     pub(super) head: Result<Head>,
 }
 
@@ -36,17 +38,14 @@ pub(super) fn survey(
     options: &Options,
 ) -> Result<Vec<File>> {
     let is_mapped = options.access == Access::Map;
-    let newest = names.iter().filter_map(|name| number_of(name)).max();
     let mut files = Vec::new();
     for number in names.iter().filter_map(|name| number_of(name)) {
         let path = dir.join(file_name(number));
         let has_hint = hints.contains(&number);
         let (map, length) = match (options.read_only && !has_hint) || !is_mapped {
-            // All of it only where the log may end.
             true => {
                 let file = disk.open(&path)?;
-                let is_whole = !has_hint || Some(number) == newest;
-                (copy(&*file, number, is_whole)?, file.len()?)
+                (copy(&*file, number, !has_hint)?, file.len()?)
             }
             false => {
                 let map = disk.map(&path)?;
@@ -63,7 +62,8 @@ pub(super) fn survey(
         {
             return head.map(|_| Vec::new());
         }
-        files.push(File { number, map, head });
+        let is_whole = map.len() as u64 == length;
+        files.push(File { number, map, is_whole, head });
     }
     Ok(files)
 }
@@ -158,7 +158,8 @@ pub(super) struct Chain {
 
 impl Chain {
     pub(super) fn follow(
-        files: Vec<File>,
+        disk: &DiskRef,
+        mut files: Vec<File>,
         hints: BTreeSet<u64>,
         id: u64,
         dir: &Path,
@@ -190,10 +191,14 @@ impl Chain {
         }
         let last = match tail.last() {
             Some(&last) => last,
-            None => match files.iter().rev().find(|file| file.number <= durable) {
+            None => match files.iter_mut().rev().find(|file| file.number <= durable) {
                 None => (0, 0),
                 Some(file) => {
                     let head = file.head.as_ref().map_err(again)?;
+                    if !file.is_whole {
+                        let opened = disk.open(&dir.join(file_name(file.number)))?;
+                        file.map = copy(&*opened, file.number, true)?;
+                    }
                     (file.number, scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?)
                 }
             },

@@ -165,7 +165,7 @@ pub(super) fn look(disk: &DiskRef, dir: &Path, options: &Options) -> Result<Foun
         }
     };
     let known_end = known_end.and_then(|end| end.position(id));
-    let chain = Chain::follow(files, hints, id, dir)?;
+    let chain = Chain::follow(disk, files, hints, id, dir)?;
     end::check(known_end, chain.last, dir)?;
     Ok(Found { id, names, chain, known_end })
 }

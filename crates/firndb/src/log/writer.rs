@@ -119,10 +119,10 @@ impl Writer {
         let capacity = shared.capacity_for(members.len());
         let path = shared.dir.join(file_name(number));
         let (tape, mut writer) = shared.new_segment(&path, 0, capacity, Need::Compact)?;
-        let link = link_of(start.last, start.durable, &members);
-        write_head(shared, &mut writer, number, 0, &link)?;
         let segment = Segment::new(number, slot, 0, path, Bytes::Tape(tape));
         let segment = Arc::new(segment.accessed(&*shared.disk, shared.options.access)?);
+        let link = link_of(start.last, start.durable, &members);
+        write_head(shared, &mut writer, number, 0, &link)?;
         table.put(slot, Arc::clone(&segment));
         shared.table.store(Arc::new(table));
         let link_durable = start.durable;
@@ -258,10 +258,11 @@ impl Writer {
                 (number, tape, writer, false)
             }
         };
-        write_head(shared, &mut writer, number, granule, &link)?;
         let path = shared.dir.join(file_name(number));
         let segment = Segment::new(number, slot, granule, path, Bytes::Tape(tape));
         let segment = segment.accessed(&*shared.disk, shared.options.access)?;
+        // Last of all that may fail: a segment with a head is part of the log.
+        write_head(shared, &mut writer, number, granule, &link)?;
         segment.is_named.store(is_named, Ordering::Relaxed);
         let segment = Arc::new(segment);
         let mut table = (**table).clone();

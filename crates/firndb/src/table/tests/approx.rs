@@ -317,7 +317,7 @@ fn a_power_cut_or_a_failed_call_leaves_the_old_table_or_the_new_one() {
         let records = if done || table.len() == 40 { &new } else { &old };
         check(&(disk.clone() as DiskRef), records, &[Access::Map]);
     };
-    let images = base.each_crash(SEED, 5, work, |label, done, image| {
+    let images = base.each_crash(SEED, 6, work, |label, done, image| {
         judge(&image, done.is_ok(), label);
     });
     let mut failures = 0;

@@ -57,11 +57,11 @@ fn of_one_place(i: u64) -> Vec<u8> {
     key
 }
 
-/// Keys of one XXH3-128: what two factors of 0 leave over is made to cancel.
+/// Keys of one XXH3-128: three products are 0, and what their other factors add is made to cancel.
 fn of_one_long_hash(i: u64) -> Vec<u8> {
-    let (third, fourth) = (u64_at(&SECRET, 48), u64_at(&SECRET, 16));
+    let [first, third, fourth] = [0, 48, 16].map(|at| u64_at(&SECRET, at));
     let (sum, other) = (third.wrapping_add(i), third.wrapping_add(i) ^ 0x1234_5678);
-    words(&[1, 2, 3, 4, third, sum.wrapping_sub(third), fourth, other.wrapping_sub(fourth)])
+    words(&[first, 2, 3, 4, third, sum.wrapping_sub(third), fourth, other.wrapping_sub(fourth)])
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn crafted_keys_are_hashed_anew() {
     ];
     for key in [of_one_hash, of_one_place] {
         for (compression, filter, value) in forms {
-            let mut records = records(key, 4_000, value);
-            let absent: Vec<Vec<u8>> = (5_000..5_100).map(key).collect();
+            let mut records = records(key, 1_500, value);
+            let absent: Vec<Vec<u8>> = (2_000..2_100).map(key).collect();
             let options = BuildOptions { compression, filter, ..BuildOptions::default() };
             let bytes = bytes_of(options.clone(), &records);
             let seed = check(&disk_with(&bytes), &records, &absent, &IN_MEMORY);
@@ -143,10 +143,10 @@ fn crafted_keys_are_hashed_anew() {
     }
 }
 
-/// The number of keys that were reported.
+/// `FIRNDB_CRAFTED=94000` builds a table of more.
 #[test]
 fn many_crafted_keys_cost_no_more_than_others() {
-    let crafted = number_from_env("FIRNDB_CRAFTED", 94_000);
+    let crafted = number_from_env("FIRNDB_CRAFTED", 20_000);
     let records: Records = (0..crafted).map(|i| (of_one_hash(i), vec![i as u8; 8])).collect();
     let disk = disk_with(&bytes_of(BuildOptions::default(), &records));
     let absent: Vec<Vec<u8>> = (crafted..crafted + 1000).map(of_one_hash).collect();
@@ -275,13 +275,13 @@ fn hashing_anew_can_be_cancelled() {
         let mut calls = 0;
         let built = builder.finish_with(|_| {
             calls += 1;
-            if calls > 37 * most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if calls > 61 * most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         match built {
             Err(e) => assert_eq!(e.kind(), ErrorKind::Cancelled),
             Ok(report) => {
                 assert_eq!(report.records, 1_600);
-                assert!(cancelled > 50, "{cancelled} places to cancel");
+                assert!(cancelled > 40, "{cancelled} places to cancel");
                 return;
             }
         }
@@ -347,7 +347,7 @@ fn crafted_keys_of_an_approximate_table_are_hashed_anew() {
         assert_eq!(disk.files().len(), 1);
         disk.files().remove(path).unwrap()
     };
-    for (crafted, is_seeded) in [(1, false), (2, true), (5_000, true)] {
+    for (crafted, is_seeded) in [(1, false), (2, true), (2_000, true)] {
         let mut records = records(of_one_long_hash, crafted, 4);
         let bytes = bytes_of(1 << 30, 2, &records);
         for access in IN_MEMORY {
