@@ -158,7 +158,7 @@ mod tests {
 
     /// A data file, a tombstone file and an index file, whose entries of the keys have the sequence
     /// numbers 10, 20, 30; 11, 19, 30; 12, 20, 31. `place(file, key)` is where one is.
-    fn files(name: &str, mask: u64) -> (Folder, Keys, impl Fn(u32, usize) -> (i64, Place)) {
+    fn files(name: &str, mask: u64) -> (Folder, Keys, impl Fn(u32, usize) -> (i64, Place) + use<>) {
         let dir = std::env::temp_dir().join(format!("firn-newest-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let sequences = [[10i64, 20, 30], [11, 19, 30], [12, 20, 31]];

@@ -25,7 +25,7 @@ pub fn refusal(found: &Found) -> Option<Error> {
     if let Some(first) = first {
         let more = match found.dropped.iter().filter(|dropped| !is_torn(dropped)).count() {
             0 | 1 => String::new(),
-            count => format!(" ({} more such places)", count - 1),
+            count => format!(" ({} more like this)", plural(count as u64 - 1, "place")),
         };
         reasons.push(format!("{}{more}", cause(first, found.state.stop)));
     }
