@@ -75,7 +75,6 @@ fn incomplete() -> Vec<Case> {
                 let lost = [b"key56", b"key57", b"key58", b"key59"];
                 lost.iter().for_each(|key| assert!(content.remove(&key[..]).is_some()));
             },
-            ..WHOLE
         },
         Case {
             name: "kill_mix",
@@ -94,7 +93,6 @@ fn incomplete() -> Vec<Case> {
             codes: [6, 0],
             message: "META says that HaloDB closed the directory",
             wanted: |content| assert!(content.remove(&key(99)).is_some()),
-            ..WHOLE
         },
     ]
 }
