@@ -33,6 +33,10 @@ fn the_demo_speaks_to_people_and_keeps_its_collection() {
     assert!(out.contains("1. The latest Delta flights to Atlanta"), "{out}");
     assert!(out.contains("0 failed") && out.contains("the same page"), "{out}");
     assert_eq!(place.firn("search count d/flights").ok().out, "5000\n");
+    // Notes beside the collection of an earlier run are not the demo's.
+    place.write("d/flights/notes", "x");
+    place.firn("demo --generated --flights 5000 --dir d").fails(4, "another directory");
+    std::fs::remove_file(place.path("d/flights/notes")).unwrap();
     // A second run finds the first one's collection and starts anew.
     place.firn("demo --generated --flights 5000 --dir d").ok();
     std::fs::create_dir_all(place.path("d/flights")).unwrap();

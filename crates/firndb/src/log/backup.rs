@@ -21,7 +21,7 @@ mod manifest;
 mod restore;
 mod target;
 
-pub(super) use manifest::{FILE, admitted};
+pub(super) use manifest::{FILE, admitted, end_of};
 pub use restore::Restored;
 pub(super) use target::{check_apart, check_free};
 

@@ -97,7 +97,13 @@ impl Shared {
     /// Compacts one segment if one passes the threshold of the options.
     pub(super) fn compact_step(&self) -> Result<bool> {
         let is_paused = || self.is_paused.load(Ordering::Acquire);
-        let last = self.writer()?.link_durable;
+        let (last, end) = {
+            let writer = self.writer()?;
+            (writer.link_durable, writer.position())
+        };
+        if self.backup_end == Some(end) {
+            return Ok(false); // It can be brought up to date as long as it is as it was made.
+        }
         let mut leaving = self.compacting.lock().unwrap_or_else(PoisonError::into_inner);
         if is_paused() {
             return Ok(false); // No file goes, either.

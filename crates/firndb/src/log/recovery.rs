@@ -108,12 +108,14 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         pace: Pace::default(),
         reserve: Reserve::default(),
         recorded_end: known_end.unwrap_or_default().into(),
+        backup_end: None,
         seen: None,
         _lock: lock,
     };
     if shared.options.read_only {
         shared.seen = Some(Seen { names, last: recovered.last, index: loader.writer });
     } else {
+        shared.backup_end = backup::end_of(&*shared.disk, dir, &names);
         let writer = start_writing(&shared, recovered, loader.writer)?;
         *shared.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(writer);
     }

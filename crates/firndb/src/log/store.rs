@@ -70,6 +70,8 @@ pub(super) struct Shared {
     pub(super) reserve: Reserve,
     /// What the end file says.
     pub(super) recorded_end: Mutex<Position>,
+    /// In a backup, where the log ends as long as nothing was written to it.
+    pub(super) backup_end: Option<Position>,
     /// What a refresh goes on from, where it is open for reading only.
     pub(super) seen: Option<Seen>,
     /// Keeps other writers away.

@@ -1,6 +1,7 @@
 //! backup, restore and repair --dry-run: what they refuse, and that they then change nothing.
 
 use super::{Place, content, filled, texts};
+use firndb::log::{LogStore, Options};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -87,7 +88,7 @@ fn a_backup_that_was_written_to_is_left_alone() {
 fn a_backup_that_is_open_is_locked() {
     let place = filled(10);
     place.firn("log backup s b").ok();
-    let store = firndb::log::LogStore::open(place.path("b"), Default::default()).unwrap();
+    let store = LogStore::open(place.path("b"), Options::default()).unwrap();
     place.firn("log backup s b").fails(5, "b/lock");
     drop(store);
     place.firn("log backup s b").ok();

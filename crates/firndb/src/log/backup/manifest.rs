@@ -93,6 +93,13 @@ impl Manifest {
     }
 }
 
+/// Where the log of a backup ends that was not written to; `None` in other stores.
+pub(in crate::log) fn end_of(disk: &dyn Disk, dir: &Path, names: &[String]) -> Option<Position> {
+    let is_backup = names.iter().any(|name| [FILE, UNFINISHED].contains(&name.as_str()));
+    let manifest = is_backup.then(|| Manifest::read(disk, &dir.join(FILE)))?;
+    manifest.ok()?.own() // One that is damaged is of no use to the next backup, either.
+}
+
 /// The number of the segment that a file, or a hint, is of.
 pub(super) fn segment_of(name: &str) -> Option<u64> {
     number_of(name).or(hint::number_of(name))

@@ -64,6 +64,15 @@ const CASES: &[Case] = &[
     ("a backup that was read", |disk, store| drop(backed_up(disk, store).get(b"k")), Ok(())),
     ("a backup that is open", |disk, store| keep(backed_up(disk, store)), Err(Locked)),
     (
+        "a backup with upkeep",
+        |disk, store| {
+            let copy = backed_up(disk, store);
+            while copy.maintain().unwrap() {}
+            copy.close().unwrap();
+        },
+        Ok(()),
+    ),
+    (
         "a backup with a put",
         |disk, store| {
             backed_up(disk, store).put(b"k", b"v").unwrap();
