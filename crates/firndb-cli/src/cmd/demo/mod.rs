@@ -91,11 +91,11 @@ fn remove_earlier(dir: &Path) -> Result<()> {
     let ours = flights::schema()?;
     let found = Collection::open(dir).map(|collection| collection.reader());
     let entries = std::fs::read_dir(dir).map_err(|e| Error::io("list", dir, e))?;
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     let is_of_collection =
         |name: String| name.ends_with(".firn") || name.ends_with(".firndb-tmp") || name == "lock";
     if found.is_ok_and(|reader| reader.is_empty() || reader.schema().fields() == ours.fields())
-        && names.map(is_of_collection).all(|is_it| is_it)
+        && names.all(is_of_collection)
     {
         return Ok(std::fs::remove_dir_all(dir).map_err(|e| Error::io("remove", dir, e))?);
     }
