@@ -57,15 +57,15 @@ fn a_row_without_a_key_is_a_bad_row_in_every_form() {
         place.write(name, bytes);
         // The row of a store is its file's line, or row.
         let line = |row: u64| if name.ends_with("sv") { row + 1 } else { row };
-        for command in [format!("log load s{n} {name}"), format!("table build -o t{n} -i {name}")] {
+        let commands = [format!("log load s{n} {name}"), format!("table build -o t{n} -i {name}")];
+        for command in &commands {
             let run = place.firn(&format!("{command} {options}"));
             let run = run.fails(2, &format!("{name}:{}: ", line(1)));
-            assert!(
-                ["no key", "no value", "no column"].iter().any(|why| run.err.contains(why)),
-                "{}",
-                run.err
-            );
+            let reasons = ["no key", "no value", "no column"];
+            assert!(reasons.iter().any(|why| run.err.contains(why)), "{}", run.err);
             assert!(!place.path(&format!("s{n}")).exists(), "{name}: a store of nothing");
+        }
+        for command in &commands {
             let value = if name == "a.txt" { "" } else { "--value v" };
             let command = format!("{command} {options} {value} --on-error skip --json");
             let run = place.firn(&command).ok();
