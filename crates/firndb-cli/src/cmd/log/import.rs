@@ -107,11 +107,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
 /// Where the store goes: a place where nothing is, or an empty directory, and not within the
 /// directory that is imported.
 fn target(store: &Path, halodb: &Path) -> firndb::Result<PathBuf> {
-    crate::target::check_new(store)?;
     if store.is_symlink() && !store.exists() {
         let message = "this is a symlink that leads nowhere; name a new directory";
         return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(store));
     }
+    crate::target::check_new(store)?;
     // Of a symlink the directory it leads to: a symlink is not replaced.
     let store = match store.is_dir() {
         true => store.canonicalize().map_err(|e| Error::io("open", store, e))?,

@@ -317,9 +317,10 @@ fn a_power_cut_or_a_failed_call_leaves_the_old_table_or_the_new_one() {
         let records = if done || table.len() == 40 { &new } else { &old };
         check(&(disk.clone() as DiskRef), records, &[Access::Map]);
     };
-    let images = base.each_crash(SEED, 6, work, |label, done, image| {
-        judge(&image, done.is_ok(), label);
-    });
+    let crash = |seed| {
+        base.each_crash(seed, 5, work, |label, done, image| judge(&image, done.is_ok(), label))
+    };
+    let images = crash(SEED) + crash(SEED + 1);
     let mut failures = 0;
     let runs = base.each_fault(work, |label, done, disk| {
         failures += usize::from(done.is_err());
