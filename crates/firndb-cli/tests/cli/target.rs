@@ -151,7 +151,8 @@ fn a_pull_goes_on_with_a_pull_only() {
     place.firn("catalog publish cat words t").ok();
     place.firn("catalog pull cat words out").ok();
     place.firn("catalog pull cat words out").ok();
-    let cases: [(&str, fn(&Place)); 6] = [
+    type Case = (&'static str, fn(&Place));
+    let cases: [Case; 6] = [
         ("hidden", |place| place.write("p/.profile", "mine")),
         ("named", |place| place.write("p/t", "mine")),
         ("lock", |place| place.write("p/lock", "mine")),

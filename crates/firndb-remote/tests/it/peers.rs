@@ -280,7 +280,8 @@ fn nothing_that_is_shown_has_credentials_in_it() {
     let place = Place::new();
     let catalog = Catalog::create(place.path("catalog")).unwrap();
     let url = "http://user:secret@127.0.0.1:9/".to_string();
-    let peers = Peers::new(catalog.origin().clone(), &[url.clone()], None, Peers::patience());
+    let peers =
+        Peers::new(catalog.origin().clone(), std::slice::from_ref(&url), None, Peers::patience());
     let far = firndb_remote::open(&url).unwrap();
     let mut shown = vec![format!("{:?} {far:?}", peers.unwrap())];
     shown.push(format!("{:?}", firndb_remote::Place::parse(&url).unwrap()));

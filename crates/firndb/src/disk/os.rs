@@ -390,10 +390,10 @@ fn mode_for(file: &File) -> AppendMode {
 /// are none but SIGBUS.
 #[cfg(target_os = "linux")]
 fn may_store(file: &File) -> bool {
-    const EXT4: i64 = 0xEF53;
-    const TMPFS: i64 = 0x0102_1994;
+    const EXT4: rustix::fs::FsWord = 0xEF53;
+    const TMPFS: rustix::fs::FsWord = 0x0102_1994;
     let Ok(found) = rustix::fs::fstatfs(file) else { return false };
-    match i64::from(found.f_type) {
+    match found.f_type {
         TMPFS => true,
         EXT4 => rustix::fs::ioctl_getflags(file)
             .is_ok_and(|flags| flags.bits() & EXTENTS != 0 && is_reserved(file)),

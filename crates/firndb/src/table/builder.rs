@@ -167,7 +167,7 @@ impl Collected {
         disk: &DiskRef,
         path: &Path,
         progress: &mut Report,
-    ) -> std::result::Result<BuildReport, (Error, Option<Collected>)> {
+    ) -> std::result::Result<BuildReport, (Error, Option<Box<Collected>>)> {
         let (mut collected, mut freed) = (Some(self), None);
         let report = disk::publish(&**disk, path, |out| {
             let Some(records) = &collected else { return Err(lost()) };
@@ -191,6 +191,6 @@ impl Collected {
         freed.map(JoinHandle::join);
         let is_mended =
             |records: &Collected| records.crowd.is_exceeded() && records.seeds.are_left();
-        report.map_err(|error| (error, collected.filter(is_mended)))
+        report.map_err(|error| (error, collected.filter(is_mended).map(Box::new)))
     }
 }

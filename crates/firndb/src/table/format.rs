@@ -107,7 +107,7 @@ impl Meta {
         out.u8(level as u8);
         out.u8(filter_bits(self.filter));
         let seeded = if self.seed == 0 { 0 } else { SEEDED };
-        out.u8(u8::from(self.paged) * PAGED | seeded);
+        out.u8((u8::from(self.paged) * PAGED) | seeded);
         if self.seed != 0 {
             out.u64(self.seed);
         }

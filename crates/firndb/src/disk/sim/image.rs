@@ -252,7 +252,7 @@ impl Content {
             }
             Tail::Older => {}
             Tail::Spoiled => {
-                if self.synced % SECTOR > 0 && self.synced < length {
+                if !self.synced.is_multiple_of(SECTOR) && self.synced < length {
                     left.truncate(self.synced / SECTOR * SECTOR);
                     let to = length.min(left.len() + SECTOR);
                     left.extend((left.len()..to).map(|_| random.next() as u8));

@@ -82,9 +82,7 @@ fn key(n: usize) -> Vec<u8> {
 }
 
 fn options() -> Options {
-    let mut options = Options::default();
-    options.segment_bytes = 1 << 20;
-    options
+    Options { segment_bytes: 1 << 20, ..Options::default() }
 }
 
 #[test]
