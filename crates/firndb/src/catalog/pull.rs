@@ -83,7 +83,7 @@ impl Catalog {
     }
 
     /// The name of something in a directory that is no work of an earlier pull of this version:
-    /// that is its files, and those of [`Cache`](super::cache::Cache) that come before them.
+    /// that is its files, and those of `cache::Cache` that come before them.
     fn foreign(&self, dir: &Path, version: &Version) -> Result<Option<String>> {
         let files = match self.disk.list(dir) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
