@@ -29,7 +29,7 @@ use super::stats::subtract;
 use super::store::{Shared, Writing, check_key};
 use super::write::full;
 use super::writer::{Frame, Writer};
-use crate::Result;
+use crate::{ErrorKind, Result};
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
@@ -149,21 +149,27 @@ fn touch(table: &Table, place: Place) {
 /// The entry with the bits of a late one's hash that it replaces: the one of its key. Without one
 /// the first, which comes back behind all others when it is settled: so the new one is found before
 /// a damaged record, of which nobody knows whether it is of its key.
-fn replaced_by(shared: &Shared, late: Late) -> Option<Place> {
+fn replaced_by(shared: &Shared, late: Late) -> Result<Option<Place>> {
     let table = shared.table.load();
     let (mut room, mut other) = (Vec::new(), Vec::new());
-    let (key, mut first) = (key_at(&table, late.place, &mut room), None);
+    let (key, mut first) = (key_at(&table, late.place, &mut room)?, None);
     let same = shared.index.find_entered(late.hash, |place| {
         first.get_or_insert(place);
-        (key_at(&table, place, &mut other) == key).then_some(place)
+        let same = key_at(&table, place, &mut other).map(|found| found == key);
+        same.map(|is_same| is_same.then_some(place)).transpose()
     });
-    same.or(first)
+    Ok(same.transpose()?.or(first))
 }
 
-/// The key of a record; `None` if it is damaged or cannot be read.
-fn key_at<'a>(table: &'a Table, place: Place, room: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-    let segment = table.get(place.segment())?;
-    segment.peek(segment.offset(place), room).ok().map(|(record, _)| record.key)
+/// The key of a record; `None` if it is damaged. An error of the disk is none of the record: what
+/// is pending stays pending.
+fn key_at<'a>(table: &'a Table, place: Place, room: &'a mut Vec<u8>) -> Result<Option<&'a [u8]>> {
+    let Some(segment) = table.get(place.segment()) else { return Ok(None) };
+    match segment.peek(segment.offset(place), room) {
+        Ok((record, _)) => Ok(Some(record.key)),
+        Err(e) if e.kind() == ErrorKind::Corrupt => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 impl Writer {
@@ -215,7 +221,7 @@ impl Writer {
         let over = match shared.index.found(late.hash) {
             Found::Nothing => None,
             Found::One(place) => Some(place),
-            Found::Several if may_read => replaced_by(shared, late),
+            Found::Several if may_read => replaced_by(shared, late)?,
             Found::Several => return Ok(false),
         };
         let entered = self.index.enter_late(&shared.index, slot, over);
@@ -230,11 +236,12 @@ impl Writer {
         let Some(replaced) = shared.index.aside(slot) else { return Ok(()) };
         let table = shared.table.load();
         let (mut room, mut other) = (Vec::new(), Vec::new());
-        let new = key_at(&table, replaced.new, &mut room);
-        if let Some(segment) = table.get(replaced.old.segment())
-            && let Ok((old, length)) = segment.peek(segment.offset(replaced.old), &mut other)
-            && (Some(old.key) == new || Bug::SettleBlindly.is_on())
+        let new = key_at(&table, replaced.new, &mut room)?;
+        let old = key_at(&table, replaced.old, &mut other)?;
+        if let (Some(segment), Some(_)) = (table.get(replaced.old.segment()), old)
+            && (old == new || Bug::SettleBlindly.is_on())
         {
+            let (_, length) = segment.peek(segment.offset(replaced.old), &mut other)?;
             segment.retire(length as u64);
             subtract(&shared.counters.live_bytes, length as u64);
             self.index.drop_aside(&shared.index, slot);
