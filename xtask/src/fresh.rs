@@ -45,7 +45,6 @@ const CERTIFICATES: [&str; 3] =
     ["/etc/ssl/certs", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates"];
 
 /// Where things are in the bare system.
-const RUSTUP: &str = "/opt/rustup";
 const CARGO_BIN: &str = "/opt/cargo-bin";
 const CARGO_HOME: &str = "/opt/cargo-home";
 const CLONE: &str = "/firndb";
@@ -174,24 +173,41 @@ fn mirror(sources: &str) -> Option<&str> {
     uris.map(|uri| uri.trim_end_matches('/')).find(|uri| uri.ends_with("/debian"))
 }
 
+/// The folder in a variable, else the one of this name at home.
+fn home_of(variable: &str, folder: &str) -> PathBuf {
+    let home = || Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(folder);
+    std::env::var_os(variable).map_or_else(home, PathBuf::from)
+}
+
+fn rustup_home() -> PathBuf {
+    home_of("RUSTUP_HOME", ".rustup")
+}
+
+/// The home of rustup, and where the toolchains are that are links to somewhere else.
+fn toolchains() -> Vec<PathBuf> {
+    let home = rustup_home();
+    let entries = home.join("toolchains").read_dir().into_iter().flatten().flatten();
+    let mut folders: Vec<PathBuf> =
+        entries.filter_map(|entry| entry.path().canonicalize().ok()).collect();
+    folders.retain(|folder| !folder.starts_with(&home));
+    folders.insert(0, home);
+    folders
+}
+
 /// Mounts what the system has of this machine.
 fn mount_all(system: &Path) -> Outcome {
-    let home = |variable: &str, folder: &str| {
-        let home = || Path::new(&std::env::var_os("HOME").unwrap_or_default()).join(folder);
-        std::env::var_os(variable).map_or_else(home, PathBuf::from)
-    };
-    let cargo = home("CARGO_HOME", ".cargo");
-    let mut read_only = vec![
-        (home("RUSTUP_HOME", ".rustup"), RUSTUP.to_string()),
-        (cargo.join("bin"), CARGO_BIN.to_string()),
-    ];
+    let cargo = home_of("CARGO_HOME", ".cargo");
+    // Links among toolchains are often absolute, so that they stay where they are.
+    let mut read_only: Vec<(PathBuf, PathBuf)> =
+        toolchains().into_iter().map(|folder| (folder.clone(), folder)).collect();
+    read_only.push((cargo.join("bin"), PathBuf::from(CARGO_BIN)));
     if let Some((missing, _)) = read_only.iter().find(|(from, _)| !from.is_dir()) {
         return Err(format!("there is no {}: rustup is needed", missing.display()));
     }
     let certificates = CERTIFICATES.iter().filter(|folder| Path::new(folder).is_dir());
-    read_only.extend(certificates.map(|folder| (PathBuf::from(folder), folder.to_string())));
-    let mount = |args: &[&str], from: &Path, to: &str| {
-        let to = system.join(to.trim_start_matches('/'));
+    read_only.extend(certificates.map(|folder| (PathBuf::from(folder), PathBuf::from(folder))));
+    let mount = |args: &[&str], from: &Path, to: &Path| {
+        let to = system.join(to.strip_prefix("/").unwrap_or(to));
         fs::create_dir_all(&to).map_err(|e| format!("{}: {e}", to.display()))?;
         finish(Command::new("mount").args(args).arg(from).arg(to))
     };
@@ -199,9 +215,9 @@ fn mount_all(system: &Path) -> Outcome {
         mount(&["--bind"], from, to)?;
         mount(&["-o", "remount,bind,ro"], from, to)?;
     }
-    mount(&["--rbind"], Path::new("/dev"), "/dev")?;
-    mount(&["-t", "proc"], Path::new("proc"), "/proc")?;
-    mount(&["-t", "sysfs"], Path::new("sysfs"), "/sys")?;
+    mount(&["--rbind"], Path::new("/dev"), Path::new("/dev"))?;
+    mount(&["-t", "proc"], Path::new("proc"), Path::new("/proc"))?;
+    mount(&["-t", "sysfs"], Path::new("sysfs"), Path::new("/sys"))?;
     let copies = [
         (PathBuf::from("/etc/resolv.conf"), "/etc/resolv.conf".to_string()),
         (PathBuf::from("/etc/hosts"), "/etc/hosts".to_string()),
@@ -252,7 +268,8 @@ fn run_in(system: &Path, words: &[&str]) -> Result<(Outcome, String), String> {
     let mut command = Command::new("chroot");
     command.arg(system).args(["/usr/bin/env", "-i", "-C", CLONE, "HOME=/root", "LANG=C.UTF-8"]);
     command.arg(format!("PATH={CARGO_BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"));
-    command.arg(format!("RUSTUP_HOME={RUSTUP}")).arg(format!("CARGO_HOME={CARGO_HOME}"));
+    command.arg(format!("RUSTUP_HOME={}", rustup_home().display()));
+    command.arg(format!("CARGO_HOME={CARGO_HOME}"));
     // The toolchain is there as it is: rustup looks for nothing newer.
     command.arg("RUSTUP_AUTO_INSTALL=0");
     let passed = std::env::vars().filter(|(name, _)| is_passed_on(name));
