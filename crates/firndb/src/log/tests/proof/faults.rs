@@ -19,7 +19,8 @@ pub(super) fn sweep(workload: Workload, seed: u64, share: usize) -> Result<(usiz
     let (mut images, mut faults, mut failure) = (0, 0, None);
     let work = |disk| {
         active::STORE.set(Some(super::store_id(seed)));
-        super::choose_access(0); // Mapped: with `pread` a read that fails once leaves `len` too large.
+        // Mapped: with `pread` a read that fails once can leave `len` one too large.
+        super::choose_access(0);
         let mut run = Run::begin(&disk, seed, true);
         (workload.1)(&mut run);
         let (wrong, errors) = (run.wrong.take(), run.errors);
