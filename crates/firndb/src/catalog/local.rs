@@ -269,21 +269,29 @@ pub(super) fn require(disk: &DiskRef, dir: &Path) -> Result<()> {
     }
 }
 
-/// `AlreadyExists` if a directory is in use for something else: it is not empty, and no folder in
-/// it has the versions or the files of a name.
+/// `AlreadyExists` if a directory is in use for something else: there is more in it than empty
+/// folders, and no folder has the versions or the files of a name.
 pub(super) fn check_place(disk: &DiskRef, dir: &Path) -> Result<()> {
     let folders = match disk.list_dirs(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         folders => folders?,
     };
-    for folder in &folders {
-        let inside = disk.list_dirs(&dir.join(folder))?;
-        if inside.iter().any(|name| [VERSIONS, FILES].contains(&name.as_str())) {
+    let mut others = [disk.list(dir)?, disk.list_others(dir)?].concat();
+    for folder in folders {
+        let inside = dir.join(&folder);
+        let within = disk.list_dirs(&inside)?;
+        if within.iter().any(|name| [VERSIONS, FILES].contains(&name.as_str())) {
             return Ok(());
         }
+        // An empty one may be the first step of another publisher.
+        let is_empty = within.is_empty()
+            && disk.list(&inside)?.is_empty()
+            && disk.list_others(&inside)?.is_empty();
+        if !is_empty {
+            others.push(folder);
+        }
     }
-    let others = [disk.list(dir)?, disk.list_others(dir)?].concat();
-    let Some(name) = folders.iter().chain(&others).next() else { return Ok(()) };
+    let Some(name) = others.first() else { return Ok(()) };
     let message = format!("the directory has `{name}` in it and is no catalog; choose another one");
     Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir))
 }

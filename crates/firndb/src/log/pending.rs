@@ -197,8 +197,9 @@ impl Writer {
         Ok(true)
     }
 
-    /// Enters and settles all that is pending. For what is left after an error the index has no
-    /// room: it stays as it is, is found, and counts as keys of its own.
+    /// Enters and settles all that is pending, and counts the keys. What an error leaves pending is
+    /// still found, and a later call settles it. Until then it counts as what it most likely is,
+    /// for keys hardly ever share the bits of a hash: a new record of the key that it replaces.
     pub(super) fn settle_all(&mut self, shared: &Shared) -> Result<()> {
         let (index, mut done) = (&shared.index, Ok(()));
         for slot in index.taken_late() {
@@ -207,10 +208,10 @@ impl Writer {
         for slot in index.taken_aside() {
             done = done.and(self.settle(shared, slot));
         }
-        done.inspect_err(|_| {
-            let left = index.taken_late().count() + index.taken_aside().count();
-            shared.counters.keys.store(self.index.entries() + left as u64, Ordering::Relaxed);
-        })
+        let late = index.taken_late().filter_map(|slot| index.late(slot));
+        let new = late.filter(|late| index.found(late.hash) == Found::Nothing).count();
+        shared.counters.keys.store(self.index.entries() + new as u64, Ordering::Relaxed);
+        done
     }
 
     /// Enters what is late in this slot into the index. `false` if one of several entries has to be

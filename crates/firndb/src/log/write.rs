@@ -170,20 +170,27 @@ impl Writer {
         self.publish(shared, frame, old, place)
     }
 
-    /// [`Writer::apply`] for all records of a batch, or none.
+    /// [`Writer::apply`] for all records of a batch, or none: whatever has to be read is read before
+    /// they are appended, for after that a failing read would leave a part of the batch visible.
     fn apply_all(&mut self, shared: &Shared, frames: &[Frame], need: Need) -> Result<()> {
-        let mut new = Vec::new();
-        for frame in frames {
-            if shared.current(frame)?.is_none() && frame.record.kind == Kind::Put {
-                new.push(frame.hash);
-            }
-        }
-        self.check_index(shared, &mut new)?;
+        let found = frames.iter().map(|frame| shared.current(frame));
+        let found = found.collect::<Result<Vec<_>>>()?;
+        let is_new = |(frame, old): &(&Frame, &Option<Current>)| {
+            old.is_none() && frame.record.kind == Kind::Put
+        };
+        let new = frames.iter().zip(&found).filter(is_new);
+        self.check_index(shared, &mut new.map(|(frame, _)| frame.hash).collect::<Vec<_>>())?;
         let places = self.append_all(shared, frames, need)?;
-        for (frame, place) in frames.iter().zip(places) {
-            // Once more: a key may be in the batch twice.
-            let old = shared.current(frame).inspect_err(|e| shared.fail(e))?;
-            self.publish(shared, frame, old, place)?;
+        for ((frame, &place), found) in frames.iter().zip(&places).zip(found) {
+            // A key may be in the batch twice: then the index has its earlier record by now.
+            let earlier = shared.index.find(frame.hash, |old| {
+                let earlier = &frames[places.binary_search(&old).ok()?];
+                let length = earlier.length() as u64;
+                let same = Current { place: old, length, is_expired: false };
+                (earlier.record.key == frame.record.key).then_some(same)
+            });
+            let found = found.filter(|found| shared.holds(frame.hash, found.place));
+            self.publish(shared, frame, earlier.or(found), place)?;
         }
         Ok(())
     }

@@ -74,6 +74,9 @@ fn a_hint_with_impossible_numbers_is_as_good_as_none() {
             let forged = disk.fork();
             hints.iter().for_each(|path| forge(&forged, path, field, number));
             is_as_it_was(&forged, &keys, &map);
+            // Without the checkpoint the hint is read.
+            forged.remove(&Path::new(DIR).join(checkpoint::FILE)).unwrap();
+            is_as_it_was(&forged, &keys, &map);
         }
     }
 }

@@ -19,8 +19,7 @@ pub(super) fn sweep(workload: Workload, seed: u64, share: usize) -> Result<(usiz
     let (mut images, mut faults, mut failure) = (0, 0, None);
     let work = |disk| {
         active::STORE.set(Some(super::store_id(seed)));
-        // Mapped: with `pread` a read that fails once can leave `len` one too large.
-        super::choose_access(0);
+        super::choose_access(seed);
         let mut run = Run::begin(&disk, seed, true);
         (workload.1)(&mut run);
         let (wrong, errors) = (run.wrong.take(), run.errors);

@@ -90,10 +90,9 @@ pub(super) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], Stri
         *found = id;
     }
     let keys = found.iter().filter(|&&id| id != 0).count() as u64;
-    // While the disk refuses to read, what is pending counts as keys of its own: ask once more.
-    let is_wrong = || !(keys..=KEYS as u64).contains(&store.len());
-    if is_wrong() && is_wrong() {
-        return Err(format!("len() is {}, {keys} keys were found", store.len()));
+    let len = store.len();
+    if !(keys..=KEYS as u64).contains(&len) {
+        return Err(format!("len() is {len}, {keys} keys were found"));
     }
     Ok(found)
 }

@@ -106,7 +106,11 @@ impl Run {
                 }
             }
             Ok(found) if found == visible(&next, now) => self.history.states.push(next),
-            Ok(found) => self.wrong = Some(format!("after an error: {found:?}")),
+            Ok(found) => {
+                let (last, next) = (visible(self.history.last(), now), visible(&next, now));
+                let what = format!("after an error: {found:?}, neither {last:?} nor {next:?}");
+                self.wrong = Some(what);
+            }
             // The disk may refuse reads as well.
             Err(_) => self.stop(next),
         }
