@@ -170,8 +170,8 @@ impl Writer {
         self.publish(shared, frame, old, place)
     }
 
-    /// [`Writer::apply`] for all records of a batch, or none: whatever has to be read is read before
-    /// they are appended, for after that a failing read would leave a part of the batch visible.
+    /// [`Writer::apply`] for all records of a batch, or none. What has to be read is read before
+    /// they are appended: after that a failing read would leave a part of the batch visible.
     fn apply_all(&mut self, shared: &Shared, frames: &[Frame], need: Need) -> Result<()> {
         let found = frames.iter().map(|frame| shared.current(frame));
         let found = found.collect::<Result<Vec<_>>>()?;

@@ -107,9 +107,9 @@ fn existing() -> Options {
     options
 }
 
-/// Opens a store for writing, or makes one where nothing is.
+/// Opens a store for writing, or makes one where nothing is, or what is left of making one.
 fn open_or_create(dir: &Path) -> firndb::Result<LogStore> {
-    if is_free(dir)? {
+    if is_free(dir)? || is_begun(dir)? {
         return open_with(dir, Options::default());
     }
     open_with(dir, existing()).map_err(|e| match e.kind() {
@@ -127,6 +127,27 @@ fn open_with(dir: &Path, options: Options) -> firndb::Result<LogStore> {
         }
         _ => e,
     })
+}
+
+/// Whether all there is in a directory is what is left when a store could not be made to the end,
+/// say on a full disk: its lock, and a first segment that need not have a head. Opening makes the
+/// store, or finds the one that was made.
+fn is_begun(dir: &Path) -> firndb::Result<bool> {
+    const LEFT: [&str; 2] = ["lock", "segment-00000000000000000001.log"];
+    let entries = match std::fs::read_dir(dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => return Ok(false),
+        entries => entries.map_err(|e| Error::io("open", dir, e))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(|e| Error::io("read", dir, e))?;
+        let name = entry.file_name();
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let is_empty = entry.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        if !is_file || !LEFT.iter().any(|left| name == *left) || name == "lock" && !is_empty {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn occupied(dir: &Path) -> Error {

@@ -137,3 +137,31 @@ fn directories_and_compressed_files_are_loaded() {
     let all: Vec<_> = texts(&place, "s").into_iter().map(|(k, v)| k + &v).collect();
     assert_eq!(all, ["a1", "b2", "c3"]);
 }
+
+/// A store that could not be made to the end, say on a full disk, can be made where it was begun.
+#[test]
+fn a_store_that_was_begun_can_be_made() {
+    let place = Place::new();
+    let segment = "segment-00000000000000000001.log";
+    let begun = [("lock", ""), (segment, ""), (segment, "\0\0\0\0")];
+    for (n, (name, bytes)) in begun.into_iter().enumerate() {
+        for command in ["log put s k v", "log load s in.txt"] {
+            let command = command.replace(" s ", &format!(" s{n} "));
+            place.write("in.txt", "k\tv\n");
+            std::fs::create_dir(place.path(&format!("s{n}"))).unwrap();
+            place.write(&format!("s{n}/lock"), "");
+            place.write(&format!("s{n}/{name}"), bytes);
+            place.firn(&command).ok();
+            assert_eq!(place.firn(&format!("log get s{n} k")).ok().out.trim_end(), "v");
+            std::fs::remove_dir_all(place.path(&format!("s{n}"))).unwrap();
+        }
+    }
+    for (name, bytes) in [("lock", "mine"), ("notes", ""), ("segment-7", "")] {
+        std::fs::create_dir(place.path("mine")).unwrap();
+        place.write("mine/lock", "");
+        place.write(&format!("mine/{name}"), bytes);
+        place.firn("log put mine k v").fails(4, "holds no log store");
+        assert_eq!(std::fs::read(place.path(&format!("mine/{name}"))).unwrap(), bytes.as_bytes());
+        std::fs::remove_dir_all(place.path("mine")).unwrap();
+    }
+}
