@@ -1,5 +1,6 @@
 //! `firn log repair`: what is left of a damaged store, in a new one.
 
+use crate::cmd::load::progress_bar;
 use crate::failure::Result;
 use crate::output::{Out, plural, time};
 use crate::target::check_new;
@@ -26,10 +27,17 @@ pub struct Args {
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
     args.to.as_deref().map_or(Ok(()), check_new)?;
-    let repaired = match &args.to {
-        Some(to) if !args.dry_run => LogStore::repair(&args.dir, to)?,
-        _ => LogStore::repair_dry_run(&args.dir)?,
+    let bar = progress_bar(Some(0));
+    let progress = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
     };
+    let repaired = match &args.to {
+        Some(to) if !args.dry_run => LogStore::repair_with(&args.dir, to, progress),
+        _ => LogStore::repair_dry_run(&args.dir, progress),
+    };
+    bar.finish_and_clear();
+    let repaired = repaired?;
     for (file, offset, bytes) in &repaired.dropped {
         let bytes = plural(*bytes, "byte");
         let what = if args.dry_run { "would be" } else { "were" };

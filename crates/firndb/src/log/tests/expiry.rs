@@ -301,7 +301,7 @@ fn read_only(disk: &Arc<SimDisk>) -> LogStore {
 pub(super) fn repaired(disk: &Arc<SimDisk>) -> Arc<SimDisk> {
     let disk = disk.fork();
     let (on, to) = (Arc::clone(&disk) as DiskRef, Path::new("/repaired"));
-    LogStore::repair_on(&on, Path::new(DIR), to, options()).unwrap();
+    LogStore::repair_on(&on, Path::new(DIR), to, options(), |_, _| ()).unwrap();
     replaced_by(&disk, "/repaired")
 }
 

@@ -293,7 +293,8 @@ fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
         damaged.write_raw(&path, &bytes);
         let damaged_ref: DiskRef = damaged.clone();
         let to = Path::new("/new");
-        let report = LogStore::repair_on(&damaged_ref, Path::new(DIR), to, options()).unwrap();
+        let report =
+            LogStore::repair_on(&damaged_ref, Path::new(DIR), to, options(), |_, _| ()).unwrap();
         assert_eq!((report.keys, report.dropped.len()), (18, 1), "{report:?}");
         let (file, from, length) = &report.dropped[0];
         assert!(*file == file_name(1) && (*from..from + length).contains(&(byte as u64)));

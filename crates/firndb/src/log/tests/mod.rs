@@ -19,6 +19,7 @@ mod pending;
 mod place;
 mod proof;
 mod refresh;
+mod repair;
 
 use super::{Access, LogStore, Options};
 use crate::Result;
