@@ -321,6 +321,10 @@ impl Shared {
         }
         writer.slots.retire(&self.table, victim.slot);
         self.look_at_space(writer.link_durable);
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        removed.retain(|segment| segment.strong_count() > 0);
+        removed.push(Arc::downgrade(victim));
+        drop(removed);
         let (segment, position) = (Arc::clone(victim), writer.position());
         leaving.push(Leaving { segment, position, since: Instant::now() });
         self.counters.segments_removed.fetch_add(1, Ordering::Relaxed);

@@ -107,6 +107,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         failed: OnceLock::new(),
         wake: Wake::default(),
         compacting: Mutex::default(),
+        removed: Mutex::default(),
         sealing: Mutex::new(()),
         is_paused: false.into(),
         views: Mutex::default(),

@@ -3,8 +3,8 @@
 use super::segment::Segment;
 use super::store::{LogStore, Shared};
 use crate::disk::AppendMode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, Weak};
 
 /// How the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -31,6 +31,11 @@ pub struct Stats {
     pub segments: u64,
     /// Bytes of the segments' files, space included that is reserved and not used yet.
     pub disk_bytes: u64,
+    /// Bytes of the files of segments that compaction took out of the store and that are on the
+    /// disk still, beside `disk_bytes`: a [`Snapshot`](super::Snapshot) or an iterator of this
+    /// handle reads them, or their removal waits for a sync. What readers in other processes hold
+    /// is not known.
+    pub held_bytes: u64,
     /// Bytes of the newest records of these keys.
     pub live_bytes: u64,
     /// How records are appended: [`AppendMode::Map`] or [`AppendMode::Write`]; or would be, if the
@@ -134,6 +139,14 @@ impl Shared {
     }
 }
 
+impl Shared {
+    fn held_bytes(&self) -> u64 {
+        let mut removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner);
+        removed.retain(|segment| segment.strong_count() > 0);
+        removed.iter().filter_map(Weak::upgrade).map(|segment| segment.capacity()).sum()
+    }
+}
+
 impl LogStore {
     /// What the store holds and did.
     pub fn stats(&self) -> Stats {
@@ -145,6 +158,7 @@ impl LogStore {
             keys: get(&counters.keys),
             segments: segments.len() as u64,
             disk_bytes: segments.iter().map(|segment| segment.capacity()).sum(),
+            held_bytes: self.shared.held_bytes(),
             live_bytes: get(&counters.live_bytes),
             append_mode: self.shared.append_mode(segments.last()),
             index_bytes: self.shared.index.memory(),

@@ -21,7 +21,7 @@ use crate::sync::Swap;
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Smallest segment that is made without need, if the options allow.
 pub(super) const SEGMENT_MIN: u64 = 1 << 20;
@@ -58,6 +58,8 @@ pub(super) struct Shared {
     pub(super) wake: super::upkeep::Wake,
     /// Held by the one compaction that runs: segments whose files are still there.
     pub(super) compacting: Mutex<Vec<Leaving>>,
+    /// Segments that compaction took out of the store, for as long as they may be read.
+    pub(super) removed: Mutex<Vec<Weak<Segment>>>,
     /// Held while a hint or a checkpoint is written.
     pub(super) sealing: Mutex<()>,
     pub(super) is_paused: AtomicBool,

@@ -68,6 +68,24 @@ fn a_snapshot_shows_one_moment_whatever_happens() {
 }
 
 #[test]
+fn what_a_snapshot_keeps_on_the_disk_is_counted() {
+    let disk = SimDisk::new();
+    let store = open(&disk).unwrap();
+    let fill = |round: u8| (0..40).for_each(|n| store.put(&[n], &[round; 300]).unwrap());
+    fill(1);
+    store.sync().unwrap();
+    let snapshot = store.snapshot();
+    fill(2);
+    assert_eq!(store.stats().held_bytes, 0);
+    store.compact(0.2).unwrap();
+    let held = store.stats().held_bytes;
+    assert!((12_000..50_000).contains(&held), "{held}");
+    assert_eq!(snapshot.get(&[7]).unwrap().unwrap(), [1; 300]);
+    drop(snapshot);
+    assert_eq!(store.stats().held_bytes, 0);
+}
+
+#[test]
 fn snapshots_hold_while_other_threads_write_and_compact() {
     let dir = std::env::temp_dir().join(format!("firndb-log-snapshot-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
