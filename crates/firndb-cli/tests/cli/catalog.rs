@@ -79,6 +79,88 @@ fn a_version_is_taken_out_as_it_was() {
     place.firn("catalog watch c docs other-cache --versions 1").fails(6, "the manifest names");
 }
 
+/// Every file below a directory, and what is in it.
+fn contents(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(dir).unwrap().flatten() {
+        match entry.metadata().unwrap().is_dir() {
+            true => all.extend(contents(&entry.path())),
+            false => all.push((entry.path(), fs::read(entry.path()).unwrap())),
+        }
+    }
+    all.sort();
+    all
+}
+
+/// `watch` and `pull` take no directory that somebody uses for something else.
+#[test]
+fn directories_in_use_are_refused_and_left_alone() {
+    let place = place();
+    place.firn("catalog publish c docs docs").ok();
+    fs::create_dir(place.path("tables")).unwrap();
+    place.firn("table build -i words.csv --key key -o tables/words.firn").ok();
+    place.write("tables/draft.tmp", "note");
+    place.firn("log put store k v").ok();
+    for (dir, file) in [("locked", "lock"), ("hidden", ".env"), ("hashed", ".x.part")] {
+        fs::create_dir(place.path(dir)).unwrap();
+        place.write(&format!("{dir}/{file}"), "");
+    }
+    fs::create_dir(place.path("linked")).unwrap();
+    std::os::unix::fs::symlink("nowhere", place.path("linked/link")).unwrap();
+    for dir in ["tables", "docs", "store", "locked", "hidden", "hashed", "c"] {
+        let before = contents(&place.path(dir));
+        place.firn(&format!("catalog watch c docs {dir} --versions 1")).fails(4, "no cache of");
+        if dir != "docs" {
+            place.firn(&format!("catalog pull c docs {dir}")).fails(4, "choose another one");
+        }
+        assert_eq!(contents(&place.path(dir)), before, "{dir}");
+    }
+    place.firn("catalog watch c docs linked --versions 1").fails(4, "`link`");
+    place.firn("catalog pull c docs linked").fails(4, "`link`");
+    // What it has made itself it takes again, and leaves what came in addition.
+    place.firn("catalog watch c docs cache --versions 1").ok();
+    place.write("cache/users.firn", "mine");
+    place.firn("catalog watch c docs cache --versions 1").ok();
+    assert_eq!(fs::read(place.path("cache/users.firn")).unwrap(), b"mine");
+    place.firn("catalog pull c docs cache").fails(4, "choose another one");
+}
+
+/// A second pull gives its version, or is refused: never another version, and success.
+#[test]
+fn a_pull_never_leaves_another_version() {
+    let place = place();
+    let build = "table build -i words.csv --key key -o words.table --force --publish c words";
+    place.firn(build).ok();
+    place.write("words.csv", "key,value\none,new\n");
+    place.firn(build).ok();
+    place.firn("catalog pull c words copy --version 1").ok();
+    place.firn("catalog pull c words copy").fails(4, "not of version 2");
+    place.firn("catalog pull c words copy --version 1").ok();
+    assert_eq!(place.firn("table get copy/words.table one").ok().out.trim(), "1");
+    fs::create_dir(place.path("own")).unwrap();
+    place.write("own/words.table", "not a table");
+    place.firn("catalog pull c words own").fails(4, "`words.table`");
+    assert_eq!(fs::read(place.path("own/words.table")).unwrap(), b"not a table");
+    let names: Vec<_> = contents(&place.path("copy")).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(names, [place.path("copy/words.table")]);
+}
+
+/// A restart says which version it cannot open, and why.
+#[test]
+fn a_watch_says_why_the_newest_version_is_not_open() {
+    let place = place();
+    let build = "table build -i words.csv --key key -o words.table --force --publish c words";
+    place.firn(build).ok();
+    place.firn("catalog watch c words cache --versions 1").ok();
+    place.write("words.csv", "key,value\none,new\n");
+    place.firn(build).ok();
+    fs::write(place.path("c/words/versions/00000000000000000002.json"), "cut").unwrap();
+    let started = place.firn("catalog watch c words cache --versions 1").ok();
+    assert!(started.out.contains("version 1 is open"), "{}", started.out);
+    assert!(started.err.contains("manifest"), "{}", started.err);
+    assert!(started.err.contains("version 1 goes on"), "{}", started.err);
+}
+
 #[test]
 fn a_table_is_built_and_published() {
     let place = place();

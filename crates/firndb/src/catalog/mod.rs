@@ -37,6 +37,7 @@ mod publish;
 mod diff;
 mod clean;
 mod cache;
+mod cache_dir;
 mod share;
 mod reader;
 mod watch;

@@ -96,6 +96,9 @@ impl Generation {
 pub struct ReaderStats {
     /// The version that is open.
     pub version: u64,
+    /// The newest version that the catalog was seen to have. If it is not open, `last_error` says
+    /// why.
+    pub newest: u64,
     /// How often a newer version took its place.
     pub swaps: u64,
     /// Files that were fetched or linked.
@@ -127,8 +130,11 @@ struct Shared {
 
 impl Catalog {
     /// Opens the newest version of a name, or the one that `options` say, with a copy of its files
-    /// in `cache`, a directory of this reader alone (`Locked` if another has it). If the catalog
-    /// cannot be read, the version that was open here before is opened.
+    /// in `cache`, a directory of this reader alone: `Locked` if another reader has it,
+    /// `AlreadyExists` if there is anything in it and it was not made by a reader. Files that are
+    /// there already are read once and compared with their hashes, and fetched again if they are
+    /// damaged. If the newest version cannot be had, the one that was open here before is opened;
+    /// [`CatalogReader::stats`] then says why.
     pub fn reader(
         &self,
         name: &str,
@@ -139,16 +145,17 @@ impl Catalog {
         let mut cache = Cache::open(&self.disk, cache.as_ref(), options.cache_bytes)?;
         options.share.iter().try_for_each(|share| cache.share(name, share.clone()))?;
         let mut stats = ReaderStats::default();
-        let opened = self.open_first(name, &cache, &options).or_else(|error| {
-            let kept = cache.remembered(name)?;
-            let kept = kept.filter(|kept| options.version.is_none_or(|n| n == kept.number));
+        let kept = cache.remembered(name)?;
+        let kept = kept.filter(|kept| options.version.is_none_or(|n| n == kept.number));
+        let opened = self.open_first(name, &cache, kept.as_ref(), &options, &mut stats);
+        let (generation, fetched) = opened.or_else(|error| {
             let Some(version) = kept else { return Err(error) };
             stats.failures = 1;
             stats.last_error = Some(error.to_string());
-            let generation = open(&self.disk, version, &cache, options.access, None)?;
+            stats.newest = stats.newest.max(version.number);
+            let generation = open(version, &cache, options.access, None)?;
             Ok((generation, Fetched::default()))
-        });
-        let (generation, fetched) = opened?;
+        })?;
         options.share.iter().for_each(|share| share.opened(&generation.version));
         stats.version = generation.version.number;
         (stats.files, stats.bytes) = (fetched.files, fetched.bytes);
@@ -163,19 +170,23 @@ impl Catalog {
         Ok(CatalogReader { shared: Arc::new(shared) })
     }
 
+    /// Opens the version that `options` say; `kept` is there and stays until it is open.
     fn open_first(
         &self,
         name: &str,
         cache: &Cache,
+        kept: Option<&Version>,
         options: &ReaderOptions,
+        stats: &mut ReaderStats,
     ) -> Result<(Generation, Fetched)> {
         let version = match options.version {
             Some(number) => self.version(name, number)?,
             None => self.newest(name)?,
         };
+        stats.newest = version.number;
         let fetch = Fetch { origin: &*self.origin, threads: options.threads, progress: &|_| () };
-        let fetched = cache.fill(&version, None, fetch)?;
-        let generation = open(&self.disk, version, cache, options.access, None)?;
+        let fetched = cache.fill(&version, kept, fetch)?;
+        let generation = open(version, cache, options.access, None)?;
         cache.remember(&generation.version)?;
         cache.clean(&generation.version)?;
         Ok((generation, fetched))
@@ -236,6 +247,7 @@ impl CatalogReader {
         let _look = Look { share: options.share.as_ref(), began: Instant::now() };
         let before = current.load_full();
         let number = catalog.newest_since(name, before.version.number)?;
+        self.stats_mut().newest = number;
         if number == before.version.number {
             return Ok(None);
         }
@@ -243,7 +255,7 @@ impl CatalogReader {
         let origin = &*catalog.origin;
         let fetch = Fetch { origin, threads: options.threads, progress: &|_| () };
         let fetched = cache.fill(&version, Some(&before.version), fetch)?;
-        let next = open(&catalog.disk, version, &cache, options.access, Some(&before))?;
+        let next = open(version, &cache, options.access, Some(&before))?;
         cache.remember(&next.version)?;
         let next = Arc::new(next);
         options.share.iter().for_each(|share| share.opened(&next.version));
@@ -268,12 +280,12 @@ impl Drop for Look<'_> {
 
 /// Opens a version whose files are in the cache; what it shares with `before` is not opened again.
 fn open(
-    disk: &DiskRef,
     version: Version,
     cache: &Cache,
     access: Access,
     before: Option<&Generation>,
 ) -> Result<Generation> {
+    let disk = cache.reading();
     let store = match version.kind {
         VersionKind::Collection => open_collection(disk, &version, cache, before)?,
         kind => {

@@ -47,6 +47,41 @@ fn ask(version: &Generation) {
     assert_eq!(docs.count(&eq("round", round + 1)).unwrap(), 0);
 }
 
+/// A reader whose directory was moved neither touches what has its name then nor loses its version.
+#[test]
+fn a_directory_that_is_moved_from_under_a_reader_is_let_go() {
+    let place = Place::new();
+    let (collection, _) = place.collection([("a", partition(0))]);
+    let catalog = Catalog::create(place.path("catalog")).unwrap();
+    let publish = || {
+        catalog.publish("docs", place.path("collection"), &PublishOptions::default()).unwrap();
+    };
+    publish();
+    let open = |dir: &Path| catalog.reader("docs", dir, ReaderOptions::default());
+    let (cache, moved) = (place.path("cache"), place.path("moved"));
+    let reader = open(&cache).unwrap();
+    fs::rename(&cache, &moved).unwrap();
+    // In its place comes the cache of another reader, which has an older version.
+    let other = open(&cache).unwrap();
+    fs::write(cache.join(format!("{}.firn", "ab".repeat(32))), "mine").unwrap();
+    let before = files(&cache);
+    let mut change = collection.change().unwrap();
+    change.put("a", partition(1)).unwrap();
+    change.commit().unwrap();
+    publish();
+    assert_eq!(reader.refresh().unwrap_err().kind(), firndb::ErrorKind::Failed);
+    assert_eq!((files(&cache), reader.stats().version), (before, 1));
+    assert_eq!(reader.current().collection().unwrap().count(&all()).unwrap(), DOCUMENTS);
+    assert!(other.refresh().unwrap());
+    // A reader that has ended leaves its directory to the next, also if somebody still asks it.
+    let current = other.current();
+    drop(other);
+    drop(open(&cache).unwrap());
+    assert_eq!(current.version().number, 2);
+    drop(reader);
+    assert_eq!(open(&moved).unwrap().current().version().number, 2);
+}
+
 /// `FIRNDB_SWAPS` is the number of swaps: 10,080 are a week of minutes.
 #[test]
 #[cfg(target_os = "linux")]
@@ -114,7 +149,7 @@ fn no_query_fails_and_nothing_leaks_while_versions_are_swapped() {
     assert_eq!((stats.swaps, stats.failures, failures.load(Relaxed)), (swaps, 0, 0));
     assert!(queries.load(Relaxed) > swaps);
     assert_eq!(held(&place.0), baseline, "maps and open files");
-    assert_eq!(files(&cache) as u64, PARTITIONS + 1 + 2, "files, the manifest and the lock");
+    assert_eq!(files(&cache) as u64, PARTITIONS + 1 + 3, "files, the manifest, the mark, the lock");
     assert_eq!(files(&place.path("catalog/docs/versions")), 2);
     assert!(files(&place.path("catalog/docs/files")) as u64 <= PARTITIONS + 3);
 }

@@ -9,8 +9,9 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Make the table or collection that a version is in a directory: new, empty, or that of a pull
-/// that was cut off, which goes on. Every byte is checked.
+/// Make the table or collection that a version is in a directory. The directory must be missing,
+/// empty, that of a pull that was cut off, which goes on, or have nothing but this version in it.
+/// Every byte is checked.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]

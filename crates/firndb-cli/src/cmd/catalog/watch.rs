@@ -4,7 +4,7 @@ use super::place::{Nearby, serve};
 use super::{Place, to_json};
 use crate::failure::Result;
 use crate::output::{Out, plural, size};
-use firndb::catalog::{CatalogReader, ReaderOptions, Share};
+use firndb::catalog::{CatalogReader, ReaderOptions, ReaderStats, Share};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct Args {
     catalog: Place,
     /// The name to watch.
     name: String,
-    /// Directory for the files, for this reader alone.
+    /// Directory for the files, for this reader alone: empty, missing, or that of an earlier watch.
     cache: PathBuf,
     /// How often to look, in milliseconds; a quarter more or less.
     #[arg(long, default_value_t = 1000, value_name = "MS")]
@@ -46,31 +46,44 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let options = ReaderOptions { share, ..ReaderOptions::default() };
     let reader = catalog.reader(&args.name, &args.cache, options)?;
     tell(&reader, json)?;
+    // An older version than the newest may be open.
+    let mut last_error = reader.stats().last_error.map(|error| firndb::redact(&error));
+    last_error.iter().for_each(|error| complain(&reader, error));
     let (send, outcomes) = std::sync::mpsc::channel();
     let watch = reader.watch(Duration::from_millis(args.every), move |outcome| {
         // Nobody listens any more when the command ends.
         let _ = send.send(outcome.map(drop).map_err(|error| firndb::redact(&error.to_string())));
     });
     let mut seen = 1;
-    let mut last_error = String::new();
     while args.versions.is_none_or(|versions| seen < versions) {
         match outcomes.recv() {
             Ok(Ok(())) => {
                 seen += 1;
-                last_error.clear();
+                last_error = None;
                 tell(&reader, json)?;
             }
             // A failure that goes on is told of once.
-            Ok(Err(error)) if error == last_error => {}
+            Ok(Err(error)) if last_error.as_ref() == Some(&error) => {}
             Ok(Err(error)) => {
-                eprintln!("firn: {error}; version {} goes on", reader.stats().version);
-                last_error = error;
+                complain(&reader, &error);
+                last_error = Some(error);
             }
             Err(_) => break,
         }
     }
     drop(watch);
     Ok(())
+}
+
+/// Says why the newest version is not open.
+fn complain(reader: &CatalogReader, error: &str) {
+    let ReaderStats { version, newest, .. } = reader.stats();
+    match newest > version {
+        true => {
+            eprintln!("firn: {error}; version {newest} cannot be opened, version {version} goes on")
+        }
+        false => eprintln!("firn: {error}; version {version} goes on"),
+    }
 }
 
 fn tell(reader: &CatalogReader, json: bool) -> Result<()> {

@@ -3,12 +3,14 @@
 //!
 //! - `basic.rs`: publishing, history, rollback, pins, clean-up, and what must be refused;
 //! - `manifest.rs`: the text of manifests, golden, and damaged in every byte;
+//! - `cache.rs`: directories that are none of a reader, full disks, and damaged files of a reader;
 //! - `reader.rs`: swapping, bad versions, bounds, and stores that misbehave as `faulty.rs` does;
 //! - `hint.rs`: readers where nothing can be listed;
 //! - `share.rs`: what readers give to others, and take from places that several serve;
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
 
 mod basic;
+mod cache;
 mod crash;
 mod faulty;
 mod hint;

@@ -1,5 +1,6 @@
 //! Readers: swapping, sharing, what stays when a new version is bad, and stores that misbehave.
 
+use super::super::cache_dir::{MARK, MARK_TEXT};
 use super::super::format::version_object;
 use super::super::{CatalogReader, CleanOptions, ReaderOptions};
 use super::faulty::Faulty;
@@ -199,6 +200,7 @@ fn what_was_fetched_is_not_fetched_again() {
     // An attempt that was cut off in the second piece.
     let bytes = disk.files()[path].clone();
     let part = format!("{CACHE}/.{}.part", file.blake3);
+    disk.write_raw(&Path::new(CACHE).join(MARK), MARK_TEXT);
     disk.write_raw(Path::new(&part), &bytes[..5 << 20]);
     let (catalog, network) = behind(&disk, 1);
     let open = || catalog.reader("words", Path::new(CACHE), ReaderOptions::default());
