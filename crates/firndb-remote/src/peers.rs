@@ -321,8 +321,8 @@ impl Origin for Peers {
         self.origin.remove(objects)
     }
 
-    fn is_intact(&self, object: &str, bytes: u64) -> Result<bool> {
-        self.origin.is_intact(object, bytes)
+    fn are_intact(&self, objects: &[(String, u64)]) -> Result<Vec<bool>> {
+        self.origin.are_intact(objects)
     }
 
     fn begin(&self) {

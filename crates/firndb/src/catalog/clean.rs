@@ -6,11 +6,18 @@
 //! was stored, and those stored for a version that is not there yet are left alone: a publisher
 //! may be about to name them. So whatever the clocks say, no manifest ever names a file that was
 //! cleaned away; a clock that jumps can only cost a reader that is slow to fetch a second attempt.
+//!
+//! A pin that was acknowledged holds, however many clean-ups run and wherever they are cut off.
+//! Before a manifest is removed, `NAME/leaving/NUMBER` is created; then the pin is looked for, and
+//! if there is one the manifest stays. A pin is created first; then the mark is looked for, and if
+//! there is one the pin is taken back. So whoever comes second sees the other. The mark goes after
+//! the manifest has gone; until then its version cannot be pinned any more.
 
 use super::format::{
-    file_number, files_dir, pin_object, pins_dir, twenty_digits, version_object, versions_dir,
+    file_number, files_dir, leaving_dir, leaving_object, pin_object, pins_dir, twenty_digits,
+    version_object, versions_dir,
 };
-use super::publish::now;
+use super::publish::{ATTEMPTS, now};
 use super::{Catalog, Version, check_name};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,20 +54,75 @@ pub struct Cleaned {
 }
 
 impl Catalog {
-    /// Keeps a version from being cleaned away until it is unpinned; `note` says why. A version
-    /// that a clean-up is removing at this moment may be lost all the same: `NotFound`, now or when
-    /// it is read. `AlreadyExists` if it is pinned.
+    /// Keeps a version from being cleaned away until it is unpinned; `note` says why. When it
+    /// returns without an error, the version is there and stays. `NotFound` if it is not there, if
+    /// files of it are missing, or if a clean-up has begun to remove it. `AlreadyExists` if it is
+    /// pinned.
     pub fn pin(&self, name: &str, number: u64, note: &str) -> Result<()> {
-        self.version(name, number)?;
-        let pinned = self.origin.create(&pin_object(name, number), note.as_bytes());
-        pinned.map_err(|e| match e.kind() {
-            ErrorKind::AlreadyExists => {
+        let version = self.version(name, number)?;
+        let pin = pin_object(name, number);
+        let is_new = match self.origin.create(&pin, format!("{note}\n").as_bytes()) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => false,
+            created => created.map(|()| true)?,
+        };
+        match self.check_pinned(&version) {
+            Ok(()) if is_new => Ok(()),
+            Ok(()) => {
                 let message = format!("version {number} of `{name}` is pinned already");
-                Error::new(ErrorKind::AlreadyExists, message)
+                Err(Error::new(ErrorKind::AlreadyExists, message))
             }
-            _ => e,
-        })?;
-        self.version(name, number).map(drop)
+            Err(e) => {
+                if is_new {
+                    // Best effort: a pin without a version keeps nothing.
+                    let _ = self.origin.remove(&[pin]);
+                }
+                Err(e)
+            }
+        }
+    }
+
+    /// An error unless a version whose pin is there is going to stay.
+    fn check_pinned(&self, version: &Version) -> Result<()> {
+        let Version { name, number, id, .. } = version;
+        let gone = |message: String| Err(Error::new(ErrorKind::NotFound, message));
+        if self.is_there(&leaving_object(name, *number))? {
+            return gone(format!("a clean-up has begun to remove version {number} of `{name}`"));
+        }
+        if self.version(name, *number)?.id != *id {
+            return gone(format!("version {number} of `{name}` was cleaned away meanwhile"));
+        }
+        if !self.is_intact(version)? {
+            return gone(format!("files of version {number} of `{name}` are missing or cut"));
+        }
+        Ok(())
+    }
+
+    fn is_there(&self, object: &str) -> Result<bool> {
+        match self.origin.read(object, 0, 1) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            read => read.map(|_| true),
+        }
+    }
+
+    /// Removes the manifests of those versions that are not pinned, and gives their numbers.
+    pub(super) fn withdraw(&self, name: &str, numbers: &[u64]) -> Result<Vec<u64>> {
+        let mut free = Vec::new();
+        for &number in numbers {
+            match self.origin.create(&leaving_object(name, number), b"removing\n") {
+                Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e),
+                _ => {}
+            }
+            // By its name: a list may be late.
+            if !self.is_there(&pin_object(name, number))? {
+                free.push(number);
+            }
+        }
+        let objects = |of: fn(&str, u64) -> String| -> Vec<String> {
+            free.iter().map(|&number| of(name, number)).collect()
+        };
+        self.origin.remove(&objects(version_object))?;
+        self.origin.remove(&objects(leaving_object))?;
+        Ok(free)
     }
 
     /// Takes the pin of a version away; nothing happens if it is not pinned.
@@ -80,41 +142,34 @@ impl Catalog {
     /// Publishers, readers and other clean-ups may go on meanwhile. If a manifest that is kept
     /// cannot be read, nothing is removed.
     pub fn clean(&self, name: &str, options: &CleanOptions) -> Result<Cleaned> {
-        self.clean_at(name, options, now())
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match self.clean_at(name, options, now()) {
+                // The newest version that it saw has been replaced and cleaned away meanwhile.
+                Err(e) if e.kind() == ErrorKind::NotFound && attempt < ATTEMPTS => {}
+                done => return done,
+            }
+        }
     }
 
     /// [`Catalog::clean`] at a time in microseconds.
     pub(super) fn clean_at(&self, name: &str, options: &CleanOptions, now: i64) -> Result<Cleaned> {
         let numbers = self.versions(name)?;
         let newest = numbers.last().copied().unwrap_or_default();
-        let pins: BTreeSet<u64> = self.pins(name)?.into_iter().collect();
-        let (mut kept, mut gone) = (Vec::new(), Vec::new());
-        // From the newest on: whether a version goes depends on when the next one was published.
-        let mut next: Option<i64> = None;
-        for (age, &number) in numbers.iter().rev().enumerate() {
-            let version = self.version(name, number)?;
-            let time = version.time;
-            let stays = age < options.keep.max(1)
-                || pins.contains(&number)
-                || next.is_some_and(|next| is_young(next, now, options.grace));
-            if stays {
-                kept.push(version)
-            } else {
-                gone.push(version)
-            }
-            next = Some(time);
-        }
-        gone.reverse();
-        let mut cleaned = Cleaned {
-            versions: gone.iter().map(|version| version.number).collect(),
-            ..Cleaned::default()
-        };
-        let manifests = cleaned.versions.iter().map(|&number| version_object(name, number));
-        if !options.dry_run {
+        let (mut kept, gone) = self.sort_out(name, &numbers, options, now)?;
+        let mut cleaned = Cleaned::default();
+        if options.dry_run {
+            cleaned.versions = gone.iter().map(|version| version.number).collect();
+        } else {
             // Whoever cannot list finds the versions that stay by nothing else.
             self.point(name, newest)?;
-            self.origin.remove(&manifests.collect::<Vec<_>>())?;
+            let numbers: Vec<u64> = gone.iter().map(|version| version.number).collect();
+            cleaned.versions = self.withdraw(name, &numbers)?;
         }
+        let is_gone = |version: &Version| cleaned.versions.contains(&version.number);
+        let (gone, pinned): (Vec<_>, Vec<_>) = gone.into_iter().partition(is_gone);
+        kept.extend(pinned);
         let named: BTreeSet<String> = objects(&kept).into_keys().collect();
         let sizes = objects(&gone);
         let dir = files_dir(name);
@@ -126,11 +181,63 @@ impl Catalog {
         cleaned.bytes = gone.iter().filter_map(|object| sizes.get(object)).sum();
         if !options.dry_run {
             self.origin.remove(&gone)?;
-            for dir in [dir, versions_dir(name), pins_dir(name), name.to_string()] {
-                self.origin.sweep(&dir)?;
-            }
+            self.remove_marks(name)?;
+            let dirs = [dir, versions_dir(name), pins_dir(name), leaving_dir(name), name.into()];
+            dirs.iter().try_for_each(|dir| self.origin.sweep(dir))?;
         }
         Ok(cleaned)
+    }
+
+    /// The versions of these numbers that are to stay, and those that are to go, ascending.
+    fn sort_out(
+        &self,
+        name: &str,
+        numbers: &[u64],
+        options: &CleanOptions,
+        now: i64,
+    ) -> Result<(Vec<Version>, Vec<Version>)> {
+        let pins: BTreeSet<u64> = self.pins(name)?.into_iter().collect();
+        let (mut kept, mut gone) = (Vec::new(), Vec::new());
+        let mut age = 0;
+        // From the newest on: whether a version goes depends on when the next one was published.
+        let mut next: Option<Version> = None;
+        for &number in numbers.iter().rev() {
+            let version = match self.version(name, number) {
+                // Another clean-up was faster. But without the newest version nothing is known of
+                // the files of those that came since.
+                Err(e) if e.kind() == ErrorKind::NotFound && next.is_some() => continue,
+                version => version?,
+            };
+            // By a publisher that took the number of a version that was cleaned away.
+            let is_stray = next.as_ref().is_some_and(|next| {
+                next.number == number + 1
+                    && next.parent_id.as_ref().is_some_and(|id| *id != version.id)
+            });
+            let is_young =
+                next.as_ref().is_some_and(|next| is_young(next.time, now, options.grace));
+            let stays = !is_stray && (age < options.keep.max(1) || is_young);
+            age += usize::from(!is_stray);
+            if stays || pins.contains(&number) {
+                kept.push(version.clone());
+            } else {
+                gone.push(version.clone());
+            }
+            next = Some(version);
+        }
+        gone.reverse();
+        Ok((kept, gone))
+    }
+
+    /// Removes marks that clean-ups have left behind that were cut off.
+    fn remove_marks(&self, name: &str) -> Result<()> {
+        let marks = self.origin.list(&leaving_dir(name))?;
+        let mut left = Vec::new();
+        for number in marks.iter().filter_map(|mark| twenty_digits(mark)) {
+            if !self.is_there(&version_object(name, number))? {
+                left.push(leaving_object(name, number));
+            }
+        }
+        if left.is_empty() { Ok(()) } else { self.origin.remove(&left) }
     }
 }
 

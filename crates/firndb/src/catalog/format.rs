@@ -6,6 +6,7 @@
 //! NAME/files/NUMBER-BLAKE3        a file, stored for version NUMBER and named by all later ones
 //!                                 that have it; BLAKE3 is that of its bytes
 //! NAME/pins/NUMBER                a note that keeps version NUMBER from being cleaned away
+//! NAME/leaving/NUMBER             says that version NUMBER is about to be removed: see `clean.rs`
 //! NAME/newest                     NUMBER and a line feed: a hint, see `newest.rs`
 //! ```
 //! `NUMBER` has 20 digits. Versions count from 1; the highest is the newest. A file's number makes
@@ -19,6 +20,7 @@
 //! "name", "version"       as in the object's name
 //! "id"                    32 hexadecimal digits that no other publication has
 //! "parent"                the version that was newest before; null for the first
+//! "parent_id"             its "id"; left out for the first
 //! "restores"              the version whose files these are, after a rollback; else null
 //! "time"                  when it was published, RFC 3339, by the clock of the publisher
 //! "kind"                  "table", "approximate table" or "collection"
@@ -89,6 +91,8 @@ pub struct Version {
     pub id: String,
     /// The version that was newest before; `None` for the first.
     pub parent: Option<u64>,
+    /// The id of that version: its number alone may be given again after a clean-up.
+    pub parent_id: Option<String>,
     /// The version whose files these are, if this is a rollback.
     pub restores: Option<u64>,
     /// When it was published, in microseconds since 1970, by the publisher's clock.
@@ -178,6 +182,16 @@ pub(super) fn pin_object(name: &str, number: u64) -> String {
     format!("{name}/pins/{number:020}")
 }
 
+/// The folder of the marks of versions that are about to be removed.
+pub(super) fn leaving_dir(name: &str) -> String {
+    format!("{name}/leaving")
+}
+
+/// The object that says that a version is about to be removed.
+pub(super) fn leaving_object(name: &str, number: u64) -> String {
+    format!("{name}/leaving/{number:020}")
+}
+
 /// The object that hints at the newest version.
 pub(super) fn hint_object(name: &str) -> String {
     format!("{name}/newest")
@@ -211,6 +225,7 @@ pub(super) fn encode(version: &Version) -> String {
     line("version", version.number.to_string());
     line("id", text(&version.id));
     line("parent", number(version.parent));
+    version.parent_id.iter().for_each(|id| line("parent_id", text(id)));
     line("restores", number(version.restores));
     line("time", text(&timestamp_to_text(version.time)));
     line("kind", text(version.kind.name()));
@@ -322,6 +337,10 @@ impl Members<'_> {
             number,
             id: self.hex("id", 32)?,
             parent: self.unless_null("parent", Json::as_u64)?,
+            parent_id: match self.0.contains_key("parent_id") {
+                true => Some(self.hex("parent_id", 32)?),
+                false => None,
+            },
             restores: self.unless_null("restores", Json::as_u64)?,
             time,
             kind: VersionKind::from_name(kind).ok_or_else(|| impossible("kind"))?,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 const PIECE: usize = 1 << 20;
 
-/// How often a temporary link is made anew that a clean-up took for a leftover.
+/// How often a temporary file is made anew that a clean-up took for a leftover.
 const ATTEMPTS: u32 = 16;
 
 /// What an object must be.
@@ -56,8 +56,16 @@ impl LocalOrigin {
         write: impl FnOnce(&mut dyn Append) -> Result<()>,
         name: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<()> {
-        let temporary = temporary(path);
-        let mut file = self.disk.create(&temporary)?;
+        let mut attempt = 0;
+        let (temporary, mut file) = loop {
+            attempt += 1;
+            let temporary = temporary(path);
+            match self.disk.create(&temporary) {
+                // A clean-up took it for a leftover before its lock was taken: that one is lost.
+                Err(e) if e.kind() == ErrorKind::Locked && attempt < ATTEMPTS => {}
+                created => break (temporary, created?),
+            }
+        };
         let written = write(&mut *file).and_then(|()| file.sync()).and_then(|()| name(&temporary));
         // Best effort: what stays is swept later.
         let _ = self.disk.remove(&temporary);
@@ -226,12 +234,13 @@ impl Origin for LocalOrigin {
         Ok(())
     }
 
-    fn is_intact(&self, object: &str, bytes: u64) -> Result<bool> {
-        match self.disk.look(&self.path(object)) {
-            Ok(found) => Ok(found == Entry::File(bytes)),
+    fn are_intact(&self, objects: &[(String, u64)]) -> Result<Vec<bool>> {
+        let is_intact = |(object, bytes): &(String, u64)| match self.disk.look(&self.path(object)) {
+            Ok(found) => Ok(found == Entry::File(*bytes)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
             Err(e) => Err(e),
-        }
+        };
+        objects.iter().map(is_intact).collect()
     }
 
     fn file(&self, object: &str) -> Option<PathBuf> {
@@ -242,9 +251,12 @@ impl Origin for LocalOrigin {
         let is_left = |name: &str| name.starts_with('.') && name.ends_with(".tmp");
         for name in self.names(folder, |dir| self.disk.list(dir), is_left)? {
             let path = self.path(folder).join(name);
-            // Whoever is writing it holds its lock.
+            // Whoever is writing it holds its lock; but nobody that of a link, which may be gone.
             if let Ok(_lock) = self.disk.lock(&path) {
-                self.disk.remove(&path)?;
+                match self.disk.remove(&path) {
+                    Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+                    _ => {}
+                }
             }
         }
         Ok(())

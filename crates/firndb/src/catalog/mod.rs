@@ -9,8 +9,9 @@
 //! 2. `Catalog::newest` reads the newest manifest. What it names already is not sent again;
 //!    `SourceFile::fingerprint` checks and hashes the rest.
 //! 3. `Origin::store` puts the new files under names of their content, durably.
-//! 4. `Catalog::commit` creates the next manifest by `Origin::create`: the version is there.
-//!    `Catalog::point` leaves a hint at it for readers who cannot list.
+//! 4. `Catalog::commit` creates the next manifest by `Origin::create`: the version is there, unless
+//!    `Catalog::settle` finds that others were faster. `Catalog::point` leaves a hint at it for
+//!    readers who cannot list.
 //! 5. `Catalog::clean`, whenever somebody calls it, removes first manifests that nobody needs any
 //!    more, then files that no manifest names.
 //!
@@ -127,8 +128,8 @@ impl Catalog {
     /// or none.
     pub fn newest(&self, name: &str) -> Result<Version> {
         check_name(name)?;
-        let number = self.newest_since(name, 0)?;
-        if number == 0 { Err(no_version(name)) } else { self.version(name, number) }
+        let newest = self.newest_of(name, || self.newest_since(name, 0))?;
+        newest.ok_or_else(|| no_version(name))
     }
 
     /// A version of a name. `NotFound` if it is not there (any more).

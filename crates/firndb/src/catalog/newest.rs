@@ -7,12 +7,15 @@
 //! and only by readers; the version that it names must be there, and those that follow are looked
 //! for. One that lies or is old can hide versions from such readers for a while, and nothing else.
 
-use super::Catalog;
 use super::format::{hint_object, twenty_digits, version_number, version_object, versions_dir};
+use super::{Catalog, Version};
 use crate::{ErrorKind, Result};
 
 /// How often a hint is written once more, because there is something newer by then.
 const ATTEMPTS: usize = 4;
+
+/// How often the newest version is looked for that is gone when it is read.
+const LOOKS: usize = 16;
 
 impl Catalog {
     /// The numbers of the versions that are there, ascending. Lists may be late, so it asks for the
@@ -23,6 +26,27 @@ impl Catalog {
         let last = self.newest_from(name, newest)?;
         numbers.extend((newest..last).map(|number| number + 1));
         Ok(numbers)
+    }
+
+    /// The version whose number `find` gives, which is 0 if there is none. Between the two steps a
+    /// clean-up may remove it, if there are newer ones: then it is looked for again.
+    pub(super) fn newest_of(
+        &self,
+        name: &str,
+        find: impl Fn() -> Result<u64>,
+    ) -> Result<Option<Version>> {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let number = find()?;
+            if number == 0 {
+                return Ok(None);
+            }
+            match self.version(name, number) {
+                Err(e) if e.kind() == ErrorKind::NotFound && attempt < LOOKS => {}
+                found => return found.map(Some),
+            }
+        }
     }
 
     /// The newest version for those who publish: no hint can mislead them.

@@ -27,25 +27,31 @@ impl Catalog {
     ) -> Result<VerifyReport> {
         let mut report = VerifyReport::default();
         for file in &version.files {
-            let object = version.object(file);
-            let (mut hash, mut at) = (blake3::Hasher::new(), 0u64);
-            loop {
-                let piece = self.origin.read(&object, at, PIECE)?;
-                hash.update(&piece);
-                at += piece.len() as u64;
-                if piece.len() < PIECE || at > file.bytes {
-                    break;
-                }
-            }
-            if at != file.bytes || hash.finalize().to_hex().as_str() != file.blake3 {
-                let message = "this is not the file that the manifest names";
-                return Err(Error::corrupt(message).in_file(object.as_ref()));
-            }
+            self.check_object(version, file)?;
             report.files += 1;
-            report.bytes += at;
+            report.bytes += file.bytes;
             progress(file);
         }
         Ok(report)
+    }
+
+    /// Reads a file of a version, and compares its bytes with the manifest.
+    pub(super) fn check_object(&self, version: &Version, file: &VersionFile) -> Result<()> {
+        let object = version.object(file);
+        let (mut hash, mut at) = (blake3::Hasher::new(), 0u64);
+        loop {
+            let piece = self.origin.read(&object, at, PIECE)?;
+            hash.update(&piece);
+            at += piece.len() as u64;
+            if piece.len() < PIECE || at > file.bytes {
+                break;
+            }
+        }
+        if at != file.bytes || hash.finalize().to_hex().as_str() != file.blake3 {
+            let message = "this is not the file that the manifest names";
+            return Err(Error::corrupt(message).in_file(object.as_ref()));
+        }
+        Ok(())
     }
 
     /// Makes the table or collection that a version is in a directory. The directory must be

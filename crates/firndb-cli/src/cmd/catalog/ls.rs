@@ -24,7 +24,11 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         Some(name) => {
             pins = store.pins(name)?;
             for number in store.versions(name)? {
-                versions.push(store.version(name, number)?);
+                match store.version(name, number) {
+                    // A clean-up has just removed it.
+                    Err(e) if e.kind() == ErrorKind::NotFound => {}
+                    version => versions.push(version?),
+                }
             }
         }
         None => {

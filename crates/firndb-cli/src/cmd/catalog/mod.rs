@@ -122,5 +122,6 @@ fn published_to_json(published: &Published) -> Json {
     let mut shown = to_json(&published.version);
     shown["files_sent"] = published.files_sent.into();
     shown["bytes_sent"] = published.bytes_sent.into();
+    shown["files_repaired"] = published.files_repaired.into();
     shown
 }

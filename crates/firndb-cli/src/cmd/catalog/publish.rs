@@ -21,11 +21,15 @@ pub struct Args {
     /// Something to say about the version; may be given several times.
     #[arg(long = "label", value_name = "NAME=TEXT", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// Read the files of the version that the catalog has already, and replace damaged ones.
+    /// Without it they must be there and have their full length.
+    #[arg(long)]
+    verify: bool,
 }
 
 pub fn run(args: &Args, json: bool) -> Result<()> {
     let start = Instant::now();
-    let published = publish(&args.catalog, &args.name, &args.path, &args.labels)?;
+    let published = publish(&args.catalog, &args.name, &args.path, &args.labels, args.verify)?;
     let mut out = Out::new();
     if json {
         out.json(&published_to_json(&published))?;
@@ -39,6 +43,13 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
             size(published.bytes_sent),
             time(start.elapsed())
         ))?;
+        if published.files_repaired > 0 {
+            let files = plural(published.files_repaired, "file");
+            out.line(format!(
+                "{}: {files} of the version before missing or damaged, stored once more",
+                args.name
+            ))?;
+        }
     }
     Ok(out.finish()?)
 }
@@ -49,6 +60,7 @@ pub fn publish(
     name: &str,
     path: &Path,
     labels: &[(String, String)],
+    verify: bool,
 ) -> firndb::Result<Published> {
     let bar = progress_bar(Some(0));
     let progress = |sent, bytes| {
@@ -56,7 +68,7 @@ pub fn publish(
         bar.set_position(sent);
     };
     let labels = labels.iter().cloned().collect();
-    let options = PublishOptions { labels, progress: Some(&progress) };
+    let options = PublishOptions { labels, progress: Some(&progress), verify };
     let published = catalog.create()?.publish(name, path, &options);
     bar.finish_and_clear();
     published

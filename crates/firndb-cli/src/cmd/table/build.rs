@@ -114,7 +114,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
         check::run(&args.output, &work, &report)?;
     }
     let published = match &args.publish[..] {
-        [place, name] => Some(publish(&Place::new(place), name, &args.output, &[])?),
+        [place, name] => Some(publish(&Place::new(place), name, &args.output, &[], false)?),
         _ => None,
     };
     let bytes = args.output.metadata().map_or(0, |meta| meta.len());

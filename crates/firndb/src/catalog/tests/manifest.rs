@@ -18,6 +18,7 @@ fn sample() -> Version {
         number: 7,
         id: "0123456789abcdef".repeat(2),
         parent: Some(6),
+        parent_id: None,
         restores: None,
         time: 1_785_000_000_123_456,
         kind: VersionKind::Collection,
@@ -37,6 +38,8 @@ const GOLDEN: &str = include_str!("../../../tests/golden/v1/manifest.json");
 fn the_text_is_what_it_was_in_format_1() {
     assert_eq!(encode(&sample()), GOLDEN);
     assert_eq!(decode(GOLDEN.as_bytes(), "flights", 7).unwrap(), sample());
+    let child = Version { parent_id: Some("fe".repeat(16)), ..sample() };
+    assert_eq!(decode(encode(&child).as_bytes(), "flights", 7).unwrap(), child);
     let bare = Version { parent: None, schema: None, files: Vec::new(), ..sample() };
     assert_eq!(decode(encode(&bare).as_bytes(), "flights", 7).unwrap(), bare);
 }

@@ -6,6 +6,7 @@
 //! - `cache.rs`: directories that are none of a reader, full disks, and damaged files of a reader;
 //! - `reader.rs`: swapping, bad versions, bounds, and stores that misbehave as `faulty.rs` does;
 //! - `hint.rs`: readers where nothing can be listed;
+//! - `race.rs`: publishers, clean-ups and pins between each other's calls;
 //! - `share.rs`: what readers give to others, and take from places that several serve;
 //! - `crash.rs`: power cuts and failing calls at every operation of every change.
 
@@ -15,6 +16,7 @@ mod crash;
 mod faulty;
 mod hint;
 mod manifest;
+mod race;
 mod reader;
 mod share;
 
