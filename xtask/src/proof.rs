@@ -18,7 +18,7 @@ struct Proof {
     needs: fn() -> Outcome,
 }
 
-const PROOFS: [Proof; 6] = [
+const PROOFS: [Proof; 7] = [
     Proof {
         name: "log",
         what: "power cuts, faults, random work, damage, kills and histories of the log",
@@ -70,6 +70,13 @@ const PROOFS: [Proof; 6] = [
         what: "queries while versions are swapped",
         args: &["-p", "firndb", "--test", "it", "catalog"],
         sizes: &[("FIRNDB_SWAPS", "10000")],
+        needs: || Ok(()),
+    },
+    Proof {
+        name: "catalog-kills",
+        what: "publishers, clean-ups, pins and a reader in processes that are killed",
+        args: &["-p", "firndb-cli", "--test", "cli", "catalog_proof"],
+        sizes: &[("FIRNDB_CATALOG_ROUNDS", "3000")],
         needs: || Ok(()),
     },
 ];

@@ -65,7 +65,7 @@ fn a_version_is_taken_out_as_it_was() {
     place.firn("catalog pull c docs copy").ok();
     place.firn("catalog pull c docs .").fails(4, "choose another one");
     place.firn("catalog watch c docs cache --versions 1").ok();
-    // A damaged object is found, and does not come out.
+    // A damaged object is found, and does not come out; publishing with `--verify` mends it.
     let files = place.path("c/docs/files");
     let largest = fs::read_dir(&files).unwrap().flatten();
     let largest = largest.max_by_key(|file| file.metadata().unwrap().len()).unwrap().path();
@@ -77,6 +77,15 @@ fn a_version_is_taken_out_as_it_was() {
     place.firn("catalog verify c docs").fails(6, "not the file");
     place.firn("catalog pull c docs other").fails(6, "the manifest names");
     place.firn("catalog watch c docs other-cache --versions 1").fails(6, "the manifest names");
+    place.firn("catalog publish c docs docs").ok();
+    place.firn("catalog verify c docs").fails(6, "not the file");
+    let mended = place.firn("catalog publish c docs docs --verify").ok();
+    assert!(
+        mended.out.contains("1 file of the version before missing or damaged"),
+        "{}",
+        mended.out
+    );
+    place.firn("catalog verify c docs").ok();
 }
 
 /// Every file below a directory, and what is in it.

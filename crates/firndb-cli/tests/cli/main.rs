@@ -3,6 +3,7 @@
 
 mod build;
 mod catalog;
+mod catalog_proof;
 mod change;
 mod demo;
 mod index;

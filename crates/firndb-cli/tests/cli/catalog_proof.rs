@@ -1,0 +1,188 @@
+//! Publishers, rollbacks, clean-ups, pins and a reader in processes of their own, which are killed
+//! now and then: every version that is supposed to exist does. `FIRNDB_CATALOG_ROUNDS` says how
+//! often each of them does its work.
+
+use super::Place;
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+const SEED: u64 = 20_261_128;
+
+/// Tables that are published, each with other records.
+const TABLES: u64 = 5;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        (self.0 >> 33) % n
+    }
+}
+
+/// What became of a run.
+enum End {
+    Killed,
+    /// Its exit code, and what it printed.
+    Code(i32, String, String),
+}
+
+/// Runs `firn`, and kills one run in four within a few milliseconds.
+fn run(place: &Place, random: &mut Random, line: &str) -> End {
+    let mut child = place.start(&[], line);
+    if random.below(4) == 0 {
+        std::thread::sleep(Duration::from_micros(random.below(12_000)));
+        child.kill().unwrap();
+    }
+    let run = Place::ended(child, b"");
+    match run.code {
+        -1 => End::Killed,
+        code => End::Code(code, run.out, run.err),
+    }
+}
+
+/// The output of a run that was neither killed nor refused with one of these exit codes.
+fn output(place: &Place, random: &mut Random, line: &str, refusals: &[i32]) -> Option<String> {
+    match run(place, random, line) {
+        End::Code(0, out, _) => Some(out),
+        End::Code(code, _, err) => {
+            assert!(refusals.contains(&code), "{line}: exit code {code}: {err}");
+            None
+        }
+        End::Killed => None,
+    }
+}
+
+fn versions(place: &Place) -> Vec<(u64, String)> {
+    let listed = place.firn("catalog ls c words --json").ok().json();
+    listed.iter().map(number_and_id).collect()
+}
+
+fn number_and_id(line: &Json) -> (u64, String) {
+    (line["version"].as_u64().unwrap(), line["id"].as_str().unwrap().to_string())
+}
+
+/// What all of them share.
+struct World<'a> {
+    place: &'a Place,
+    rounds: u64,
+    /// The ids of versions whose publication was acknowledged.
+    published: Mutex<BTreeMap<u64, String>>,
+}
+
+impl World<'_> {
+    fn publish(&self, random: &mut Random) {
+        for round in 0..self.rounds {
+            let table = random.below(TABLES);
+            let verify = if random.below(8) == 0 { "--verify" } else { "" };
+            let line = match round % 7 {
+                6 => {
+                    let known = versions(self.place);
+                    let to = known[random.below(known.len() as u64) as usize].0;
+                    format!("catalog rollback c words {to} --json")
+                }
+                _ => format!("catalog publish c words t{table}.table --json {verify}"),
+            };
+            // Others were faster, or the version to go back to was cleaned away.
+            let refusals: &[i32] = if round % 7 == 6 { &[3, 4] } else { &[4] };
+            let Some(out) = output(self.place, random, &line, refusals) else { continue };
+            let (number, id) = number_and_id(&serde_json::from_str(&out).unwrap());
+            let before = self.published.lock().unwrap().insert(number, id);
+            assert_eq!(before, None, "version {number} was acknowledged twice");
+        }
+    }
+
+    fn clean(&self, random: &mut Random) {
+        for _ in 0..self.rounds {
+            output(self.place, random, "catalog gc c words --keep 2 --grace 0", &[]);
+        }
+    }
+
+    /// Pins versions, and looks at them as long as they are pinned.
+    fn pin(&self, random: &mut Random) {
+        let mut held: Vec<u64> = Vec::new();
+        let whole = |number: u64| {
+            self.place.firn(&format!("catalog verify c words {number}")).ok();
+        };
+        for _ in 0..self.rounds {
+            let known = versions(self.place);
+            let number = known[random.below(known.len() as u64) as usize].0;
+            let line = format!("catalog pin c words {number}");
+            if !held.contains(&number) && output(self.place, random, &line, &[3, 4]).is_some() {
+                held.push(number);
+            }
+            held.iter().for_each(|&number| whole(number));
+            if held.len() > 3 {
+                let number = held.remove(random.below(held.len() as u64) as usize);
+                self.place.firn(&format!("catalog pin c words {number} --remove")).ok();
+            }
+        }
+        held.iter().for_each(|&number| whole(number));
+    }
+
+    /// A reader that is killed over and over never goes back.
+    fn read(&self, random: &mut Random, is_done: &AtomicBool) {
+        let mut seen = 0;
+        while !is_done.load(Relaxed) {
+            let line = "catalog watch c words cache --every 5 --versions 3 --json";
+            let mut child = self.place.start(&[], line);
+            std::thread::sleep(Duration::from_millis(10 + random.below(60)));
+            child.kill().unwrap();
+            for line in Place::ended(child, b"").out.lines() {
+                // The last one may be cut.
+                let Ok(line) = serde_json::from_str(line) else { continue };
+                let (number, _) = number_and_id(&line);
+                assert!(number >= seen, "version {number} after {seen}");
+                seen = number;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_supposed_to_exist_does_whoever_is_killed() {
+    let rounds = std::env::var("FIRNDB_CATALOG_ROUNDS").map_or(25, |n| n.parse().unwrap());
+    println!("seed {SEED}, {rounds} rounds");
+    let place = Place::new();
+    for table in 0..TABLES {
+        place.write("words.txt", format!("one {table}\ntwo {table}\n"));
+        place.firn(&format!("table build -i words.txt -o t{table}.table")).ok();
+    }
+    place.firn("catalog publish c words t0.table").ok();
+    let world = World { place: &place, rounds, published: Mutex::default() };
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (world, is_done) = (&world, &is_done);
+        let random = |n: u64| Random(SEED.wrapping_mul(n + 1));
+        let workers = [
+            scope.spawn(move || world.publish(&mut random(1))),
+            scope.spawn(move || world.publish(&mut random(2))),
+            scope.spawn(move || world.clean(&mut random(3))),
+            scope.spawn(move || world.clean(&mut random(4))),
+            scope.spawn(move || world.pin(&mut random(5))),
+        ];
+        let reader = scope.spawn(move || world.read(&mut random(6), is_done));
+        let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        is_done.store(true, Relaxed);
+        reader.join().unwrap();
+        ends.into_iter().for_each(|end| end.unwrap());
+    });
+    place.firn("catalog gc c words --keep 2 --grace 0").ok();
+    let there = versions(&place);
+    let newest = there.last().unwrap().0;
+    let published = world.published.into_inner().unwrap();
+    println!("{} acknowledged, {newest} is the newest, {} are there", published.len(), there.len());
+    assert!(published.len() as u64 > rounds / 4 && *published.keys().last().unwrap() <= newest);
+    // The two newest are kept, the pinned ones too, and all of them are whole and what they were.
+    assert!(there.iter().any(|(number, _)| *number == newest - 1));
+    for (number, id) in &there {
+        place.firn(&format!("catalog verify c words {number}")).ok();
+        assert!(published.get(number).is_none_or(|known| known == id), "version {number}");
+    }
+    let reader = place.firn("catalog watch c words cache --versions 1 --json").ok();
+    assert_eq!(number_and_id(&reader.json()[0]).0, newest);
+    assert_eq!(reader.err, "");
+}
