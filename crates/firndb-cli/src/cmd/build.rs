@@ -21,7 +21,8 @@ pub struct Args {
     #[arg(short, long, required_unless_present = "infer", value_name = "DIR")]
     output: Option<PathBuf>,
     /// Put all documents into one partition of this name. What exceeds --memory goes to further
-    /// partitions NAME.2, NAME.3, ...; `firn search merge` joins them.
+    /// partitions NAME.2, NAME.3, ..., which are replaced and removed with NAME; `firn search
+    /// merge` joins them.
     #[arg(long, default_value = "main", value_name = "NAME")]
     partition: String,
     /// Make a partition of each value of this field.
@@ -33,7 +34,8 @@ pub struct Args {
     /// Add partitions to an existing collection; their names must be new.
     #[arg(long, group = "existing")]
     add: bool,
-    /// Add partitions to an existing collection, in place of those that have the same names.
+    /// Add partitions to an existing collection, in place of those that have the same names and of
+    /// what did not fit into these.
     #[arg(long, group = "existing")]
     update: bool,
     /// Put the new partitions in place of everything that the collection has.
@@ -130,11 +132,13 @@ fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) 
 
 fn change(args: &Args, collection: &Collection, parts: Parts) -> firndb::Result<Reader> {
     let mut change = collection.change()?;
-    let old: Vec<String> = collection.reader().partitions().into_iter().map(|p| p.name).collect();
-    let new = parts.put_all(&mut change, if args.add { &old } else { &[] })?;
-    if args.replace {
-        old.iter().filter(|name| !new.contains(name)).try_for_each(|name| change.remove(name))?;
+    if args.add {
+        parts.check_new(&change.names())?;
     }
+    if args.replace {
+        change.clear();
+    }
+    parts.put_all(&mut change)?;
     change.commit()
 }
 

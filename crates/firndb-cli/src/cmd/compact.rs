@@ -11,7 +11,8 @@ use std::time::Duration;
 
 /// Join neighbouring partitions that are small and have not changed for a while. Answers stay as
 /// they are, order included, and readers go on; but partitions that are replaced or removed by
-/// name should be left as they are. Partitions A to B become `A.to.B`.
+/// name should be left as they are: afterwards `firn search build --update` refuses their names,
+/// which would double their documents. Partitions A to B become `A.to.B`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the collection.

@@ -22,9 +22,8 @@ pub struct Parts {
     /// Documents that one of them may have.
     most: u32,
     open: BTreeMap<String, PartitionBuilder>,
-    /// Partitions that are in files already.
+    /// Partitions that are in files already; of one name the first, and those that continue it.
     written: Vec<(String, PathBuf)>,
-    used: BTreeSet<String>,
     folder: Folder,
     /// Documents, and bytes of their payloads, since the last look at the memory in use.
     since: (usize, usize),
@@ -39,7 +38,6 @@ impl Parts {
             most: MAX_DOCUMENTS,
             open: BTreeMap::new(),
             written: Vec::new(),
-            used: BTreeSet::new(),
             folder: Folder::beside(collection),
             since: (0, 0),
         }
@@ -94,41 +92,40 @@ impl Parts {
         if let Some(builder) = self.open.remove(name) {
             let file = self.folder.path()?.join(self.written.len().to_string());
             builder.write(&file)?;
-            let name = self.free_name(name);
-            self.written.push((name, file));
+            self.written.push((name.to_string(), file));
         }
         Ok(())
     }
 
-    /// `name`, or if there is such a partition already `name.2`, `name.3`, ...
-    fn free_name(&mut self, name: &str) -> String {
-        let numbered = (2..).map(|number| format!("{name}.{number}"));
-        let mut names = std::iter::once(name.to_string()).chain(numbered);
-        let free = names.find(|name| !self.used.contains(name)).unwrap_or_default();
-        self.used.insert(free.clone());
-        free
+    /// Puts all partitions into a change, in the place of those of their names. What did not fit
+    /// into one continues it.
+    pub fn put_all(mut self, change: &mut Change) -> Result<()> {
+        let mut put = BTreeSet::new();
+        for (name, file) in &self.written {
+            match put.insert(name.clone()) {
+                true => change.put_file(name, file)?,
+                false => _ = change.extend_file(name, file)?,
+            }
+        }
+        for (name, builder) in std::mem::take(&mut self.open) {
+            match put.insert(name.clone()) {
+                true => change.put(&name, builder)?,
+                false => _ = change.extend(&name, builder)?,
+            }
+        }
+        Ok(())
     }
 
-    /// Puts all partitions into a change and returns their names. A name is refused if `taken` has
-    /// it.
-    pub fn put_all(mut self, change: &mut Change, taken: &[String]) -> Result<Vec<String>> {
-        let check = |name: &String| match taken.contains(name) {
-            false => Ok(()),
-            true => Err(Error::new(
+    /// `AlreadyExists` if one of these names is one of the partitions to be.
+    pub fn check_new(&self, names: &[&str]) -> Result<()> {
+        let mut new = self.written.iter().map(|(name, _)| name).chain(self.open.keys());
+        match new.find(|name| names.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(Error::new(
                 ErrorKind::AlreadyExists,
                 format!("there is a partition {name} already; choose another name, or --update"),
             )),
-        };
-        let open = std::mem::take(&mut self.open);
-        let open: Vec<_> = open.into_iter().map(|(name, b)| (self.free_name(&name), b)).collect();
-        self.used.iter().try_for_each(check)?;
-        for (name, file) in &self.written {
-            change.put_file(name, file)?;
         }
-        for (name, builder) in open {
-            change.put(&name, builder)?;
-        }
-        Ok(self.used.into_iter().collect())
     }
 }
 
@@ -251,7 +248,10 @@ mod tests {
         }
         let collection = Collection::create(&dir).unwrap();
         let mut change = collection.change().unwrap();
-        assert_eq!(parts.put_all(&mut change, &[]).unwrap(), ["main", "main.2", "main.3"]);
+        assert_eq!(parts.check_new(&["main"]).unwrap_err().kind(), ErrorKind::AlreadyExists);
+        parts.check_new(&["main.2"]).unwrap();
+        parts.put_all(&mut change).unwrap();
+        assert_eq!(change.names(), ["main", "main.2", "main.3"]);
         assert_eq!(change.commit().unwrap().len(), 7);
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -5,9 +5,12 @@ use crate::failure::Result;
 use crate::output::{Out, plural};
 use firndb::search::Collection;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 /// Remove partitions: firn search remove flights 2013-01
+///
+/// What did not fit into a partition NAME when it was built (NAME.2, NAME.3, ...) goes with it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the collection.
@@ -21,9 +24,18 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     let collection = Collection::open(&args.dir)?;
     require_partitions(&collection.reader(), &args.names)?;
     let mut change = collection.change()?;
-    args.names.iter().try_for_each(|name| change.remove(name))?;
+    let before: BTreeSet<String> = change.names().into_iter().map(str::to_string).collect();
+    let mut names: Vec<&String> = args.names.iter().collect();
+    names.sort_by_key(|name| name.len());
+    for name in names {
+        // A partition that continues one of the others, which has a shorter name, is gone already.
+        if change.names().contains(&name.as_str()) || !before.contains(name) {
+            change.remove(name)?;
+        }
+    }
     let reader = change.commit()?;
-    let (removed, left) = (args.names.len() as u64, reader.partitions().len() as u64);
+    let left = reader.partitions().len() as u64;
+    let removed = before.len() as u64 - left;
     let mut out = Out::new();
     if json {
         out.json(&json!({ "removed": removed, "partitions": left, "documents": reader.len() }))?;

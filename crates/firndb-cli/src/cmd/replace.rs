@@ -10,6 +10,8 @@ use serde_json::json;
 use std::path::PathBuf;
 
 /// Replace a partition: firn search replace flights 2013-07 july.csv
+///
+/// What did not fit into a partition NAME when it was built (NAME.2, NAME.3, ...) goes with it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Directory of the collection.

@@ -76,3 +76,73 @@ fn what_is_added_after_the_last_partition_was_removed_has_the_types_it_had() {
     // From these rows alone the prices would be integers.
     assert_eq!(place.firn("search export c 'price > 2.5'").ok().out, "id,price\n2,3.0\n");
 }
+
+/// Rows that need several partitions with little memory.
+fn many_rows() -> String {
+    let row = |n| format!("{n},old{n:0180}\n");
+    "id,t\n".to_string() + &(0..60_000).map(row).collect::<String>()
+}
+
+#[test]
+fn what_did_not_fit_into_a_partition_goes_with_it() {
+    let place = Place::new();
+    place.write("big.csv", many_rows());
+    place.write("small.csv", "id,t\n1,new1\n2,new2\n");
+    place.write("own.csv", "id,t\n7,mine\n");
+    for change in
+        ["search build small.csv -o c --update --partition day", "search replace c day small.csv"]
+    {
+        place.firn("search build big.csv -o c --replace --partition day --memory 8M").ok();
+        assert!(names(&place).contains(&"day.2".to_string()));
+        place.firn("search replace c day.2 small.csv").fails(4, "replace `day`");
+        place.firn("search remove c day.2").fails(4, "remove `day`");
+        place.firn(change).ok();
+        assert_eq!(place.firn("search count c").ok().out, "2\n");
+    }
+    place.firn("search build big.csv -o c --replace --partition day --memory 8M").ok();
+    place.firn("search remove c day.2 day").ok();
+    assert!(names(&place).is_empty());
+    // A partition that somebody called so is no part of it.
+    place.firn("search build own.csv -o c --add --partition day.2").ok();
+    place.firn("search build big.csv -o c --update --partition day --memory 8M").ok();
+    assert_eq!(place.firn("search count c \"t = 'mine'\"").ok().out, "1\n");
+    assert_eq!(place.firn("search count c").ok().out, "60001\n");
+    place.firn("search remove c day").ok();
+    assert_eq!(names(&place), ["day.2"]);
+}
+
+#[test]
+fn documents_are_not_there_twice_after_a_merge() {
+    let place = Place::with_collection();
+    place.write("new.csv", "id,region,price,day,rating,ok\n9000,north,1,2024-01-01,NA,true\n");
+    place.firn("search compact c --at-least 2 --unchanged-for 0").ok();
+    let update = "search build new.csv -o c --partition-by region";
+    for option in ["--update", "--add"] {
+        let run = place.firn(&format!("{update} {option}"));
+        run.fails(4, "the documents of partition `north` were merged into `east.to.south`");
+    }
+    place.firn("search remove c north").fails(3, "east.to.south");
+    assert_eq!(place.firn("search count c").ok().out, format!("{ROWS}\n"));
+    place.firn(&format!("{update} --replace")).ok();
+    assert_eq!(names(&place), ["north"]);
+}
+
+#[test]
+fn a_collection_that_is_replaced_by_a_rename_is_the_one_that_is_changed() {
+    let place = Place::new();
+    place.write("old.csv", "id,city\n1,Oslo\n2,Bergen\n");
+    place.write("new.csv", "id,city\n1,Oslo\n11,Oslo\n2,Bergen\n4,Rome\n5,Paris\n");
+    place.firn("search build old.csv -o c --partition-by city").ok();
+    place.firn("search build new.csv -o c.new --partition-by city").ok();
+    let line = "search build - --format csv -o c --update --partition Lima";
+    let run = place.firn_while(line, b"id,city\n100,Lima\n", || {
+        // It has the old one open by now; if not, the test proves less.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        std::fs::rename(place.path("c"), place.path("c.old")).unwrap();
+        std::fs::rename(place.path("c.new"), place.path("c")).unwrap();
+    });
+    run.ok();
+    assert_eq!(place.firn("search count c").ok().out, "6\n");
+    assert_eq!(place.firn("search count c.old").ok().out, "2\n");
+    place.firn("verify c").ok();
+}

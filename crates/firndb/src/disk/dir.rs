@@ -7,18 +7,21 @@
 use crate::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, stat, statat};
 use rustix::io::Errno;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::parent;
+use super::{locked, parent};
 
 /// An open directory.
 #[derive(Debug)]
 pub(super) struct Held {
     dir: File,
     path: PathBuf,
+    /// The directory opened once more, and locked, while somebody holds the lock.
+    locked: Mutex<Weak<File>>,
 }
 
 impl Held {
@@ -26,7 +29,7 @@ impl Held {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(CWD, path, flags, Mode::empty());
         let dir = dir.map_err(|e| Error::io("open the directory", path, e.into()))?;
-        Ok(Held { dir: dir.into(), path: path.into() })
+        Ok(Held { dir: dir.into(), path: path.into(), locked: Mutex::default() })
     }
 
     /// Its descriptor and the rest of the path, for a path that leads into it.
@@ -38,9 +41,24 @@ impl Held {
         Some((self.dir.as_fd(), Path::new(name)))
     }
 
-    /// The directory itself.
-    pub(super) fn file(&self) -> &File {
-        &self.dir
+    /// Locks the directory for as long as what is returned lives: `Locked` if another handle has
+    /// it. Within this one several may.
+    pub(super) fn lock(&self) -> Result<Arc<File>> {
+        let mut locked_dir = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dir) = locked_dir.upgrade() {
+            return Ok(dir);
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat(&self.dir, ".", flags, Mode::empty());
+        let dir = dir.map_err(|e| Error::io("open the directory", &self.path, e.into()))?;
+        let dir = Arc::new(File::from(dir));
+        match dir.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(locked(&self.path)),
+            // NFS has no locks of directories.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        *locked_dir = Arc::downgrade(&dir);
+        Ok(dir)
     }
 
     /// `Failed` if its path names another directory now, or none.

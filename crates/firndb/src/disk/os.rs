@@ -290,21 +290,18 @@ impl Disk for OsDisk {
             Ok(()) | Err(TryLockError::WouldBlock) => return Err(locked(path)),
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
         }
-        // The directory too: its lock does not go when the file is removed. The descriptor holds it
-        // for as long as this disk is in use.
+        // The directory too: its lock does not go when the file is removed.
         let held = self.held.as_ref().filter(|held| held.resolve(path).is_some());
-        match held.map(|held| held.file().try_lock()) {
-            Some(Err(TryLockError::WouldBlock)) => return Err(locked(parent(path))),
-            // NFS has no locks of directories.
-            None | Some(Ok(()) | Err(TryLockError::Error(_))) => {}
-        }
+        let dir = held.map(|held| held.lock()).transpose()?;
         let disk = OsDisk { held: self.held.clone() };
-        Ok(Box::new(OsLock { file, disk, path: path.into() }))
+        Ok(Box::new(OsLock { file, _dir: dir, disk, path: path.into() }))
     }
 }
 
 struct OsLock {
     file: File,
+    /// The directory, locked too.
+    _dir: Option<Arc<File>>,
     disk: OsDisk,
     path: PathBuf,
 }

@@ -12,6 +12,7 @@
 //! ```
 
 mod disk;
+mod held;
 mod image;
 mod sweep;
 mod tape;
@@ -71,6 +72,10 @@ struct State {
     is_sparse: bool,
     /// Directories on devices of their own: no hard link leads into them or out.
     mounts: Vec<PathBuf>,
+    /// Where the directories of `Disk::hold` are now, by the number of the call.
+    held: Vec<PathBuf>,
+    /// Directories that another process moves before an operation, in this order.
+    moves: Option<(usize, Vec<(PathBuf, PathBuf)>)>,
 }
 
 /// Files take space in pieces of so many bytes.

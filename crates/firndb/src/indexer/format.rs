@@ -8,7 +8,8 @@
 //!                bytes source, bytes DOCUMENT
 //! s              for each source there ever was, ascending: bytes name
 //! d              for each dirty partition, ascending: bytes name
-//! v              u64 number of the newest set of the collection that there may be
+//! v              the set of the collection that there is: u64 number, CONTENT; while a publish is
+//!                under way also the CONTENT of the one that it makes (the number is that of this)
 //! h  LIST        u64 IDs in the base; u32 journals; u64 entries in them
 //! b  LIST        the base: IDs, ascending
 //! j  LIST u32 n  journal n, counted from 0; for each entry: ID, u8 1 if it came, 0 if it went
@@ -18,6 +19,7 @@
 //! r              PARTITIONING that the documents are being brought into
 //!
 //! ID             16  XXH3-128 of a key
+//! CONTENT        16  content id of a set; older logs have the number alone
 //! LIST           `s` and a source: the IDs of its documents; or `p`, u32 generation and the name
 //!                of a partition: the IDs of what is to be published in it
 //! PARTITIONING   u32 partitions by hash, 0 if not by hash; bytes field, empty if by none
@@ -158,14 +160,33 @@ fn take_partitioning(from: &mut Decoder) -> Result<Partitioning> {
     Ok(Partitioning { field, parts })
 }
 
-pub(super) fn encode_version(version: u64) -> Vec<u8> {
+/// The set of the collection that the log knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PublishedSet {
+    pub(super) number: u64,
+    /// `None` if an older release wrote the record.
+    pub(super) content: Option<u128>,
+    /// Of the set that a publish is making.
+    pub(super) next: Option<u128>,
+}
+
+pub(super) fn encode_published(set: PublishedSet) -> Vec<u8> {
     let mut out = Encoder::default();
-    out.u64(version);
+    out.u64(set.number);
+    set.content.into_iter().chain(set.next).for_each(|content| put_id(&mut out, Id(content)));
     out.0
 }
 
-pub(super) fn decode_version(bytes: &[u8]) -> Result<u64> {
-    Decoder::new(bytes).u64()
+pub(super) fn decode_published(bytes: &[u8]) -> Result<PublishedSet> {
+    let mut from = Decoder::new(bytes);
+    let number = from.u64()?;
+    let mut content = || match from.is_at_end() {
+        true => Ok(None),
+        false => take_id(&mut from).map(|id| Some(id.0)),
+    };
+    let set = PublishedSet { number, content: content()?, next: content()? };
+    from.finish()?;
+    Ok(set)
 }
 
 pub(super) fn encode_partitioning(partitioning: &Partitioning) -> Vec<u8> {

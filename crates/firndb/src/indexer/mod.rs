@@ -19,8 +19,9 @@
 //!
 //! After a crash `Indexer::open` plays what is left of a feed that was whole (`Indexer::resume`),
 //! or drops what there is of one that was not. A partition is clean only once the collection that
-//! has it is durable, so a publish that was cut off is made again, with the same bytes. If the
-//! collection is not the one that the log knows (`State::knows`), all of it is made again.
+//! has it is durable, so a publish that was cut off is made again, with the same bytes. The log has
+//! the content id of the set that it published, and, before the next one becomes visible, of that.
+//! If the collection has neither (`State::knows`), all of it is made again.
 //!
 //! Several sources may have a document of the same key. The one of the source whose name is the
 //! smallest is published, the others wait for it to go: the result depends on what the feeds
@@ -34,10 +35,12 @@ mod edit;
 mod apply;
 mod publish;
 mod repartition;
+mod backup;
 #[cfg(test)]
 mod tests;
 
 pub use apply::{Applied, Feed, Removals};
+pub use backup::Backup;
 pub use format::{MAX_KEY, MAX_SOURCE};
 pub use partitioning::{MAX_PARTITIONS, Partitioning, partition_name};
 pub use publish::Published;
@@ -83,10 +86,13 @@ impl Default for Options {
 /// One process has it open at a time; the collection may be read by any number. Every call that
 /// changes something returns when the change survives a power cut, and makes all of it or nothing.
 pub struct Indexer {
+    disk: DiskRef,
     dir: PathBuf,
     options: Options,
     state: State,
     collection: Collection,
+    /// The collection was missing, or another one, when the index was opened.
+    remade: bool,
 }
 
 /// What is in an index: [`Indexer::status`].
@@ -144,19 +150,20 @@ impl Indexer {
         disk::remove_leftovers(&*disk, dir)?;
         let state = State::load(log, wanted).map_err(|e| e.in_file(dir))?;
         let path = dir.join(COLLECTION);
-        let collection = match Collection::open_on(disk.clone(), &path) {
+        let (collection, is_there) = match Collection::open_on(disk.clone(), &path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
-                // What the log has must all be published again; also if this is cut off.
-                state.begin_repartition(&state.partitioning)?;
-                Collection::create_owned_on(disk, &path)?
+                (Collection::create_owned_on(disk.clone(), &path)?, state.is_new()?)
             }
-            opened => opened?,
+            opened => (opened?, true),
         };
         collection.mark()?;
-        if !state.knows(collection.version())? {
+        let remade = !is_there || !state.knows(&collection)?;
+        if remade {
+            // What the log has must all be published again; also if this is cut off.
             state.begin_repartition(&state.partitioning)?;
         }
-        let mut indexer = Indexer { dir: dir.to_path_buf(), options, state, collection };
+        let dir = dir.to_path_buf();
+        let mut indexer = Indexer { disk, dir, options, state, collection, remade };
         indexer.settle()?;
         Ok(indexer)
     }
@@ -170,6 +177,14 @@ impl Indexer {
     /// The collection, as it was published last.
     pub fn collection(&self) -> &Collection {
         &self.collection
+    }
+
+    /// Whether the collection was missing when the index was opened, or was not, by its content,
+    /// the one that the index published last: an older or newer copy, that of another index, or one
+    /// that somebody changed. Then the next publish makes all of it again, and removes what else is
+    /// in it.
+    pub fn is_remade(&self) -> bool {
+        self.remade
     }
 
     /// The directory of the index.

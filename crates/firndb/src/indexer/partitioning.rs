@@ -4,7 +4,7 @@
 //!
 //! | by | names |
 //! |---|---|
-//! | hash | `00000` to `65535` |
+//! | hash | `00000` to `31999` |
 //! | field | the value; every byte but `A-Z a-z 0-9 -` becomes `_` and two hexadecimal digits |
 //! | both | the value as above, a dot, the number |
 //!
@@ -18,8 +18,9 @@ use crate::{Error, Result};
 use std::fmt::Write;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Partitions by hash that there may be (for each value of the field, if there is one).
-pub const MAX_PARTITIONS: u32 = 65_536;
+/// Partitions by hash that there may be (for each value of the field, if there is one; all together
+/// are limited by [`crate::search::MAX_PARTITIONS`]).
+pub const MAX_PARTITIONS: u32 = 32_000;
 
 /// How documents come to partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,8 +166,8 @@ mod tests {
             .map(|end| name(&by_text, "k", Some(&("a".repeat(99) + end))))
             .collect();
         assert!(long[0].len() == 78 && long[0] != long[1], "{long:?}");
-        let both = name(&Partitioning::by_field_and_hash("text", 65_536), "k", Some("UA"));
-        let hash = name(&Partitioning::by_hash(65_536), "k", Some("UA"));
+        let both = name(&Partitioning::by_field_and_hash("text", 32_000), "k", Some("UA"));
+        let hash = name(&Partitioning::by_hash(32_000), "k", Some("UA"));
         assert_eq!(both, format!("UA.{hash}"));
     }
 
@@ -185,7 +186,7 @@ mod tests {
     fn what_cannot_divide_is_refused() {
         for (partitioning, word) in [
             (Partitioning::by_hash(0), "0 partitions"),
-            (Partitioning::by_hash(65_537), "65537 partitions"),
+            (Partitioning::by_hash(32_001), "32001 partitions"),
             (Partitioning::by_field("texd"), "fields are `text`"),
             (Partitioning::by_field("tags"), "multi-valued"),
             (Partitioning::by_field("price"), "type f64"),

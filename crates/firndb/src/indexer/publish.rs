@@ -4,15 +4,15 @@
 //! that one more partition is in memory than there are threads.
 
 use super::format::{
-    DIRTY, Id, PUBLISHED, decode_document, encode_names, encode_version, entry_key, partition_list,
-    read_entry,
+    DIRTY, Id, PUBLISHED, PublishedSet, decode_document, encode_names, encode_published, entry_key,
+    partition_list, read_entry,
 };
 use super::state::State;
 use super::{COLLECTION, Indexer, contradiction, durable, lists};
 use crate::catalog::{self, Catalog, PublishOptions};
 use crate::log::Batch;
 use crate::search::{Built, Change, PartitionBuilder};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,8 @@ struct Rebuilt {
 
 impl Indexer {
     /// Rebuilds the dirty partitions and publishes them as one set of the collection. When it
-    /// returns the set is durable, and new readers have it.
+    /// returns the set is durable, and new readers have it. `Failed`, and nothing is published, if
+    /// somebody changed or replaced the collection since the index was opened.
     ///
     /// A partition must fit into the memory that [`Options`](super::Options) gives a thread; if one
     /// does not, the error says so and nothing is published.
@@ -57,9 +58,13 @@ impl Indexer {
         let mut published = Published::default();
         let mut batch = Batch::new();
         let mut change = self.collection.change_as_owner()?;
-        // Durable, and the changes with it: what is published must not be newer than the log.
-        let next = encode_version(self.collection.version() + 1);
-        self.state.log.put_with(PUBLISHED, &next, durable())?;
+        if !self.state.knows(&self.collection)? {
+            let message = "the collection of the index is another one than when the index was \
+                           opened: somebody changed or replaced it; nothing is published, open the \
+                           index anew";
+            return Err(Error::new(ErrorKind::Failed, message).in_file(&self.dir.join(COLLECTION)));
+        }
+        let (content, number) = (Some(self.collection.content()), self.collection.version());
         let old: BTreeSet<String> =
             self.collection.reader().partitions().into_iter().map(|part| part.name).collect();
         let (state, generation) = (&self.state, self.state.generation);
@@ -68,7 +73,12 @@ impl Indexer {
             lists::fold(&state.log, &mut batch, &list, &rebuilt.ids)?;
             put(&mut change, rebuilt, &old, &mut published)
         })?;
-        let reader = change.commit()?;
+        let log = &self.state.log;
+        let reader = change.commit_with(|next| {
+            // Durable, and the changes with it: what is published must not be newer than the log.
+            let set = PublishedSet { number: number + 1, content, next: Some(next) };
+            log.put_with(PUBLISHED, &encode_published(set), durable())
+        })?;
         for part in reader.partitions() {
             if published.rebuilt.binary_search(&part.name).is_ok() {
                 published.documents += u64::from(part.documents);
@@ -76,11 +86,17 @@ impl Indexer {
             }
         }
         published.version = self.collection.version();
-        batch.put(PUBLISHED, &encode_version(published.version));
+        batch.put(PUBLISHED, &encode_published(self.published_set()));
         batch.put(DIRTY, &encode_names(&[]));
         self.state.log.write(&batch)?;
         self.state.dirty.clear();
         Ok(published)
+    }
+
+    /// The record of the set that the collection has.
+    pub(super) fn published_set(&self) -> PublishedSet {
+        let (number, content) = (self.collection.version(), Some(self.collection.content()));
+        PublishedSet { number, content, next: None }
     }
 
     /// [`Indexer::publish`], and then the collection as the next version of `name` in a catalog;

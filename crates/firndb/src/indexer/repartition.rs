@@ -7,8 +7,8 @@
 //! 3. One batch makes that generation the current one, every partition dirty, and the old lists go.
 
 use super::format::{
-    DIRTY, Id, META, REPARTITION, decode_partitioning, encode_meta, encode_names, entry_key,
-    partition_list, read_entry,
+    DIRTY, Id, META, PUBLISHED, REPARTITION, decode_partitioning, encode_meta, encode_names,
+    encode_published, entry_key, partition_list, read_entry,
 };
 use super::partitioning::Partitioning;
 use super::{Indexer, contradiction, durable, lists};
@@ -57,6 +57,8 @@ impl Indexer {
         }
         batch.put(META, &encode_meta(generation, &partitioning, &self.state.schema));
         batch.put(DIRTY, &encode_names(&dirty)).delete(REPARTITION);
+        // All that the collection has is dirty: whatever it was made of, it is known now.
+        batch.put(PUBLISHED, &encode_published(self.published_set()));
         self.state.log.write_with(&batch, durable())?;
         let state = &mut self.state;
         (state.generation, state.partitioning, state.dirty) = (generation, partitioning, dirty);

@@ -1,13 +1,14 @@
 //! What an index knows: its log, and the few small records of it that are kept in memory.
 
 use super::format::{
-    Change, DIRTY, Id, META, Meta, PUBLISHED, REPARTITION, SOURCES, decode_meta, decode_names,
-    decode_version, encode_meta, encode_partitioning, entry_key, read_entry, source_list,
+    Change, DIRTY, Id, META, Meta, PUBLISHED, PublishedSet, REPARTITION, SOURCES, decode_meta,
+    decode_names, decode_published, encode_meta, encode_partitioning, entry_key, read_entry,
+    source_list,
 };
 use super::partitioning::Partitioning;
 use super::{durable, lists};
 use crate::log::LogStore;
-use crate::search::Schema;
+use crate::search::{Collection, Schema};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeSet, HashSet};
 
@@ -92,11 +93,25 @@ impl State {
         lists::read(&self.log, &source_list(source))
     }
 
-    /// Whether the collection may be what was published of this log. It is not if somebody else
-    /// changed it, took it from a copy, or damage cost the log its end.
-    pub(super) fn knows(&self, version: u64) -> Result<bool> {
-        let newest = self.log.get_with(PUBLISHED, decode_version)?.unwrap_or(Ok(1))?;
-        Ok(version == newest || (version < newest && !self.dirty.is_empty()))
+    /// Whether the current set of the collection is the one that was published of this log, by its
+    /// content. It is not if somebody else changed the collection, took it from a copy or from
+    /// another index, or if damage cost the log its end.
+    pub(super) fn knows(&self, collection: &Collection) -> Result<bool> {
+        let content = Some(collection.content());
+        Ok(match self.log.get_with(PUBLISHED, decode_published)?.transpose()? {
+            // Nothing was published yet.
+            None => collection.reader().partitions().is_empty(),
+            Some(PublishedSet { number, content: None, .. }) => {
+                let version = collection.version();
+                version == number || (version < number && !self.dirty.is_empty())
+            }
+            Some(set) => set.content == content || set.next == content,
+        })
+    }
+
+    /// Whether nothing was ever taken or published.
+    pub(super) fn is_new(&self) -> Result<bool> {
+        Ok(self.sources.is_empty() && !self.log.contains(PUBLISHED)?)
     }
 
     /// From now on the documents are being divided anew, until `Indexer::resume_repartition` is

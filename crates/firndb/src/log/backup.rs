@@ -23,7 +23,8 @@ mod target;
 
 pub(super) use manifest::{FILE, admitted, end_of};
 pub use restore::Restored;
-pub(super) use target::{check_apart, check_free};
+pub(crate) use target::check_apart;
+pub(super) use target::check_free;
 
 use super::bug::Bug;
 use super::checkpoint;

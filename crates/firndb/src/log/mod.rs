@@ -80,6 +80,7 @@ mod store;
 mod tests;
 
 pub use crate::disk::AppendMode;
+pub(crate) use backup::check_apart;
 pub use backup::{Backup, Restored};
 pub use batch::Batch;
 pub use expiry::{Entry, Expiry};

@@ -14,7 +14,9 @@ use super::current::{self, Current, Members};
 use super::manifest::{self, Member};
 use super::merge;
 use super::partition::Partition;
+use super::place::Place;
 use super::reader::Reader;
+use super::relations::{Relation, joined};
 use crate::disk::{self, DiskRef, Lock};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
@@ -24,6 +26,9 @@ use std::time::SystemTime;
 
 /// The file by which those who change a collection keep each other away.
 pub(super) const LOCK: &str = "lock";
+/// Partitions that a collection may have. Each is a map, of which Linux gives a process 65,530
+/// (`vm.max_map_count`): enough for a set and for one that replaces all of it.
+pub const MAX_PARTITIONS: usize = if cfg!(test) { 9_000 } else { 32_000 };
 const EXTENSION: &str = ".part.firn";
 /// Bytes of a partition's name at most.
 pub(super) const MAX_NAME: usize = 100;
@@ -33,10 +38,10 @@ pub(super) const MAX_NAME: usize = 100;
 pub struct Collection {
     pub(super) disk: DiskRef,
     pub(super) dir: PathBuf,
-    current: RwLock<Arc<Current>>,
-    /// Held while a change is under way in this process. The number of the last set that was made
-    /// here, if it left nothing in the directory that is not of it.
-    changing: Mutex<Option<u64>>,
+    place: RwLock<Arc<Place>>,
+    /// Held while a change is under way in this process. The content id of the last set that was
+    /// made here, if it left nothing in the directory that is not of it.
+    changing: Mutex<Option<u128>>,
 }
 
 /// A partition of a reader.
@@ -57,66 +62,43 @@ impl Collection {
     }
 
     pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
-        let current = current::newest(&disk, dir)?;
-        let (dir, current) = (dir.to_path_buf(), RwLock::new(Arc::new(current)));
-        Ok(Collection { disk, dir, current, changing: Mutex::new(None) })
+        let place = Arc::new(Place::newest(&disk, dir, None)?);
+        let (dir, place) = (dir.to_path_buf(), RwLock::new(place));
+        Ok(Collection { disk, dir, place, changing: Mutex::new(None) })
     }
 
-    fn current(&self) -> Arc<Current> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn place(&self) -> Arc<Place> {
+        self.place.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The current set. It stays as it is, whatever happens to the collection.
     pub fn reader(&self) -> Reader {
-        self.current().reader.clone()
+        self.place().set.reader.clone()
     }
 
-    /// The number of the current set: it grows by 1 with each change.
+    /// The number of the current set: it grows by 1 with each change. A collection that was put in
+    /// the place of this one has numbers of its own.
     pub fn version(&self) -> u64 {
-        self.current().number
+        self.place().set.number
     }
 
-    /// Looks for a newer set, which another process may have published; true if there was one.
-    /// `Failed` if the directory has only older ones: see [`Collection::change`].
+    /// The content id of the current set.
+    pub(crate) fn content(&self) -> u128 {
+        self.place().set.content
+    }
+
+    /// Looks for another set: a newer one, which another process may have published, or that of a
+    /// collection whose directory was moved to this path. True if there was one; then
+    /// [`Collection::reader`] has it. Files that were put into the directory itself count as well,
+    /// but `Failed` if the newest set there is older than the one that is open now: open the
+    /// collection anew. An error leaves the handle as it was.
     pub fn refresh(&self) -> Result<bool> {
-        let current = self.current();
-        let newest = match self.next_sets(current.number)? {
-            Some(number) => number,
-            // Whoever copies a collection may leave numbers out.
-            None => current::newest_number(&self.disk, &self.dir)?,
-        };
-        self.load(&current, newest)
-    }
-
-    fn load(&self, current: &Current, newest: u64) -> Result<bool> {
-        if newest == current.number {
-            return Ok(false);
-        }
-        let next = current::load(&self.disk, &self.dir, newest, Some(current))?;
-        if next.number < current.number {
-            let message = format!(
-                "the newest set here is number {}, but number {} is open: older files were put in \
-                 the place of newer ones; open the collection anew",
-                next.number, current.number
-            );
-            return Err(Error::new(ErrorKind::Failed, message).in_file(&self.dir));
-        }
-        self.swap(next);
-        Ok(true)
-    }
-
-    /// The last of the sets that follow set `number` without a gap: asking for a file is cheaper
-    /// than listing a directory of many.
-    fn next_sets(&self, number: u64) -> Result<Option<u64>> {
-        let mut last = None;
-        for next in number + 1.. {
-            match self.disk.map(&self.dir.join(manifest::file_name(next))) {
-                Ok(_) => last = Some(next),
-                Err(e) if e.kind() == ErrorKind::NotFound => break,
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(last)
+        let before = self.place();
+        let Some(next) = before.next(&self.disk, &self.dir)? else { return Ok(false) };
+        let is_other = next.set.content != before.set.content;
+        let is_other = is_other || next.set.number != before.set.number;
+        self.swap(&before, next);
+        Ok(is_other)
     }
 
     /// When the file of a partition was written.
@@ -124,68 +106,80 @@ impl Collection {
         self.disk.modified(part.file.path())
     }
 
-    fn swap(&self, next: Current) {
-        let mut next = Arc::new(next);
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if next.number >= current.number {
-            std::mem::swap(&mut *current, &mut next);
-        }
-        drop(current); // Nobody waits for the old set to be freed.
+    /// Makes `next` the current set, which was found by somebody who had `before`, unless another
+    /// thread knows better.
+    fn swap(&self, before: &Arc<Place>, next: Place) -> Arc<Place> {
+        let next = Arc::new(next);
+        let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
+        let is_newer = next.is_beside(&place) && next.set.number > place.set.number;
+        let old = match is_newer || Arc::ptr_eq(&place, before) {
+            true => std::mem::replace(&mut *place, next.clone()),
+            false => next.clone(),
+        };
+        drop(place);
+        drop(old); // Nobody waits for the old set to be freed.
+        next
     }
 
-    /// Starts a change. `Locked` if one is under way in another process; in this one it waits for
-    /// its turn. `InvalidArgument` if the collection belongs to an index, which alone changes it
-    /// ([`Collection::check_changeable`]). `Failed` if a copy was restored over the directory whose
-    /// newest set is older than the current one: open the collection anew.
+    /// Starts a change of the newest set in the directory that the path names now. `Locked` if one
+    /// is under way in another process; in this one it waits for its turn. `InvalidArgument` if the
+    /// collection belongs to an index, which alone changes it ([`Collection::check_changeable`]).
+    /// `Failed` if a copy was restored over the files in the directory whose newest set is older
+    /// than the current one: open the collection anew.
     pub fn change(&self) -> Result<Change<'_>> {
-        self.check_changeable()?;
-        self.change_as_owner()
+        let turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.place();
+        if !place.is_there()? {
+            let next = Place::newest(&self.disk, &self.dir, Some(&place.set))?;
+            place = self.swap(&place, next);
+        }
+        self.check_changeable_at(&place)?;
+        self.begin(turn, place)
     }
 
-    /// [`Collection::change`] by the index that the collection belongs to, if it belongs to one.
+    /// [`Collection::change`] by the index that the collection belongs to. `Failed` if another
+    /// directory was moved to its path: that belongs to another index, or is a copy.
     pub(crate) fn change_as_owner(&self) -> Result<Change<'_>> {
-        let mut turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = self.disk.lock(&self.dir.join(LOCK))?;
-        self.catch_up()?;
-        let current = self.current();
+        let turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = self.place();
+        place.disk.check_held()?;
+        self.begin(turn, place)
+    }
+
+    fn begin<'a>(
+        &'a self,
+        mut turn: MutexGuard<'a, Option<u128>>,
+        mut place: Arc<Place>,
+    ) -> Result<Change<'a>> {
+        let lock = place.disk.lock(&self.dir.join(LOCK))?;
         // Forgotten until `commit` knows better: a change that is cut short leaves files.
-        let tidy = turn.take() == Some(current.number);
+        let tidy = turn.take() == Some(place.set.content);
+        let next = place.next_locked(&self.dir)?;
+        let tidy = tidy && next.is_none();
+        if let Some(next) = next {
+            place = self.swap(&place, next);
+        }
         Ok(Change {
             collection: self,
-            members: current.members.clone(),
+            members: place.set.members.clone(),
             opened: BTreeMap::new(),
             staged: Vec::new(),
             tidy,
-            current,
-            _lock: lock,
+            place,
+            lock,
             turn,
         })
     }
 
-    /// Opens the newest set. The caller has the lock, so nobody publishes or removes a set: sets
-    /// are removed in ascending order, so the newest is the one at which a row of numbers ends that
-    /// begins with one that is there.
-    fn catch_up(&self) -> Result<()> {
-        let current = self.current();
-        let newest = match self.next_sets(current.number)? {
-            Some(number) => number,
-            None => match self.disk.map(&self.dir.join(manifest::file_name(current.number))) {
-                Ok(_) => return Ok(()),
-                Err(_) => current::newest_number(&self.disk, &self.dir)?,
-            },
-        };
-        self.load(&current, newest).map(|_| ())
-    }
-
     /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes
     /// that were cut off.
-    pub(super) fn clean(&self, current: &Current) -> Result<()> {
+    pub(super) fn clean(&self, disk: &DiskRef, current: &Current) -> Result<()> {
         let named: HashSet<&str> = current.members.iter().map(|m| m.file.as_str()).collect();
-        for name in self.disk.list(&self.dir)? {
+        for name in disk.list(&self.dir)? {
             let old_set = manifest::number(&name).is_some_and(|n| n < current.number);
-            let partition = name.ends_with(EXTENSION) || disk::is_temporary(&name);
+            let partition = is_partition_file(&name) || disk::is_temporary(&name);
             if old_set || (partition && !named.contains(name.as_str())) {
-                self.disk.remove(&self.dir.join(&name))?;
+                disk.remove(&self.dir.join(&name))?;
             }
         }
         Ok(())
@@ -194,69 +188,95 @@ impl Collection {
 
 /// A change of a collection: all of it becomes visible at `commit`, or nothing.
 pub struct Change<'a> {
-    collection: &'a Collection,
+    pub(super) collection: &'a Collection,
     /// In the order of their names.
-    members: Vec<Arc<Member>>,
+    pub(super) members: Vec<Arc<Member>>,
     opened: BTreeMap<String, Arc<Partition>>,
     /// Partition files that this change published.
     staged: Vec<String>,
     /// The directory has nothing but what the current set names and what was staged.
     tidy: bool,
-    pub(super) current: Arc<Current>,
-    _lock: Box<dyn Lock>,
-    turn: MutexGuard<'a, Option<u64>>,
+    /// What there was before; all files are read and written in its directory.
+    pub(super) place: Arc<Place>,
+    lock: Box<dyn Lock>,
+    turn: MutexGuard<'a, Option<u128>>,
 }
 
 /// The place of a name among members, or where it belongs.
-fn place(members: &[Arc<Member>], name: &str) -> std::result::Result<usize, usize> {
+pub(super) fn place(members: &[Arc<Member>], name: &str) -> std::result::Result<usize, usize> {
     members.binary_search_by(|m| m.name.as_str().cmp(name))
 }
 
 impl Change<'_> {
-    /// Adds a partition, or replaces the one of this name.
+    /// Adds a partition, or replaces the one of this name and its continuations
+    /// ([`Change::extend`]).
     ///
     /// A name has 1 to 100 characters of `A-Z a-z 0-9 . _ -` and does not begin with a dot.
+    /// `AlreadyExists` if the name is that of a continuation, or if documents of this name were
+    /// merged with others: they would be there twice, or others would be lost. `InvalidArgument` if
+    /// it were one of more than [`MAX_PARTITIONS`].
     pub fn put(&mut self, name: &str, builder: PartitionBuilder) -> Result<()> {
         self.put_built(name, builder.finish()?)
     }
 
     /// [`Change::put`] of a partition that is ready to be written.
     pub(crate) fn put_built(&mut self, name: &str, built: Built) -> Result<()> {
-        self.put_with(name, |out| built.write(out))
+        self.check_put(name)?;
+        self.put_part(name, Relation::default(), |out| built.write(out))?;
+        self.drop_continuations(name);
+        Ok(())
     }
 
-    /// Adds or replaces a partition by a copy of a partition file.
+    /// [`Change::put`] of a copy of a partition file.
     pub fn put_file(&mut self, name: &str, file: impl AsRef<Path>) -> Result<()> {
-        let part = Partition::open(&*self.collection.disk, file.as_ref(), None)?;
+        self.check_put(name)?;
+        self.copy(name, Relation::default(), file.as_ref())?;
+        self.drop_continuations(name);
+        Ok(())
+    }
+
+    pub(super) fn copy(&mut self, name: &str, relation: Relation, file: &Path) -> Result<()> {
+        let part = Partition::open(&*self.place.disk, file, None)?;
         part.verify()?;
-        self.put_with(name, |out| {
+        self.put_part(name, relation, |out| {
             part.file.copy_to(out)?;
             Ok(part.file.content())
         })
     }
 
-    /// Joins partitions into one called `into`, without the documents they were built from: the
-    /// result is the partition that a builder makes of their documents in the order of `names`. It
-    /// takes the place of `names`. A partition called `into` that is not among them is
-    /// `AlreadyExists`, a name that is there twice `InvalidArgument`.
+    /// Joins partitions, and their continuations, into one called `into`, without the documents
+    /// they were built from: the result is the partition that a builder makes of their documents in
+    /// the order of `names`. It takes the place of `names`, which stay taken until it is replaced
+    /// or removed. A partition called `into` that is not among them is `AlreadyExists`, a name that
+    /// is there twice, or a continuation without its partition, `InvalidArgument`.
     pub fn merge(&mut self, names: &[&str], into: &str) -> Result<()> {
         let mut seen = HashSet::with_capacity(names.len());
         if let Some(twice) = names.iter().find(|name| !seen.insert(**name)) {
             return Err(Error::invalid(format!("partition `{twice}` is to be merged twice")));
         }
-        if !seen.contains(into) && place(&self.members, into).is_ok() {
+        let all = self.with_continuations(names);
+        self.check_whole(&all, into)?;
+        self.merge_alone(&all, into)
+    }
+
+    /// [`Change::merge`] of these partitions, which are all different, and of no continuations.
+    pub(super) fn merge_alone(&mut self, names: &[String], into: &str) -> Result<()> {
+        if !names.iter().any(|name| name == into) && place(&self.members, into).is_ok() {
             let message = format!(
                 "there is a partition `{into}`, which is not to be merged; choose another name"
             );
             return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(&self.collection.dir));
         }
+        self.check_into(into, names)?;
         let mut parts = Vec::with_capacity(names.len());
         for name in names {
             parts.push(self.open(name)?);
         }
         let merged = merge::merge(&parts)?;
-        self.put_with(into, |out| merged.write(out))?;
-        for name in names.iter().filter(|name| **name != into) {
+        let places = names.iter().filter_map(|name| place(&self.members, name).ok());
+        let relation = joined(places.map(|at| &self.members[at]), into);
+        self.put_part(into, relation, |out| merged.write(out))?;
+        for name in names.iter().filter(|name| *name != into) {
             if let Ok(at) = place(&self.members, name) {
                 self.members.remove(at);
             }
@@ -264,20 +284,30 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Removes a partition. After the last one the collection keeps its schema until others come.
+    /// Removes a partition with its continuations. After the last one the collection keeps its
+    /// schema until others come. `AlreadyExists` if it is a continuation, or if it has documents of
+    /// other names that were merged into it.
     pub fn remove(&mut self, name: &str) -> Result<()> {
-        let place = place(&self.members, name).map_err(|_| self.no_partition(name))?;
-        self.members.remove(place);
+        self.check_remove(name)?;
+        if let Ok(at) = place(&self.members, name) {
+            self.members.remove(at);
+        }
+        self.drop_continuations(name);
         Ok(())
     }
 
-    fn no_partition(&self, name: &str) -> Error {
+    /// Removes all partitions, also those that were put before in this change.
+    pub fn clear(&mut self) {
+        self.members.clear();
+    }
+
+    pub(super) fn no_partition(&self, name: &str) -> Error {
         Error::new(ErrorKind::NotFound, format!("there is no partition `{name}`"))
             .in_file(&self.collection.dir)
     }
 
     /// The names of all partitions, ascending.
-    pub(super) fn names(&self) -> Vec<&str> {
+    pub fn names(&self) -> Vec<&str> {
         self.members.iter().map(|member| &*member.name).collect()
     }
 
@@ -287,89 +317,122 @@ impl Change<'_> {
             return Ok(part.clone());
         }
         // What this change did not publish is of the current set.
-        match place(&self.current.members, name) {
-            Ok(old) => Ok(self.current.reader.set.partitions[old].clone()),
+        match place(&self.place.set.members, name) {
+            Ok(old) => Ok(self.place.set.reader.set.partitions[old].clone()),
             Err(_) => {
                 let member = &self.members[at];
                 let path = manifest::path(&self.collection.dir, member);
-                current::open_member(&self.collection.disk, &path, member, None)
+                current::open_member(&self.place.disk, &path, member, None)
             }
         }
     }
 
     /// Publishes a partition file and takes it for `name`.
-    fn put_with(
+    pub(super) fn put_part(
         &mut self,
         name: &str,
+        relation: Relation,
         write: impl FnOnce(&mut dyn disk::Append) -> Result<u128>,
     ) -> Result<()> {
         check_name(name)?;
-        let (disk, dir) = (&self.collection.disk, &self.collection.dir);
+        if self.members.len() >= MAX_PARTITIONS && place(&self.members, name).is_err() {
+            return Err(Error::invalid(format!(
+                "a collection has at most {MAX_PARTITIONS} partitions, and `{name}` would be one \
+                 more: put the documents into fewer"
+            ))
+            .in_file(&self.collection.dir));
+        }
+        let (disk, dir) = (&self.place.disk, &self.collection.dir);
         let file_of = |content: &u128| format!("{name}.{content:032x}{EXTENSION}");
         let content =
             disk::stage(&**disk, &dir.join(name), write, |content| dir.join(file_of(content)))?;
         let file = file_of(&content);
         self.staged.push(file.clone());
-        let like = place(&self.current.members, name).map_or(0, |at| at);
-        let like = self.current.reader.set.partitions.get(like).map(|part| &**part);
+        let like = place(&self.place.set.members, name).map_or(0, |at| at);
+        let like = self.place.set.reader.set.partitions.get(like).map(|part| &**part);
         let part = Partition::open(&**disk, &dir.join(&file), like)?;
         let (documents, bytes) = (part.documents, part.file.len());
-        let member = Arc::new(Member { name: name.to_string(), file, documents, bytes, content });
-        self.opened.insert(name.to_string(), Arc::new(part));
-        match place(&self.members, name) {
+        let member = Member { name: name.to_string(), file, documents, bytes, content, relation };
+        self.take(Arc::new(member), Arc::new(part));
+        Ok(())
+    }
+
+    /// Takes a partition whose file is in the directory, for its name.
+    pub(super) fn take(&mut self, member: Arc<Member>, part: Arc<Partition>) {
+        self.opened.insert(member.name.clone(), part);
+        match place(&self.members, &member.name) {
             Ok(at) => self.members[at] = member,
             Err(at) => self.members.insert(at, member),
         }
-        Ok(())
     }
 
     /// Makes the change: when it returns, the new set is durable and is what readers get. After an
     /// error nothing is changed. (If the error came from the last step, making the new set's name
-    /// durable, the next opening finds either the old set or the new one, whole.)
-    pub fn commit(mut self) -> Result<Reader> {
-        let collection = self.collection;
-        let (disk, dir) = (&collection.disk, &collection.dir);
+    /// durable, the next opening finds either the old set or the new one, whole.) `Failed` if the
+    /// directory was moved or replaced since the change began.
+    pub fn commit(self) -> Result<Reader> {
+        self.commit_with(|_| Ok(()))
+    }
+
+    /// [`Change::commit`], with a step in between: `before` is given the content id of the new set
+    /// once all but its name is written. If it fails, nothing is changed. It is not called if
+    /// nothing changes.
+    pub(crate) fn commit_with(mut self, before: impl FnOnce(u128) -> Result<()>) -> Result<Reader> {
+        let (collection, place) = (self.collection, self.place.clone());
+        let (disk, dir) = (&place.disk, &collection.dir);
         let members = std::mem::take(&mut self.members);
-        if members == self.current.members {
-            return Ok(self.current.reader.clone());
+        self.lock.check()?;
+        if members == place.set.members {
+            return Ok(place.set.reader.clone());
         }
-        let before = Some(&*self.current);
-        let (number, locate) = (self.current.number + 1, |file: &str| dir.join(file));
+        let (number, locate) = (place.set.number + 1, |file: &str| dir.join(file));
         let opened = &self.opened;
         // Contradicting schemas are found here, before anything is published.
         // It lasts when the last partition goes.
-        let schema = self.current.reader.set.schema.clone();
-        let next = Members { number, members, schema, opened };
-        let next = Current::of(disk, next, &locate, before)?;
+        let schema = place.set.reader.set.schema.clone();
+        let next = Members { number, content: 0, members, schema, opened };
+        let mut next = Current::of(disk, next, &locate, Some(&place.set))?;
         // The names of the new partitions must be durable before the set that names them.
         disk.sync_dir(dir)?;
-        manifest::publish(&**disk, dir, number, &next.members, next.reader.schema())?;
-        let reader = next.reader.clone();
+        let schema = next.reader.schema();
+        next.content =
+            manifest::publish(&**disk, (dir, number), &next.members, schema, |content| {
+                before(content)?;
+                self.lock.check()
+            })?;
         // The new set is published either way; what cannot be removed now goes with a later change.
-        *self.turn = self.clean(&next).ok().map(|()| number);
-        collection.swap(next);
-        Ok(reader)
+        *self.turn = self.clean(&next).ok().map(|()| next.content);
+        let next = collection.swap(&place, Place { disk: disk.clone(), set: next });
+        Ok(next.set.reader.clone())
     }
 
     /// Removes what this change made superfluous; everything that `next` does not name if there may
     /// be more of it.
     fn clean(&self, next: &Current) -> Result<()> {
         if !self.tidy {
-            return self.collection.clean(next);
+            return self.collection.clean(&self.place.disk, next);
         }
         let named: HashSet<&str> = next.members.iter().map(|m| m.file.as_str()).collect();
         let same = |(i, old): &(usize, &Arc<Member>)| {
             next.members.get(*i).is_some_and(|new| Arc::ptr_eq(old, new))
         };
-        let old = self.current.members.iter().enumerate().filter(|pair| !same(pair));
+        let old = self.place.set.members.iter().enumerate().filter(|pair| !same(pair));
         let files = old.map(|(_, old)| &old.file).chain(&self.staged);
         let gone: HashSet<&String> = files.filter(|file| !named.contains(file.as_str())).collect();
-        let set = manifest::file_name(self.current.number);
+        let set = manifest::file_name(self.place.set.number);
         for file in gone.into_iter().chain([&set]) {
-            self.collection.disk.remove(&self.collection.dir.join(file))?;
+            self.place.disk.remove(&self.collection.dir.join(file))?;
         }
         Ok(())
     }
+}
+
+/// Whether a file of this name is one that a change writes: `NAME.CONTENT.part.firn`.
+fn is_partition_file(file: &str) -> bool {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    file.strip_suffix(EXTENSION)
+        .and_then(|rest| rest.rsplit_once('.'))
+        .is_some_and(|(_, content)| content.len() == 32 && content.bytes().all(is_digit))
 }
 
 fn check_name(name: &str) -> Result<()> {

@@ -10,10 +10,12 @@
 
 use super::collection::{Change, Collection};
 use super::format::MAX_DOCUMENTS;
+use super::manifest::Member;
 use super::partition::Partition;
 use super::value::Key;
 use crate::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -111,8 +113,9 @@ impl Collection {
     /// documents of a merged partition, about 4 bytes a value and the distinct keys of a field.
     ///
     /// Answers stay as they are, order included: where the schema orders documents, only neighbours
-    /// are merged whose documents stand in that order already. Names do not stay: partitions that a
-    /// program is going to replace or remove should not rest for as long as the policy asks. A
+    /// are merged whose documents stand in that order already. Names do not stay, but they stay
+    /// taken: [`Change::put`] refuses one whose documents were merged. So partitions that a program
+    /// is going to replace or remove should not rest for as long as the policy asks. A
     /// [`Cursor`](super::Cursor) names a partition, so pages should be asked of one reader.
     pub fn compact(&self, policy: &MergePolicy, mut tell: impl FnMut(&Merge)) -> Result<()> {
         let mut outcome = Ok(());
@@ -155,7 +158,8 @@ impl Collection {
 
     pub(super) fn runs(&self, policy: &MergePolicy) -> Result<Vec<Run>> {
         self.refresh()?;
-        let set = self.reader().set;
+        let place = self.place();
+        let (set, groups) = (&place.set.reader.set, groups(&place.set.members));
         let now = SystemTime::now();
         let mut all: Vec<Candidate> = Vec::with_capacity(set.partitions.len());
         // The last partition before that has documents.
@@ -173,7 +177,7 @@ impl Collection {
                     Err(e) => return Err(e),
                 };
             let follows = match p.checked_sub(1).map(|before| (&set.partitions[before], last)) {
-                Some((before, last)) if fits && all[p - 1].fits => {
+                Some((before, last)) if fits && all[p - 1].fits && groups[p] == groups[p - 1] => {
                     alike(before, part) && last.map_or(Ok(true), |last| in_order(last, part))?
                 }
                 _ => false,
@@ -184,7 +188,10 @@ impl Collection {
         let runs = policy.plan(&all).into_iter().map(|range| Run {
             merge: Merge {
                 from: set.names[range.clone()].to_vec(),
-                into: name_of(&set.names[range.clone()], set.names.get(range.end)),
+                into: match groups[range.start] {
+                    Some(_) => set.names[range.start].clone(),
+                    None => name_of(&set.names[range.clone()], set.names.get(range.end)),
+                },
                 documents: all[range.clone()].iter().map(|one| one.documents).sum(),
             },
             parts: set.partitions[range].to_vec(),
@@ -199,10 +206,22 @@ impl Collection {
         if !is_there(&mut change, run, &names)? {
             return Ok(false);
         }
-        change.merge(&names, &run.merge.into)?;
+        change.merge_alone(&run.merge.from, &run.merge.into)?;
         change.commit()?;
         Ok(true)
     }
+}
+
+/// For each partition the name that it continues, or that others continue. Such partitions are
+/// merged with their like only: afterwards they can still be replaced.
+fn groups(members: &[Arc<Member>]) -> Vec<Option<&str>> {
+    let of = members.iter().map(|m| &*m.relation.of);
+    let bases: HashSet<&str> = of.filter(|of| !of.is_empty()).collect();
+    let group = |m: &Arc<Member>| {
+        let name = if m.relation.of.is_empty() { &*m.name } else { &*m.relation.of };
+        bases.get(name).copied()
+    };
+    members.iter().map(group).collect()
 }
 
 /// Whether the partitions of a run are what they were, and the new one would take their place.

@@ -35,9 +35,11 @@ impl Collection {
     fn create_beside(disk: DiskRef, dir: &Path, ours: &[&str]) -> Result<Collection> {
         check_free_on(&disk, dir, ours)?; // Before there is a lock in somebody else's directory.
         disk.create_dir_all(dir)?;
-        let lock = disk.lock(&dir.join(LOCK))?;
-        check_free_on(&disk, dir, ours)?;
-        manifest::publish(&*disk, dir, FIRST, &[], &Schema::default())?;
+        let held = disk.clone().hold(dir)?;
+        let lock = held.lock(&dir.join(LOCK))?;
+        check_free_on(&held, dir, ours)?;
+        let publish = |_| lock.check();
+        manifest::publish(&*held, (dir, FIRST), &[], &Schema::default(), publish)?;
         drop(lock);
         Self::open_on(disk, dir)
     }
@@ -46,16 +48,19 @@ impl Collection {
     /// was published since; true if so. The directory stays, and so does what others put there.
     /// `Locked` if another process changes it.
     pub fn withdraw(self) -> Result<bool> {
+        let opened = self.place();
         let change = self.change()?;
-        if change.current.number != FIRST {
+        // Another directory in its place is not the one that was created.
+        if change.place.set.number != FIRST || !change.place.is_beside(&opened) {
             return Ok(false);
         }
+        let disk = &change.place.disk;
         // A collection is there as long as its set is: so that goes behind what it would clean up.
-        self.clean(&change.current)?;
-        self.disk.sync_dir(&self.dir)?;
-        self.disk.remove(&self.dir.join(manifest::file_name(FIRST)))?;
-        self.disk.sync_dir(&self.dir)?;
-        self.disk.remove(&self.dir.join(LOCK))?;
+        self.clean(disk, &change.place.set)?;
+        disk.sync_dir(&self.dir)?;
+        disk.remove(&self.dir.join(manifest::file_name(FIRST)))?;
+        disk.sync_dir(&self.dir)?;
+        disk.remove(&self.dir.join(LOCK))?;
         Ok(true)
     }
 }

@@ -5,7 +5,7 @@
 //! nanoseconds a partition. Where the files are is for the caller to say: in the directory of a
 //! collection, or wherever a catalog's reader keeps them.
 
-use super::manifest::{self, Member};
+use super::manifest::{self, Member, SetFile};
 use super::partition::Partition;
 use super::reader::Reader;
 use super::schema::Schema;
@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// A set that was opened.
 pub(crate) struct Current {
     pub(crate) number: u64,
+    /// The content id of its file: sets of the same number may differ, sets of the same content id
+    /// are the same.
+    pub(crate) content: u128,
     /// In the order of their names, as the partitions of the reader.
     pub(crate) members: Vec<Arc<Member>>,
     pub(crate) reader: Reader,
@@ -27,6 +30,7 @@ pub(crate) struct Current {
 /// What a set is to be made of, and which of it is open already, by name.
 pub(crate) struct Members<'a> {
     pub(crate) number: u64,
+    pub(crate) content: u128,
     pub(crate) members: Vec<Arc<Member>>,
     /// Of the set if it has no members.
     pub(crate) schema: Arc<Schema>,
@@ -46,9 +50,10 @@ impl Current {
         before: Option<&Current>,
     ) -> Result<Current> {
         let known = before.map_or(&[][..], |before| &before.members);
-        let (members, schema) = manifest::read_whole(&**disk, set, known)?;
+        let SetFile { members, schema, content } = manifest::read_whole(&**disk, set, known)?;
         let (schema, opened) = (Arc::new(schema), &BTreeMap::new());
-        Current::of(disk, Members { number, members, schema, opened }, locate, before)
+        let set = Members { number, content, members, schema, opened };
+        Current::of(disk, set, locate, before)
     }
 
     /// Puts a set together.
@@ -58,7 +63,7 @@ impl Current {
         locate: Locate,
         before: Option<&Current>,
     ) -> Result<Current> {
-        let Members { number, members, schema, opened } = set;
+        let Members { number, content, members, schema, opened } = set;
         let partitions = open_all(disk, locate, &members, before, opened)?;
         let set = match members.is_empty() {
             true => {
@@ -77,7 +82,7 @@ impl Current {
                 }
             }
         };
-        Ok(Current { number, members, reader: Reader::new(set) })
+        Ok(Current { number, content, members, reader: Reader::new(set) })
     }
 
     /// The name of the set's own file.

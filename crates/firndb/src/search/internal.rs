@@ -17,10 +17,16 @@ use std::path::{Path, PathBuf};
 /// Fills in what is special to a partition set.
 pub(crate) fn describe_set(file: &Frozen, seen: &mut Inspection) -> Result<()> {
     for member in manifest::decode(file, &[])? {
-        let facts = vec![
+        let mut facts = vec![
             ("file".to_string(), member.file.clone()),
             ("documents".to_string(), member.documents.to_string()),
         ];
+        if !member.relation.of.is_empty() {
+            facts.push(("continues".to_string(), member.relation.of.clone()));
+        }
+        if !member.relation.merged.is_empty() {
+            facts.push(("merged from".to_string(), member.relation.merged.join(", ")));
+        }
         seen.items.push(InspectedItem { name: member.name.clone(), bytes: member.bytes, facts });
     }
     let partitions = seen.items.len().to_string();
@@ -32,7 +38,10 @@ pub(crate) fn describe_set(file: &Frozen, seen: &mut Inspection) -> Result<()> {
     }
     for i in 0..file.entries() {
         let entry = file.entry(i);
-        let name = ["?", "members", "schema"].get(entry.id as usize).unwrap_or(&"?").to_string();
+        let name = ["?", "members", "schema", "relations"]
+            .get(entry.id as usize)
+            .unwrap_or(&"?")
+            .to_string();
         seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
     }
     Ok(())

@@ -7,15 +7,22 @@
 //! u32 partitions; each: name, file name (u32 length and bytes each), u32 documents, u64 bytes,
 //!                       u64 + u64 content id of the partition file, low half first
 //! ```
+//! Section 3 is there if partitions have to do with others (see `relations.rs`):
+//! ```text
+//! for each such partition, ascending: u32 its place in section 1, counted from 0;
+//!     bytes name that it continues, empty if none; u32 names merged into it; each: bytes name
+//! ```
 //! Where no partition is left section 2 holds the schema that they had, encoded as in `format.rs`;
 //! otherwise they say it themselves. Who does not know of the section sees a set without fields.
 
 use super::format::{decode_schema, encode_schema};
+use super::relations::Relation;
 use super::schema::Schema;
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::{self, Disk};
 use crate::{Error, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,10 +34,12 @@ pub(crate) struct Member {
     pub(crate) documents: u32,
     pub(crate) bytes: u64,
     pub(crate) content: u128,
+    pub(crate) relation: Relation,
 }
 
 const SECTION: u32 = 1;
 const SCHEMA: u32 = 2;
+const RELATIONS: u32 = 3;
 const PREFIX: &str = "set-";
 const SUFFIX: &str = ".firn";
 
@@ -45,14 +54,15 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     (digits.len() == 20).then(|| digits.parse().ok()).flatten()
 }
 
-/// Publishes set number `n`, of partitions that have this schema or had it.
+/// Publishes set number `n`, of partitions that have this schema or had it, and returns its content
+/// id. `before` is given that before the file gets its name; if it fails, nothing is published.
 pub(crate) fn publish(
     disk: &dyn Disk,
-    dir: &Path,
-    n: u64,
+    (dir, n): (&Path, u64),
     members: &[Arc<Member>],
     schema: &Schema,
-) -> Result<()> {
+    before: impl FnOnce(u128) -> Result<()>,
+) -> Result<u128> {
     let mut out = Encoder::default();
     out.u32(members.len() as u32);
     for m in members {
@@ -71,8 +81,45 @@ pub(crate) fn publish(
             encode_schema(schema, &mut out);
             w.section(SCHEMA, &out.0)?;
         }
-        w.finish().map(|_| ())
+        let relations = encode_relations(members);
+        if !relations.is_empty() {
+            w.section(RELATIONS, &relations)?;
+        }
+        let content = w.finish()?;
+        before(content)?;
+        Ok(content)
     })
+}
+
+fn encode_relations(members: &[Arc<Member>]) -> Vec<u8> {
+    let mut out = Encoder::default();
+    for (at, m) in members.iter().enumerate().filter(|(_, m)| m.relation != Relation::default()) {
+        out.u32(at as u32);
+        out.bytes(m.relation.of.as_bytes());
+        out.u32(m.relation.merged.len() as u32);
+        m.relation.merged.iter().for_each(|name| out.bytes(name.as_bytes()));
+    }
+    out.0
+}
+
+fn decode_relations(file: &Frozen) -> Result<BTreeMap<u32, Relation>> {
+    let mut relations = BTreeMap::new();
+    let Some(section) = file.find(RELATIONS) else { return Ok(relations) };
+    let mut from = Decoder::new(file.section(section)?);
+    while !from.is_at_end() {
+        let (at, of) = (from.u32()?, text(from.bytes()?)?);
+        let mut merged = Vec::new();
+        for _ in 0..from.u32()? {
+            merged.push(text(from.bytes()?)?);
+        }
+        let ascend = merged.is_sorted_by(|a, b| a < b);
+        let is_last = relations.last_key_value().is_none_or(|(last, _)| *last < at);
+        if !ascend || !is_last || (of.is_empty() && merged.is_empty()) {
+            return Err(Error::corrupt(format!("the relations of partition {at} are impossible")));
+        }
+        relations.insert(at, Relation { of, merged });
+    }
+    Ok(relations)
 }
 
 /// Reads a set file, in the order of the members' names. Members that `before` has too, ascending,
@@ -82,20 +129,30 @@ pub(crate) fn read(
     path: &Path,
     before: &[Arc<Member>],
 ) -> Result<Vec<Arc<Member>>> {
-    read_whole(disk, path, before).map(|(members, _)| members)
+    read_whole(disk, path, before).map(|set| set.members)
 }
 
-/// [`read`], and the schema that the set file states.
-pub(crate) fn read_whole(
-    disk: &dyn Disk,
-    path: &Path,
-    before: &[Arc<Member>],
-) -> Result<(Vec<Arc<Member>>, Schema)> {
+/// What a set file says.
+pub(crate) struct SetFile {
+    /// In the order of their names.
+    pub(crate) members: Vec<Arc<Member>>,
+    /// Of no fields if it states none.
+    pub(crate) schema: Schema,
+    pub(crate) content: u128,
+}
+
+/// The content id of the set in the file `path`.
+pub(crate) fn content(disk: &dyn Disk, path: &Path) -> Result<u128> {
+    Ok(Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?.content())
+}
+
+/// [`read`], and what else the set file says.
+pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, before: &[Arc<Member>]) -> Result<SetFile> {
     let file = Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?;
     file.verify()?;
     let members = decode(&file, before).map_err(|e| e.in_file(path))?;
     let schema = decode_stated(&file).map_err(|e| e.in_file(path))?;
-    Ok((members, schema))
+    Ok(SetFile { members, schema, content: file.content() })
 }
 
 /// The schema that a set file states: that of no fields if it does not.
@@ -112,18 +169,24 @@ pub(crate) fn decode(file: &Frozen, mut before: &[Arc<Member>]) -> Result<Vec<Ar
     let section = file.find(SECTION).ok_or_else(|| Error::corrupt("the set has no members"))?;
     let mut from = Decoder::new(file.section(section)?);
     let mut members: Vec<Arc<Member>> = Vec::with_capacity(before.len());
-    for _ in 0..from.u32()? {
+    let mut relations = decode_relations(file)?;
+    for at in 0..from.u32()? {
         let (name, file) = (from.bytes()?, from.bytes()?);
         let (documents, bytes) = (from.u32()?, from.u64()?);
         let content = u128::from(from.u64()?) | u128::from(from.u64()?) << 64;
+        let relation = relations.remove(&at).unwrap_or_default();
         while before.first().is_some_and(|old| old.name.as_bytes() < name) {
             before = &before[1..];
         }
         let member = match before.first() {
-            Some(old) if old.is(name, file, documents, bytes, content) => old.clone(),
+            Some(old)
+                if old.is(name, file, documents, bytes, content) && old.relation == relation =>
+            {
+                old.clone()
+            }
             _ => {
                 let (name, file) = (text(name)?, text(file)?);
-                Arc::new(Member { name, file, documents, bytes, content })
+                Arc::new(Member { name, file, documents, bytes, content, relation })
             }
         };
         // A name that leaves the directory must not be followed.
@@ -138,7 +201,10 @@ pub(crate) fn decode(file: &Frozen, mut before: &[Arc<Member>]) -> Result<Vec<Ar
         members.push(member);
     }
     from.finish()?;
-    Ok(members)
+    match relations.is_empty() {
+        true => Ok(members),
+        false => Err(Error::corrupt("there are relations of partitions that are not there")),
+    }
 }
 
 fn text(bytes: &[u8]) -> Result<String> {

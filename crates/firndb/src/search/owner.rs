@@ -6,7 +6,9 @@
 //! nobody removes it: a copy of the directory has it, too, until somebody who wants to change the
 //! copy removes it there. It is not part of a set, so what a catalog gives away is free.
 
-use super::collection::{Collection, LOCK};
+use super::collection::{Change, Collection, LOCK};
+use super::current;
+use super::place::Place;
 use crate::disk::{self, Entry};
 use crate::{Error, ErrorKind, Result};
 
@@ -24,7 +26,11 @@ impl Collection {
     /// `InvalidArgument` if the collection belongs to an index: then [`Collection::change`] is
     /// refused, and so is everything that begins with it.
     pub fn check_changeable(&self) -> Result<()> {
-        match self.disk.look(&self.dir.join(MARK)) {
+        self.check_changeable_at(&self.place())
+    }
+
+    pub(super) fn check_changeable_at(&self, place: &Place) -> Result<()> {
+        match place.disk.look(&self.dir.join(MARK)) {
             Ok(Entry::File(_)) => Err(self.is_owned()),
             Ok(_) => Ok(()),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
@@ -53,14 +59,40 @@ impl Collection {
     /// Marks the collection as that of an index, if it is not marked. `Locked` if somebody changes
     /// it.
     pub(crate) fn mark(&self) -> Result<()> {
-        let mark = self.dir.join(MARK);
-        match self.disk.look(&mark) {
+        let (disk, mark) = (&self.place().disk, self.dir.join(MARK));
+        match disk.look(&mark) {
             Ok(Entry::File(_)) => return Ok(()),
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
             _ => {}
         }
         // A change that ends now would take the file that is being written for a leftover.
-        let _lock = self.disk.lock(&self.dir.join(LOCK))?;
-        disk::publish(&*self.disk, &mark, |out| out.append(NOTE.as_bytes()))
+        let _lock = disk.lock(&self.dir.join(LOCK))?;
+        disk::publish(&**disk, &mark, |out| out.append(NOTE.as_bytes()))
+    }
+}
+
+impl Change<'_> {
+    /// Makes the set that of another collection, whose files get a second name in this directory,
+    /// or are copied where no hard link is possible. Nobody may change the other one meanwhile.
+    pub(crate) fn link_all(&mut self, from: &Collection) -> Result<()> {
+        let source = from.place();
+        self.clear();
+        for member in &source.set.members {
+            let (file, to) = (from.dir.join(&member.file), self.collection.dir.join(&member.file));
+            let disk = self.place.disk.clone();
+            let opened = match disk.link(&file, &to) {
+                Ok(()) => current::open_member(&disk, &to, member, None),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                    current::open_member(&disk, &to, member, None)
+                }
+                Err(e) => Err(e),
+            };
+            match opened {
+                Ok(part) => self.take(member.clone(), part),
+                // No link can be made, or what is there is damaged.
+                Err(_) => self.copy(&member.name, member.relation.clone(), &file)?,
+            }
+        }
+        Ok(())
     }
 }

@@ -248,7 +248,8 @@ impl Reader {
             let (hits, _, stats) = self.find(query, &all)?;
             return Ok((self.set.firsts.keep(query, documents, hits), stats));
         }
-        let (after, count) = (query.after.as_ref(), query.count);
+        let after = query.after.as_ref().map(|cursor| self.resume(query, cursor)).transpose()?;
+        let (after, count) = (after.as_deref(), query.count);
         let wanted = Wanted { order: &order, k: if limit == 0 { 0 } else { k }, after, count };
         let (mut hits, count, stats) = self.find(query, &wanted)?;
         hits.drain(..hits.len().min(query.skip as usize));
@@ -257,7 +258,7 @@ impl Reader {
 
     /// The first `wanted.k` matches of a query's filter, the number of all matches if that is
     /// wanted, and what was touched.
-    fn find(&self, query: &Query, wanted: &Wanted) -> Result<(Vec<Hit>, u64, Stats)> {
+    pub(super) fn find(&self, query: &Query, wanted: &Wanted) -> Result<(Vec<Hit>, u64, Stats)> {
         let order = wanted.order;
         if let Some(hits) = self.everything(query, wanted) {
             return Ok((hits, self.set.documents, Stats::default()));
@@ -375,6 +376,12 @@ impl Reader {
     }
 
     /// The place of a hit in the order of a query, for [`Query::after`].
+    ///
+    /// Pages of one reader never overlap and leave nothing out. Of readers of different sets that
+    /// is true, for every document that is in all of these sets with the same values, if the last
+    /// field of the order has another value in each document: whatever was replaced, merged or
+    /// moved to another partition in between. In other orders, and without one, documents of equal
+    /// keys may come twice or not at all once their partition was replaced.
     pub fn cursor(&self, query: &Query, hit: Hit) -> Result<Cursor> {
         let part = self.partition(hit)?;
         part.check(hit.doc)?;

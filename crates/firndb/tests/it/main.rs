@@ -8,6 +8,7 @@
 //! - `catalog.rs`: readers of a catalog swap versions while they are asked;
 //! - `links.rs`: catalogs are given symbolic links, pipes, and files of other file systems;
 //! - `merging.rs`: and follow what is merged in the background;
+//! - `moved.rs`: a new collection takes the place of one that is open;
 //! - `memory.rs`: the peak memory of builders, as the kernel counts it;
 //! - `tables.rs`: tables of every format version that was released;
 //! - `borders.rs`: numbers of documents at which structures or ways of execution change.
@@ -20,6 +21,7 @@ mod golden_index;
 mod links;
 mod memory;
 mod merging;
+mod moved;
 mod queries;
 mod readme;
 mod several;

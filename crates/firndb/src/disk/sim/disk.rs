@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 impl Disk for SimDisk {
-    fn hold(self: Arc<Self>, _: &Path) -> Result<DiskRef> {
-        Ok(self) // Directories of this disk are never replaced.
+    fn hold(self: Arc<Self>, dir: &Path) -> Result<DiskRef> {
+        self.hold_dir(dir)
     }
 
     fn check_held(&self) -> Result<()> {

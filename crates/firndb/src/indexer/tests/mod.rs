@@ -2,11 +2,13 @@
 //!
 //! - `model.rs`: long random work beside a plain map;
 //! - `basic.rs`: what is promised, one thing at a time;
+//! - `copies.rs`: collections that are not the ones that the log knows, and backups;
 //! - `crash.rs`: power cuts and failing calls at every operation, and damaged bytes;
 //! - `guard.rs`: feeds that remove too much, and others who change the collection;
 //! - `kill.rs`: a process killed over and over.
 
 mod basic;
+mod copies;
 mod crash;
 mod guard;
 mod kill;

@@ -27,7 +27,7 @@ pub(super) fn refused(what: &str, dir: &Path) -> Error {
 
 /// `AlreadyExists` if one of two directories is the other, or is inside of it, by whatever path.
 /// `to` need not exist.
-pub(in crate::log) fn check_apart(disk: &dyn Disk, store: &Path, to: &Path) -> Result<()> {
+pub(crate) fn check_apart(disk: &dyn Disk, store: &Path, to: &Path) -> Result<()> {
     let own = disk.lineage(store)?;
     let mut nearest = to;
     let there = loop {

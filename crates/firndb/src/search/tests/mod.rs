@@ -9,6 +9,9 @@
 //! - `scans.rs`: keys whose documents are in the column alone; `bins.rs` and `bitsets.rs`: other
 //!   forms of postings;
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
+//! - `moved.rs`: another directory takes the place of the one that is open;
+//! - `relations.rs`: continuations of partitions, and names that were merged;
+//! - `pages.rs`: pages that are asked while partitions change;
 //! - `files.rs`: partition files without a collection;
 //! - `corrupt.rs`: every byte damaged; `hostile.rs`: damage with checksums that fit;
 //! - `forged.rs`: forged sections that ask for a panic or for memory without end;
@@ -29,11 +32,14 @@ mod forged;
 mod hostile;
 mod keep;
 mod model;
+mod moved;
 mod naive;
+mod pages;
 mod payloads;
 mod places;
 mod points;
 mod refuse;
+mod relations;
 mod scans;
 mod shelf;
 mod verify;

@@ -165,10 +165,26 @@ impl Model {
     pub fn search(&self, query: &Query) -> Vec<Hit> {
         let mut found = self.ordered(query);
         if let Some(cursor) = &query.after {
-            found.retain(|&place| self.is_after(query, cursor, place));
+            let cursor = self.resumed(query, cursor, &found);
+            found.retain(|&place| self.is_after(query, &cursor, place));
         }
         let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
         found.into_iter().skip(query.skip as usize).take(limit).map(|i| self.hits[i]).collect()
+    }
+
+    /// The place of a cursor. If no document of its keys is there any more, it is where the one
+    /// match of these keys is, if there is one.
+    fn resumed(&self, query: &Query, cursor: &Cursor, found: &[usize]) -> Cursor {
+        let text =
+            |cursor: Cursor| Cursor { partition: String::new(), doc: 0, ..cursor }.to_string();
+        let keys = text(cursor.clone());
+        let at = |&place: &usize| self.cursor(query, self.hits[place]);
+        let is_there = (0..self.hits.len()).any(|place| at(&place) == *cursor);
+        let mut alike = found.iter().map(at).filter(|other| text(other.clone()) == keys);
+        match (alike.next(), alike.next()) {
+            (Some(one), None) if !cursor.keys.is_empty() && !is_there => one,
+            _ => cursor.clone(),
+        }
     }
 
     fn is_after(&self, query: &Query, cursor: &Cursor, place: usize) -> bool {
