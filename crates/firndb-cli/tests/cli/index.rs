@@ -216,3 +216,99 @@ fn commands_that_change_a_collection_refuse_that_of_an_index() {
     std::fs::remove_file(place.path("y/owned-by-index")).unwrap();
     place.firn("search remove y north").ok();
 }
+
+/// An index whose documents have version `version`, published.
+fn index_of(place: &Place, name: &str, version: u32) {
+    place.write("ids.toml", "[fields]\nid = \"u64 full\"\ng = \"string full\"\nv = \"i64 full\"\n");
+    place.firn(&format!("index init {name} --schema ids.toml --partition-by g")).ok();
+    apply_version(place, name, version, "");
+}
+
+fn apply_version(place: &Place, name: &str, version: u32, options: &str) {
+    let rows = ["A", "B", "C"].iter().enumerate();
+    let rows: String = rows.map(|(id, g)| format!("{id},{g},{version}\n")).collect();
+    place.write("feed.csv", format!("id,g,v\n{rows}"));
+    place.firn(&format!("index apply {name} s feed.csv --key id {options}")).ok();
+}
+
+fn versions(place: &Place, name: &str) -> String {
+    let export = format!("search export {name}/collection 'all order by id' --fields v");
+    place.firn(&export).ok().out.replace('\n', " ")
+}
+
+#[test]
+fn a_collection_that_is_not_the_one_that_was_published_is_made_again() {
+    let place = Place::new();
+    index_of(&place, "one", 1);
+    let copy = |from: &str, to: &str| {
+        let _ = std::fs::remove_dir_all(place.path(to));
+        std::fs::create_dir(place.path(to)).unwrap();
+        for entry in std::fs::read_dir(place.path(from)).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), place.path(to).join(entry.file_name())).unwrap();
+        }
+    };
+    copy("one/collection", "old");
+    apply_version(&place, "one", 2, "");
+    apply_version(&place, "one", 3, "--no-publish");
+    copy("old", "one/collection");
+    let run = place.firn("index rebuild one").ok();
+    assert!(run.err.contains("not the one that this index published last"), "{}", run.err);
+    assert!(run.out.contains("3 partitions rebuilt"), "{}", run.out);
+    assert_eq!(versions(&place, "one"), "v 3 3 3 ");
+    // That of another index, with the same number.
+    index_of(&place, "two", 7);
+    index_of(&place, "three", 8);
+    copy("three/collection", "two/collection");
+    place.firn("index rebuild two").ok();
+    assert_eq!(versions(&place, "two"), "v 7 7 7 ");
+    let run = place.firn("index rebuild two").ok();
+    assert_eq!((&*run.out, &*run.err), ("Nothing to publish.\n", ""));
+}
+
+#[test]
+fn a_backup_is_an_index() {
+    let place = Place::new();
+    index_of(&place, "one", 1);
+    let run = place.firn("index backup one copy --json").ok().json();
+    assert_eq!((&run[0]["partitions"], &run[0]["dirty"]), (&3.into(), &0.into()));
+    let run = place.firn("index rebuild copy").ok();
+    assert_eq!((&*run.out, &*run.err), ("Nothing to publish.\n", ""));
+    assert_eq!(versions(&place, "copy"), "v 1 1 1 ");
+    // What is not published yet is in it, too.
+    apply_version(&place, "one", 2, "--no-publish");
+    let run = place.firn("index backup one later").ok();
+    assert!(run.out.contains("3 partitions not published yet"), "{}", run.out);
+    apply_version(&place, "one", 3, "");
+    let run = place.firn("index rebuild later").ok();
+    assert!(run.out.contains("3 partitions rebuilt") && run.err.is_empty(), "{}", run.err);
+    assert_eq!(
+        (versions(&place, "later"), versions(&place, "one")),
+        ("v 2 2 2 ".into(), "v 3 3 3 ".into())
+    );
+    place.firn("verify later/collection").ok();
+
+    place.firn("index backup one later").fails(4, "nothing was changed");
+    place.firn("index backup one one/backup").fails(4, "inside");
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.write("mine/letter.txt", "dear");
+    place.firn("index backup one mine").fails(4, "letter.txt");
+    place.firn("index backup nowhere copy2").fails(3, "there is no index here");
+}
+
+#[test]
+fn different_values_of_key_columns_are_different_keys() {
+    let place = Place::new();
+    place.write("ids.toml", "[fields]\na = \"string full\"\nb = \"string full\"\n");
+    place.firn("index init x --schema ids.toml --partitions 2").ok();
+    // U+001F stands between the values of a key.
+    let rows = ["x\\u001f\",\"b\":\"y", "x\",\"b\":\"\\u001fy", "1\",\"b\":\"2"];
+    let rows = rows.map(|row| format!("{{\"a\":\"{row}\"}}\n")).concat();
+    place.write("feed.jsonl", rows + "{\"a\":1,\"b\":\"2\"}\n{\"a\":1,\"b\":2}\n");
+    let run = place.firn("index apply x s feed.jsonl --key a,b --json").ok().json();
+    assert_eq!((&run[0]["added"], &run[0]["repeated"]), (&5.into(), &0.into()));
+    place.write("delete.jsonl", "{\"a\":1,\"b\":\"2\"}\n");
+    let run = place.firn("index apply x s delete.jsonl --key a,b --delete --json").ok().json();
+    assert_eq!(run[0]["removed"], 1);
+    assert_eq!(place.firn("search count x/collection").ok().out, "4\n");
+}

@@ -1,9 +1,10 @@
 //! `firn index apply`: rows of files are a new version of a source's feed.
 
+use super::key::key_of;
 use super::{open, publish};
 use crate::cmd::load::{Chosen, Load, Report, RowArgs};
 use crate::failure::Result;
-use crate::ingest::{Raw, Row};
+use crate::ingest::Row;
 use crate::output::{Out, plural, thousands, time};
 use firndb::Error;
 use firndb::indexer::{Applied, Indexer, Removals};
@@ -108,9 +109,10 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
     let mut feed =
         if is_whole { indexer.feed(&args.source)? } else { indexer.changes(&args.source)? };
     let report = match args.delete {
-        true => load.each(&mut |row| feed.remove(key_of(row, &args.key)?))?,
+        true => load.each(&mut |row| feed.remove(key_of(row, &args.key, &chosen.schema)?))?,
         false => {
-            load.run(&chosen, &mut |row, document| feed.add(key_of(row, &args.key)?, document))?
+            let key = |row: &Row| key_of(row, &args.key, &chosen.schema);
+            load.run(&chosen, &mut |row, document| feed.add(key(row)?, document))?
         }
     };
     let is_empty = is_whole && report.rows == report.skipped;
@@ -134,37 +136,4 @@ fn take(args: &Args, indexer: &mut Indexer, load: Load) -> Result<(Applied, Repo
 fn parse_share(text: &str) -> std::result::Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| format!("`{text}` is no share; write a number from 0 to 1, such as 0.8"))
-}
-
-/// Stands between the values of a key: no text that people write has it.
-const SEPARATOR: char = '\u{1f}';
-
-/// The key of a row: the values of these columns.
-fn key_of(row: &Row, columns: &[String]) -> firndb::Result<String> {
-    let mut key = String::new();
-    for (n, column) in columns.iter().enumerate() {
-        let cell = row.cells.iter().find(|(name, _)| **name == **column);
-        let text = match cell.map(|(_, raw)| raw) {
-            Some(Raw::Text(text) | Raw::Str(text) | Raw::Large(text)) => text.clone(),
-            Some(Raw::Int(v)) => v.to_string(),
-            Some(Raw::Uint(v)) => v.to_string(),
-            Some(Raw::MinusZero) => "-0".to_string(),
-            Some(Raw::Bool(v)) => v.to_string(),
-            Some(Raw::Float(_) | Raw::List(_)) => {
-                let message = format!("column `{column}` is no key: it is a fraction or a list");
-                return Err(Error::invalid(message));
-            }
-            Some(Raw::Missing) | None => {
-                let names: Vec<&str> = row.cells.iter().map(|(name, _)| &**name).collect();
-                let names = names.join(", ");
-                let message = format!("column `{column}` of the key is missing; there are {names}");
-                return Err(Error::invalid(message));
-            }
-        };
-        if n > 0 {
-            key.push(SEPARATOR);
-        }
-        key += &text;
-    }
-    Ok(key)
 }

@@ -1,7 +1,9 @@
 //! Commands on indexes. This file holds what several of them share: opening and publishing.
 
 mod apply;
+mod backup;
 mod init;
+mod key;
 mod rebuild;
 mod status;
 
@@ -27,6 +29,8 @@ pub enum Index {
     Status(status::Args),
     /// Rebuild what is not published yet, or everything, perhaps divided in another way.
     Rebuild(rebuild::Args),
+    /// Make a backup of an index.
+    Backup(backup::Args),
 }
 
 impl Index {
@@ -36,6 +40,7 @@ impl Index {
             Index::Apply(args) => apply::run(args, json),
             Index::Status(args) => status::run(args, json),
             Index::Rebuild(args) => rebuild::run(args, json),
+            Index::Backup(args) => backup::run(args, json),
         }
     }
 }
@@ -64,22 +69,29 @@ impl Division {
     }
 }
 
-/// Opens an index that is there.
+/// Opens an index that is there, and says so if its collection has to be made again.
 fn open(dir: &Path, memory: usize) -> firndb::Result<Indexer> {
-    Indexer::open_existing(dir, Options { memory, ..Options::default() }).map_err(|e| {
-        match e.kind() {
-            ErrorKind::NotFound => {
-                let message = "there is no index here; `firn index init` makes one";
-                Error::new(ErrorKind::NotFound, message).in_file(dir)
-            }
-            ErrorKind::Locked => {
-                let message = "another program has this index open: wait until it is done (the \
-                               collection in it can be queried meanwhile)";
-                Error::new(ErrorKind::Locked, message).in_file(dir)
-            }
-            _ => e,
+    let opened = Indexer::open_existing(dir, Options { memory, ..Options::default() });
+    let indexer = opened.map_err(|e| match e.kind() {
+        ErrorKind::NotFound => {
+            let message = "there is no index here; `firn index init` makes one";
+            Error::new(ErrorKind::NotFound, message).in_file(dir)
         }
-    })
+        ErrorKind::Locked => {
+            let message = "another program has this index open: wait until it is done (the \
+                           collection in it can be queried meanwhile)";
+            Error::new(ErrorKind::Locked, message).in_file(dir)
+        }
+        _ => e,
+    })?;
+    if indexer.is_remade() {
+        eprintln!(
+            "firn: {}: the collection is missing, or is not the one that this index published \
+             last: all of it is made again with the next publish",
+            dir.display()
+        );
+    }
+    Ok(indexer)
 }
 
 /// A division in words.

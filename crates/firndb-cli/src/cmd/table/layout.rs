@@ -20,7 +20,8 @@ pub struct Layout {
     /// Bytes of a block: a multiple of 4K.
     #[arg(long, default_value = "4K", value_name = "SIZE", value_parser = parse_bytes)]
     block_size: usize,
-    /// Memory for records on their way, at least 16M; more records go through a temporary file.
+    /// Memory for records on their way, at least 16M; more records go through a temporary file. A
+    /// long value takes up to five times its length beyond that.
     #[arg(long, default_value = "1G", value_name = "SIZE", value_parser = parse_size)]
     memory: usize,
     /// Directory of that temporary file, instead of the table's.

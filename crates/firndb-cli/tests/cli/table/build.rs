@@ -243,3 +243,35 @@ fn options_that_say_nothing_are_refused() {
     assert_eq!(value(&place, "t", "1"), json!({ "n": 2.0 }));
     assert_eq!(content(&place, "t").len(), 1);
 }
+
+#[test]
+fn no_file_of_somebody_else_goes_because_of_its_name() {
+    let place = Place::new();
+    place.write("a.txt", text(3000));
+    let others = [
+        ".t.tmp",
+        "t.tmp",
+        ".t.firn-tmp",
+        ".t.firndb-tmp.bak",
+        "t.firndb-tmp",
+        ".u.firndb-tmp",
+        ".t.part",
+        "t~",
+        ".tmp",
+        "tmp",
+        "t.0",
+        ".t.lock",
+    ];
+    for name in others {
+        place.write(name, name);
+    }
+    for options in ["", "--force", "--force --memory 16M --compression record"] {
+        place.firn(&format!("table build -i a.txt -o t {options}")).ok();
+    }
+    // Nor because of one that fails.
+    place.write("bad.txt", "no-value\n");
+    place.firn("table build -i bad.txt -o t --force").fails(2, "bad.txt");
+    for name in others {
+        assert_eq!(std::fs::read_to_string(place.path(name)).unwrap(), name);
+    }
+}

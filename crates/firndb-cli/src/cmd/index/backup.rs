@@ -1,0 +1,77 @@
+//! `firn index backup`: an index in another directory, out of hard links or copies.
+
+use super::open;
+use crate::failure::Result;
+use crate::output::{Out, plural, time};
+use firndb::ErrorKind;
+use firndb::indexer::Indexer;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Make a backup of an index: hard links on the same file system, copies on another one. It can be
+/// opened as any index. The directory must be new or empty, or have an earlier backup of this index
+/// in it, which is brought up to date.
+///
+/// A program that has the index open is waited for. A backup of one that stays open is made by that
+/// program itself (`Indexer::backup`).
+#[derive(clap::Args)]
+pub struct Args {
+    /// Directory of the index.
+    dir: PathBuf,
+    /// Directory of the backup.
+    #[arg(value_name = "BACKUP")]
+    to: PathBuf,
+    /// Wait so long for a program that has the index open.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    wait: u64,
+}
+
+/// Between two looks at the lock.
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub fn run(args: &Args, json: bool) -> Result<()> {
+    let start = Instant::now();
+    let indexer = open_in_turn(&args.dir, Duration::from_secs(args.wait))?;
+    let made = indexer.backup(&args.to)?;
+    let dirty = indexer.status()?.dirty.len() as u64;
+    indexer.close()?;
+    let mut out = Out::new();
+    if json {
+        out.json(&json!({
+            "partitions": made.partitions,
+            "dirty": dirty,
+            "segments": made.log.segments,
+            "kept": made.log.kept,
+            "copied": made.log.copied,
+        }))?;
+    } else {
+        let waiting = match dirty {
+            0 => String::new(),
+            dirty => format!(", {} not published yet", plural(dirty, "partition")),
+        };
+        out.line(format!(
+            "{}: {} of the log ({} there before), {}{waiting}, made in {}",
+            args.to.display(),
+            plural(made.log.segments, "segment"),
+            made.log.kept,
+            plural(made.partitions, "partition"),
+            time(start.elapsed())
+        ))?;
+    }
+    Ok(out.finish()?)
+}
+
+/// Opens an index once nobody else has it open.
+fn open_in_turn(dir: &Path, most: Duration) -> firndb::Result<Indexer> {
+    const MEMORY: usize = 1 << 30;
+    let start = Instant::now();
+    loop {
+        match open(dir, MEMORY) {
+            Err(e) if e.kind() == ErrorKind::Locked && start.elapsed() < most => {
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
