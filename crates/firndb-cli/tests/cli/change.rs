@@ -105,7 +105,7 @@ fn what_did_not_fit_into_a_partition_goes_with_it() {
     // A partition that somebody called so is no part of it.
     place.firn("search build own.csv -o c --add --partition day.2").ok();
     place.firn("search build big.csv -o c --update --partition day --memory 8M").ok();
-    assert_eq!(place.firn("search count c \"t = 'mine'\"").ok().out, "1\n");
+    assert_eq!(place.firn("search count c 't = \"mine\"'").ok().out, "1\n");
     assert_eq!(place.firn("search count c").ok().out, "60001\n");
     place.firn("search remove c day").ok();
     assert_eq!(names(&place), ["day.2"]);

@@ -103,7 +103,7 @@ fn mistakes_are_told_and_change_nothing() {
     place.firn("index status y").fails(3, "`firn index init` makes one");
     place.firn("index init x --schema schema.toml").fails(4, "there is an index already");
     place.firn("index init y --schema schema.toml --partition-by nowhere").fails(2, "`nowhere`");
-    place.firn("index init y --schema schema.toml --partitions 0").fails(2, "choose 1 to 65536");
+    place.firn("index init y --schema schema.toml --partitions 0").fails(2, "choose 1 to 32000");
     place.firn("index apply x main data.csv").fails(2, "--key");
     place
         .firn("index apply x main data.csv --key idd")
