@@ -21,7 +21,32 @@ pub(super) struct Held {
     dir: File,
     path: PathBuf,
     /// The directory opened once more, and locked, while somebody holds the lock.
-    locked: Mutex<Weak<File>>,
+    locked: Mutex<Weak<Locked>>,
+}
+
+/// An open file or directory that is locked.
+#[derive(Debug)]
+pub(super) struct Locked {
+    pub(super) file: File,
+    process: u32,
+}
+
+impl Locked {
+    pub(super) fn new(file: File) -> std::result::Result<Locked, TryLockError> {
+        file.try_lock()?;
+        Ok(Locked { file, process: std::process::id() })
+    }
+}
+
+impl Drop for Locked {
+    /// A lock goes with the last descriptor of the open file, and a program that another thread is
+    /// just starting has them all until it runs. So to close the file is not enough. A forked child
+    /// has the same lock, which is its parent's.
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 impl Held {
@@ -42,23 +67,25 @@ impl Held {
     }
 
     /// Locks the directory for as long as what is returned lives: `Locked` if another handle has
-    /// it. Within this one several may.
-    pub(super) fn lock(&self) -> Result<Arc<File>> {
+    /// it. Within this one several may. `None` where directories cannot be locked.
+    pub(super) fn lock(&self) -> Result<Option<Arc<Locked>>> {
         let mut locked_dir = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dir) = locked_dir.upgrade() {
-            return Ok(dir);
+            return Ok(Some(dir));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(&self.dir, ".", flags, Mode::empty());
         let dir = dir.map_err(|e| Error::io("open the directory", &self.path, e.into()))?;
-        let dir = Arc::new(File::from(dir));
-        match dir.try_lock() {
-            Err(TryLockError::WouldBlock) => return Err(locked(&self.path)),
+        match Locked::new(dir.into()) {
+            Ok(dir) => {
+                let dir = Arc::new(dir);
+                *locked_dir = Arc::downgrade(&dir);
+                Ok(Some(dir))
+            }
+            Err(TryLockError::WouldBlock) => Err(locked(&self.path)),
             // NFS has no locks of directories.
-            Ok(()) | Err(TryLockError::Error(_)) => {}
+            Err(TryLockError::Error(_)) => Ok(None),
         }
-        *locked_dir = Arc::downgrade(&dir);
-        Ok(dir)
     }
 
     /// `Failed` if its path names another directory now, or none.
@@ -112,4 +139,32 @@ pub(super) fn names(
     }
     names.sort_unstable();
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Locked;
+    use crate::disk::in_child;
+    use std::cell::RefCell;
+    use std::fs::File;
+
+    #[test]
+    fn a_lock_goes_with_its_holder_and_not_with_copies_of_its_descriptor() {
+        let name = format!("firndb-lock-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let lock = || Locked::new(File::create(&path).unwrap());
+        let held = RefCell::new(Some(lock().unwrap()));
+        // As a program has it that another thread is starting.
+        let copy = held.borrow().as_ref().map(|held| held.file.try_clone().unwrap());
+        let drop_it = || {
+            held.take();
+            true
+        };
+        assert!(in_child(drop_it));
+        assert!(lock().is_err(), "a child let go of its parent's lock");
+        held.take();
+        lock().unwrap();
+        drop(copy);
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -3,7 +3,7 @@
 //! `std` repeats calls that a signal interrupted (EINTR), writes the rest after a short write, and
 //! asks the drive itself to flush where the system makes a difference (macOS).
 
-use super::dir::{Held, is_same, names, replaced};
+use super::dir::{Held, Locked, is_same, names, replaced};
 use super::poison::Poison;
 use super::{
     Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut,
@@ -284,24 +284,24 @@ impl Disk for OsDisk {
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(failed(io::Error::other("it is not a regular file")));
         }
-        match file.try_lock() {
-            Ok(()) if self.is_named(&file, path)? => {}
+        let file = match Locked::new(file) {
+            Ok(file) if self.is_named(&file.file, path)? => file,
             // Locked, but no longer the file of this name: its writer published or removed it.
-            Ok(()) | Err(TryLockError::WouldBlock) => return Err(locked(path)),
+            Ok(_) | Err(TryLockError::WouldBlock) => return Err(locked(path)),
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
-        }
+        };
         // The directory too: its lock does not go when the file is removed.
         let held = self.held.as_ref().filter(|held| held.resolve(path).is_some());
-        let dir = held.map(|held| held.lock()).transpose()?;
+        let dir = held.map(|held| held.lock()).transpose()?.flatten();
         let disk = OsDisk { held: self.held.clone() };
         Ok(Box::new(OsLock { file, _dir: dir, disk, path: path.into() }))
     }
 }
 
 struct OsLock {
-    file: File,
+    file: Locked,
     /// The directory, locked too.
-    _dir: Option<Arc<File>>,
+    _dir: Option<Arc<Locked>>,
     disk: OsDisk,
     path: PathBuf,
 }
@@ -309,7 +309,7 @@ struct OsLock {
 impl Lock for OsLock {
     fn check(&self) -> Result<()> {
         self.disk.check_held()?;
-        match self.disk.is_named(&self.file, &self.path)? {
+        match self.disk.is_named(&self.file.file, &self.path)? {
             true => Ok(()),
             false => Err(replaced(&self.path)),
         }
