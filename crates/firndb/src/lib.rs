@@ -138,7 +138,7 @@
 //! | a key, a value of a table | 65,536 bytes ([`table::MAX_KEY`]), 4 GiB - 1 |
 //! | records of a table | 2^64 - 1; memory to build it as [`table::BuildOptions`] says |
 //! | a log store | 16,384 segments, about 230 million keys; keys and values as in a table |
-//! | partitions of an index | 65,536 ([`indexer::MAX_PARTITIONS`]) |
+//! | partitions of an index | 32,000 ([`indexer::MAX_PARTITIONS`]) |
 //! | numbers | integers of 64 bits, `f64` without NaN; timestamps in microseconds |
 //! | systems | Unix, addresses of 64 bits |
 

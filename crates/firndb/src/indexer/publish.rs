@@ -11,7 +11,7 @@ use super::state::State;
 use super::{COLLECTION, Indexer, contradiction, durable, lists};
 use crate::catalog::{self, Catalog, PublishOptions};
 use crate::log::Batch;
-use crate::search::{Built, Change, PartitionBuilder};
+use crate::search::{self, Built, Change, PartitionBuilder};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -67,6 +67,7 @@ impl Indexer {
         let (content, number) = (Some(self.collection.content()), self.collection.version());
         let old: BTreeSet<String> =
             self.collection.reader().partitions().into_iter().map(|part| part.name).collect();
+        self.check_number(&old, &names)?;
         let (state, generation) = (&self.state, self.state.generation);
         self.rebuild(&names, |rebuilt| {
             let list = partition_list(generation, &rebuilt.name);
@@ -91,6 +92,30 @@ impl Indexer {
         self.state.log.write(&batch)?;
         self.state.dirty.clear();
         Ok(published)
+    }
+
+    /// `InvalidArgument` if the collection would have too many partitions. Said before any of them
+    /// is written.
+    fn check_number(&self, old: &BTreeSet<String>, dirty: &[String]) -> Result<()> {
+        let dirty: BTreeSet<String> = dirty.iter().cloned().collect();
+        if old.union(&dirty).count() <= search::MAX_PARTITIONS {
+            return Ok(());
+        }
+        let mut number = old.difference(&dirty).count();
+        for name in &dirty {
+            let list = partition_list(self.state.generation, name);
+            number += usize::from(!lists::read(&self.state.log, &list)?.is_empty());
+        }
+        if number <= search::MAX_PARTITIONS {
+            return Ok(());
+        }
+        let message = format!(
+            "the documents are in {number} partitions, and a collection has at most {}: divide \
+             them into fewer (`firn index rebuild --partitions N`); nothing was published, and no \
+             change is lost",
+            search::MAX_PARTITIONS
+        );
+        Err(Error::invalid(message).in_file(&self.dir.join(COLLECTION)))
     }
 
     /// The record of the set that the collection has.

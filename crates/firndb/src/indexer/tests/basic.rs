@@ -195,3 +195,21 @@ fn a_partition_that_does_not_fit_into_memory_is_an_error_and_stays_dirty() {
     assert!(error.message().starts_with("partition `red`: "), "{error}");
     assert_eq!(indexer.status().unwrap().dirty, ["red"]);
 }
+
+#[test]
+fn more_partitions_than_a_collection_has_are_refused_before_one_is_written() {
+    let disk = SimDisk::new();
+    let mut indexer = open_as(&disk, Partitioning::by_field("group")).unwrap();
+    let groups = crate::search::MAX_PARTITIONS + 1;
+    let many: Feed = (0..groups).map(|n| (format!("n{n}"), doc(&format!("g{n}"), 1))).collect();
+    indexer.apply("a", items(&many)).unwrap();
+    let before = disk.files();
+    let error = indexer.publish().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.message().contains("index rebuild --partitions"), "{error}");
+    assert_eq!(disk.files(), before);
+    // An empty one does not count.
+    indexer.delete("a", "n0").unwrap();
+    indexer.repartition(Partitioning::by_hash(4)).unwrap();
+    assert_eq!(indexer.publish().unwrap().documents as usize, groups - 1);
+}
