@@ -123,7 +123,7 @@ fn publish(args: &Args, dir: &Path, existing: Option<Collection>, parts: Parts) 
     let dir_existed = dir.exists();
     let created = Collection::create(dir)?;
     let result = change(args, &created, parts);
-    // The failure is the news; what cannot be removed is in nobody's way.
+    // The failure is what matters; what cannot be removed does no harm.
     if result.is_err() && created.withdraw().is_ok_and(|was_new| was_new && !dir_existed) {
         let _ = std::fs::remove_dir(dir);
     }

@@ -147,7 +147,8 @@ impl Folder {
         let name = collection.file_name().unwrap_or_default().to_string_lossy();
         let prefix = format!(".{name}.firn-");
         remove_leftovers(collection, &prefix);
-        // Nobody can have made one of this name before, to look into it or to send it elsewhere.
+        // The name is random, so no other user can have created the folder in advance, to read
+        // what is written there or to redirect it by a symbolic link.
         let random = RandomState::new().hash_one(0u8);
         let name = format!("{prefix}{}-{random:0DIGITS$x}", std::process::id());
         Folder { path: collection.with_file_name(name), lock: None }
@@ -168,7 +169,7 @@ impl Folder {
     }
 }
 
-/// Removes the folders of processes that are gone. What cannot be removed is in nobody's way.
+/// Removes the folders of processes that have ended. What cannot be removed does no harm.
 fn remove_leftovers(collection: &Path, prefix: &str) {
     let parent = collection.parent().filter(|parent| !parent.as_os_str().is_empty());
     let entries = fs::read_dir(parent.unwrap_or(Path::new("."))).into_iter().flatten().flatten();

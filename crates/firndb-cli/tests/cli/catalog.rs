@@ -101,7 +101,7 @@ fn contents(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     all
 }
 
-/// `watch` and `pull` take no directory that somebody uses for something else.
+/// `watch` and `pull` refuse a directory that has other files in it.
 #[test]
 fn directories_in_use_are_refused_and_left_alone() {
     let place = place();
@@ -134,7 +134,8 @@ fn directories_in_use_are_refused_and_left_alone() {
     place.firn("catalog pull c docs cache").fails(4, "choose another one");
 }
 
-/// A second pull gives its version, or is refused: never another version, and success.
+/// A second pull makes the version that it reports, or is refused. It never reports success and
+/// leaves another version in place.
 #[test]
 fn a_pull_never_leaves_another_version() {
     let place = place();

@@ -102,7 +102,7 @@ fn what_did_not_fit_into_a_partition_goes_with_it() {
     place.firn("search build big.csv -o c --replace --partition day --memory 8M").ok();
     place.firn("search remove c day.2 day").ok();
     assert!(names(&place).is_empty());
-    // A partition that somebody called so is no part of it.
+    // A partition that was built under such a name is not a continuation of `day`.
     place.firn("search build own.csv -o c --add --partition day.2").ok();
     place.firn("search build big.csv -o c --update --partition day --memory 8M").ok();
     assert_eq!(place.firn("search count c 't = \"mine\"'").ok().out, "1\n");

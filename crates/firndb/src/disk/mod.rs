@@ -177,7 +177,7 @@ pub(crate) trait ReadAt: Send + Sync {
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()>;
     /// Length of the file at this moment.
     fn len(&self) -> Result<u64>;
-    /// The bytes of the file, to which nobody appends any more.
+    /// The bytes of the file, once nothing is appended to it any more.
     fn map(&self) -> Result<Map>;
 }
 

@@ -1,7 +1,7 @@
 //! Files without a name: what a process writes and reads back itself, such as records that exceed
 //! the memory of a build.
 //!
-//! Nobody else can open such a file, whatever the directory's permissions: it never has a name
+//! No other user can open such a file, whatever the directory's permissions: it never has a name
 //! (`O_TMPFILE`), or, where the file system does not know that, a random one for the moment between
 //! its creation and its removal. It is gone with its last handle, also when the process is killed,
 //! so there are no leftovers to recognise. Its mode is 0600.
@@ -81,7 +81,7 @@ fn named_for_a_moment(dir: &Path) -> io::Result<File> {
 }
 
 /// Removes the empty files that processes leave which are killed while a file of theirs has its
-/// name for a moment. What cannot be removed is in nobody's way.
+/// name for a moment. What cannot be removed does no harm.
 pub(crate) fn remove_leftovers(disk: &dyn Disk, dir: &Path) -> Result<()> {
     for name in disk.list(dir)?.iter().filter(|name| is_ours(name)) {
         let _ = disk.remove(&dir.join(name));

@@ -44,7 +44,7 @@ impl Indexer {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 Collection::create_owned_on(disk.clone(), &dir)?
             }
-            // It is made again: what is damaged in it is in nobody's way.
+            // It is made again, so damage in it does no harm.
             opened => opened?,
         };
         copy.mark()?;

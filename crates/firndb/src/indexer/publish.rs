@@ -45,7 +45,7 @@ struct Rebuilt {
 impl Indexer {
     /// Rebuilds the dirty partitions and publishes them as one set of the collection. When it
     /// returns the set is durable, and new readers have it. `Failed`, and nothing is published, if
-    /// somebody changed or replaced the collection since the index was opened.
+    /// the collection was changed or replaced since the index was opened.
     ///
     /// A partition must fit into the memory that [`Options`](super::Options) gives a thread; if one
     /// does not, the error says so and nothing is published.
@@ -60,7 +60,7 @@ impl Indexer {
         let mut change = self.collection.change_as_owner()?;
         if !self.state.knows(&self.collection)? {
             let message = "the collection of the index is another one than when the index was \
-                           opened: somebody changed or replaced it; nothing is published, open the \
+                           opened: it was changed or replaced; nothing is published, open the \
                            index anew";
             return Err(Error::new(ErrorKind::Failed, message).in_file(&self.dir.join(COLLECTION)));
         }

@@ -62,7 +62,7 @@ pub fn run(args: &Args, json: bool) -> Result<()> {
     Ok(out.finish()?)
 }
 
-/// Opens an index once nobody else has it open.
+/// Opens an index, and waits as long as another process has it open.
 fn open_in_turn(dir: &Path, most: Duration) -> firndb::Result<Indexer> {
     const MEMORY: usize = 1 << 30;
     let start = Instant::now();

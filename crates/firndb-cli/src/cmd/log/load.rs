@@ -22,7 +22,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Put records: firn log load users users.csv.gz --key id
 ///
 /// What was put before an error stays. When the command ends well, everything it put is durable.
-/// A row without a key cannot be used. Dumps say when records expire (`expires_at`): a record whose
+/// A row without a key is a bad row. Dumps say when records expire (`expires_at`): a record whose
 /// time has passed is not put, and removes an older value of its key.
 #[derive(clap::Args)]
 pub struct Args {
@@ -244,7 +244,7 @@ impl Loading<'_> {
         let (mut key, mut value) = (key, value);
         if self.args.hex {
             let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-            // Nothing at all would be a row without a key.
+            // The empty key is written `0x`: a field of no bytes means that the key is missing.
             let digits = if key == NO_DIGITS { &b""[..] } else { key };
             unhexed = match (from_hex(&text(digits)), from_hex(&text(value))) {
                 (Ok(key), Ok(value)) => (key, value),

@@ -130,10 +130,12 @@ fn open_with(dir: &Path, options: Options) -> firndb::Result<LogStore> {
 }
 
 /// Whether all there is in a directory is what is left when a store could not be made to the end,
-/// say on a full disk: its lock, and a first segment that need not have a head. Opening makes the
-/// store, or finds the one that was made.
+/// say on a full disk: its lock, and a first segment without a byte that is not 0. Anything else in
+/// a file of that name may be data, damaged or of another program, and must stay.
 fn is_begun(dir: &Path) -> firndb::Result<bool> {
     const LEFT: [&str; 2] = ["lock", "segment-00000000000000000001.log"];
+    // A first segment is smaller by far.
+    const SEGMENT_MAX: u64 = 64 << 20;
     let entries = match std::fs::read_dir(dir) {
         Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => return Ok(false),
         entries => entries.map_err(|e| Error::io("open", dir, e))?,
@@ -142,8 +144,12 @@ fn is_begun(dir: &Path) -> firndb::Result<bool> {
         let entry = entry.map_err(|e| Error::io("read", dir, e))?;
         let name = entry.file_name();
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        let is_empty = entry.metadata().is_ok_and(|metadata| metadata.len() == 0);
-        if !is_file || !LEFT.iter().any(|left| name == *left) || name == "lock" && !is_empty {
+        let metadata = entry.metadata().map_err(|e| Error::io("look at", &entry.path(), e))?;
+        if !is_file || !LEFT.iter().any(|left| name == *left) || metadata.len() > SEGMENT_MAX {
+            return Ok(false);
+        }
+        let bytes = std::fs::read(entry.path()).map_err(|e| Error::io("read", &entry.path(), e))?;
+        if name == "lock" && !bytes.is_empty() || bytes.iter().any(|&byte| byte != 0) {
             return Ok(false);
         }
     }

@@ -156,7 +156,15 @@ fn a_store_that_was_begun_can_be_made() {
             std::fs::remove_dir_all(place.path(&format!("s{n}"))).unwrap();
         }
     }
-    for (name, bytes) in [("lock", "mine"), ("notes", ""), ("segment-7", "")] {
+    let foreign = [
+        ("lock", "mine"),
+        ("notes", ""),
+        ("segment-7", ""),
+        (segment, "notes of a user under the name of a segment"),
+        (segment, "FIRNLOG\nand then damage"),
+        (segment, "\0\0\0\0x"),
+    ];
+    for (name, bytes) in foreign {
         std::fs::create_dir(place.path("mine")).unwrap();
         place.write("mine/lock", "");
         place.write(&format!("mine/{name}"), bytes);

@@ -177,7 +177,7 @@ fn an_index_without_a_mark_gets_it() {
     indexer.publish().unwrap();
     refused(&collection(&disk, &dir));
     assert_eq!(published(&indexer).values().map(Feed::len).sum::<usize>(), 30);
-    // Somebody who changes it at this very moment is waited for by nobody.
+    // A change in progress is not waited for.
     drop(indexer);
     disk.remove(&mark).unwrap();
     let free = collection(&disk, &dir);

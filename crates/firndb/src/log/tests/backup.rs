@@ -5,9 +5,9 @@ mod places;
 mod restored;
 
 use super::{Map, content, open, options};
-use crate::Result;
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::{LogStore, Options};
+use crate::{ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +34,22 @@ fn held(disk: &Arc<SimDisk>, dir: &str) -> Result<Map> {
     let store = read_at(disk, dir)?;
     store.verify()?;
     content(&store, &keys())
+}
+
+/// What a cut-off run left must be whole, or refused when it is opened, and then it was not
+/// acknowledged. The kind of the error if it was refused.
+fn refused(found: Result<Map>, model: &Map, done: bool, label: &str) -> Option<ErrorKind> {
+    match found {
+        Ok(found) => {
+            assert_eq!(found, *model, "{label}");
+            None
+        }
+        Err(e) => {
+            let kinds = [ErrorKind::NotFound, ErrorKind::Corrupt];
+            assert!(!done && kinds.contains(&e.kind()), "{label}: {e}");
+            Some(e.kind())
+        }
+    }
 }
 
 /// Puts values of this round under every third key or so, and removes some; fills several segments.
