@@ -6,37 +6,37 @@
 //! library is handed a [`DiskRef`], and tests hand it the simulated disk of `sim.rs`, which forgets
 //! what was not synced. `docs/durability.md` numbers every sync and says what each is for.
 
-mod behind;
+mod write_behind;
 mod dir;
 mod direct;
-mod early;
+mod writeback;
 mod fork;
 mod map;
 mod os;
 mod poison;
 mod ring;
-mod tape;
+mod append_map;
 mod unnamed;
 #[cfg(test)]
-mod restless;
+mod hook_disk;
 #[cfg(test)]
 mod sim;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use behind::behind;
+pub use append_map::AppendMode;
+pub(crate) use append_map::{AppendMap, AppendMapWriter};
 pub(crate) use direct::Direct;
 pub(crate) use fork::ForkGuard;
 #[cfg(test)]
 pub(crate) use fork::in_child;
+#[cfg(test)]
+pub(crate) use hook_disk::HookDisk;
 pub(crate) use map::{Map, Slab, Words};
 #[cfg(test)]
-pub(crate) use restless::Restless;
-#[cfg(test)]
 pub(crate) use sim::{Fault, SimDisk};
-pub use tape::AppendMode;
-pub(crate) use tape::{Tape, TapeWriter};
 pub(crate) use unnamed::remove_leftovers;
+pub(crate) use write_behind::write_behind;
 
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
@@ -89,19 +89,19 @@ pub(crate) trait Disk: Send + Sync + fmt::Debug {
     fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>>;
     /// Creates a file of this length whose space is reserved where the file system can do that:
     /// `AlreadyExists` if there is one, and an error without a file if the disk is full.
-    fn create_tape(
+    fn create_append_map(
         &self,
         path: &Path,
         capacity: usize,
         mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)>;
-    /// Opens a file made by [`Disk::create_tape`] to append behind byte `end`, where zeros begin.
-    fn open_tape(
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)>;
+    /// Opens a file made by [`Disk::create_append_map`] to append behind byte `end`, where zeros begin.
+    fn open_append_map(
         &self,
         path: &Path,
         end: usize,
         mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)>;
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)>;
     /// What [`AppendMode::Auto`] means for this file.
     fn append_mode(&self, path: &Path) -> Result<AppendMode>;
     /// Creates a file that takes this much space, whatever is in it. Not durable.

@@ -6,8 +6,8 @@
 use super::dir::{Held, Locked, is_same, names, replaced};
 use super::poison::Poison;
 use super::{
-    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut,
-    locked, parent,
+    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map,
+    ReadAt, cut, locked, parent,
 };
 use crate::{Error, ErrorKind, Result};
 use rustix::fs::{
@@ -200,16 +200,16 @@ impl Disk for OsDisk {
         Ok(Box::new(OsFile { file: self.open_to_read(path)?.0, path: path.into() }))
     }
 
-    fn create_tape(
+    fn create_append_map(
         &self,
         path: &Path,
         capacity: usize,
         mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = self.open_with(path, flags).map_err(|e| Error::io("create", path, e))?;
         let made = reserve(&file, capacity as u64).map_err(|e| no_space(capacity as u64, path, e));
-        let made = made.and_then(|_| tape_of(file, 0, mode, path));
+        let made = made.and_then(|_| append_map_of(file, 0, mode, path));
         if made.is_err() {
             // Best effort: the first error is the one to report.
             let _ = self.remove(path);
@@ -217,15 +217,15 @@ impl Disk for OsDisk {
         made
     }
 
-    fn open_tape(
+    fn open_append_map(
         &self,
         path: &Path,
         end: usize,
         mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         self.open_to_read(path)?; // Refuses what is not a regular file.
         let file = self.open_with(path, OFlags::RDWR);
-        tape_of(file.map_err(|e| Error::io("open", path, e))?, end, mode, path)
+        append_map_of(file.map_err(|e| Error::io("open", path, e))?, end, mode, path)
     }
 
     fn append_mode(&self, path: &Path) -> Result<AppendMode> {
@@ -362,18 +362,18 @@ fn no_space(length: u64, path: &Path, e: io::Error) -> Error {
     Error::io(&format!("reserve {length} bytes; free space on this disk for"), path, e)
 }
 
-/// A tape over a file, whose mode is what was asked for or what its file system is safe with.
-fn tape_of(
+/// An append map over a file, whose mode is what was asked for or what its file system is safe with.
+fn append_map_of(
     file: File,
     end: usize,
     mode: AppendMode,
     path: &Path,
-) -> Result<(Arc<Tape>, TapeWriter)> {
+) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
     let mode = match mode {
         AppendMode::Auto => mode_for(&file),
         mode => mode,
     };
-    Tape::of_file(file, end, mode, path)
+    AppendMap::of_file(file, end, mode, path)
 }
 
 /// What [`AppendMode::Auto`] means for a file.
@@ -462,7 +462,7 @@ impl Append for OsAppend {
     }
 
     fn begin_writing(&mut self) {
-        super::early::begin_writing(&self.file);
+        super::writeback::begin_writing(&self.file);
     }
 
     fn sync(&mut self) -> Result<()> {

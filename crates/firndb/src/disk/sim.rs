@@ -15,7 +15,7 @@ mod disk;
 mod held;
 mod image;
 mod sweep;
-mod tape;
+mod append_map;
 mod tests;
 
 use super::{FileId, parent};
@@ -105,7 +105,7 @@ struct Content {
     bytes: Vec<u8>,
     /// Length of the part that survives a power cut.
     synced: usize,
-    /// Length of a tape; its file is zeros behind `bytes`.
+    /// Length of an append map; its file is zeros behind `bytes`.
     capacity: usize,
     /// As much of `capacity` as survives a power cut.
     reserved: usize,
@@ -116,7 +116,7 @@ struct Content {
     /// Lengths after the appends that no sync followed: a sector may be on disk as it was then.
     marks: Vec<usize>,
     /// What is on disk in the place of bytes that are not durable, as far as it is not zeros: a
-    /// tape that is opened again may have something behind its end.
+    /// append map that is opened again may have something behind its end.
     under: Vec<u8>,
 }
 

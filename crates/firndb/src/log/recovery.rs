@@ -225,7 +225,7 @@ fn start_writing(shared: &Shared, recovered: Recovered, index: IndexWriter) -> R
     let Recovered { last, next_number, durable, link_durable, unsynced, active, .. } = recovered;
     let start = Start { index, next_number, durable, link_durable, last };
     let mut writer = match active {
-        Some((tape, segment)) => Writer::resume(start, tape, segment),
+        Some((map, segment)) => Writer::resume(start, map, segment),
         None => Writer::begin(shared, start)?,
     };
     writer.unsynced = unsynced;
@@ -252,9 +252,9 @@ impl Chain {
             let rest = file.map.get(end as usize..).unwrap_or(&[]);
             let torn = torn_bytes(rest);
             let is_last = number == self.last.0;
-            let (bytes, tape) = if !read_only && (number > self.durable || is_last) {
-                let (tape, writer) = disk.open_tape(&path, end as usize, mode)?;
-                (Bytes::Tape(tape), Some(writer))
+            let (bytes, map) = if !read_only && (number > self.durable || is_last) {
+                let (map, writer) = disk.open_append_map(&path, end as usize, mode)?;
+                (Bytes::AppendMap(map), Some(writer))
             } else {
                 (Bytes::Sealed(file.map.clone(), end as usize), None)
             };
@@ -265,8 +265,8 @@ impl Chain {
             let segment = Arc::new(segment.accessed(&**disk, options.access)?);
             loader.table.put(segment.slot, Arc::clone(&segment));
             self.set_hint(&**disk, options.access, dir, &segment);
-            match tape {
-                Some(tape) if is_last && torn == 0 => active = Some((tape, segment)),
+            match map {
+                Some(map) if is_last && torn == 0 => active = Some((map, segment)),
                 Some(_) => {
                     dropped_bytes += if is_last { torn as u64 } else { 0 };
                     unsynced.push(segment);
@@ -314,7 +314,7 @@ struct Recovered {
     /// Segments that may not be durable, in order.
     unsynced: Vec<Arc<Segment>>,
     /// The segment to go on with; `None` if its end is torn.
-    active: Option<(crate::disk::TapeWriter, Arc<Segment>)>,
+    active: Option<(crate::disk::AppendMapWriter, Arc<Segment>)>,
     /// Names of the files that are not part of the store.
     leftovers: Vec<String>,
     dropped_bytes: u64,

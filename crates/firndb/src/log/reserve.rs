@@ -16,7 +16,7 @@ use super::bug::Bug;
 use super::format::Kind;
 use super::store::{SEGMENT_MIN, Shared};
 use super::writer::Frame;
-use crate::disk::{Tape, TapeWriter};
+use crate::disk::{AppendMap, AppendMapWriter};
 use crate::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -179,11 +179,12 @@ impl Shared {
         needs: u64,
         least: u64,
         need: Need,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         let usual = needs.max(least);
         let small = needs.max(SEGMENT_MIN).next_multiple_of(4096).min(usual);
-        let create =
-            |length: u64| self.disk.create_tape(path, length as usize, self.options.append_mode);
+        let create = |length: u64| {
+            self.disk.create_append_map(path, length as usize, self.options.append_mode)
+        };
         match self.with_reserve(need, || create(usual)) {
             Err(e) if e.is_disk_full() && need == Need::Fill => Err(self.full(usual)),
             Err(e) if e.is_disk_full() && small < usual => create(small),

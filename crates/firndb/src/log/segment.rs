@@ -7,7 +7,7 @@ use super::options::Access;
 use super::stats::subtract;
 use super::table;
 use crate::bytes::prefetch::prefetch;
-use crate::disk::{AppendMode, Disk, Map, ReadAt, Tape};
+use crate::disk::{AppendMap, AppendMode, Disk, Map, ReadAt};
 use crate::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ pub(super) enum Bytes {
     /// file, the map has the head alone.
     Sealed(Map, usize),
     /// It is or was the active one.
-    Tape(Arc<Tape>),
+    AppendMap(Arc<AppendMap>),
 }
 
 pub(super) struct Segment {
@@ -108,7 +108,7 @@ impl Segment {
     pub(super) fn filled(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Sealed(map, end) => map.get(..*end).unwrap_or(map),
-            Bytes::Tape(tape) => tape.filled(),
+            Bytes::AppendMap(map) => map.filled(),
         }
     }
 
@@ -122,9 +122,9 @@ impl Segment {
     pub(super) fn settle(&self) {
         match &self.bytes {
             Bytes::Sealed(map, _) => map.expect_random(),
-            Bytes::Tape(tape) => {
-                tape.expect_random();
-                tape.close();
+            Bytes::AppendMap(map) => {
+                map.expect_random();
+                map.close();
             }
         }
     }
@@ -133,7 +133,7 @@ impl Segment {
     pub(super) fn expect_all(&self) {
         match &self.bytes {
             Bytes::Sealed(map, _) => map.expect_all(),
-            Bytes::Tape(tape) => tape.expect_all(),
+            Bytes::AppendMap(map) => map.expect_all(),
         }
     }
 
@@ -162,7 +162,7 @@ impl Segment {
         match (&self.bytes, &self.file) {
             (Bytes::Sealed(..), Some(file)) => file.len().unwrap_or(self.end()),
             (Bytes::Sealed(map, _), None) => map.len() as u64,
-            (Bytes::Tape(tape), _) => tape.capacity() as u64,
+            (Bytes::AppendMap(map), _) => map.capacity() as u64,
         }
     }
 
@@ -254,17 +254,17 @@ impl Segment {
     pub(super) fn append_mode(&self) -> AppendMode {
         match &self.bytes {
             Bytes::Sealed(..) => AppendMode::Auto,
-            Bytes::Tape(tape) => tape.mode(),
+            Bytes::AppendMap(map) => map.mode(),
         }
     }
 
     /// Makes the bytes up to `to` durable.
     pub(super) fn sync(&self, to: u64) -> Result<()> {
         let from = self.synced.load(Ordering::Acquire);
-        if let Bytes::Tape(tape) = &self.bytes
+        if let Bytes::AppendMap(map) = &self.bytes
             && from < to
         {
-            tape.sync(from as usize, to as usize)?;
+            map.sync(from as usize, to as usize)?;
             self.synced.fetch_max(to, Ordering::AcqRel);
         }
         Ok(())

@@ -230,8 +230,8 @@ impl Shared {
         let Some(number) = self.writer()?.spare_wanted(self)? else { return Ok(false) };
         let capacity = self.capacity_for(self.table.load().in_order().len());
         let path = self.dir.join(file_name(number));
-        let made = self.disk.create_tape(&path, capacity as usize, self.options.append_mode);
-        let made = made.and_then(|(tape, mut writer)| {
+        let made = self.disk.create_append_map(&path, capacity as usize, self.options.append_mode);
+        let made = made.and_then(|(map, mut writer)| {
             self.sync_dir()?;
             let mut pieces = (0..capacity as usize).step_by(MAKE_STRETCH);
             let prepared = pieces.try_for_each(|start| {
@@ -239,7 +239,7 @@ impl Shared {
                 writer.prepare(start + MAKE_STRETCH)
             });
             match prepared {
-                Ok(()) => Ok((tape, writer)),
+                Ok(()) => Ok((map, writer)),
                 Err(e) => self.remove_if_there(&path).and(Err(e)),
             }
         });

@@ -15,7 +15,7 @@ use super::segment::{Bytes, SEGMENTS_MAX, Segment, after, file_name};
 use super::store::Shared;
 use super::table::Slots;
 use super::upkeep::Task;
-use crate::disk::{Tape, TapeWriter};
+use crate::disk::{AppendMap, AppendMapWriter};
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -60,12 +60,12 @@ impl<'a> Frame<'a> {
 }
 
 pub(super) struct Writer {
-    tape: TapeWriter,
+    active: AppendMapWriter,
     pub(super) segment: Arc<Segment>,
     pub(super) index: IndexWriter,
     next_number: u64,
     /// The file of the next segment, made beforehand.
-    spare: Option<(u64, Arc<Tape>, TapeWriter)>,
+    spare: Option<(u64, Arc<AppendMap>, AppendMapWriter)>,
     /// The number of the spare that somebody is making.
     making: Option<u64>,
     /// Somebody was woken to make it, for the active segment.
@@ -92,9 +92,9 @@ pub(super) struct Start {
 
 impl Writer {
     /// Goes on in the active segment that recovery found.
-    pub(super) fn resume(start: Start, tape: TapeWriter, segment: Arc<Segment>) -> Writer {
+    pub(super) fn resume(start: Start, active: AppendMapWriter, segment: Arc<Segment>) -> Writer {
         Writer {
-            tape,
+            active,
             slots: Slots::new(segment.slot + 1, SEGMENTS_MAX),
             segment,
             index: start.index,
@@ -118,8 +118,8 @@ impl Writer {
         let number = shared.free_number(start.next_number)?;
         let capacity = shared.capacity_for(members.len());
         let path = shared.dir.join(file_name(number));
-        let (tape, mut writer) = shared.new_segment(&path, 0, capacity, Need::Compact)?;
-        let segment = Segment::new(number, slot, 0, path, Bytes::Tape(tape));
+        let (map, mut writer) = shared.new_segment(&path, 0, capacity, Need::Compact)?;
+        let segment = Segment::new(number, slot, 0, path, Bytes::AppendMap(map));
         let segment = Arc::new(segment.accessed(&*shared.disk, shared.options.access)?);
         let link = link_of(start.last, start.durable, &members);
         write_head(shared, &mut writer, number, 0, &link)?;
@@ -132,7 +132,7 @@ impl Writer {
 
     /// The end of the log.
     pub(super) fn position(&self) -> Position {
-        (self.segment.number, self.tape.tape().end() as u64)
+        (self.segment.number, self.active.shared().end() as u64)
     }
 
     /// Appends a record and returns its place. There must be room: see [`Writer::make_room`]. After
@@ -144,15 +144,15 @@ impl Writer {
     }
 
     fn append_one(&mut self, frame: &Frame) -> Result<Place> {
-        let end = self.tape.tape().end() as u64;
+        let end = self.active.shared().end() as u64;
         let offset = self.segment.align(end);
         let padding = &PADDING[..(offset - end) as usize];
         let head = frame.head_at(self.segment.number, offset);
         let head = &head[..frame.head_length];
         let Record { key, value, .. } = frame.record;
         match padding {
-            [] => self.tape.append(&[head, key, value])?,
-            _ => self.tape.append(&[padding, head, key, value])?,
+            [] => self.active.append(&[head, key, value])?,
+            _ => self.active.append(&[padding, head, key, value])?,
         }
         Ok(self.segment.place(offset))
     }
@@ -164,7 +164,7 @@ impl Writer {
         frames: &[Frame],
         need: Need,
     ) -> Result<Vec<Place>> {
-        let mut end = self.tape.tape().end() as u64;
+        let mut end = self.active.shared().end() as u64;
         let placed = frames.iter().map(|frame| {
             let (from, offset) = (end, self.segment.align(end));
             end = offset + frame.length() as u64;
@@ -176,7 +176,7 @@ impl Writer {
             [&PADDING[..*padding], &head[..frame.head_length], key, value]
         });
         let parts: Vec<&[u8]> = parts.collect();
-        let appended = shared.with_reserve(need, || self.tape.append(&parts));
+        let appended = shared.with_reserve(need, || self.active.append(&parts));
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
         appended.map_err(|e| shared.not_appended(e, bytes, need))?;
         Ok(placed.iter().map(|&(_, offset, _)| self.segment.place(offset)).collect())
@@ -206,12 +206,12 @@ impl Writer {
     /// Whether so many records of these total lengths take another segment.
     pub(super) fn must_roll(&self, bytes: u64, count: u64) -> bool {
         let padding = (1 << self.segment.granule) * count;
-        bytes + padding > self.tape.room() as u64 || !self.has_offsets()
+        bytes + padding > self.active.room() as u64 || !self.has_offsets()
     }
 
     /// Whether the next record's offset can be written into a slot of the index.
     fn has_offsets(&self) -> bool {
-        (self.tape.tape().end() as u64) < (OFFSETS - 1) << self.segment.granule
+        (self.active.shared().end() as u64) < (OFFSETS - 1) << self.segment.granule
     }
 
     /// Seals the active segment and begins one with room for these bytes.
@@ -240,9 +240,9 @@ impl Writer {
             granule += 1;
         }
         capacity += count << granule;
-        let (number, tape, mut writer, is_named) = match self.spare.take() {
-            Some((number, tape, writer)) if tape.capacity() as u64 >= capacity && granule == 0 => {
-                (number, tape, writer, true)
+        let (number, map, mut writer, is_named) = match self.spare.take() {
+            Some((number, map, writer)) if map.capacity() as u64 >= capacity && granule == 0 => {
+                (number, map, writer, true)
             }
             spare => {
                 if let Some((number, ..)) = spare {
@@ -253,13 +253,13 @@ impl Writer {
                 // One that is being made would come too late: numbers ascend with the log.
                 self.making = None;
                 let path = shared.dir.join(file_name(number));
-                let (tape, writer) = shared.new_segment(&path, capacity, least, need)?;
+                let (map, writer) = shared.new_segment(&path, capacity, least, need)?;
                 self.next_number = after(number)?;
-                (number, tape, writer, false)
+                (number, map, writer, false)
             }
         };
         let path = shared.dir.join(file_name(number));
-        let segment = Segment::new(number, slot, granule, path, Bytes::Tape(tape));
+        let segment = Segment::new(number, slot, granule, path, Bytes::AppendMap(map));
         let segment = segment.accessed(&*shared.disk, shared.options.access)?;
         // Last of all that may fail: a segment with a head is part of the log.
         write_head(shared, &mut writer, number, granule, &link)?;
@@ -270,7 +270,7 @@ impl Writer {
         shared.table.store(Arc::new(table));
         shared.pace.full.store(self.segment.number, Ordering::Relaxed);
         self.unsynced.push(std::mem::replace(&mut self.segment, segment));
-        self.tape = writer;
+        self.active = writer;
         self.link_durable = self.durable;
         shared.look_at_space(self.link_durable);
         self.has_asked = false;
@@ -280,9 +280,9 @@ impl Writer {
 
     /// Whether it is time to make the file of the next segment.
     fn is_spare_wanted(&self) -> bool {
-        let capacity = self.tape.tape().capacity();
+        let capacity = self.active.shared().capacity();
         let ahead = SPARE_ROOM.clamp(capacity / 2, capacity - capacity / 8);
-        self.tape.room() < ahead && self.spare.is_none() && self.making.is_none()
+        self.active.room() < ahead && self.spare.is_none() && self.making.is_none()
     }
 
     /// The number for a spare segment that the caller then makes; `None` if there is no need.
@@ -301,12 +301,12 @@ impl Writer {
     pub(super) fn keep_spare(
         &mut self,
         number: u64,
-        made: Option<(Arc<Tape>, TapeWriter)>,
+        made: Option<(Arc<AppendMap>, AppendMapWriter)>,
     ) -> bool {
         let is_wanted = self.making == Some(number);
         if is_wanted {
             self.making = None;
-            self.spare = made.map(|(tape, writer)| (number, tape, writer));
+            self.spare = made.map(|(map, writer)| (number, map, writer));
         }
         is_wanted
     }
@@ -374,7 +374,7 @@ fn link_of(previous: Position, durable: u64, members: &[Arc<Segment>]) -> Vec<u8
 /// Writes header and link into a new segment.
 fn write_head(
     shared: &Shared,
-    writer: &mut TapeWriter,
+    writer: &mut AppendMapWriter,
     number: u64,
     granule: u32,
     link: &[u8],

@@ -7,7 +7,7 @@ use super::options::{BuildOptions, Progress};
 use super::partitions::{Partitions, Place, lost};
 use super::write::{Collected, Report};
 use crate::bytes::frozen::{FrozenWriter, Kind};
-use crate::disk::{self, Append, DiskRef, behind};
+use crate::disk::{self, Append, DiskRef, write_behind};
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -180,7 +180,7 @@ impl Collected {
             if records.options.threads < 2 {
                 return write(out);
             }
-            let report = behind(out, write)?;
+            let report = write_behind(out, write)?;
             // To give memory back takes time too, while the file is synced. Without a thread it is
             // given back here, with the closure.
             let done = collected.take();

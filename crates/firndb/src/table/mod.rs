@@ -18,7 +18,7 @@
 //!    `Pointers::push`, if records are large, what an index needs.
 //! 5. If too many keys share a place, `Crowds::check` ends this, and `Partitions::reseeded` splits
 //!    all records anew by a hash with a seed.
-//! 6. `disk::behind` appends full pieces in a thread of its own; `write_rest` adds the small
+//! 6. `disk::write_behind` appends full pieces in a thread of its own; `write_rest` adds the small
 //!    sections, and `disk::publish` gives the file its name.
 //!
 //! # Read path

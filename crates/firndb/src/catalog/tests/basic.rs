@@ -3,7 +3,7 @@
 use super::super::{Change, CleanOptions, Content, PublishOptions, VersionKind};
 use super::*;
 use crate::ErrorKind;
-use crate::disk::Restless;
+use crate::disk::HookDisk;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -79,8 +79,8 @@ fn publish_restless(
             }
         }
     };
-    let restless = Arc::new(Restless { disk: disk.clone(), before }) as DiskRef;
-    let catalog = Catalog::open_on(restless, Path::new(CATALOG));
+    let hook_disk = Arc::new(HookDisk { disk: disk.clone(), before }) as DiskRef;
+    let catalog = Catalog::open_on(hook_disk, Path::new(CATALOG));
     let published = catalog.publish("docs", Path::new(COLLECTION), &PublishOptions::default());
     (disk, published, looks.load(Relaxed))
 }

@@ -3,10 +3,10 @@
 use super::super::dir::replaced;
 use super::super::poison::Poison;
 use super::super::{
-    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter, cut,
-    locked, parent,
+    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map,
+    ReadAt, cut, locked, parent,
 };
-use super::tape::tape;
+use super::append_map::append_map;
 use super::{Content, Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
 use std::io;
@@ -144,23 +144,23 @@ impl Disk for SimDisk {
         Ok(Box::new(SimFile { state: Arc::clone(&self.state), id, path: path.into(), _open: None }))
     }
 
-    fn create_tape(
+    fn create_append_map(
         &self,
         path: &Path,
         capacity: usize,
         mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         let mut state = self.state();
-        state.step("create_tape", path)?;
+        state.step("create_append_map", path)?;
         if state.names.contains_key(path) {
-            return Err(Error::io("create_tape", path, io::ErrorKind::AlreadyExists.into()));
+            return Err(Error::io("create_append_map", path, io::ErrorKind::AlreadyExists.into()));
         }
         let is_sparse = state.is_sparse;
-        state.fit("create_tape", path, 0, if is_sparse { 0 } else { capacity })?;
-        let id = state.create("create_tape", path)?;
+        state.fit("create_append_map", path, 0, if is_sparse { 0 } else { capacity })?;
+        let id = state.create("create_append_map", path)?;
         state.files[id].capacity = capacity;
         state.files[id].is_sparse = is_sparse;
-        tape(&self.state, &state, id, 0, mode, path)
+        append_map(&self.state, &state, id, 0, mode, path)
     }
 
     fn append_mode(&self, _: &Path) -> Result<AppendMode> {
@@ -179,12 +179,12 @@ impl Disk for SimDisk {
         Ok(())
     }
 
-    fn open_tape(
+    fn open_append_map(
         &self,
         path: &Path,
         end: usize,
         mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         let mut state = self.state();
         state.step("open", path)?;
         let id = state.file("open", path)?;
@@ -200,7 +200,7 @@ impl Disk for SimDisk {
         file.bytes.resize(end, 0);
         file.synced = file.synced.min(end);
         file.marks.retain(|&mark| mark <= end);
-        tape(&self.state, &state, id, end, mode, path)
+        append_map(&self.state, &state, id, end, mode, path)
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<()> {

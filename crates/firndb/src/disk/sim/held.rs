@@ -2,7 +2,8 @@
 
 use super::super::dir::replaced;
 use super::super::{
-    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter, parent,
+    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map,
+    ReadAt, parent,
 };
 use super::{Names, SimDisk, State};
 use crate::{Error, Result};
@@ -115,15 +116,15 @@ impl Disk for HeldDir {
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> { self.disk.reopen(&self.at(path)) }
     fn map(&self, path: &Path) -> Result<Map> { self.disk.map(&self.at(path)) }
     fn open(&self, path: &Path) -> Result<Box<dyn ReadAt>> { self.disk.open(&self.at(path)) }
-    fn create_tape(
+    fn create_append_map(
         &self, path: &Path, capacity: usize, mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
-        self.disk.create_tape(&self.at(path), capacity, mode)
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
+        self.disk.create_append_map(&self.at(path), capacity, mode)
     }
-    fn open_tape(
+    fn open_append_map(
         &self, path: &Path, end: usize, mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
-        self.disk.open_tape(&self.at(path), end, mode)
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
+        self.disk.open_append_map(&self.at(path), end, mode)
     }
     fn append_mode(&self, path: &Path) -> Result<AppendMode> {
         self.disk.append_mode(&self.at(path))

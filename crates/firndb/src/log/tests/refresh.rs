@@ -1,7 +1,7 @@
 //! A store that is open for reading only looks again: against a map, and on a disk that fails.
 
 use super::{DIR, Map, Rng, content, open, options};
-use crate::disk::{Disk, DiskRef, Fault, Restless, SimDisk};
+use crate::disk::{Disk, DiskRef, Fault, HookDisk, SimDisk};
 use crate::log::bug::active;
 use crate::log::reserve::Need;
 use crate::log::segment::file_name;
@@ -148,9 +148,9 @@ fn a_refresh_beside_a_writer_shows_a_moment_of_it() {
                 states.push(map.clone());
             }
         };
-        let restless: DiskRef = Arc::new(Restless { disk: Arc::clone(&disk), before });
+        let hook_disk: DiskRef = Arc::new(HookDisk { disk: Arc::clone(&disk), before });
         let options = Options { read_only: true, clock: || NOW.get(), ..options() };
-        let mut reader = LogStore::open_on(restless, Path::new(DIR), options).unwrap();
+        let mut reader = LogStore::open_on(hook_disk, Path::new(DIR), options).unwrap();
         let (mut seen, mut refreshed) = (0, 0);
         for round in 0..30 {
             // With a snapshot it opens the store anew.
@@ -187,9 +187,9 @@ fn a_refresh_looks_only_where_something_may_be_new() {
     let looks = Arc::new(Mutex::new(Vec::new()));
     let its = Arc::clone(&looks);
     let before = move |path: &Path| its.lock().unwrap().push(path.display().to_string());
-    let restless: DiskRef = Arc::new(Restless { disk: Arc::clone(&disk), before });
+    let hook_disk: DiskRef = Arc::new(HookDisk { disk: Arc::clone(&disk), before });
     let options = Options { read_only: true, ..options() };
-    let mut reader = LogStore::open_on(restless, Path::new(DIR), options).unwrap();
+    let mut reader = LogStore::open_on(hook_disk, Path::new(DIR), options).unwrap();
     let mut files = |value: &[u8]| {
         looks.lock().unwrap().clear();
         reader.refresh().unwrap();

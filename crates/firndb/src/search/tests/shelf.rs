@@ -3,7 +3,7 @@
 
 use super::{DIR, Store, store};
 use crate::disk::{
-    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, Tape, TapeWriter,
+    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt,
 };
 use crate::search::query::{
     all, and, asc, between, desc, eq, exists, gt, gte, is_in, lt, lte, not, or, prefix,
@@ -101,11 +101,21 @@ impl Disk for Shelf {
         Err(Error::invalid("a collection maps its files").in_file(path))
     }
 
-    fn create_tape(&self, path: &Path, _: usize, _: AppendMode) -> Result<(Arc<Tape>, TapeWriter)> {
+    fn create_append_map(
+        &self,
+        path: &Path,
+        _: usize,
+        _: AppendMode,
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         Err(read_only(path))
     }
 
-    fn open_tape(&self, path: &Path, _: usize, _: AppendMode) -> Result<(Arc<Tape>, TapeWriter)> {
+    fn open_append_map(
+        &self,
+        path: &Path,
+        _: usize,
+        _: AppendMode,
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         Err(read_only(path))
     }
 

@@ -2,7 +2,7 @@
 //! is opened.
 
 use super::*;
-use crate::disk::{self, Restless};
+use crate::disk::{self, HookDisk};
 use crate::table::{Compression, Filter};
 use crate::testing::Rng;
 use firndb_testing::{skipped, this_test};
@@ -176,7 +176,7 @@ fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
                 build_at(&replaced, path, BuildOptions::default(), &records);
             }
         };
-        let table = open(&(Arc::new(Restless { disk, before }) as DiskRef), access).unwrap();
+        let table = open(&(Arc::new(HookDisk { disk, before }) as DiskRef), access).unwrap();
         // A map is one look.
         let length = if access == Access::Map { 3 } else { 1 };
         for i in 0..9 {

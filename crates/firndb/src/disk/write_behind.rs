@@ -13,7 +13,7 @@ const BEGIN: usize = 8;
 
 /// Runs `write` with a file that stands for `out`: what is appended to it is appended to `out` by a
 /// thread, in the same order. All of it was when this returns without an error.
-pub(crate) fn behind<T>(
+pub(crate) fn write_behind<T>(
     out: &mut dyn Append,
     write: impl FnOnce(&mut dyn Append) -> Result<T>,
 ) -> Result<T> {
@@ -21,9 +21,9 @@ pub(crate) fn behind<T>(
     let (give_back, empty) = channel();
     std::thread::scope(|scope| {
         let thread = scope.spawn(move || append_all(out, &todo, &give_back));
-        let mut behind = Behind { jobs, empty };
-        let written = write(&mut behind);
-        drop(behind);
+        let mut writer = WriteBehind { jobs, empty };
+        let written = write(&mut writer);
+        drop(writer);
         match thread.join() {
             // The first error is the one to report; the other side then only found nobody there.
             Ok(appended) => appended.and(written),
@@ -66,18 +66,18 @@ fn append_all(
 }
 
 /// The side of whoever writes.
-struct Behind {
+struct WriteBehind {
     jobs: SyncSender<Job>,
     empty: Receiver<Vec<u8>>,
 }
 
-impl Behind {
+impl WriteBehind {
     fn ask(&self, job: Job) -> Result<()> {
         self.jobs.send(job).map_err(|_| ended())
     }
 }
 
-impl Append for Behind {
+impl Append for WriteBehind {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.append_piece(&mut bytes.to_vec())
     }
@@ -124,12 +124,12 @@ mod tests {
         let disk = SimDisk::new();
         let [here, there] = ["/here", "/there"].map(Path::new);
         write(&mut *disk.create(here).unwrap()).unwrap();
-        behind(&mut *disk.create(there).unwrap(), write).unwrap();
+        write_behind(&mut *disk.create(there).unwrap(), write).unwrap();
         let bytes = |path| disk.map(path).unwrap().to_vec();
         assert!(bytes(here) == bytes(there) && bytes(here).len() == 5050);
 
         let mut out = disk.create(Path::new("/own")).unwrap();
-        let own = behind(&mut *out, |out| {
+        let own = write_behind(&mut *out, |out| {
             out.append(b"a")?;
             Err::<(), _>(Error::invalid("an error of the writer's"))
         });
@@ -145,10 +145,10 @@ mod tests {
             }
         }
         for room in [0, 1, 54, 55, 60, 3000, 5049] {
-            let error = behind(&mut Full(room), write).unwrap_err();
+            let error = write_behind(&mut Full(room), write).unwrap_err();
             assert!(error.to_string().contains("full"), "{room}: {error}");
         }
-        behind(&mut Full(5050), write).unwrap();
+        write_behind(&mut Full(5050), write).unwrap();
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             }
         }
         let mut seen = Seen::default();
-        behind(&mut seen, |out| {
+        write_behind(&mut seen, |out| {
             (0..20).try_for_each(|_| out.append(b"a piece"))?;
             out.sync()
         })

@@ -1,8 +1,8 @@
-//! Tapes of the simulated disk: a memory file for each, so that what is stored or written shows in
+//! Append maps of the simulated disk: a memory file for each, so that what is stored or written shows in
 //! its map as on the real disk.
 
-use super::super::tape::TapeFile;
-use super::super::{AppendMode, Tape, TapeWriter};
+use super::super::append_map::AppendMapFile;
+use super::super::{AppendMap, AppendMapWriter, AppendMode};
 use super::{Fault, Faults, State};
 use crate::{Error, Result};
 use memmap2::{MmapOptions, MmapRaw};
@@ -13,15 +13,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// The two sides of a tape over a copy of the file; what is appended goes to the file as well.
-pub(super) fn tape(
+/// The two sides of an append map over a copy of the file; what is appended goes to the file as well.
+pub(super) fn append_map(
     all: &Arc<Mutex<State>>,
     state: &State,
     id: usize,
     end: usize,
     mode: AppendMode,
     path: &Path,
-) -> Result<(Arc<Tape>, TapeWriter)> {
+) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
     let mode = match mode {
         AppendMode::Auto if state.is_sparse => AppendMode::Write,
         AppendMode::Auto => AppendMode::Map,
@@ -29,15 +29,15 @@ pub(super) fn tape(
     };
     let whole = state.files[id].whole();
     let failed = |e: io::Error| Error::io("map", path, e);
-    let copy = memfd_create("simulated tape", MemfdFlags::CLOEXEC);
+    let copy = memfd_create("simulated append map", MemfdFlags::CLOEXEC);
     let copy = File::from(copy.map_err(|e| failed(e.into()))?);
     copy.write_all_at(&whole, 0).and_then(|()| copy.set_len(whole.len() as u64)).map_err(failed)?;
     let map = MmapOptions::new().len(whole.len()).map_raw(&copy).map_err(failed)?;
-    let file = SimTape { state: Arc::clone(all), id, path: path.into(), copy };
-    Ok(Tape::new(map, end, Box::new(file), mode, path))
+    let file = SimAppendMap { state: Arc::clone(all), id, path: path.into(), copy };
+    Ok(AppendMap::new(map, end, Box::new(file), mode, path))
 }
 
-struct SimTape {
+struct SimAppendMap {
     state: Arc<Mutex<State>>,
     id: usize,
     path: PathBuf,
@@ -45,7 +45,7 @@ struct SimTape {
     copy: File,
 }
 
-impl TapeFile for SimTape {
+impl AppendMapFile for SimAppendMap {
     fn stored(&self, bytes: &[u8]) -> Result<()> {
         let mut state = self.state.lock().unwrap();
         state.step("store", &self.path)?;
@@ -77,7 +77,7 @@ impl TapeFile for SimTape {
         };
         *written += taken.len();
         state.files[self.id].write(taken, at);
-        self.copy.write_all_at(taken, at as u64).expect("memory for the copy of a tape");
+        self.copy.write_all_at(taken, at as u64).expect("memory for the copy of an append map");
         failed.map_or(Ok(()), Err)
     }
 
@@ -93,7 +93,9 @@ impl TapeFile for SimTape {
                 let mut lost = vec![0; file.bytes.len() - file.synced];
                 let under = file.under.get(file.synced..file.bytes.len()).unwrap_or(&[]);
                 lost[..under.len()].copy_from_slice(under);
-                self.copy.write_all_at(&lost, file.synced as u64).expect("the copy of a tape");
+                self.copy
+                    .write_all_at(&lost, file.synced as u64)
+                    .expect("the copy of an append map");
                 file.bytes.truncate(file.synced);
             }
             return Err(error);

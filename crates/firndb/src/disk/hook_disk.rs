@@ -2,7 +2,8 @@
 //! process may do between two calls of this one.
 
 use super::{
-    Append, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt, SimDisk, Tape, TapeWriter,
+    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map,
+    ReadAt, SimDisk,
 };
 use crate::Result;
 use std::fmt;
@@ -11,19 +12,19 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Shows each file that is to be opened or mapped to `before`, and then opens or maps it.
-pub(crate) struct Restless<F> {
+pub(crate) struct HookDisk<F> {
     pub(crate) disk: Arc<SimDisk>,
     pub(crate) before: F,
 }
 
-impl<F> fmt::Debug for Restless<F> {
+impl<F> fmt::Debug for HookDisk<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.disk.fmt(f)
     }
 }
 
 #[rustfmt::skip]
-impl<F: Fn(&Path) + Send + Sync + 'static> Disk for Restless<F> {
+impl<F: Fn(&Path) + Send + Sync + 'static> Disk for HookDisk<F> {
     fn hold(self: Arc<Self>, _: &Path) -> Result<DiskRef> { Ok(self) }
     fn check_held(&self) -> Result<()> { self.disk.check_held() }
     fn create_dir_all(&self, dir: &Path) -> Result<()> { self.disk.create_dir_all(dir) }
@@ -48,15 +49,15 @@ impl<F: Fn(&Path) + Send + Sync + 'static> Disk for Restless<F> {
         (self.before)(path);
         self.disk.open(path)
     }
-    fn create_tape(
+    fn create_append_map(
         &self, path: &Path, capacity: usize, mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
-        self.disk.create_tape(path, capacity, mode)
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
+        self.disk.create_append_map(path, capacity, mode)
     }
-    fn open_tape(
+    fn open_append_map(
         &self, path: &Path, end: usize, mode: AppendMode,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
-        self.disk.open_tape(path, end, mode)
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
+        self.disk.open_append_map(path, end, mode)
     }
     fn append_mode(&self, path: &Path) -> Result<AppendMode> { self.disk.append_mode(path) }
     fn create_filler(&self, path: &Path, length: u64) -> Result<()> {

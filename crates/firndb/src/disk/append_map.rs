@@ -69,8 +69,8 @@ impl AppendMode {
     }
 }
 
-/// What a [`Tape`] asks of its disk.
-pub(super) trait TapeFile: Send + Sync {
+/// What a [`AppendMap`] asks of its disk.
+pub(super) trait AppendMapFile: Send + Sync {
     /// Called before bytes are stored into the map: only the simulated disk needs to know.
     fn stored(&self, _bytes: &[u8]) -> Result<()> {
         Ok(())
@@ -85,21 +85,21 @@ pub(super) trait TapeFile: Send + Sync {
     fn close(&self) {}
 }
 
-/// The readers' side of a tape, shared by any number of threads.
-pub(crate) struct Tape {
+/// The readers' side of an append map, shared by any number of threads.
+pub(crate) struct AppendMap {
     map: MmapRaw,
     /// Bytes before it never change again.
     end: AtomicUsize,
-    file: Box<dyn TapeFile>,
+    file: Box<dyn AppendMapFile>,
     /// Not `Auto`.
     mode: AppendMode,
     path: PathBuf,
     failed: AtomicBool,
 }
 
-/// The writer's side. There is one for each tape, which is what makes appending sound.
-pub(crate) struct TapeWriter {
-    tape: Arc<Tape>,
+/// The writer's side. There is one for each append map, which is what makes appending sound.
+pub(crate) struct AppendMapWriter {
+    shared: Arc<AppendMap>,
     /// Bytes up to here are ready to be stored to.
     ready: usize,
     /// A write left bytes behind the end that could not be taken back: nothing more is appended.
@@ -108,30 +108,30 @@ pub(crate) struct TapeWriter {
     gathered: Vec<u8>,
 }
 
-impl Tape {
-    /// A tape over a map whose bytes before `end` are in use.
+impl AppendMap {
+    /// An append map over a map whose bytes before `end` are in use.
     pub(super) fn new(
         map: MmapRaw,
         end: usize,
-        file: Box<dyn TapeFile>,
+        file: Box<dyn AppendMapFile>,
         mode: AppendMode,
         path: &Path,
-    ) -> (Arc<Tape>, TapeWriter) {
+    ) -> (Arc<AppendMap>, AppendMapWriter) {
         let end = AtomicUsize::new(end.min(map.len()));
         let failed = AtomicBool::new(false);
-        let tape = Arc::new(Tape { map, end, file, mode, path: path.into(), failed });
+        let shared = Arc::new(AppendMap { map, end, file, mode, path: path.into(), failed });
         let (ready, is_spoiled, gathered) = Default::default();
-        let writer = TapeWriter { tape: Arc::clone(&tape), ready, is_spoiled, gathered };
-        (tape, writer)
+        let writer = AppendMapWriter { shared: Arc::clone(&shared), ready, is_spoiled, gathered };
+        (shared, writer)
     }
 
-    /// A tape over the whole of a file, of which the bytes before `end` are in use.
+    /// An append map over the whole of a file, of which the bytes before `end` are in use.
     pub(super) fn of_file(
         file: File,
         end: usize,
         mode: AppendMode,
         path: &Path,
-    ) -> Result<(Arc<Tape>, TapeWriter)> {
+    ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         let length = file.metadata().map_err(|e| Error::io("look at", path, e))?.len();
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let mut options = MmapOptions::new();
@@ -141,8 +141,8 @@ impl Tape {
         };
         let map = map.map_err(|e| Error::io("map", path, e))?;
         let limit = super::os::file_size_limit();
-        let file = OsTape { path: path.into(), file: Mutex::new(Some(Arc::new(file))), limit };
-        Ok(Tape::new(map, end, Box::new(file), mode, path))
+        let file = OsAppendMap { path: path.into(), file: Mutex::new(Some(Arc::new(file))), limit };
+        Ok(AppendMap::new(map, end, Box::new(file), mode, path))
     }
 
     /// How bytes are appended: not `Auto`.
@@ -166,7 +166,7 @@ impl Tape {
         let end = self.end.load(Ordering::Acquire);
         // SAFETY: the map is `capacity` bytes long, `end` is never larger, and it lives as long as
         // `self`. Bytes before `end` were written before `end` was stored with `Release`, and
-        // `TapeWriter::append` writes behind it only: nobody changes what this slice shows. Other
+        // `AppendMapWriter::append` writes behind it only: nobody changes what this slice shows. Other
         // programs must leave the files of a store alone (docs/durability.md).
         unsafe { std::slice::from_raw_parts(self.map.as_ptr(), end) }
     }
@@ -204,32 +204,32 @@ impl Tape {
     }
 }
 
-impl TapeWriter {
+impl AppendMapWriter {
     /// The readers' side.
-    pub(crate) fn tape(&self) -> &Arc<Tape> {
-        &self.tape
+    pub(crate) fn shared(&self) -> &Arc<AppendMap> {
+        &self.shared
     }
 
     /// Number of bytes that fit behind the end.
     pub(crate) fn room(&self) -> usize {
         match self.is_spoiled {
             true => 0,
-            false => self.tape.capacity() - self.tape.end.load(Ordering::Relaxed),
+            false => self.shared.capacity() - self.shared.end.load(Ordering::Relaxed),
         }
     }
 
-    /// Makes the bytes up to `to` cheap to append: what [`TapeWriter::append`] does anyway, piece
-    /// by piece, for a time when no writer waits. Not for a tape that is written to: what is
+    /// Makes the bytes up to `to` cheap to append: what [`AppendMapWriter::append`] does anyway, piece
+    /// by piece, for a time when no writer waits. Not for an append map that is written to: what is
     /// written there may take other blocks than what was prepared.
     pub(crate) fn prepare(&mut self, to: usize) -> Result<()> {
-        if self.tape.mode != AppendMode::Map {
+        if self.shared.mode != AppendMode::Map {
             return Ok(());
         }
         // The piece that the end is in may hold bytes already.
-        let from = self.ready.max(self.tape.end().next_multiple_of(PIECE));
-        let to = to.next_multiple_of(PIECE).min(self.tape.capacity());
+        let from = self.ready.max(self.shared.end().next_multiple_of(PIECE));
+        let to = to.next_multiple_of(PIECE).min(self.shared.capacity());
         if from < to {
-            self.tape.file.prepare(from, to)?;
+            self.shared.file.prepare(from, to)?;
         }
         self.ready = self.ready.max(to);
         Ok(())
@@ -238,17 +238,17 @@ impl TapeWriter {
     /// Appends the parts, one behind the other, and shows them to readers all at once. After an
     /// error nothing was appended.
     pub(crate) fn append(&mut self, parts: &[&[u8]]) -> Result<()> {
-        let at = self.tape.end.load(Ordering::Relaxed);
+        let at = self.shared.end.load(Ordering::Relaxed);
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length > self.room() {
             let message = format!("{length} bytes do not fit into {}", self.room());
-            return Err(Error::new(ErrorKind::Failed, message).in_file(&self.tape.path));
+            return Err(Error::new(ErrorKind::Failed, message).in_file(&self.shared.path));
         }
-        match self.tape.mode {
+        match self.shared.mode {
             AppendMode::Map => self.store(at, length, parts)?,
             _ => self.write(at, parts)?,
         }
-        self.tape.end.store(at + length, Ordering::Release);
+        self.shared.end.store(at + length, Ordering::Release);
         Ok(())
     }
 
@@ -258,13 +258,13 @@ impl TapeWriter {
             self.prepare(at + length)?;
         }
         for part in parts {
-            self.tape.file.stored(part)?;
+            self.shared.file.stored(part)?;
             // SAFETY: `append` checked that `at..at + part.len()` lies inside the map, which is
             // writable in this mode. No reader has a slice of it, since it is behind the end, and
-            // no other writer exists: `append` takes `&mut self`, and `Tape::new` makes one writer
-            // for each map. The parts cannot overlap with it: nothing else refers to these bytes.
+            // no other writer exists: `append` takes `&mut self`, and `AppendMap::new` makes one
+            // for each append map. The parts cannot overlap with it: nothing else refers to these bytes.
             unsafe {
-                let to = self.tape.map.as_mut_ptr().add(at);
+                let to = self.shared.map.as_mut_ptr().add(at);
                 std::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
             }
             at += part.len();
@@ -275,7 +275,7 @@ impl TapeWriter {
     /// Writes the parts to the file. What was written before an error is taken back, so that the
     /// next record is not followed by a piece of this one.
     fn write(&mut self, start: usize, parts: &[&[u8]]) -> Result<()> {
-        let (file, mut written) = (&self.tape.file, 0);
+        let (file, mut written) = (&self.shared.file, 0);
         let done = if let [part] = parts {
             file.write(part, start, &mut written)
         } else {
@@ -312,7 +312,7 @@ fn gather(
 }
 
 /// A file of the operating system.
-struct OsTape {
+struct OsAppendMap {
     path: PathBuf,
     /// `None` when it was closed.
     file: Mutex<Option<Arc<File>>>,
@@ -320,7 +320,7 @@ struct OsTape {
     limit: u64,
 }
 
-impl OsTape {
+impl OsAppendMap {
     fn open(&self) -> Result<Arc<File>> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let closed = || Error::new(ErrorKind::Failed, "it was closed").in_file(&self.path);
@@ -328,7 +328,7 @@ impl OsTape {
     }
 }
 
-impl TapeFile for OsTape {
+impl AppendMapFile for OsAppendMap {
     fn prepare(&self, from: usize, to: usize) -> Result<()> {
         static ZEROS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![0; PIECE]);
         (from..to)
@@ -362,7 +362,7 @@ impl TapeFile for OsTape {
         if mode == AppendMode::Map && to - from >= PIECE {
             // SAFETY: the map is shared and of a file, so its bytes are in the page cache and come
             // back from there, for readers and for the writer, whenever one of them needs them.
-            // `sync` of [`Tape`] keeps both ends inside of the map. It is advice: done or not.
+            // `sync` of [`AppendMap`] keeps both ends inside of the map. It is advice: done or not.
             let _ =
                 unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, from, to - from) };
             #[cfg(target_os = "linux")] // From 5.14 on.
