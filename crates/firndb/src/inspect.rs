@@ -4,7 +4,7 @@ use crate::bytes::frozen::{Frozen, Kind, begins_frozen, kind_of};
 use crate::disk;
 use crate::indexer;
 use crate::log::internal as log;
-use crate::search::internal;
+use crate::search::admin::inspect;
 use crate::table::{self, Access, ApproximateTable, Table};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -71,8 +71,8 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
         ..Inspection::default()
     };
     let described = match kind {
-        Kind::Partition => internal::describe_partition(&file, &mut seen),
-        Kind::PartitionSet => internal::describe_set(&file, &mut seen),
+        Kind::Partition => inspect::describe_partition(&file, &mut seen),
+        Kind::PartitionSet => inspect::describe_set(&file, &mut seen),
         Kind::Table => table::internal::describe(path, &mut seen),
         // Sections alone: what they mean depends on the segments beside them.
         Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => Ok(()),
@@ -105,7 +105,7 @@ fn recognize_dir(dir: &Path) -> Result<Option<&'static str>> {
     if log::is_store(dir) {
         return Ok(Some("log store"));
     }
-    let is_collection = |dir: &Path| match internal::newest_set(dir) {
+    let is_collection = |dir: &Path| match inspect::newest_set(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
         set => set.map(|set| set.is_some()),
     };
@@ -152,7 +152,7 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
         return Err(Error::invalid(message).in_file(path));
     }
     let parts = [indexer::LOG, indexer::COLLECTION].map(|name| path.join(name));
-    if log::is_store(&parts[0]) && internal::newest_set(&parts[1])?.is_some() {
+    if log::is_store(&parts[0]) && inspect::newest_set(&parts[1])?.is_some() {
         let mut report = VerifyReport::default();
         for part in &parts {
             let VerifyReport { files, bytes } = verify_any(part, progress)?;
@@ -169,8 +169,8 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
         }
         let (file, kind) = open(path)?;
         match kind {
-            Kind::Partition => internal::verify_partition(path)?,
-            Kind::PartitionSet => internal::verify_members(&file, path)?,
+            Kind::Partition => inspect::verify_partition(path)?,
+            Kind::PartitionSet => inspect::verify_members(&file, path)?,
             Kind::Table => Table::open(path, Access::Map)?.verify()?,
             Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => {
                 file.verify()?
@@ -184,14 +184,14 @@ fn verify_any(path: &Path, progress: &mut dyn FnMut(&Path, u64)) -> Result<Verif
     let mut attempts = 0;
     let files = loop {
         attempts += 1;
-        let Some(set) = internal::newest_set(path)? else {
+        let Some(set) = inspect::newest_set(path)? else {
             check(path)?;
             break vec![path.to_path_buf()];
         };
         match verify_set(path, &set, &mut check) {
             Err(e) if e.kind() == ErrorKind::NotFound && attempts < ATTEMPTS => {
                 // Nothing newer: the file is missing, not replaced.
-                if internal::newest_set(path)?.as_ref() == Some(&set) {
+                if inspect::newest_set(path)?.as_ref() == Some(&set) {
                     return Err(e);
                 }
             }
@@ -211,9 +211,9 @@ fn verify_set(
     set: &Path,
     mut check: impl FnMut(&Path) -> Result<()>,
 ) -> Result<Vec<PathBuf>> {
-    let files = internal::files_of_set(dir, set)?;
+    let files = inspect::files_of_set(dir, set)?;
     files.iter().try_for_each(|file| check(file))?;
-    internal::verify_set(dir, set)?;
+    inspect::verify_set(dir, set)?;
     Ok(files)
 }
 

@@ -1,10 +1,10 @@
 //! What the tests of this module share: seeded random values, with numbers near the edges, where
 //! mistakes live; and readers over partitions in memory.
 
-use super::schema::Type;
-use super::value::Value;
-use super::{PartitionBuilder, Reader};
 use crate::disk::{DiskRef, SimDisk};
+use crate::search::model::schema::Type;
+use crate::search::model::value::Value;
+use crate::search::{PartitionBuilder, Reader};
 pub(crate) use crate::testing::Rng;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};

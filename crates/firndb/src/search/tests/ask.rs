@@ -1,10 +1,10 @@
 //! Random questions about a random collection, with literals mostly from its data.
 
 use super::world::{Source, World};
-use crate::search::query::{Filter, Op, OrderBy, Query, asc, desc, not};
-use crate::search::schema::{Field, Schema, Type};
+use crate::search::model::query::{Filter, Op, OrderBy, Query, asc, desc, not};
+use crate::search::model::schema::{Field, Schema, Type};
+use crate::search::model::value::Value;
 use crate::search::testing::Rng;
-use crate::search::value::Value;
 use crate::search::{Facet, GroupBy};
 
 const OPS: [Op; 5] = [Op::Eq, Op::Lt, Op::Lte, Op::Gt, Op::Gte];

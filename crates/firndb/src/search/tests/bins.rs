@@ -1,8 +1,8 @@
 //! Bins and divided lists: of which fields, and that both answer as they should.
 
 use super::store;
-use crate::search::query::{Query, and, between, eq, not};
-use crate::search::slices::DIVIDED;
+use crate::search::codec::slices::DIVIDED;
+use crate::search::model::query::{Query, and, between, eq, not};
 use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 
 /// Fields that are only filterable have bins if they have few documents a key.

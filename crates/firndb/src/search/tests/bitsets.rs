@@ -2,9 +2,9 @@
 //! is answered document by document, with every plan and instruction set, merged or not.
 
 use super::{exceptions, merge_all, store, with_each_plan};
-use crate::search::postings_build::SPARSE;
-use crate::search::query::{and, asc, between, eq, is_in, not, or};
-use crate::search::slices::DIVIDED;
+use crate::search::codec::postings::build::SPARSE;
+use crate::search::codec::slices::DIVIDED;
+use crate::search::model::query::{and, asc, between, eq, is_in, not, or};
 use crate::search::testing::{Rng, reader_of};
 use crate::search::{
     Document, Facet, Field, Filter, PartitionBuilder, Query, Reader, Roles, Schema, Type, Value,

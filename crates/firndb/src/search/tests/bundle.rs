@@ -2,12 +2,12 @@
 //! carried over when other partitions change.
 
 use super::{Store, open, store};
-use crate::search::catalogue::Catalogues;
+use crate::search::cache::bundle_view::Bundle;
+use crate::search::model::query::{all, and, asc, between, desc, eq, exists, gte, is_in, not};
+use crate::search::partition::set::Set;
 use crate::search::plan::Plan;
-use crate::search::query::{all, and, asc, between, desc, eq, exists, gte, is_in, not};
-use crate::search::set::Set;
+use crate::search::stats::Catalogues;
 use crate::search::testing::{FORCED, Forced, Rng};
-use crate::search::view::Bundle;
 use crate::search::{
     Collection, Document, Facet, Field, Filter, GroupBy, OrderBy, PartitionBuilder, Query, Reader,
     Roles, Schema, Type,

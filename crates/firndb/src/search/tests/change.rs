@@ -7,7 +7,7 @@ use super::world::{Plan, Scale, World};
 use super::{DIR, Store, number_from_env, store};
 use crate::bytes::frozen::{Kind, kind_of};
 use crate::disk::SimDisk;
-use crate::search::query::{all, gte};
+use crate::search::model::query::{all, gte};
 use crate::search::testing::Rng;
 use crate::search::{
     Document, Field, GroupBy, PartitionBuilder, Query, Reader, Roles, Schema, Type, Value,

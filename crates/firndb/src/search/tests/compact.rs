@@ -2,7 +2,7 @@
 //! the collection.
 
 use super::{Store, open, store};
-use crate::search::query::{all, asc, desc, eq, lt};
+use crate::search::model::query::{all, asc, desc, eq, lt};
 use crate::search::testing::Rng;
 use crate::search::{
     Collection, Document, Facet, Field, Merge, MergePolicy, PartitionBuilder, Query, Reader, Roles,

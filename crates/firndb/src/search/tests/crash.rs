@@ -4,9 +4,9 @@
 use super::{DIR, Store, create, open, store};
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk::{Append, Disk, DiskRef, Map, SimDisk, publish};
-use crate::search::bitset::Bitset;
-use crate::search::query::all;
-use crate::search::slices::DIVIDED;
+use crate::search::codec::bitset::Bitset;
+use crate::search::codec::slices::DIVIDED;
+use crate::search::model::query::all;
 use crate::search::testing::{FORCED, Forced};
 use crate::search::{Collection, Document, Field, MergePolicy, PartitionBuilder, Query, Reader};
 use crate::search::{Roles, Schema, Type, Value};

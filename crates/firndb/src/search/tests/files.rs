@@ -2,7 +2,7 @@
 
 use crate::ErrorKind;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::search::query::{all, desc};
+use crate::search::model::query::{all, desc};
 use crate::search::{Document, Field, PartitionBuilder, Query, Reader, Roles, Schema, Type};
 use std::path::Path;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::verify::{Victim, open};
 use crate::bytes::int::u64_at;
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{decode_meta, encode_meta, global, part, section};
-use crate::search::query::{and, eq, lt};
+use crate::search::model::query::{and, eq, lt};
 use crate::search::{
     Document, Facet, Field, PartitionBuilder, Payload, Query, Reader, Roles, Schema, Type,
 };

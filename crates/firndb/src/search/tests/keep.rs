@@ -5,11 +5,12 @@ use super::{DIR, Store, create, open, store};
 use crate::ErrorKind;
 use crate::bytes::testing::Forged;
 use crate::disk::{Disk, SimDisk};
-use crate::search::catalogue::Catalogues;
+use crate::search::format::manifest;
 use crate::search::format::{part, section};
-use crate::search::query::{all, eq};
+use crate::search::model::query::{all, eq};
+use crate::search::stats::Catalogues;
 use crate::search::testing::Rng;
-use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type, manifest};
+use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -119,7 +120,7 @@ fn values_that_are_gone_do_not_fill_the_catalogue_for_ever() {
         made_anew += usize::from(!reader.set.catalogues.is_made(0));
         for id in [5, 15, round * 20_000 - 1, round * 20_000, round * 20_000 + 19_999] {
             let there = id < 10 || id >= round * 20_000;
-            let count = reader.count(&crate::search::query::eq("id", id)).unwrap();
+            let count = reader.count(&crate::search::model::query::eq("id", id)).unwrap();
             assert_eq!(count, u64::from(there), "round {round}, id {id}");
         }
     }

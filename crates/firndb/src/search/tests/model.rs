@@ -6,9 +6,9 @@
 use super::ask::Asker;
 use super::number_from_env;
 use super::world::{Scale, World};
-use crate::search::kernels::tests::with_each_version;
+use crate::search::model::query::{Query, all, and, asc, between, eq, not, or};
 use crate::search::partition::Partition;
-use crate::search::query::{Query, all, and, asc, between, eq, not, or};
+use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{Cursor, Filter, Hit, Reader, Type, Value, parse_query};
 use std::collections::BTreeMap;

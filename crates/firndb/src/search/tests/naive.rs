@@ -3,9 +3,9 @@
 //! comparison of values. The one thing that it prepares is the order of a field's values: each
 //! document has their numbers, so that values are compared once and not for each question.
 
-use crate::search::query::{Cursor, Filter, Op, OrderBy, Query};
-use crate::search::schema::{Field, Type};
-use crate::search::value::{Value, timestamp_from_text};
+use crate::search::model::query::{Cursor, Filter, Op, OrderBy, Query};
+use crate::search::model::schema::{Field, Type};
+use crate::search::model::value::{Value, timestamp_from_text};
 use crate::search::{Aggregate, Facet, FacetCounts, Group, GroupBy, Hit, Number};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

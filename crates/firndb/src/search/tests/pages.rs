@@ -1,7 +1,7 @@
 //! Pages that are asked while partitions are replaced, merged and taken apart.
 
 use super::{Store, store};
-use crate::search::query::{all, asc, desc};
+use crate::search::model::query::{all, asc, desc};
 use crate::search::testing::Rng;
 use crate::search::{
     Cursor, Document, Field, OrderBy, PartitionBuilder, Query, Reader, Roles, Schema, Type,

@@ -5,7 +5,7 @@ use crate::ErrorKind;
 use crate::bytes::offsets::Offsets;
 use crate::disk::{Disk, SimDisk};
 use crate::search::format::global;
-use crate::search::query::all;
+use crate::search::model::query::all;
 use crate::search::testing::Rng;
 use crate::search::{
     Document, Field, Hit, PartitionBuilder, Payload, Query, Reader, Roles, Schema, Type,

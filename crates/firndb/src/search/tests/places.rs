@@ -6,10 +6,12 @@ use super::{merge_all, store, with_each_plan};
 use crate::bytes::int::Encoder;
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{FieldMeta, global, part, section};
+use crate::search::model::query::{
+    and, asc, between, eq, exists, gt, gte, is_in, lt, lte, not, or,
+};
+use crate::search::model::value::{Key, key_to_i64};
 use crate::search::partition::Partition;
-use crate::search::query::{and, asc, between, eq, exists, gt, gte, is_in, lt, lte, not, or};
 use crate::search::testing::{FORCED, Forced, Rng};
-use crate::search::value::{Key, key_to_i64};
 use crate::search::{
     Document, Facet, Field, Filter, GroupBy, PartitionBuilder, Query, Reader, Roles, Schema, Type,
     Value,

@@ -5,7 +5,7 @@ use super::verify::{Victim, open};
 use super::{merge_all, store};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::format::{Ordered, part, section};
-use crate::search::query::{and, asc, between, eq, exists, gte, is_in, lt, not, or};
+use crate::search::model::query::{and, asc, between, eq, exists, gte, is_in, lt, not, or};
 use crate::search::testing::Rng;
 use crate::search::{
     Document, Facet, Field, Filter, GroupBy, Number, PartitionBuilder, Query, Reader, Roles,

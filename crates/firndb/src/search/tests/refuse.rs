@@ -2,7 +2,7 @@
 //! changes that cannot be, queries that were cancelled. And the empty collection, which answers.
 
 use super::{Store, create, open, store};
-use crate::search::query::{all, and, asc, between, eq, exists, gt, is_in, not, prefix};
+use crate::search::model::query::{all, and, asc, between, eq, exists, gt, is_in, not, prefix};
 use crate::search::{
     Aggregate, Document, Facet, Field, Filter, GroupBy, Hit, PartitionBuilder, Payload, Query,
     Reader, Roles, Schema, Type, Value,

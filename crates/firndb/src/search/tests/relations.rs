@@ -5,11 +5,12 @@ use super::{DIR, Store, open, store};
 use crate::ErrorKind::{AlreadyExists, Corrupt, InvalidArgument, NotFound};
 use crate::Result;
 use crate::bytes::testing::Forged;
-use crate::search::query::{and, eq};
+use crate::search::format::manifest;
+use crate::search::model::query::{and, eq};
 use crate::search::testing::Rng;
 use crate::search::{
     Change, Collection, Document, Field, MAX_PARTITIONS, MergePolicy, PartitionBuilder, Reader,
-    Roles, Schema, Type, manifest,
+    Roles, Schema, Type,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;

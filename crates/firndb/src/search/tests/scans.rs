@@ -4,9 +4,11 @@
 
 use super::{damage_every_byte, exceptions, merge_all, store, with_each_plan};
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::search::kernels::tests::with_each_version;
-use crate::search::postings_build::IN_COLUMN;
-use crate::search::query::{OrderBy, and, asc, between, desc, eq, exists, gte, is_in, lt, not, or};
+use crate::search::codec::postings::build::IN_COLUMN;
+use crate::search::model::query::{
+    OrderBy, and, asc, between, desc, eq, exists, gte, is_in, lt, not, or,
+};
+use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{
     Document, Facet, Field, Filter, GroupBy, Hit, PartitionBuilder, Query, Reader, Roles, Schema,

@@ -5,7 +5,7 @@ use super::{DIR, Store, store};
 use crate::disk::{
     Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map, ReadAt,
 };
-use crate::search::query::{
+use crate::search::model::query::{
     all, and, asc, between, desc, eq, exists, gt, gte, is_in, lt, lte, not, or, prefix,
 };
 use crate::search::testing::{FORCED, Forced};

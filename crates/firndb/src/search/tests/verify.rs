@@ -8,13 +8,14 @@ use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::u64_at;
 use crate::bytes::packed::{Packed, PackedWriter};
 use crate::disk::{Disk, Map, SimDisk, publish};
+use crate::search::admin::verify;
+use crate::search::codec::slices::DIVIDED;
+use crate::search::format::manifest::{self, Member};
 use crate::search::format::{FieldMeta, Ordered, decode_meta, encode_meta, global, part, section};
-use crate::search::manifest::{self, Member};
+use crate::search::model::query::asc;
 use crate::search::partition::Partition;
-use crate::search::query::asc;
-use crate::search::slices::DIVIDED;
 use crate::search::testing::Rng;
-use crate::search::{Document, Field, PartitionBuilder, Payload, Roles, Schema, Type, verify};
+use crate::search::{Document, Field, PartitionBuilder, Payload, Roles, Schema, Type};
 use crate::{ErrorKind, Result};
 use std::path::Path;
 

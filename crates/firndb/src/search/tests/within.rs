@@ -6,8 +6,8 @@ use super::{damage_every_byte, merge_all, store, with_each_plan};
 use crate::ErrorKind;
 use crate::disk::{Disk, SimDisk};
 use crate::search::format::{part, section};
-use crate::search::kernels::tests::with_each_version;
-use crate::search::query::{and, asc, between, eq, exists, gt, is_in, lt, not, or, prefix};
+use crate::search::model::query::{and, asc, between, eq, exists, gt, is_in, lt, not, or, prefix};
+use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{
     Document, Facet, FacetCounts, Field, Filter, GroupBy, Hit, PartitionBuilder, Query, Reader,

@@ -6,10 +6,10 @@
 
 use super::naive::{Doc, Model, compare};
 use super::{Store, store};
-use crate::search::query::{OrderBy, Query, all, asc, desc};
-use crate::search::schema::{Field, Payload, Roles, Schema, Type};
+use crate::search::model::query::{OrderBy, Query, all, asc, desc};
+use crate::search::model::schema::{Field, Payload, Roles, Schema, Type};
+use crate::search::model::value::Value;
 use crate::search::testing::{FORCED, Forced, Rng};
-use crate::search::value::Value;
 use crate::search::{Document, PartitionBuilder};
 use std::fmt::Write;
 

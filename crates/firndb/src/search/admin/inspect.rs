@@ -1,0 +1,210 @@
+//! What `inspect` and `verify` need to know of the files of a collection.
+
+use crate::bytes::frozen::Frozen;
+use crate::bytes::int::u32_at;
+use crate::disk;
+use crate::inspect::{InspectedItem, InspectedSection, Inspection};
+use crate::search::admin::verify;
+use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
+use crate::search::codec::slices::DIVIDED;
+use crate::search::format::manifest;
+use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
+use crate::search::model::schema::{Field, Payload, Roles};
+use crate::search::partition::Partition;
+use crate::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+
+/// Fills in what is special to a partition set.
+pub(crate) fn describe_set(file: &Frozen, seen: &mut Inspection) -> Result<()> {
+    for member in manifest::decode(file, &[])? {
+        let mut facts = vec![
+            ("file".to_string(), member.file.clone()),
+            ("documents".to_string(), member.documents.to_string()),
+        ];
+        if !member.relation.of.is_empty() {
+            facts.push(("continues".to_string(), member.relation.of.clone()));
+        }
+        if !member.relation.merged.is_empty() {
+            facts.push(("merged from".to_string(), member.relation.merged.join(", ")));
+        }
+        seen.items.push(InspectedItem { name: member.name.clone(), bytes: member.bytes, facts });
+    }
+    let partitions = seen.items.len().to_string();
+    seen.facts.push(("partitions".to_string(), partitions));
+    let schema = manifest::decode_stated(file)?;
+    if !schema.fields.is_empty() {
+        let fields: Vec<&str> = schema.fields.iter().map(|field| &*field.name).collect();
+        seen.facts.push(("fields of the partitions that were here".into(), fields.join(", ")));
+    }
+    for i in 0..file.entries() {
+        let entry = file.entry(i);
+        let name = ["?", "members", "schema", "relations"]
+            .get(entry.id as usize)
+            .unwrap_or(&"?")
+            .to_string();
+        seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+    }
+    Ok(())
+}
+
+/// Fills in what is special to a partition.
+pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result<()> {
+    let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
+    let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
+    let payload = match schema.payload {
+        Payload::Raw => "raw".to_string(),
+        Payload::Zstd { level, dictionary } => {
+            format!("zstd level {level}{}", if dictionary { " with a dictionary" } else { "" })
+        }
+    };
+    let order: Vec<String> = schema.order.iter().map(ToString::to_string).collect();
+    let size = |id: u32| file.find(id).map_or(0, |i| file.entry(i).len);
+    for (name, value) in [
+        ("documents", documents.to_string()),
+        ("fields", schema.fields.len().to_string()),
+        ("document order", if order.is_empty() { "as added".into() } else { order.join(", ") }),
+        ("payload", payload),
+        ("payload bytes in the file", size(global::PAYLOADS).to_string()),
+    ] {
+        seen.facts.push((name.to_string(), value));
+    }
+    for (i, (field, meta)) in schema.fields.iter().zip(&metas).enumerate() {
+        let parts: Vec<(u32, u64)> = (1..16).map(|p| (p, size(section(i, p)))).collect();
+        let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
+        let pair = schema.points().find(|pair| pair.contains(&field.name.as_str()));
+        let in_pair = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
+        let outer = meta.within.and_then(|outer| schema.fields.get(outer as usize));
+        let other = outer.map_or(in_pair, |outer| &outer.name);
+        let exceptions = file.find(section(i, part::EXCEPTIONS));
+        let exceptions = exceptions.map_or(Ok(&[][..]), |at| file.section(at)).ok();
+        let facts = describe_field(field, meta, &parts, (exceptions, other));
+        seen.items.push(InspectedItem { name: field.name.clone(), bytes, facts });
+    }
+    for i in 0..file.entries() {
+        let entry = file.entry(i);
+        let (owner, part) = (entry.id >> 8, (entry.id & 0xFF) as usize);
+        let name = match owner {
+            0 => global::NAMES.get(part).unwrap_or(&"?").to_string(),
+            n => {
+                let field = schema.fields.get(n as usize - 1).map_or("?", |f| &f.name);
+                format!("{field}: {}", part::NAMES.get(part).unwrap_or(&"?"))
+            }
+        };
+        seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
+    }
+    Ok(())
+}
+
+/// `exceptions` are those of the field, if they are not damaged; `other` makes a point with it, or
+/// it is within that one, if one does or is.
+fn describe_field(
+    field: &Field,
+    meta: &FieldMeta,
+    parts: &[(u32, u64)],
+    (exceptions, other): (Option<&[u8]>, &str),
+) -> Vec<(String, String)> {
+    let has = |part: u32| parts.iter().any(|(p, bytes)| *p == part && *bytes > 0);
+    let mut chosen: Vec<String> = Vec::new();
+    match meta.ordered {
+        Ordered::Ascending => chosen.push("document order, ascending".to_string()),
+        Ordered::Descending => chosen.push("document order, descending".to_string()),
+        Ordered::No if meta.in_points => {
+            let by = if meta.values().is_some() { ", by value" } else { "" };
+            chosen.push(format!("points with {other}{by}"));
+        }
+        Ordered::No if has(part::SLICES) => {
+            chosen.push(match meta.slice_bits {
+                DIVIDED => "divided slices".into(),
+                bits => format!("slices of {bits} bits"),
+            });
+        }
+        Ordered::No => {}
+    }
+    if meta.is_scanned() {
+        chosen.push(format!("scans for {} values", meta.scanned.1 - meta.scanned.0));
+    }
+    if exceptions.is_none() {
+        chosen.push("damaged exceptions".into());
+    }
+    let forms = exception_forms(exceptions.unwrap_or(&[]), meta.exceptions);
+    for (count, form) in forms.into_iter().zip(["bitsets", "sparse bitsets", "runs", "scans"]) {
+        if count > 0 {
+            chosen.push(format!("{form} for {count} values"));
+        }
+    }
+    if let Some(bits) = meta.column_bits {
+        let within = meta.within.map_or(String::new(), |_| format!(" within {other}"));
+        chosen.push(format!("column of {bits} bits{within}"));
+    }
+    if meta.bounds > 0 {
+        chosen.push(format!("{} bins", u32::from(meta.bounds) + 1));
+    }
+    let mut ty = field.ty.name().to_string();
+    ty.push_str(if field.multi { ", several values" } else { "" });
+    ty.push_str(if field.nullable { ", may be missing" } else { "" });
+    [
+        ("type", ty),
+        ("roles", roles(field.roles)),
+        ("distinct values", meta.distinct.to_string()),
+        ("documents with a value", meta.present.to_string()),
+        ("structures", chosen.join("; ")),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_string(), value))
+    .collect()
+}
+
+/// How many of a field's keys are kept as bitsets, as runs and in its column.
+fn exception_forms(exceptions: &[u8], count: u32) -> [u64; 4] {
+    let mut forms = [0; 4];
+    for entry in exceptions.chunks_exact(EXCEPTION).take(count as usize) {
+        forms[match u32_at(entry, 4) {
+            0 => 0,
+            SPARSE => 1,
+            IN_COLUMN => 3,
+            _ => 2,
+        }] += 1;
+    }
+    forms
+}
+
+fn roles(roles: Roles) -> String {
+    let named =
+        [(roles.filterable, "filterable"), (roles.sortable, "sortable"), (roles.stored, "stored")];
+    let names: Vec<&str> = named.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    names.join(" ")
+}
+
+/// Checks a partition: every byte, and what checksums cannot say.
+pub(crate) fn verify_partition(path: &Path) -> Result<()> {
+    Partition::open(&*disk::os(), path, None)?.verify()
+}
+
+/// Checks a partition set: every byte, and what checksums cannot say.
+pub(crate) fn verify_members(file: &Frozen, path: &Path) -> Result<()> {
+    file.verify()?;
+    let parts = manifest::decode(file, &[]).and_then(|_| manifest::decode_stated(file));
+    parts.map(|_| ()).map_err(|e| e.in_file(path))
+}
+
+/// Checks that the files of the collection's current set are those the set names.
+pub(crate) fn verify_set(dir: &Path, set: &Path) -> Result<()> {
+    let disk = disk::os();
+    let members = manifest::read(&*disk, set, &[])?;
+    verify::set(&*disk, dir, members.iter().map(|member| &**member))
+}
+
+/// The set file of a collection that holds now; `None` if the path is not a directory.
+pub(crate) fn newest_set(path: &Path) -> Result<Option<PathBuf>> {
+    let Ok(numbers) = manifest::numbers(&*disk::os(), path) else { return Ok(None) };
+    let none = || Error::new(ErrorKind::NotFound, "there is no collection here").in_file(path);
+    Ok(Some(path.join(manifest::file_name(*numbers.last().ok_or_else(none)?))))
+}
+
+/// A set file and the partition files that it names.
+pub(crate) fn files_of_set(dir: &Path, set: &Path) -> Result<Vec<PathBuf>> {
+    let members = manifest::read(&*disk::os(), set, &[])?;
+    let mut files = vec![set.to_path_buf()];
+    files.extend(members.iter().map(|member| manifest::path(dir, member)));
+    Ok(files)
+}

@@ -1,0 +1,431 @@
+//! The lists of a field as its sections have them: documents by key, values by document, documents
+//! by bin. Read here by other code than queries use, so that neither hides a mistake of the
+//! other.
+
+use super::field::FieldCheck;
+use super::{ensure, within};
+use crate::bytes::increasing::Increasing;
+use crate::bytes::int::{u32_at, u64_at};
+use crate::bytes::packed::Packed;
+use crate::search::codec::bins::Bins;
+use crate::search::codec::column::Column;
+use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
+use crate::search::codec::slices::DIVIDED;
+use crate::search::format::{Ordered, part};
+use crate::{Error, Result};
+
+/// The documents of the keys, key after key.
+pub(crate) struct Lists<'p> {
+    ordered: Ordered,
+    present: u64,
+    documents: usize,
+    slices: Slices<'p>,
+    exceptions: &'p [u8],
+    count: usize,
+    /// Exceptions that were read, and their documents.
+    next: usize,
+    removed: u64,
+    bitsets: Area<'p>,
+    runs: Area<'p>,
+    /// What the column has of each key, if some keys have no list; and which these are beside
+    /// exceptions.
+    in_column: InColumn,
+    scanned: (u32, u32),
+}
+
+impl<'p> Lists<'p> {
+    pub(crate) fn new(check: &'p FieldCheck) -> Result<Lists<'p>> {
+        let (meta, count) = (check.meta, check.meta.exceptions as usize);
+        let exceptions = check.bytes(part::EXCEPTIONS)?;
+        let size = if count > 0 { (count + 1) * EXCEPTION } else { 0 };
+        ensure(exceptions.len() == size, || "its exceptions have a wrong size".into())?;
+        let removed = u64_at(exceptions, count * EXCEPTION + 16);
+        let slices = if meta.has_lists() {
+            let too_many = || Error::corrupt("it has more exceptions than postings");
+            let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
+            let sums = check.part.sums(check.i)?;
+            let removed = removed + sums.get(end).saturating_sub(sums.get(first));
+            let len = meta.postings.checked_sub(removed).ok_or_else(too_many)?;
+            Slices::new(check, len as usize)?
+        } else {
+            Slices::Whole { numbers: Packed::new(&[0; 8], 0, 0)?, at: 0 }
+        };
+        Ok(Lists {
+            ordered: meta.ordered,
+            present: meta.present.into(),
+            documents: check.part.documents as usize,
+            slices,
+            exceptions,
+            count,
+            next: 0,
+            removed: 0,
+            bitsets: Area { bytes: check.bytes(part::BITSETS)?, read: 0 },
+            runs: Area { bytes: check.bytes(part::RUNS)?, read: 0 },
+            in_column: InColumn::new(check, exceptions)?,
+            scanned: meta.scanned,
+        })
+    }
+
+    /// Visits the documents of the next key, which the sums put at `low..high` of all postings.
+    pub(crate) fn each(
+        &mut self,
+        ord: u32,
+        (low, high): (u64, u64),
+        mut visit: impl FnMut(u32) -> Result<()>,
+    ) -> Result<()> {
+        let all = self.present;
+        match self.ordered {
+            Ordered::Ascending => return (low..high).try_for_each(|doc| visit(doc as u32)),
+            Ordered::Descending => {
+                return (all - high..all - low).try_for_each(|doc| visit(doc as u32));
+            }
+            Ordered::No if (self.scanned.0..self.scanned.1).contains(&ord) => {
+                return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
+            }
+            Ordered::No => {}
+        }
+        let entry = self.next * EXCEPTION;
+        if self.next == self.count || u32_at(self.exceptions, entry) != ord {
+            let cut = || format!("the slice of key {ord} is cut");
+            return self.slices.each((high - low) as usize, cut, visit);
+        }
+        let (removed, says) = (self.removed, u64_at(self.exceptions, entry + 16));
+        ensure(removed == says, || {
+            format!("exceptions before key {ord} have {removed} documents, not {says}")
+        })?;
+        self.removed += high - low;
+        self.next += 1;
+        let runs = u32_at(self.exceptions, entry + 4) as usize;
+        let offset = u64_at(self.exceptions, entry + 8) as usize;
+        if runs == IN_COLUMN as usize {
+            ensure(offset == 0, || format!("key {ord} is in the column at offset {offset}"))?;
+            return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
+        }
+        let is_runs = runs != 0 && runs != SPARSE as usize;
+        let Area { bytes: area, read } = if is_runs { &mut self.runs } else { &mut self.bitsets };
+        ensure(offset == *read, || format!("key {ord} is at offset {offset}, not at {read}"))?;
+        if runs == SPARSE as usize {
+            let damaged = || format!("the sparse bitset of key {ord} is damaged");
+            let bytes = area.get(offset..).unwrap_or(&[]);
+            *read += each_of_sparse(bytes, self.documents, damaged, visit)?;
+            return Ok(());
+        }
+        let size = if is_runs { runs * 8 } else { self.documents.div_ceil(64) * 8 };
+        *read += size;
+        let bytes = area.get(offset..*read).ok_or_else(|| {
+            Error::corrupt(format!("the bitset or the runs of key {ord} are not in their section"))
+        })?;
+        if !is_runs {
+            return each_bit(bytes, visit);
+        }
+        bytes.chunks(8).try_for_each(|run| {
+            let (first, len) = (u64::from(u32_at(run, 0)), u64::from(u32_at(run, 4)));
+            (first..first + len).try_for_each(|doc| visit(doc.min(u32::MAX.into()) as u32))
+        })
+    }
+
+    /// Everything was read.
+    pub(crate) fn finish(self) -> Result<()> {
+        let (next, end) = (self.next, self.count * EXCEPTION);
+        let sentinel = self.count == 0
+            || (u32_at(self.exceptions, end), u64_at(self.exceptions, end + 16))
+                == (u32::MAX, self.removed);
+        ensure(next == self.count && sentinel, || {
+            format!("of {} exceptions {next} are in the order of the keys", self.count)
+        })?;
+        let ends = [self.bitsets, self.runs].iter().all(|area| area.read == area.bytes.len());
+        ensure(ends, || "its bitsets or runs go on behind the last".into())?;
+        self.slices.finish()
+    }
+}
+
+/// Bitsets or runs, one behind the other, and how many bytes of them were read.
+struct Area<'p> {
+    bytes: &'p [u8],
+    read: usize,
+}
+
+/// For each key the documents that the column of a field says.
+#[derive(Default)]
+struct InColumn {
+    /// The documents of key o are `docs[ends[o]..ends[o + 1]]`, ascending.
+    ends: Vec<u32>,
+    docs: Vec<u32>,
+}
+
+impl InColumn {
+    /// Of nothing, unless the field or an exception calls for it.
+    fn new(check: &FieldCheck, exceptions: &[u8]) -> Result<InColumn> {
+        let mut entries = exceptions.chunks_exact(EXCEPTION);
+        if !check.meta.is_scanned() && !entries.any(|entry| u32_at(entry, 4) == IN_COLUMN) {
+            return Ok(InColumn::default());
+        }
+        let column = check.part.scanned(check.i)?;
+        let column =
+            column.ok_or_else(|| Error::corrupt("it has no column that can be scanned"))?;
+        let ords = (0..check.part.documents).map(|doc| column.get(doc as usize));
+        // A field of one value has no more keys than documents; a damaged one may say so.
+        let distinct = check.meta.distinct.min(check.part.documents) as usize;
+        let mut ends = vec![0; distinct + 1];
+        let present = |ord: &u32| (*ord as usize) < distinct;
+        ords.clone().filter(present).for_each(|ord| ends[ord as usize + 1] += 1);
+        for ord in 0..distinct {
+            ends[ord + 1] += ends[ord];
+        }
+        let (mut next, mut docs) = (ends.clone(), vec![0; ends[distinct] as usize]);
+        for (doc, ord) in (0..).zip(ords).filter(|(_, ord)| present(ord)) {
+            docs[next[ord as usize] as usize] = doc;
+            next[ord as usize] += 1;
+        }
+        Ok(InColumn { ends, docs })
+    }
+
+    fn of(&self, ord: u32) -> &[u32] {
+        match self.ends.get(ord as usize..ord as usize + 2) {
+            Some(&[start, end]) => &self.docs[start as usize..end as usize],
+            _ => &[],
+        }
+    }
+}
+
+/// The slices, read key after key.
+enum Slices<'p> {
+    /// `at` entries were read.
+    Whole { numbers: Packed<'p>, at: usize },
+    /// `key` lists were read, the bytes before `at`.
+    Divided { lists: &'p [u8], places: Increasing<'p>, documents: usize, key: usize, at: usize },
+}
+
+impl<'p> Slices<'p> {
+    /// Of so many entries.
+    fn new(check: &'p FieldCheck, len: usize) -> Result<Slices<'p>> {
+        let (bytes, bits) = (check.bytes(part::SLICES)?, check.meta.slice_bits);
+        if bits != DIVIDED {
+            let numbers = Packed::new(bytes, bits, len).map_err(|e| within("slices", e))?;
+            return Ok(Slices::Whole { numbers, at: 0 });
+        }
+        let scanned = (check.meta.scanned.1 - check.meta.scanned.0) as usize;
+        let keys = (check.meta.distinct as usize)
+            .checked_sub(check.meta.exceptions as usize + scanned)
+            .filter(|keys| *keys > 0)
+            .ok_or_else(|| Error::corrupt("it has divided lists, but no key has one"))?;
+        let places = Increasing::new(check.bytes(part::PLACES)?, keys + 1)
+            .and_then(|places| places.verify().map(|()| places))
+            .map_err(|e| within("places", e))?;
+        let documents = check.part.documents as usize;
+        Ok(Slices::Divided { lists: bytes, places, documents, key: 0, at: 0 })
+    }
+
+    /// Visits the documents of the next key, `len` of them; `cut` says that there are not as many.
+    fn each(
+        &mut self,
+        len: usize,
+        cut: impl Fn() -> String,
+        mut visit: impl FnMut(u32) -> Result<()>,
+    ) -> Result<()> {
+        let (lists, documents, at) = match self {
+            Slices::Whole { numbers, at } => {
+                let start = *at;
+                *at += len;
+                ensure(*at <= numbers.len(), cut)?;
+                return (start..*at).try_for_each(|i| visit(numbers.get(i)));
+            }
+            Slices::Divided { lists, places, documents, key, at } => {
+                let fits = *key + 1 < places.len() && places.get(*key) == *at as u64;
+                ensure(fits && u32_at(lists, *at) as usize == len, &cut)?;
+                *key += 1;
+                (*lists, *documents, at)
+            }
+        };
+        // As many low bits as the distance of two documents has, but one.
+        let low = (documents / len.max(1)).max(1).ilog2() as usize;
+        let highs = *at + 4;
+        let lows = highs + (len + documents.div_ceil(1 << low)).div_ceil(8);
+        *at = lows + (len * low).div_ceil(8);
+        ensure(*at + 8 <= lists.len(), &cut)?;
+        let bit = |bit: usize| usize::from(lists[bit / 8] >> (bit % 8) & 1);
+        let mut entry = 0;
+        for high in highs * 8..lows * 8 {
+            if bit(high) == 0 {
+                continue;
+            }
+            ensure(entry < len, || format!("{}: there are more", cut()))?;
+            let bucket = high - highs * 8 - entry;
+            let number = |sum, i| sum | bit(lows * 8 + entry * low + i) << i;
+            visit((bucket << low | (0..low).fold(0, number)) as u32)?;
+            entry += 1;
+        }
+        let rest = (lows * 8 + len * low..*at * 8).find(|&at| bit(at) != 0);
+        ensure(entry == len && rest.is_none(), cut)
+    }
+
+    /// Nothing follows.
+    fn finish(self) -> Result<()> {
+        match self {
+            Slices::Whole { numbers, at } => ensure(at == numbers.len(), || {
+                let all = numbers.len();
+                format!("{at} of the {all} documents in its slices belong to a key")
+            }),
+            Slices::Divided { lists, places, key, at, .. } => {
+                let ends = key + 1 == places.len() && places.get(key) == at as u64;
+                ensure(ends && lists[at..] == [0; 8], || {
+                    format!("its lists end at {}, not at {at}", lists.len())
+                })
+            }
+        }
+    }
+}
+
+/// The documents of a sparse bitset, and how many bytes it has. Every one is what it would be
+/// written as; `damaged` says that one is not.
+fn each_of_sparse(
+    bytes: &[u8],
+    documents: usize,
+    damaged: impl Fn() -> String,
+    mut visit: impl FnMut(u32) -> Result<()>,
+) -> Result<usize> {
+    let (blocks, groups) = (documents.div_ceil(4096), documents.div_ceil(256));
+    let masks = 4 * (blocks + 1);
+    let (first, mut at) = (masks + 8 * groups, 0);
+    let byte = |at: usize| bytes.get(first + at).copied().unwrap_or(0);
+    for group in 0..groups {
+        ensure(group % 16 > 0 || u32_at(bytes, group / 4) as usize == at, &damaged)?;
+        let mut mask = u64_at(bytes, masks + 8 * group);
+        let mut upper = false;
+        while mask != 0 {
+            let doc = group * 256 + mask.trailing_zeros() as usize * 4;
+            let nibble = byte(at) >> (4 * u8::from(upper)) & 15;
+            ensure(nibble != 0, &damaged)?;
+            (0..4).filter(|i| nibble >> i & 1 == 1).try_for_each(|i| visit((doc + i) as u32))?;
+            at += usize::from(upper);
+            upper = !upper;
+            mask &= mask - 1;
+        }
+        ensure(!upper || byte(at) >> 4 == 0, &damaged)?;
+        at += usize::from(upper);
+    }
+    let end = first + at;
+    let ends = u32_at(bytes, 4 * blocks) as usize == at;
+    ensure(ends && bytes.get(end..end + 32).is_some_and(|bytes| bytes == [0; 32]), &damaged)?;
+    Ok(end + 32)
+}
+
+fn each_bit(bitset: &[u8], mut visit: impl FnMut(u32) -> Result<()>) -> Result<()> {
+    for (i, bytes) in bitset.chunks(8).enumerate() {
+        let mut word = u64_at(bytes, 0);
+        while word != 0 {
+            visit(i as u32 * 64 + word.trailing_zeros())?;
+            word &= word - 1;
+        }
+    }
+    Ok(())
+}
+
+/// The column of a field beside its postings, which come by key after key.
+pub(crate) enum Back<'p> {
+    /// There is none.
+    None,
+    Single {
+        ords: Packed<'p>,
+        distinct: u32,
+    },
+    Multi {
+        starts: Increasing<'p>,
+        ords: Packed<'p>,
+        /// For each document the entry that comes next.
+        next: Vec<u32>,
+    },
+}
+
+impl<'p> Back<'p> {
+    pub(crate) fn new(check: &'p FieldCheck) -> Result<Back<'p>> {
+        let meta = check.meta;
+        if meta.column_bits.is_none() {
+            return Ok(Back::None);
+        }
+        Ok(match check.part.column(check.i)? {
+            Some(Column::Single(ords)) => Back::Single { ords, distinct: meta.distinct },
+            Some(Column::Multi { starts, ords }) => {
+                check_starts(&starts, meta.postings)?;
+                let first = |doc: u32| (starts.get(doc as usize) - u64::from(doc)) as u32;
+                let next = (0..check.part.documents).map(first).collect();
+                Back::Multi { starts, ords, next }
+            }
+            _ => Back::None,
+        })
+    }
+
+    /// The next posting.
+    pub(crate) fn take(&mut self, ord: u32, doc: u32) -> Result<()> {
+        let d = doc as usize;
+        let there = match self {
+            Back::None => true,
+            Back::Single { ords, .. } => ords.get(d) == ord,
+            Back::Multi { starts, ords, next } => {
+                let at = next[d];
+                next[d] += 1;
+                let end = starts.get(d + 1) - u64::from(doc) - 1;
+                u64::from(at) < end && ords.get(at as usize) == ord
+            }
+        };
+        ensure(there, || format!("document {doc} has key {ord}, but not in the column"))
+    }
+
+    /// A document without postings. (Several values need no look: there are as many entries as
+    /// postings, and each of these found its own.)
+    pub(crate) fn nothing(&self, doc: u32) -> Result<()> {
+        let Back::Single { ords, distinct } = self else { return Ok(()) };
+        let ord = ords.get(doc as usize);
+        ensure(ord == *distinct, || format!("document {doc} has key {ord} in the column alone"))
+    }
+}
+
+/// The values of each document begin where those of the one before end.
+pub(crate) fn check_starts(starts: &Increasing, postings: u64) -> Result<()> {
+    starts.verify().map_err(|e| within("starts", e))?;
+    let documents = starts.len() as u64 - 1;
+    let (first, last) = (starts.get(0), starts.get(documents as usize));
+    ensure(first == 0 && last.checked_sub(documents) == Some(postings), || {
+        format!("its starts go from {first} to {last}, not from 0 to {postings} + {documents}")
+    })
+}
+
+/// The bins of a field.
+pub(crate) struct BinsCheck<'p> {
+    bins: Bins<'p>,
+    distinct: u32,
+}
+
+impl<'p> BinsCheck<'p> {
+    pub(crate) fn new(check: &'p FieldCheck) -> Result<BinsCheck<'p>> {
+        let meta = check.meta;
+        let bins = Bins::new(check.bytes(part::BINS)?, meta.bounds, check.part.documents)?;
+        let bounds: Vec<u64> = (0..bins.len()).map(|i| bins.bound(i)).collect();
+        let ascending = bounds.is_sorted_by(|a, b| a < b);
+        ensure(ascending && bounds.iter().all(|&bound| bound <= meta.distinct.into()), || {
+            format!("the bounds of its bins are not ascending ordinals: {bounds:?}")
+        })?;
+        ensure(bins.ends_in_zeros(), || "its bins go on behind the last document".into())?;
+        Ok(BinsCheck { bins, distinct: meta.distinct })
+    }
+
+    /// A document with a key.
+    pub(crate) fn take(&self, ord: u32, doc: u32) -> Result<()> {
+        let (bin, mut bounds) = (self.bins.of(doc) as usize, 0..self.bins.len());
+        let expected = bounds.find(|&i| self.bins.bound(i) > ord.into());
+        let expected = expected.unwrap_or(self.bins.len());
+        ensure(bin == expected, || {
+            format!("document {doc} of key {ord} is in bin {bin}, not in bin {expected}")
+        })
+    }
+
+    /// A document without one.
+    pub(crate) fn nothing(&self, doc: u32) -> Result<()> {
+        if self.bins.is_empty() {
+            return Ok(());
+        }
+        let (bin, last) = (self.bins.of(doc) as usize, self.bins.len());
+        let bound = self.bins.bound(last - 1) == u64::from(self.distinct);
+        ensure(bin == last && bound, || format!("document {doc} has no key, but is in bin {bin}"))
+    }
+}

@@ -1,0 +1,180 @@
+//! Checks what checksums cannot say: that the structures of a file describe the same documents.
+//!
+//! A file whose checksums fit holds what its writer wrote. Here it is found out whether that was
+//! right: every search finds what it looks for, postings and columns agree in both directions, and
+//! counts are the counts of what is there. What passes here answers every query rightly.
+//!
+//! One field is checked at a time, in time linear in its postings (a field in document order is
+//! looked at through its sums: times the logarithm of its keys). Memory: a bit a document, and 4
+//! bytes more if a document may have several values, 8 if it is a point; 4 a document and 8 a key
+//! if it is scanned.
+
+mod field;
+mod lists;
+
+use crate::bytes::increasing::Increasing;
+use crate::bytes::offsets::Offsets;
+use crate::disk::Disk;
+use crate::search::codec::payload::RAW_BLOCK;
+use crate::search::codec::slices::DIVIDED;
+use crate::search::format::manifest::{self, Member};
+use crate::search::format::{Ordered, global, part, section};
+use crate::search::model::schema::Payload;
+use crate::search::partition::Partition;
+use crate::search::partition::set::Set;
+use crate::{Error, Result};
+use field::FieldCheck;
+use std::path::Path;
+use std::sync::Arc;
+
+/// `Corrupt` with this sentence unless `holds`.
+fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<()> {
+    if holds { Ok(()) } else { Err(Error::corrupt(message())) }
+}
+
+/// The same error, its sentence begun with what it is about.
+fn within(what: &str, error: Error) -> Error {
+    Error::corrupt(format!("{what}: {}", error.message()))
+}
+
+/// Checks that the partitions of a set are the ones it names, and that their fields agree.
+pub(crate) fn set<'m>(
+    disk: &dyn Disk,
+    dir: &Path,
+    members: impl IntoIterator<Item = &'m Member>,
+) -> Result<()> {
+    let mut named: Vec<(String, Arc<Partition>)> = Vec::new();
+    for member in members {
+        let path = manifest::path(dir, member);
+        let like = named.last().map(|(_, part)| part.clone());
+        let part = Partition::open(disk, &path, like.as_deref())?;
+        let facts = |content: u128, documents: u32, bytes: u64| {
+            format!("content {content:032x}, {documents} documents, {bytes} bytes")
+        };
+        let says = facts(member.content, member.documents, member.bytes);
+        let is = facts(part.file.content(), part.documents, part.file.len());
+        ensure(says == is, || format!("the set says of `{}`: {says}; this is {is}", member.name))
+            .map_err(|e| e.in_file(&path))?;
+        named.push((member.name.clone(), Arc::new(part)));
+    }
+    Set::new(named).map(|_| ()).map_err(|e| Error::corrupt(e.message()).in_file(dir))
+}
+
+/// Checks the structures of a partition whose checksums were found right.
+pub(crate) fn partition(part: &Partition) -> Result<()> {
+    let checks = || -> Result<()> {
+        sections(part)?;
+        for (i, field) in part.schema.fields.iter().enumerate() {
+            let check = FieldCheck { part, i, field, meta: part.meta(i) };
+            check.all().map_err(|e| within(&format!("field `{}`", field.name), e))?;
+        }
+        order(part)?;
+        payloads(part)
+    };
+    checks().map_err(|e| e.in_file(part.file.path()))
+}
+
+/// Each section is one that the meta section calls for, and all of those are there.
+fn sections(part: &Partition) -> Result<()> {
+    let mut expected = vec![global::META, global::PAYLOADS, global::OFFSETS, global::CHECKS];
+    if part.schema.payload != Payload::Raw {
+        expected.extend([global::BLOCK_DOCUMENTS, global::BLOCK_OFFSETS, global::DICTIONARY]);
+    }
+    for (i, field) in part.schema.fields.iter().enumerate() {
+        let meta = part.meta(i);
+        let indexed = field.roles.filterable || field.roles.sortable;
+        let (column, exceptions) = (meta.column_bits.is_some(), meta.exceptions > 0);
+        let slices = indexed && meta.has_lists();
+        let points = meta.in_points && part.schema.points.iter().any(|pair| pair[0] == i);
+        // Of bitsets and runs a field may have either.
+        let maybe = |p| exceptions && part.file.find(section(i, p)).is_some();
+        let wanted = [
+            (part::KEYS, meta.values().is_none()),
+            (part::KEY_BYTES, !field.ty.is_fixed()),
+            (part::SUMS, meta.values().is_none() && (indexed || meta.ordered != Ordered::No)),
+            (part::SLICES, slices),
+            (part::EXCEPTIONS, exceptions),
+            (part::BITSETS, maybe(part::BITSETS)),
+            (part::RUNS, maybe(part::RUNS)),
+            (part::COLUMN, column),
+            (part::STARTS, column && field.multi),
+            (part::BINS, meta.bounds > 0),
+            (part::PLACES, slices && meta.slice_bits == DIVIDED),
+            (part::POINTS, points),
+            (part::FIRSTS, meta.within.is_some()),
+        ];
+        expected.extend(wanted.iter().filter(|(_, on)| *on).map(|(p, _)| section(i, *p)));
+    }
+    let found = || (0..part.file.entries()).map(|i| part.file.entry(i));
+    for id in &expected {
+        ensure(part.file.find(*id).is_some(), || format!("section {id:#x} is missing"))?;
+    }
+    for entry in found() {
+        let (id, by_blocks) = (entry.id, entry.flags != 0);
+        ensure(expected.contains(&id), || format!("section {id:#x} is not called for"))?;
+        ensure(by_blocks == (id == global::PAYLOADS), || format!("section {id:#x}: wrong flags"))?;
+    }
+    Ok(())
+}
+
+/// The documents stand in the order that the schema says.
+fn order(part: &Partition) -> Result<()> {
+    let mut keys = Vec::new();
+    for key in &part.schema.order {
+        let wrong = || Error::corrupt(format!("documents cannot be ordered by `{}`", key.field));
+        let Some((i, field)) = part.schema.field(&key.field) else {
+            ensure(part.schema.dynamic.is_some(), || wrong().message().to_string())?;
+            continue; // No document brought it.
+        };
+        ensure(field.roles.sortable, || wrong().message().to_string())?;
+        let column = part.column(i)?.ok_or_else(wrong)?;
+        keys.push((column, part.meta(i).distinct, key.descending));
+    }
+    let rank = |doc| {
+        keys.iter().map(move |(column, distinct, descending)| match column.get(doc) {
+            ord if ord >= *distinct => u32::MAX, // no value: last
+            ord if *descending => distinct - 1 - ord,
+            ord => ord,
+        })
+    };
+    let after = if keys.is_empty() { 0 } else { part.documents };
+    for doc in 1..after {
+        let descends = rank(doc - 1).gt(rank(doc));
+        ensure(!descends, || format!("document {doc} is before its place in the order"))?;
+    }
+    Ok(())
+}
+
+/// Each document has a payload, where the checks of blocks and the offsets say.
+fn payloads(part: &Partition) -> Result<()> {
+    let section = |id| {
+        let i = part.file.find(id).ok_or_else(|| Error::corrupt("a section is missing"))?;
+        part.file.section(i)
+    };
+    let bounds = |what: &str, id, len: usize, last: u64| -> Result<Increasing> {
+        let sequence = Increasing::new(section(id)?, len)?;
+        sequence.verify().map_err(|e| within(what, e))?;
+        let ends = (sequence.get(0), sequence.get(len - 1));
+        ensure(ends == (0, last), || {
+            format!("{what} go from {} to {}, not from 0 to {last}", ends.0, ends.1)
+        })?;
+        Ok(sequence)
+    };
+    let (data, checks) = (section(global::PAYLOADS)?, section(global::CHECKS)?);
+    let (bytes, documents) = (data.len() as u64, part.documents);
+    let offsets = Offsets::new(section(global::OFFSETS)?, documents as usize)?;
+    offsets.verify().map_err(|e| within("payload offsets", e))?;
+    ensure(offsets.start(0) == 0, || "the first payload does not begin at 0".into())?;
+    if part.schema.payload == Payload::Raw {
+        let end = offsets.start(documents as usize);
+        ensure(end == bytes, || format!("payload offsets go to {end}, not to {bytes}"))?;
+        let blocks = data.len().div_ceil(RAW_BLOCK);
+        ensure(checks.len() == blocks * 8, || "payload checks have a wrong size".into())?;
+        return (0..documents).try_for_each(|doc| part.payload(doc).map(|_| ()));
+    }
+    let blocks = checks.len() / 8;
+    let firsts = bounds("block documents", global::BLOCK_DOCUMENTS, blocks + 1, documents.into())?;
+    bounds("block offsets", global::BLOCK_OFFSETS, blocks + 1, bytes)?;
+    // The last document of a block reaches to its end: reading it checks the whole block.
+    (1..=blocks).try_for_each(|block| part.payload(firsts.get(block) as u32 - 1).map(|_| ()))
+}

@@ -1,0 +1,88 @@
+//! Joins partitions without the documents they were built from.
+//!
+//! Fields are joined one by one (`join.rs`), documents stand one partition after the other (or in
+//! the order of the schema); then the same writer as for built partitions chooses structures anew.
+
+use crate::disk::Append;
+use crate::search::build::join::{Pieces, join_field};
+use crate::search::build::partition_writer::{FieldData, sort_documents, write_partition};
+use crate::search::codec::payload::Block;
+use crate::search::format::MAX_DOCUMENTS;
+use crate::search::model::schema::Schema;
+use crate::search::partition::Partition;
+use crate::{Error, Result};
+use std::sync::Arc;
+
+/// A merged partition ready to be written.
+pub(crate) struct Merged {
+    parts: Vec<Arc<Partition>>,
+    schema: Schema,
+    documents: u32,
+    fields: Vec<FieldData>,
+    old: Option<Vec<u32>>,
+}
+
+/// Joins partitions in this order. They need the same fields with the same types and roles,
+/// document order and form of payload, and no field in two points; only the fields of dynamic
+/// schemas may differ. Points are those of all.
+pub(crate) fn merge(parts: &[Arc<Partition>]) -> Result<Merged> {
+    let first = parts.first().ok_or_else(|| Error::invalid("there is nothing to merge"))?;
+    let mut schema = (*first.schema).clone();
+    for part in &parts[1..] {
+        join_schema(&mut schema, &part.schema)?;
+    }
+    let documents: u64 = parts.iter().map(|part| u64::from(part.documents)).sum();
+    if documents > u64::from(MAX_DOCUMENTS) {
+        return Err(Error::invalid(format!(
+            "{documents} documents are too many for one partition; it has at most {MAX_DOCUMENTS}"
+        )));
+    }
+    let pieces = Pieces::whole(parts);
+    let fields: Result<Vec<FieldData>> =
+        schema.fields.iter().map(|field| join_field(field, &pieces)).collect();
+    let (mut fields, documents) = (fields?, documents as u32);
+    let old = sort_documents(&schema, documents, &mut fields)?;
+    Ok(Merged { parts: parts.to_vec(), schema, documents, fields, old })
+}
+
+fn join_schema(schema: &mut Schema, other: &Schema) -> Result<()> {
+    let differs = |what: &str| Error::invalid(format!("partitions to be merged differ in {what}"));
+    if schema.order != other.order {
+        return Err(differs("the order of documents"));
+    }
+    if schema.payload != other.payload {
+        return Err(differs("the form of payloads"));
+    }
+    let dynamic = schema.dynamic.is_some() && schema.dynamic == other.dynamic;
+    if schema.dynamic != other.dynamic || (!dynamic && schema.fields.len() != other.fields.len()) {
+        return Err(differs("their fields"));
+    }
+    for field in &other.fields {
+        match schema.fields.iter_mut().find(|known| known.name == field.name) {
+            Some(known) if known.is_like(field) => known.scanned |= field.scanned,
+            None if dynamic => schema.add(field.clone())?,
+            _ => return Err(differs(&format!("field `{}`", field.name))),
+        }
+    }
+    schema.adopt_points(other).map_err(|_| differs("their points"))
+}
+
+impl Merged {
+    pub(crate) fn write(self, out: &mut dyn Append) -> Result<u128> {
+        let Merged { parts, schema, documents, fields, old } = self;
+        let mut starts: Vec<u32> = vec![0];
+        starts.extend(parts.iter().scan(0, |sum, part| {
+            *sum += part.documents;
+            Some(*sum)
+        }));
+        // Documents that follow each other are in the same blocks: each is decompressed once.
+        let mut blocks: Vec<Option<Block>> = parts.iter().map(|_| None).collect();
+        let mut source = |doc: u32, out: &mut Vec<u8>| {
+            let doc = old.as_ref().map_or(doc, |old| old[doc as usize]);
+            let i = starts.partition_point(|&start| start <= doc) - 1;
+            let (part, doc) = (&parts[i], doc - starts[i]);
+            part.payloads.append(&part.file, doc, &mut blocks[i], out)
+        };
+        write_partition(out, &schema, documents, fields, &mut source)
+    }
+}

@@ -1,0 +1,268 @@
+//! Writes a partition: fields as sorted keys and ordinals, payloads from a source. Builder and
+//! merge both end here, so that a merged partition has the bytes of one built from the documents.
+
+use crate::bytes::frozen::{FrozenWriter, Kind};
+use crate::disk::Append;
+use crate::search::codec::column::{MISSING, Ordinals, column_bits};
+use crate::search::codec::dictionary::Keys;
+use crate::search::codec::payload;
+use crate::search::codec::points::choice::{self, Values};
+use crate::search::codec::postings::build::{self, Encoded, Use};
+use crate::search::codec::within::{self, Inner};
+use crate::search::exec::small;
+use crate::search::format::{FieldMeta, Ordered, encode_meta, global, part, section};
+use crate::search::model::schema::{Field, Schema};
+use crate::search::simd::scan;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+
+/// A field of all documents of a partition.
+pub(crate) struct FieldData {
+    pub(crate) keys: Keys,
+    pub(crate) ordinals: Ordinals,
+}
+
+/// Columns of so many bits up to [`scan::MOST_BITS`], which every field of one value has, are read
+/// instead of lists. Bitsets of fewer keys are faster and take less than a byte a document.
+const SCANNED_BITS: u8 = 3;
+
+/// Documents of a key, from which on keys are more likely named one by one than asked for by
+/// ranges.
+const NAMED: usize = 64;
+
+/// Puts the documents of all fields into the schema's order. Gives for each new number the old one,
+/// if they moved.
+pub(crate) fn sort_documents(
+    schema: &Schema,
+    documents: u32,
+    fields: &mut [FieldData],
+) -> Result<Option<Vec<u32>>> {
+    let Some(old) = document_order(schema, documents, |i| Some(&fields[i].ordinals))? else {
+        return Ok(None);
+    };
+    for field in fields.iter_mut() {
+        field.ordinals = reorder(&field.ordinals, &old);
+    }
+    Ok(Some(old))
+}
+
+/// For each document in the schema's order its number; `None` if there is no order. `ordinals`
+/// gives those of the fields of the order.
+pub(crate) fn document_order<'o>(
+    schema: &Schema,
+    documents: u32,
+    ordinals: impl Fn(usize) -> Option<&'o Ordinals>,
+) -> Result<Option<Vec<u32>>> {
+    let mut keys = Vec::new();
+    for key in &schema.order {
+        let Some((i, _)) = schema.field(&key.field) else {
+            // No document brought the field: all lack it, and the next key decides.
+            if schema.dynamic.is_some() {
+                continue;
+            }
+            return Err(schema.unknown(&key.field));
+        };
+        match ordinals(i) {
+            Some(Ordinals::Single(ords)) => keys.push((ords, key.descending)),
+            _ => return Err(Error::invalid(format!("`{}` has several values", key.field))),
+        }
+    }
+    let Some(((ords, descending), rest)) = keys.split_first() else { return Ok(None) };
+    let rank = |ord: u32, descending| match ord {
+        MISSING => MISSING,
+        ord if descending => MISSING - 1 - ord,
+        ord => ord,
+    };
+    // Document numbers decide ties, so an unstable sort gives the stable order.
+    let first = ords.iter().zip(0..documents);
+    let mut ranked: Vec<u64> =
+        first.map(|(&ord, doc)| u64::from(rank(ord, *descending)) << 32 | u64::from(doc)).collect();
+    ranked.sort_unstable();
+    if !rest.is_empty() {
+        for ties in ranked.chunk_by_mut(|a, b| a >> 32 == b >> 32) {
+            ties.sort_unstable_by(|a, b| {
+                let mut ranks = rest.iter().map(|(ords, descending)| {
+                    let rank = |&doc: &u64| rank(ords[doc as u32 as usize], *descending);
+                    rank(a).cmp(&rank(b))
+                });
+                ranks.find(|o| o.is_ne()).unwrap_or(a.cmp(b))
+            });
+        }
+    }
+    Ok(Some(ranked.into_iter().map(|doc| doc as u32).collect()))
+}
+
+/// The ordinals of the documents of these numbers.
+pub(crate) fn reorder(ordinals: &Ordinals, old: &[u32]) -> Ordinals {
+    match ordinals {
+        Ordinals::Single(ords) => Ordinals::Single(old.iter().map(|&d| ords[d as usize]).collect()),
+        Ordinals::Multi { ords, .. } => {
+            let (mut starts, mut moved) = (vec![0], Vec::with_capacity(ords.len()));
+            for &doc in old {
+                moved.extend_from_slice(ordinals.of(doc as usize));
+                starts.push(moved.len() as u32);
+            }
+            Ordinals::Multi { starts, ords: moved }
+        }
+    }
+}
+
+/// Writes the file; gives its content id.
+pub(crate) fn write_partition(
+    out: &mut dyn Append,
+    schema: &Schema,
+    documents: u32,
+    fields: Vec<FieldData>,
+    payloads: &mut payload::Source,
+) -> Result<u128> {
+    let mut w = FrozenWriter::new(out, Kind::Partition)?;
+    payload::write(&mut w, schema.payload, documents, payloads)?;
+    let mut metas = Vec::with_capacity(fields.len());
+    let place = Place::File;
+    let points = write_points(&mut w, schema, (documents, place), |i| fields.get(i))?;
+    let mut within: Vec<Option<Inner>> = Vec::with_capacity(fields.len());
+    for i in 0..fields.len() {
+        let large = small::has_large_forms(documents);
+        within.push(if large { within::choose(schema, i, |i| fields.get(i)) } else { None });
+    }
+    for (i, ((field, data), within)) in schema.fields.iter().zip(fields).zip(within).enumerate() {
+        let site = Site { documents, place, in_points: points.get(&i).copied(), within };
+        metas.push(write_field(&mut w, i, field, data, site)?);
+    }
+    w.section(global::META, &encode_meta(documents, schema, &metas))?;
+    w.finish()
+}
+
+/// Where a partition will be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    File,
+    /// Ordered fields keep their columns, too: to look into one is faster than to search the sums.
+    Memory,
+}
+
+/// What a field is written with.
+pub(crate) struct Site {
+    pub(crate) documents: u32,
+    pub(crate) place: Place,
+    /// The documents of its keys were written as points, and what these hold.
+    pub(crate) in_points: Option<Values>,
+    /// Of a field that is within another one.
+    pub(crate) within: Option<Inner>,
+}
+
+/// Writes the points of those pairs of fields that are there, where they pay. Gives the fields
+/// whose documents are in points now, and what these hold. What is in memory has ordinals: nothing
+/// must be made of them.
+pub(crate) fn write_points<'f>(
+    w: &mut FrozenWriter,
+    schema: &Schema,
+    (documents, place): (u32, Place),
+    field: impl Fn(usize) -> Option<&'f FieldData>,
+) -> Result<BTreeMap<usize, Values>> {
+    let mut done = BTreeMap::new();
+    for pair in schema.points.iter().filter(|_| small::has_large_forms(documents)) {
+        let [Some(a), Some(b)] = pair.map(&field) else { continue };
+        let (Ordinals::Single(x), Ordinals::Single(y)) = (&a.ordinals, &b.ordinals) else {
+            continue;
+        };
+        if [a, b].iter().all(|data| data.ordinals.ordered() == Ordered::No) {
+            let may = pair.iter().all(|&i| choice::may_be_values(&schema.fields[i]));
+            let (bytes, values) = choice::encode([x, y], [&a.keys, &b.keys], may, place);
+            w.section(section(pair[0], part::POINTS), &bytes)?;
+            done.extend(pair.iter().copied().zip(values.unwrap_or_default()));
+        }
+    }
+    Ok(done)
+}
+
+pub(crate) fn write_field(
+    w: &mut FrozenWriter,
+    i: usize,
+    field: &Field,
+    data: FieldData,
+    site: Site,
+) -> Result<FieldMeta> {
+    let FieldData { keys, ordinals } = data;
+    let (documents, place, in_points) = (site.documents, site.place, site.in_points.is_some());
+    let (n, distinct) = (documents as usize, keys.len());
+    let mut meta = FieldMeta { distinct: distinct as u32, in_points, ..FieldMeta::default() };
+    meta.present = ordinals.present();
+    if let Some(Values { least, span: span @ 1.. }) = site.in_points {
+        return Ok(FieldMeta { least, span, postings: meta.present.into(), ..meta });
+    }
+    let indexed = field.roles.filterable || field.roles.sortable;
+    // Where each document has a key of its own, sums take nothing and are as fast as a column.
+    let ordered = indexed || distinct == n;
+    meta.ordered = if ordered { ordinals.ordered() } else { Ordered::No };
+
+    let bits = column_bits(distinct, meta.present < documents && !field.multi);
+    // A condition can then be verified by document.
+    let narrow = bits <= scan::MOST_BITS && !field.multi;
+    write_keys(w, i, &keys, n)?;
+    let inverted = build::invert(&ordinals, distinct);
+    meta.postings = inverted.docs.len() as u64;
+    let alone = !(narrow || field.multi || in_points) && meta.ordered == Ordered::No;
+    if field.scanned && indexed && alone && small::has_large_forms(documents) {
+        meta.scanned = inverted.without_lists(n, field.roles.sortable);
+    }
+    if indexed || meta.ordered != Ordered::No {
+        // Fields that are asked for by ranges: those with an order, and those whose keys are so
+        // many that nobody knows them.
+        let numbers = field.roles.sortable || distinct >= n / NAMED;
+        let single = field.ty.is_fixed() && !field.multi;
+        let ranges = field.roles.filterable && single && numbers && !narrow;
+        let scanned = narrow && bits >= SCANNED_BITS && small::has_large_forms(documents);
+        let encoded = inverted.encode(n, Use { ranges, scanned }, &mut meta);
+        write_postings(w, i, &encoded)?;
+    }
+    drop(inverted);
+    let told = meta.ordered != Ordered::No && place == Place::File;
+    let read_back = (field.roles.sortable || field.roles.stored) && !told;
+    if let Some(inner) = site.within.filter(|_| meta.is_scanned()) {
+        let (column, firsts) = inner.encode();
+        (meta.column_bits, meta.within) = (Some(inner.bits), Some(inner.outer));
+        w.section(section(i, part::COLUMN), &column)?;
+        w.section(section(i, part::FIRSTS), &firsts)?;
+    } else if narrow || read_back || meta.is_scanned() {
+        let (column, starts) = ordinals.encode(distinct, bits);
+        meta.column_bits = Some(bits);
+        w.section(section(i, part::COLUMN), &column)?;
+        if let Some(starts) = starts {
+            w.section(section(i, part::STARTS), &starts)?;
+        }
+    }
+    Ok(meta)
+}
+
+pub(crate) fn write_keys(
+    w: &mut FrozenWriter,
+    field: usize,
+    keys: &Keys,
+    documents: usize,
+) -> Result<()> {
+    let (offsets, bytes) = keys.encode(documents);
+    w.section(section(field, part::KEYS), &offsets)?;
+    match bytes {
+        Some(bytes) => w.section(section(field, part::KEY_BYTES), &bytes),
+        None => Ok(()),
+    }
+}
+
+fn write_postings(w: &mut FrozenWriter, field: usize, encoded: &Encoded) -> Result<()> {
+    let parts = [
+        (part::SUMS, &encoded.sums),
+        (part::SLICES, &encoded.slices),
+        (part::PLACES, &encoded.places),
+        (part::EXCEPTIONS, &encoded.exceptions),
+        (part::BITSETS, &encoded.bitsets),
+        (part::RUNS, &encoded.runs),
+        (part::BINS, &encoded.bins),
+    ];
+    for (part, bytes) in parts {
+        if !bytes.is_empty() {
+            w.section(section(field, part), bytes)?;
+        }
+    }
+    Ok(())
+}

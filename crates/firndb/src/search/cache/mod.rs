@@ -1,0 +1,4 @@
+//! Structures that queries build in memory from small partitions, within a budget.
+
+pub(crate) mod bundle_view;
+pub(crate) mod bundles;

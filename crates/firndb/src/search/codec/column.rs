@@ -1,0 +1,153 @@
+//! The way back from documents to keys: document -> ordinals.
+//!
+//! A field has a column if its values must be read back or sorted by, if it is scanned, or if its
+//! ordinals have at most 8 bits (then it costs little and lets a condition be verified document by
+//! document, or its documents be found by a scan). An ordered field does without: the sums say it.
+
+use crate::bytes::increasing::{self, Increasing};
+use crate::bytes::packed::{Packed, PackedWriter, width};
+use crate::search::codec::within::Within;
+use crate::search::format::Ordered;
+
+/// Marks a document without a value, on its way into a partition.
+pub(crate) const MISSING: u32 = u32::MAX;
+
+/// The ordinals of a field's documents, on their way into a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ordinals {
+    /// One a document, or [`MISSING`].
+    Single(Vec<u32>),
+    /// Those of document d are `ords[starts[d]..starts[d + 1]]`, ascending and distinct.
+    Multi { starts: Vec<u32>, ords: Vec<u32> },
+}
+
+impl Ordinals {
+    /// The ordinals of document `doc`.
+    pub(crate) fn of(&self, doc: usize) -> &[u32] {
+        match self {
+            Ordinals::Single(ords) if ords[doc] == MISSING => &[],
+            Ordinals::Single(ords) => &ords[doc..=doc],
+            Ordinals::Multi { starts, ords } => {
+                &ords[starts[doc] as usize..starts[doc + 1] as usize]
+            }
+        }
+    }
+
+    /// How many documents have an ordinal.
+    pub(crate) fn present(&self) -> u32 {
+        let count = match self {
+            Ordinals::Single(ords) => ords.iter().filter(|&&ord| ord != MISSING).count(),
+            Ordinals::Multi { starts, .. } => starts.windows(2).filter(|w| w[0] != w[1]).count(),
+        };
+        count as u32
+    }
+
+    /// Whether the documents stand in the order of the keys, those without a value last.
+    pub(crate) fn ordered(&self) -> Ordered {
+        let Ordinals::Single(ords) = self else { return Ordered::No };
+        if ords.is_sorted() {
+            return Ordered::Ascending;
+        }
+        let rank = |&ord: &u32| if ord == MISSING { MISSING } else { MISSING - 1 - ord };
+        if ords.is_sorted_by_key(rank) { Ordered::Descending } else { Ordered::No }
+    }
+
+    /// The parts COLUMN, of so many bits an ordinal, and STARTS.
+    pub(crate) fn encode(&self, distinct: usize, bits: u8) -> (Vec<u8>, Option<Vec<u8>>) {
+        let mut w = PackedWriter::new(bits);
+        match self {
+            Ordinals::Single(ords) => {
+                let none = distinct as u32;
+                ords.iter().for_each(|&ord| w.push(if ord == MISSING { none } else { ord }));
+                (w.finish(), None)
+            }
+            Ordinals::Multi { starts, ords } => {
+                ords.iter().for_each(|&ord| w.push(ord));
+                let starts = starts.iter().enumerate().map(|(d, &s)| u64::from(s) + d as u64);
+                (w.finish(), Some(increasing::encode(starts)))
+            }
+        }
+    }
+}
+
+/// Bits of the ordinals of `distinct` keys and, if some document is without, of the number
+/// `distinct`.
+pub(crate) fn column_bits(distinct: usize, missing: bool) -> u8 {
+    width((distinct as u64 + u64::from(missing)).saturating_sub(1))
+}
+
+/// Document -> ordinal for a field of a partition. A document without a value has ordinal
+/// `distinct`.
+#[derive(Clone)]
+pub(crate) enum Column<'a> {
+    Single(Packed<'a>),
+    Within(Within<'a>),
+    Multi {
+        starts: Increasing<'a>,
+        ords: Packed<'a>,
+    },
+    /// Documents `sums[o]..sums[o + 1]` have ordinal o.
+    Ascending {
+        sums: Increasing<'a>,
+        present: u32,
+    },
+    /// Documents `present - sums[o + 1]..present - sums[o]` have ordinal o.
+    Descending {
+        sums: Increasing<'a>,
+        present: u32,
+    },
+    /// Made for one query from the postings of a field without a column.
+    Made(Vec<u32>),
+    /// The same for a multi-valued field.
+    MadeMulti {
+        starts: Vec<u32>,
+        ords: Vec<u32>,
+    },
+}
+
+impl Column<'_> {
+    /// The ordinal of a single-valued field's document; some number if `doc` is out of bounds.
+    #[inline(always)]
+    pub(crate) fn get(&self, doc: u32) -> u32 {
+        match self {
+            Column::Single(ords) => ords.get(doc as usize),
+            Column::Within(ords) => ords.get(doc as usize),
+            Column::Made(ords) => ords.get(doc as usize).copied().unwrap_or(0),
+            Column::Ascending { sums, present } if doc < *present => {
+                sums.lower_bound(u64::from(doc) + 1).max(1) as u32 - 1
+            }
+            Column::Descending { sums, present } if doc < *present => {
+                sums.lower_bound(u64::from(present - doc)).max(1) as u32 - 1
+            }
+            Column::Ascending { sums, .. } | Column::Descending { sums, .. } => {
+                (sums.len() - 1) as u32
+            }
+            Column::Multi { .. } | Column::MadeMulti { .. } => 0,
+        }
+    }
+
+    /// Calls `each` with every ordinal of a document.
+    #[inline]
+    pub(crate) fn each(&self, doc: u32, distinct: u32, mut each: impl FnMut(u32)) {
+        match self {
+            Column::Multi { starts, ords } => {
+                let (d, o) = (doc as usize, u64::from(doc));
+                let start = starts.get(d).wrapping_sub(o) as usize;
+                let end = (starts.get(d + 1).wrapping_sub(o + 1) as usize).min(ords.len());
+                (start..end).for_each(|i| each(ords.get(i)));
+            }
+            Column::MadeMulti { starts, ords } => {
+                let d = doc as usize;
+                let range = starts.get(d).zip(starts.get(d + 1));
+                let slice = range.and_then(|(&s, &e)| ords.get(s as usize..e as usize));
+                slice.unwrap_or(&[]).iter().for_each(|&ord| each(ord));
+            }
+            _ => {
+                let ord = self.get(doc);
+                if ord < distinct {
+                    each(ord);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Reads the postings of a field: the documents of a key or of a range of keys. See
+//! `postings_build.rs` for forms.
+
+pub(crate) mod build;
+
+mod iter;
+
+use crate::bytes::increasing::Increasing;
+use crate::bytes::int::{u32_at, u64_at};
+use crate::search::codec::bins::Bins;
+use crate::search::codec::bitset::Bitset;
+use crate::search::codec::points::{EVERYTHING, Points, Window};
+use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
+pub(crate) use crate::search::codec::postings::iter::Cursor;
+pub(crate) use crate::search::codec::slices::BLOCK;
+use crate::search::codec::slices::{Slices, Span};
+use crate::search::format::{FieldMeta, Ordered};
+use crate::search::simd::kernels;
+use crate::search::simd::scan::{self, Keys, Scanned, Wanted};
+use crate::{Error, Result};
+
+/// The sections of a field's postings, as they are in the file.
+#[derive(Default)]
+pub(crate) struct Parts<'a> {
+    pub(crate) sums: &'a [u8],
+    pub(crate) slices: &'a [u8],
+    pub(crate) places: &'a [u8],
+    pub(crate) exceptions: &'a [u8],
+    pub(crate) bitsets: &'a [u8],
+    pub(crate) runs: &'a [u8],
+    pub(crate) bins: &'a [u8],
+    /// If it is one that is scanned.
+    pub(crate) column: Option<Scanned<'a>>,
+    /// The points that the field is part of, and which part: 0 or 1.
+    pub(crate) points: Option<(Points<'a>, usize)>,
+    /// If these hold values: the keys, and the least of them.
+    pub(crate) values: Option<(Increasing<'a>, u64)>,
+}
+
+/// The postings of a field of a partition.
+#[derive(Clone, Copy)]
+pub(crate) struct Postings<'a> {
+    documents: u32,
+    present: u32,
+    ordered: Ordered,
+    pub(crate) sums: Increasing<'a>,
+    pub(crate) slices: Slices<'a>,
+    exceptions: &'a [u8],
+    exception_count: usize,
+    bitsets: &'a [u8],
+    runs: &'a [u8],
+    bins: Bins<'a>,
+    column: Option<Scanned<'a>>,
+    /// Ordinals that have no lists, but are in the column.
+    scanned: (u32, u32),
+    points: Option<(Points<'a>, usize)>,
+    values: Option<(Increasing<'a>, u64)>,
+}
+
+/// How the documents of an exception are kept.
+enum Kept<'a> {
+    Bitset(Bitset<'a>),
+    /// Pairs of u32.
+    Runs(&'a [u8]),
+    Column,
+}
+
+/// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of
+/// an ordered field, ordinals of a field that is scanned, a window over points.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pieces {
+    slice: Span,
+    exceptions: (usize, usize),
+    documents: (u32, u32),
+    column: (u32, u32),
+    window: Option<Window>,
+    /// Only one key, or a scan: the documents come in ascending order, each once.
+    pub(crate) sorted: bool,
+}
+
+impl Pieces {
+    /// The documents of a window over points.
+    pub(crate) fn of(window: Window) -> Pieces {
+        Pieces { window: Some(window), ..Pieces::default() }
+    }
+}
+
+impl<'a> Postings<'a> {
+    pub(crate) fn new(meta: &FieldMeta, documents: u32, parts: Parts<'a>) -> Result<Postings<'a>> {
+        let sums = Increasing::new(parts.sums, meta.distinct as usize + 1)?;
+        let exception_count = meta.exceptions as usize;
+        let entries = if exception_count > 0 { exception_count + 1 } else { 0 };
+        if parts.exceptions.len() != entries * EXCEPTION {
+            return Err(Error::corrupt("the exceptions of a field have a wrong size"));
+        }
+        let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
+        let (removed, gone) = match exception_count {
+            0 if first == end => (0, 0),
+            0 => (sums.get(end).wrapping_sub(sums.get(first)), end - first),
+            n => (u64_at(parts.exceptions, n * EXCEPTION + 16), n),
+        };
+        let slices = if meta.has_lists() {
+            let len = meta.postings.checked_sub(removed);
+            let len =
+                len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
+            let keys = (meta.distinct as usize).saturating_sub(gone);
+            let bytes = (parts.slices, parts.places);
+            Slices::new(bytes, (documents, meta.slice_bits), keys, len as usize)?
+        } else {
+            Slices::none()
+        };
+        Ok(Postings {
+            documents,
+            present: meta.present,
+            ordered: meta.ordered,
+            sums,
+            slices,
+            exceptions: parts.exceptions,
+            exception_count,
+            bitsets: parts.bitsets,
+            runs: parts.runs,
+            bins: Bins::new(parts.bins, meta.bounds, documents)?,
+            column: parts.column,
+            scanned: meta.scanned,
+            points: parts.points,
+            values: parts.values,
+        })
+    }
+
+    /// Of points alone: for windows over these.
+    pub(crate) fn of_point(documents: u32, points: Option<(Points<'a>, usize)>) -> Postings<'a> {
+        Postings {
+            documents,
+            present: 0,
+            ordered: Ordered::No,
+            sums: Increasing::trusted(&[], 0),
+            slices: Slices::none(),
+            exceptions: &[],
+            exception_count: 0,
+            bitsets: &[],
+            runs: &[],
+            bins: Bins::default(),
+            column: None,
+            scanned: (0, 0),
+            points,
+            values: None,
+        }
+    }
+
+    /// Postings of the ordinals `start..end`: the number of documents for a single-valued field or
+    /// a single key.
+    #[inline]
+    pub(crate) fn count(&self, start: u32, end: u32) -> u64 {
+        self.sums.get(end as usize).wrapping_sub(self.sums.get(start as usize))
+    }
+
+    /// The number of the first exception at or after `ord`.
+    fn exception(&self, ord: u32) -> usize {
+        let (mut low, mut high) = (0, self.exception_count);
+        while low < high {
+            let mid = (low + high) / 2;
+            if u32_at(self.exceptions, mid * EXCEPTION) < ord { low = mid + 1 } else { high = mid }
+        }
+        low
+    }
+
+    /// Where the documents of the ordinals `start..end` are.
+    pub(crate) fn pieces(&self, start: u32, end: u32) -> Pieces {
+        if let Some((_, part)) = self.points {
+            let mut window = [EVERYTHING; 2];
+            window[part] = match self.values {
+                None => (start, end),
+                Some((keys, least)) if start < end => {
+                    let value = |ord: u32| keys.get(ord as usize).wrapping_sub(least) as u32;
+                    (value(start), value(end - 1).saturating_add(1))
+                }
+                Some(_) => (0, 0),
+            };
+            return Pieces::of(window);
+        }
+        if self.in_column(start, end) {
+            return Pieces { column: (start, end), sorted: true, ..Pieces::default() };
+        }
+        let (low, high) = (self.sums.get(start as usize), self.sums.get(end as usize));
+        let sorted = end - start <= 1;
+        let nothing = Pieces { sorted, ..Pieces::default() };
+        let all = u64::from(self.present);
+        match self.ordered {
+            Ordered::Ascending => {
+                Pieces { documents: (low as u32, high as u32), sorted: true, ..nothing }
+            }
+            Ordered::Descending => {
+                let (first, last) = (all.wrapping_sub(high) as u32, all.wrapping_sub(low) as u32);
+                Pieces { documents: (first, last), sorted: true, ..nothing }
+            }
+            Ordered::No if self.exception_count == 0 => {
+                // Those behind the keys that are scanned follow those before.
+                let (first, last) = self.scanned;
+                let behind = if start >= last { (first, last) } else { (0, 0) };
+                let key = (start - (behind.1 - behind.0)) as usize;
+                let entries = self.count(behind.0, behind.1);
+                let place = |sum: u64| sum.wrapping_sub(entries) as usize;
+                Pieces { slice: self.slices.span(key, place(low), place(high)), ..nothing }
+            }
+            Ordered::No => {
+                let (x0, x1) = (self.exception(start), self.exception(end));
+                let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
+                let slice0 = low.wrapping_sub(removed(x0)) as usize;
+                let slice1 = high.wrapping_sub(removed(x1)) as usize;
+                // The first key of the range that is no exception.
+                let key = (start as usize).saturating_sub(x0);
+                let slice = self.slices.span(key, slice0, slice1);
+                Pieces { slice, exceptions: (x0, x1), ..nothing }
+            }
+        }
+    }
+
+    /// Whether some of the ordinals `start..end` are in the column alone.
+    fn in_column(&self, start: u32, end: u32) -> bool {
+        start.max(self.scanned.0) < end.min(self.scanned.1)
+    }
+
+    /// The pieces whose documents are in a range; they may have others if they are not one list
+    /// that ascends.
+    pub(crate) fn within(&self, pieces: Pieces, docs: (u32, u32)) -> Pieces {
+        let cut = pieces.sorted && !pieces.slice.is_empty();
+        if !cut || pieces.documents.0 < pieces.documents.1 {
+            return pieces;
+        }
+        Pieces { slice: self.slices.narrow(pieces.slice, docs), ..pieces }
+    }
+
+    /// The bitset of the pieces, if they are one bitset.
+    pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<Bitset<'a>> {
+        let (x0, x1) = pieces.exceptions;
+        if x1 != x0 + 1 || !pieces.slice.is_empty() {
+            return None;
+        }
+        match self.kept(x0) {
+            Kept::Bitset(bitset) if !bitset.is_empty() => Some(bitset),
+            _ => None,
+        }
+    }
+
+    /// How an exception is kept; of a damaged file an empty bitset or no runs.
+    fn kept(&self, exception: usize) -> Kept<'a> {
+        let at = exception * EXCEPTION;
+        let (runs, offset) = (u32_at(self.exceptions, at + 4), u64_at(self.exceptions, at + 8));
+        let (offset, documents) = (offset as usize, self.documents as usize);
+        match runs {
+            0 => Kept::Bitset(Bitset::plain(self.bitsets, offset, documents)),
+            SPARSE => Kept::Bitset(Bitset::sparse(self.bitsets, offset, documents)),
+            IN_COLUMN => Kept::Column,
+            runs => {
+                let end = offset.checked_add(runs as usize * 8);
+                Kept::Runs(end.and_then(|end| self.runs.get(offset..end)).unwrap_or(&[]))
+            }
+        }
+    }
+
+    /// Those of some exceptions that are in the column.
+    fn keys_in_column(&self, (x0, x1): (usize, usize)) -> Keys {
+        let mut keys = Keys::default();
+        for at in (x0..x1).map(|x| x * EXCEPTION) {
+            if u32_at(self.exceptions, at + 4) == IN_COLUMN {
+                let ord = u32_at(self.exceptions, at);
+                keys.insert(ord, ord.saturating_add(1));
+            }
+        }
+        keys
+    }
+
+    /// Whether the documents of some of the ordinals `start..end` must be found in the column.
+    pub(crate) fn is_scanned(&self, start: u32, end: u32) -> bool {
+        if self.in_column(start, end) {
+            return true;
+        }
+        let exceptions = || (self.exception(start), self.exception(end));
+        self.column.is_some() && !self.keys_in_column(exceptions()).is_empty()
+    }
+
+    /// What it takes to set the bits of the documents of the ordinals `start..end`, but of those
+    /// that are in the column: entries that are read one by one, and words.
+    pub(crate) fn work(&self, start: u32, end: u32) -> (u64, u64) {
+        let pieces = self.pieces(start, end);
+        let (mut entries, mut words) = (pieces.slice.len() as u64, 0);
+        for x in pieces.exceptions.0..pieces.exceptions.1 {
+            match self.kept(x) {
+                Kept::Bitset(bitset) => words += bitset.words(),
+                Kept::Runs(runs) => {
+                    entries += runs.len() as u64 / 8;
+                    let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
+                    words += removed(x + 1).wrapping_sub(removed(x)).min(self.present.into()) / 64;
+                }
+                Kept::Column => {}
+            }
+        }
+        (entries, words)
+    }
+
+    /// Adds the documents of the ordinals `start..end` to a bitset of the partition.
+    pub(crate) fn add_to(&self, start: u32, end: u32, bits: &mut [u64]) {
+        self.add(self.pieces(start, end), bits);
+    }
+
+    /// Adds the documents of some pieces to a bitset of the partition.
+    pub(crate) fn add(&self, pieces: Pieces, bits: &mut [u64]) {
+        let (first, last) = pieces.documents;
+        kernels::set_range(bits, first, last.min(self.documents));
+        if let (Some(window), Some((points, _))) = (pieces.window, self.points) {
+            points.add(window, bits);
+        }
+        self.slices.set(pieces.slice, bits);
+        let mut keys = Keys::default();
+        for x in pieces.exceptions.0..pieces.exceptions.1 {
+            match self.kept(x) {
+                Kept::Bitset(bitset) => bitset.or(bits),
+                Kept::Runs(runs) => {
+                    for at in (0..runs.len()).step_by(8) {
+                        let (first, len) = (u32_at(runs, at), u32_at(runs, at + 4));
+                        let end = first.saturating_add(len).min(self.documents);
+                        kernels::set_range(bits, first, end);
+                    }
+                }
+                Kept::Column => keys.join(&self.keys_in_column((x, x + 1))),
+            }
+        }
+        if let (Some(wanted), Some(column)) = (self.wanted(pieces.column, keys), self.column) {
+            scan::add(column, &wanted, bits);
+        }
+    }
+
+    /// What is to be found in the column: ordinals of a field that has nothing else, or some keys.
+    fn wanted(&self, (start, end): (u32, u32), keys: Keys) -> Option<Wanted> {
+        if start < end {
+            return self.column.map(|column| Wanted::of(&[(start, end)], &column));
+        }
+        (!keys.is_empty()).then_some(Wanted::Keys(keys))
+    }
+
+    /// Takes the documents of the ordinals `start..end` out of a bitset of the partition.
+    fn take_from(&self, start: u32, end: u32, bits: &mut [u64]) {
+        let slice = self.each_exception(start, end, |doc| {
+            if let Some(word) = bits.get_mut(doc as usize / 64) {
+                *word &= !(1 << (doc % 64));
+            }
+        });
+        self.slices.clear(slice, bits);
+    }
+
+    /// The number of documents of the ordinals `start..end` that are in a bitset, without bins.
+    pub(crate) fn probe(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
+        let pieces = self.pieces(start, end);
+        let mut count = 0;
+        if let (Some(column), (x0, x1)) = (self.column, pieces.exceptions) {
+            let keys = self.keys_in_column((x0, x1));
+            let wanted = self.wanted(pieces.column, keys);
+            if let (Some(wanted), true) = (wanted, keys.len() == x1 - x0) {
+                return scan::count(column, &wanted, bits) + self.slices.count(pieces.slice, bits);
+            }
+        }
+        let slice = self.each_exception(start, end, |doc| {
+            count += bits.get(doc as usize / 64).map_or(0, |word| word >> (doc % 64) & 1);
+        });
+        count + self.slices.count(slice, bits)
+    }
+
+    /// Calls `each` with the documents of the ordinals `start..end` that are not in the slices.
+    /// Gives those that are.
+    fn each_exception(&self, start: u32, end: u32, mut each: impl FnMut(u32)) -> Span {
+        let mut pieces = self.pieces(start, end);
+        let slice = std::mem::take(&mut pieces.slice);
+        if self.exception_count > 0 || self.ordered != Ordered::No || self.points.is_some() {
+            let (mut cursor, mut block) = (Cursor::new(pieces), Vec::with_capacity(BLOCK));
+            while cursor.next(self, &mut block) {
+                block.iter().for_each(|&doc| each(doc));
+            }
+        }
+        slice
+    }
+
+    /// The number of documents of the ordinals `start..end` of a single-valued field that are in a
+    /// bitset of the partition. `pass` says how many documents cost as much as a pass over
+    /// the bins.
+    pub(crate) fn count_in(&self, start: u32, end: u32, bits: &[u64], pass: u64) -> u64 {
+        match self.edges(start, end) {
+            Some(edges) if edges.saturating_add(pass) < self.count(start, end) => {}
+            _ => return self.probe(start, end, bits),
+        }
+        let ((low, a), (high, b)) = (self.nearest(start), self.nearest(end));
+        if low >= high {
+            return self.probe(start, end, bits);
+        }
+        let between = self.bins.count((low, high), bits);
+        // Each document has one ordinal: what is added is not there, what is taken is.
+        let before = self.probe(start.min(a), start.max(a), bits);
+        let after = self.probe(end.min(b), end.max(b), bits);
+        let count = if start < a { between + before } else { between.saturating_sub(before) };
+        if end > b { count + after } else { count.saturating_sub(after) }
+    }
+
+    /// Words of the bins for every 64 documents.
+    pub(crate) fn planes(&self) -> u64 {
+        u64::from(usize::BITS - self.bins.len().leading_zeros())
+    }
+
+    /// The number of documents that [`Postings::fill`] would touch one by one beside its bins;
+    /// `None` if there are no bins.
+    pub(crate) fn edges(&self, start: u32, end: u32) -> Option<u64> {
+        if self.bins.is_empty() {
+            return None;
+        }
+        let edge = |ord: u32| {
+            let near = self.nearest(ord).1;
+            self.sums.get(near.max(ord) as usize).abs_diff(self.sums.get(near.min(ord) as usize))
+        };
+        // Sums of a damaged file may say anything.
+        Some(edge(start).saturating_add(edge(end)).min(self.present.into()))
+    }
+
+    /// The bin that begins nearest to an ordinal, and the ordinal where it does. After the last bin
+    /// another one would begin; where documents lack a value, the last bin is theirs and begins
+    /// there, and comes first.
+    fn nearest(&self, ord: u32) -> (u32, u32) {
+        let at = self.sums.get(ord as usize);
+        let distinct = self.sums.len() as u32 - 1;
+        let bound = |i: usize| match i < self.bins.len() {
+            true => (self.bins.bound(i) as u32).min(distinct),
+            false => distinct,
+        };
+        // The first that is not below, or the one before.
+        let (mut low, mut high) = (0, self.bins.len());
+        while low < high {
+            let mid = (low + high) / 2;
+            if bound(mid) < ord { low = mid + 1 } else { high = mid }
+        }
+        let mut best = (0, 0, at);
+        for i in low.saturating_sub(1)..=self.bins.len().min(low) {
+            let distance = self.sums.get(bound(i) as usize).abs_diff(at);
+            if distance < best.2 {
+                best = (i as u32 + 1, bound(i), distance);
+            }
+        }
+        (best.0, best.1)
+    }
+
+    /// Sets `bits`, whatever they are, to the documents of the ordinals `start..end` of a
+    /// single-valued field, using the bins.
+    pub(crate) fn fill(&self, start: u32, end: u32, bits: &mut [u64]) {
+        let (low, a) = self.nearest(start);
+        let (high, b) = self.nearest(end);
+        if low >= high {
+            bits.fill(0);
+            return self.add_to(start, end, bits);
+        }
+        self.bins.set((low, high), bits);
+        if start < a {
+            self.add_to(start, a, bits);
+        } else {
+            self.take_from(a, start, bits);
+        }
+        if end > b {
+            self.add_to(b, end, bits);
+        } else {
+            self.take_from(end, b, bits);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Facets: how many matches have each value of a field.
+//!
+//! Each partition counts by ordinal; ordinals become keys once a partition is done, and partitions
+//! are joined by key. Few matches are counted one by one through the column, many through the
+//! postings, bitset by bitset where there are bitsets; if everything matches the prefix sums say
+//! it.
+
+use crate::Result;
+use crate::search::build::interner::KeyMap;
+use crate::search::exec::executor::Executor;
+use crate::search::exec::sink::Fill;
+use crate::search::model::query::Filter;
+use crate::search::model::value::{Key, Value};
+use crate::search::partition::Partition;
+use crate::search::partition::set::Limits;
+use crate::search::plan::filterable;
+use crate::search::reader::Reader;
+use crate::search::simd::kernels;
+use crate::search::simd::scan;
+
+/// A facet to compute: the most frequent values of a field among the matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facet {
+    /// A filterable field.
+    pub field: String,
+    /// Values to return at most.
+    pub top: usize,
+    /// Ignore the filter's own conditions on this field (those that are parts of its outermost
+    /// `and`).
+    pub disjunctive: bool,
+}
+
+/// The most frequent values of a field among the matches.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FacetCounts {
+    /// The field.
+    pub field: String,
+    /// Values with the number of matches that have them: most frequent first, equal ones by value.
+    pub values: Vec<(Value, u64)>,
+    /// Distinct values among the matches.
+    pub distinct: u64,
+    /// Matches without a value.
+    pub missing: u64,
+}
+
+impl Reader {
+    /// The most frequent values of fields among the documents that satisfy a filter.
+    pub fn facets(&self, filter: &Filter, facets: &[Facet]) -> Result<Vec<FacetCounts>> {
+        let mut found: Vec<Option<FacetCounts>> = facets.iter().map(|_| None).collect();
+        let mut plain = Vec::new();
+        for (i, facet) in facets.iter().enumerate() {
+            let field = filterable(&self.set.schema, &facet.field)?.0;
+            let own = facet.disjunctive.then(|| without(filter, &facet.field));
+            match own {
+                Some(filter) => {
+                    let (mut counts, _) =
+                        self.execute(&filter, &[field], |e| counts(e, &[field]))?;
+                    found[i] = Some(self.top(facet, field, counts.remove(0))?);
+                }
+                None => plain.push((i, field)),
+            }
+        }
+        if !plain.is_empty() {
+            let fields: Vec<usize> = plain.iter().map(|(_, field)| *field).collect();
+            let (all, _) = self.execute(filter, &fields, |e| counts(e, &fields))?;
+            for ((i, field), counts) in plain.into_iter().zip(all) {
+                found[i] = Some(self.top(&facets[i], field, counts)?);
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    fn top(&self, facet: &Facet, field: usize, counts: Counts) -> Result<FacetCounts> {
+        let distinct = counts.by_key.len() as u64;
+        let mut entries: Vec<(Key, u64)> = counts.by_key.into_iter().collect();
+        let better = |a: &(Key, u64), b: &(Key, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
+        if facet.top < entries.len() && facet.top > 0 {
+            entries.select_nth_unstable_by(facet.top - 1, better);
+        }
+        entries.truncate(facet.top);
+        entries.sort_unstable_by(better);
+        let values = entries.into_iter().map(|(key, n)| Ok((self.value_of(field, &key)?, n)));
+        Ok(FacetCounts {
+            field: facet.field.clone(),
+            values: values.collect::<Result<_>>()?,
+            distinct,
+            missing: counts.missing,
+        })
+    }
+}
+
+/// A filter without the conditions on one field that are parts of its outermost `and`.
+fn without(filter: &Filter, field: &str) -> Filter {
+    match filter {
+        Filter::And(parts) => Filter::And(parts.iter().map(|part| without(part, field)).collect()),
+        own if only_on(own, field) => Filter::All,
+        other => other.clone(),
+    }
+}
+
+/// Whether all conditions of a filter are on one field.
+fn only_on(filter: &Filter, field: &str) -> bool {
+    match filter {
+        Filter::All => false,
+        Filter::Compare(name, ..)
+        | Filter::In(name, _)
+        | Filter::Between(name, ..)
+        | Filter::Prefix(name, _)
+        | Filter::Exists(name) => name == field,
+        Filter::And(parts) | Filter::Or(parts) => {
+            !parts.is_empty() && parts.iter().all(|part| only_on(part, field))
+        }
+        Filter::Not(inner) => only_on(inner, field),
+    }
+}
+
+/// Counts by key over all partitions.
+pub(crate) struct Counts {
+    pub(crate) by_key: KeyMap<Key, u64>,
+    /// Matches without a value.
+    pub(crate) missing: u64,
+}
+
+impl Counts {
+    /// Adds what another thread counted.
+    fn add(&mut self, other: Counts) {
+        self.missing += other.missing;
+        for (key, n) in other.by_key {
+            let count = self.by_key.entry(key).or_insert(0);
+            *count = count.saturating_add(n);
+        }
+    }
+}
+
+/// Counts the matches of each value of each of some fields (numbers in the reader's schema).
+pub(crate) fn counts(executor: &mut Executor, fields: &[usize]) -> Result<Vec<Counts>> {
+    let visits = executor.set.partitions.len();
+    let counted = executor.share(visits, |executor, turns| count_in(executor, fields, turns))?;
+    let join = |mut all: Vec<Counts>, more: Vec<Counts>| {
+        all.iter_mut().zip(more).for_each(|(counts, more)| counts.add(more));
+        all
+    };
+    Ok(counted.into_iter().reduce(join).unwrap_or_default())
+}
+
+/// Counts the matches of some partitions.
+fn count_in(
+    executor: &mut Executor,
+    fields: &[usize],
+    turns: &mut dyn Iterator<Item = usize>,
+) -> Result<Vec<Counts>> {
+    let new = || Counts { by_key: KeyMap::default(), missing: 0 };
+    let mut all: Vec<Counts> = fields.iter().map(|_| new()).collect();
+    let set = executor.set;
+    for p in turns {
+        if executor.pruned(p) {
+            executor.stats.pruned += 1;
+            continue;
+        }
+        let part = &*set.partitions[p];
+        let mut matches = Fill { bits: vec![0; part.words()] };
+        let _ = executor.run(p, Vec::new(), &mut matches)?;
+        let total = kernels::count(&matches.bits);
+        if total == 0 {
+            continue;
+        }
+        for (&field, counts) in fields.iter().zip(&mut all) {
+            match set.local(p, field) {
+                None => counts.missing += total,
+                Some(field) => {
+                    count_field(part, field, &matches.bits, total, executor.limits, counts)?
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// What it costs to look a document up in a column, tenths of a nanosecond.
+const GATHER: u64 = 15;
+
+/// Values, and words of a bitset, after which a query looks whether it has to stop.
+const STRIDE: usize = 1024;
+
+fn count_field(
+    part: &Partition,
+    field: usize,
+    bits: &[u64],
+    total: u64,
+    limits: &Limits,
+    counts: &mut Counts,
+) -> Result<()> {
+    let meta = part.meta(field);
+    let distinct = meta.distinct;
+    let multi = part.schema.fields[field].multi;
+    let everything = total == u64::from(part.documents);
+    let column = match () {
+        () if multi || everything => None,
+        // The documents of a key stand nowhere together.
+        () if meta.in_points => Some(part.column_or_made(field)?),
+        () => part.column(field)?,
+    };
+    let pass = u64::from(distinct) * part.words() as u64;
+    let wide = || scan::cost(meta.column_bits.unwrap_or(0).into());
+    let scan = part.scanned(field)?.map_or_else(wide, |column| column.cost());
+    let by_key = !meta.in_points
+        && total >= pass / 8
+        && (total * GATHER >= pass * scan || !part.postings(field)?.is_scanned(0, distinct));
+    // First of all: it says whether there are as many keys as the counts below take memory for.
+    let dictionary = part.dictionary(field)?;
+    let mut by_ord = vec![0u64; distinct as usize + 1];
+    let with_value = if everything {
+        let sums = part.sums(field)?;
+        for (ord, count) in by_ord.iter_mut().take(distinct as usize).enumerate() {
+            *count = sums.get(ord + 1).wrapping_sub(sums.get(ord));
+        }
+        u64::from(meta.present)
+    } else if let Some(column) = column.filter(|_| !by_key) {
+        for (piece, words) in bits.chunks(STRIDE).enumerate() {
+            limits.check()?;
+            each_set(words, |doc| {
+                let ord = column.get((piece * STRIDE * 64) as u32 + doc).min(distinct);
+                by_ord[ord as usize] += 1;
+            });
+        }
+        total - by_ord[distinct as usize]
+    } else {
+        count_by_key(part, field, bits, limits, &mut by_ord)?
+    };
+    counts.missing += total.saturating_sub(with_value);
+    for ord in (0..distinct).filter(|&ord| by_ord[ord as usize] > 0) {
+        let count = counts.by_key.entry(dictionary.key(ord)).or_insert(0);
+        *count = count.saturating_add(by_ord[ord as usize]);
+    }
+    Ok(())
+}
+
+/// Adds to the count of each key of a field how many documents of a bitset have it. Gives how many
+/// have any.
+fn count_by_key(
+    part: &Partition,
+    field: usize,
+    bits: &[u64],
+    limits: &Limits,
+    by_ord: &mut [u64],
+) -> Result<u64> {
+    let (meta, postings) = (part.meta(field), part.postings(field)?);
+    // A document may be with several keys, so these are put together unless all documents are.
+    let multi = part.schema.fields[field].multi;
+    let mut seen = vec![0u64; if multi && meta.present < part.documents { bits.len() } else { 0 }];
+    for (ord, count) in (0..meta.distinct).zip(by_ord.iter_mut()) {
+        if (ord as usize).is_multiple_of(STRIDE) {
+            limits.check()?;
+        }
+        let pieces = postings.pieces(ord, ord + 1);
+        *count = match postings.bitset(&pieces) {
+            Some(bitset) => bitset.count_and(bits),
+            None => postings.probe(ord, ord + 1, bits),
+        };
+        if !seen.is_empty() {
+            postings.add(pieces, &mut seen);
+        }
+    }
+    Ok(match (multi, seen.is_empty()) {
+        (false, _) => by_ord.iter().sum(),
+        (true, true) => kernels::count(bits),
+        (true, false) => {
+            kernels::and(&mut seen, bits);
+            kernels::count(&seen)
+        }
+    })
+}
+
+fn each_set(bits: &[u64], mut each: impl FnMut(u32)) {
+    for (i, &word) in bits.iter().enumerate() {
+        let mut word = word;
+        while word != 0 {
+            each(i as u32 * 64 + word.trailing_zeros());
+            word &= word - 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::search::testing::reader_of;
+    use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn counting_stops_when_the_query_has_to() {
+        let fields = [
+            Field::new("one", Type::U64, Roles::FULL),
+            Field::new("many", Type::U64, Roles::FILTERABLE).multi(),
+        ];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for i in 0..5000u64 {
+            builder.add(&Document::new().set("one", i).set("many", i)).unwrap();
+        }
+        let reader = reader_of([builder]);
+        let part = &reader.set.partitions[0];
+        let (mut few, mut most) = (vec![0; part.words()], vec![!0; part.words()]);
+        (few[0], *most.last_mut().unwrap()) = (7, 0);
+        let stopped = Limits { cancel: Some(Arc::new(AtomicBool::new(true))), ..Limits::default() };
+        for (field, bits) in [(0, &few), (0, &most), (1, &few), (1, &most)] {
+            let total = kernels::count(bits);
+            let count = |limits: &Limits| {
+                let mut counts = Counts { by_key: KeyMap::default(), missing: 0 };
+                count_field(part, field, bits, total, limits, &mut counts).map(|()| counts)
+            };
+            let counts = count(&Limits::default()).unwrap();
+            assert_eq!((counts.by_key.len() as u64, counts.missing), (total, 0));
+            assert_eq!(count(&stopped).err().unwrap().kind(), ErrorKind::Cancelled);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Orders documents of one partition by several fields: the ranks of their keys, packed into one
+//! number.
+//!
+//! The rank of a document in a field is its key's place in the order asked for; documents without a
+//! value have the last rank in either direction. Ranks of all fields and then the document number
+//! are packed, most significant first, so that comparing two documents is comparing two numbers.
+//! Where documents moved (`Partition::origins`), the number before stands in front of the number.
+
+use crate::bytes::packed::{Packed as Ordinals, width};
+use crate::search::codec::column::Column;
+use crate::search::model::query::Cursor;
+use crate::search::model::value::{Key, encode};
+use crate::search::partition::Partition;
+use crate::search::partition::set::Set;
+use crate::search::simd::scan::Wanted;
+use crate::{Error, Result};
+use std::ops::Bound;
+
+/// Fields of an order at most.
+pub const MAX_ORDER: usize = 16;
+
+/// An order in terms of the reader's fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct By {
+    pub(crate) field: usize,
+    pub(crate) descending: bool,
+    /// Keys are 64-bit numbers.
+    pub(crate) fixed: bool,
+}
+
+/// A number wide enough for the ranks of an order and a document.
+pub(crate) trait Packed: Copy + Ord {
+    const ZERO: Self;
+    /// Appends a number of so many bits.
+    fn push(self, bits: u32, v: u32) -> Self;
+    /// The last 32 bits.
+    fn low(self) -> u32;
+    /// The 32 bits above the last `bits`.
+    fn above(self, bits: u32) -> u32;
+}
+
+impl Packed for u128 {
+    const ZERO: u128 = 0;
+
+    #[inline(always)]
+    fn push(self, bits: u32, v: u32) -> u128 {
+        self << bits | u128::from(v)
+    }
+
+    fn low(self) -> u32 {
+        self as u32
+    }
+
+    fn above(self, bits: u32) -> u32 {
+        (self >> bits) as u32
+    }
+}
+
+/// For orders whose ranks do not fit 128 bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Wide([u128; 5]);
+
+impl Packed for Wide {
+    const ZERO: Wide = Wide([0; 5]);
+
+    fn push(self, bits: u32, v: u32) -> Wide {
+        if bits == 0 {
+            return self;
+        }
+        let mut words = self.0;
+        for i in 0..4 {
+            words[i] = words[i] << bits | words[i + 1] >> (128 - bits);
+        }
+        words[4] = words[4] << bits | u128::from(v);
+        Wide(words)
+    }
+
+    fn low(self) -> u32 {
+        self.0[4] as u32
+    }
+
+    fn above(self, bits: u32) -> u32 {
+        let (word, bit) = (4 - bits as usize / 128, bits % 128);
+        let next = if word > 0 && bit > 0 { self.0[word - 1] << (128 - bit) } else { 0 };
+        (self.0[word] >> bit | next) as u32
+    }
+}
+
+/// One field of an order in one partition.
+struct Ranked<'p> {
+    /// Local field number; `None` if the partition lacks the field: then no document has a value.
+    field: Option<usize>,
+    column: Option<Column<'p>>,
+    descending: bool,
+    distinct: u32,
+    bits: u32,
+}
+
+/// An order in one partition.
+pub(crate) struct Ranks<'p> {
+    fields: Vec<Ranked<'p>>,
+    origins: Option<&'p [u32]>,
+}
+
+impl<'p> Ranks<'p> {
+    pub(crate) fn new(set: &Set, p: usize, part: &'p Partition, order: &[By]) -> Result<Ranks<'p>> {
+        let mut fields = Vec::with_capacity(order.len());
+        for by in order {
+            let field = set.local(p, by.field);
+            let (column, distinct) = match field {
+                Some(field) => (Some(part.column_or_made(field)?), part.meta(field).distinct),
+                None => (None, 0),
+            };
+            let bits = u32::from(width(u64::from(distinct)));
+            fields.push(Ranked { field, column, descending: by.descending, distinct, bits });
+        }
+        Ok(Ranks { fields, origins: part.origins.as_deref() })
+    }
+
+    /// Bits of a packed document.
+    pub(crate) fn bits(&self) -> u32 {
+        let numbers = if self.origins.is_some() { 64 } else { 32 };
+        self.fields.iter().map(|f| f.bits).sum::<u32>() + numbers
+    }
+
+    /// The packed ranks of a document.
+    #[inline(always)]
+    pub(crate) fn pack<K: Packed>(&self, doc: u32) -> K {
+        let mut key = K::ZERO;
+        for f in &self.fields {
+            key = key.push(f.bits, f.rank(doc));
+        }
+        match self.origins {
+            None => key.push(32, doc),
+            Some(origins) => {
+                key.push(32, origins.get(doc as usize).copied().unwrap_or(doc)).push(32, doc)
+            }
+        }
+    }
+
+    /// Ends a key with the number that a document has at least.
+    fn from<K: Packed>(&self, key: K, number: u32) -> K {
+        let key = key.push(32, number);
+        if self.origins.is_some() { key.push(32, 0) } else { key }
+    }
+
+    /// The smallest packed number of what comes after a cursor.
+    pub(crate) fn after<K: Packed>(
+        &self,
+        set: &Set,
+        p: usize,
+        order: &[By],
+        cursor: &Cursor,
+    ) -> Result<(K, Option<u32>)> {
+        let part = &set.partitions[p];
+        let (mut key, mut exact, mut first) = (K::ZERO, true, None);
+        for (f, (by, value)) in self.fields.iter().zip(order.iter().zip(&cursor.keys)) {
+            let mut rank = 0;
+            if exact {
+                let wanted = match value {
+                    Some(value) => Some(encode(set.schema.fields[by.field].ty, value)?),
+                    None => None,
+                };
+                (rank, exact) = f.place(part, wanted.as_ref())?;
+            }
+            first.get_or_insert(rank);
+            key = key.push(f.bits, rank.min(f.distinct));
+            if rank > f.distinct {
+                // Everything with these ranks comes before: the next number after all of them.
+                return Ok((self.from(key, u32::MAX), first));
+            }
+        }
+        let doc = match set.names[p].cmp(&cursor.partition) {
+            _ if !exact => 0,
+            std::cmp::Ordering::Less => u32::MAX,
+            std::cmp::Ordering::Equal => cursor.doc.saturating_add(1),
+            std::cmp::Ordering::Greater => 0,
+        };
+        Ok((self.from(key, doc), first))
+    }
+
+    /// The ordinals of the first field whose rank is at most that of `key`, a bound that other
+    /// partitions give.
+    pub(crate) fn up_to(&self, part: &Partition, key: &Key) -> Result<Option<(u32, u32)>> {
+        let f = &self.fields[0];
+        let Some(field) = f.field else { return Ok(None) };
+        if let (Key::Fixed(key), true) = (key, part.is_ready()) {
+            return Ok(Some(match f.descending {
+                true => part.ready_range(field, *key, u64::MAX),
+                false => part.ready_range(field, 0, *key),
+            }));
+        }
+        let dictionary = part.dictionary(field)?;
+        let range = match f.descending {
+            true => dictionary.range(&Bound::Included(key.clone()), &Bound::Unbounded),
+            false => dictionary.range(&Bound::Unbounded, &Bound::Included(key.clone())),
+        };
+        Ok(Some(range))
+    }
+
+    /// A document packed with its rank in the first field only.
+    #[inline(always)]
+    pub(crate) fn pack_first<K: Packed>(&self, doc: u32) -> K {
+        let f = &self.fields[0];
+        K::ZERO.push(f.bits, f.rank(doc)).push(32, doc)
+    }
+
+    /// The ordinals of documents whose rank in the first field is not behind that of `key`, which
+    /// has the ranks of all fields or only that; and the column that has them. `None` if it is none
+    /// that can be scanned, or if there are no other documents.
+    pub(crate) fn best_of_first<K: Packed>(
+        &self,
+        key: K,
+        all: bool,
+    ) -> Option<(Ordinals<'p>, Wanted)> {
+        let f = &self.fields[0];
+        let Some(Column::Single(column)) = f.column.as_ref().filter(|_| f.distinct > 0) else {
+            return None;
+        };
+        let rank = key.above(if all { self.bits() - f.bits } else { 32 });
+        let range = self.below(rank.saturating_add(1));
+        (rank < f.distinct).then(|| (*column, Wanted::new(&[range], column.raw().1)))
+    }
+
+    /// The ordinals whose rank in the first field is below `rank`.
+    pub(crate) fn below(&self, rank: u32) -> (u32, u32) {
+        let f = &self.fields[0];
+        let rank = rank.min(f.distinct);
+        if f.descending { (f.distinct - rank, f.distinct) } else { (0, rank) }
+    }
+
+    pub(crate) fn first_field(&self) -> Option<usize> {
+        self.fields[0].field
+    }
+
+    pub(crate) fn first_descending(&self) -> bool {
+        self.fields[0].descending
+    }
+
+    /// The key of a document in field number `i` of the order; `None` if it has no value.
+    #[inline]
+    pub(crate) fn key(&self, part: &Partition, i: usize, doc: u32) -> Result<Option<Key>> {
+        let f = &self.fields[i];
+        let ord = f.column.as_ref().map_or(f.distinct, |c| c.get(doc));
+        match f.field {
+            Some(field) if ord < f.distinct => Ok(Some(part.dictionary(field)?.key(ord))),
+            _ => Ok(None),
+        }
+    }
+}
+
+impl Ranked<'_> {
+    #[inline(always)]
+    fn rank(&self, doc: u32) -> u32 {
+        let ord = self.column.as_ref().map_or(0, |column| column.get(doc));
+        if ord >= self.distinct {
+            self.distinct
+        } else if self.descending {
+            self.distinct - 1 - ord
+        } else {
+            ord
+        }
+    }
+
+    /// The rank of a key, and whether a document can have it; without, the rank of the first that
+    /// comes after.
+    fn place(&self, part: &Partition, key: Option<&Key>) -> Result<(u32, bool)> {
+        let (Some(key), Some(field)) = (key, self.field) else {
+            return Ok((self.distinct, key.is_none()));
+        };
+        let dictionary = part.dictionary(field)?;
+        let below = dictionary.lower_bound(key);
+        let exact = dictionary.find(key).is_some();
+        Ok(match (self.descending, exact) {
+            (false, _) => (below, exact),
+            (true, true) => (self.distinct - 1 - below, true),
+            (true, false) => (self.distinct - below, false),
+        })
+    }
+}
+
+/// Resolves the fields of an order: each must be sortable; a field named twice counts once.
+pub(crate) fn resolve(
+    set: &Set,
+    order: &[crate::search::model::query::OrderBy],
+) -> Result<Vec<By>> {
+    let mut resolved: Vec<By> = Vec::with_capacity(order.len());
+    for key in order {
+        let found = set.schema.field(&key.field);
+        let (field, described) = found.ok_or_else(|| set.schema.unknown(&key.field))?;
+        if !described.roles.sortable {
+            let names = set.schema.fields.iter().filter(|f| f.roles.sortable);
+            let names: Vec<String> = names.map(|f| format!("`{}`", f.name)).collect();
+            return Err(Error::invalid(format!(
+                "field `{}` is not sortable; sortable fields are {}",
+                key.field,
+                names.join(", ")
+            )));
+        }
+        if !resolved.iter().any(|by| by.field == field) {
+            let fixed = described.ty.is_fixed();
+            resolved.push(By { field, descending: key.descending, fixed });
+        }
+    }
+    if resolved.len() > MAX_ORDER {
+        return Err(Error::invalid(format!("an order has at most {MAX_ORDER} fields")));
+    }
+    Ok(resolved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::testing::Rng;
+
+    /// The first of some numbers is above the others.
+    fn check<K: Packed>(rng: &mut Rng, most: u32) {
+        for _ in 0..2_000 {
+            let (first, bits) = (rng.next() as u32 >> 6, 26);
+            let (mut key, mut below) = (K::ZERO.push(bits, first), 0);
+            while below + 26 <= most && rng.below(9) > 0 {
+                let bits = rng.below(27) as u32;
+                key = key.push(bits, (rng.next() & ((1 << bits) - 1)) as u32);
+                below += bits;
+            }
+            assert_eq!(key.above(below), first, "above {below} bits");
+        }
+    }
+
+    #[test]
+    fn the_first_rank_is_above_the_others() {
+        let mut rng = Rng(0xAB04E);
+        check::<u128>(&mut rng, 102);
+        check::<Wide>(&mut rng, 600);
+    }
+}

@@ -1,0 +1,421 @@
+//! Binds the conditions of a plan to one partition: keys become ordinals, with exact counts.
+
+use crate::Result;
+use crate::search::exec::clause::{Clause, Form, cost_of_list};
+use crate::search::exec::executor::Executor;
+use crate::search::exec::lead_iter::Lead;
+use crate::search::exec::scratch::FEW;
+use crate::search::exec::sink::Fill;
+use crate::search::exec::windows;
+use crate::search::model::value::Key;
+use crate::search::partition::Partition;
+use crate::search::plan::{Node, Test};
+use crate::search::simd::kernels;
+use std::ops::Bound as Edge;
+
+/// What is left of a condition in one partition.
+enum Bound {
+    All,
+    Nothing,
+    Clause(Clause),
+}
+
+impl Executor<'_> {
+    pub(crate) fn conditions(&mut self, p: usize, node: &Node) -> Result<Option<()>> {
+        let parts = match node {
+            Node::And(parts) => parts.as_slice(),
+            other => std::slice::from_ref(other),
+        };
+        let base = self.clauses.len();
+        for part in parts {
+            self.check_limits()?;
+            match self.bind(p, part)? {
+                Bound::All => {}
+                Bound::Nothing => return Ok(None),
+                Bound::Clause(clause) => self.push_clause(clause, base),
+            }
+        }
+        let set = self.set;
+        self.join_points(&set.partitions[p], base)
+    }
+
+    /// Adds a clause to those from `base` on; many bitsets become one.
+    fn push_clause(&mut self, clause: Clause, base: usize) {
+        if let Form::Bits(number) = clause.form
+            && self.scratch.is_last(number)
+            && self.clauses.len() >= base + FEW
+        {
+            for other in self.clauses[base..].iter_mut().rev() {
+                if let Form::Bits(into) = other.form {
+                    let last = (number, clause.negate);
+                    other.negate = self.scratch.fold((into, other.negate), last);
+                    other.count = kernels::count(self.scratch.bits(into));
+                    other.least = other.count;
+                    return;
+                }
+            }
+        }
+        self.clauses.push(clause);
+    }
+
+    /// A pass over a column takes longer than to walk a list and to check its documents, even if
+    /// these are more: puts such a list in front.
+    pub(crate) fn lead_with_a_list(
+        &mut self,
+        part: &Partition,
+        base: usize,
+        ascending: bool,
+    ) -> Result<()> {
+        let first = &self.clauses[base];
+        if first.scan(part, &self.scratch)?.is_none() {
+            return Ok(());
+        }
+        let pass = first.cost_window(part, &self.scratch, self.left(part, base))?;
+        for i in base + 1..self.clauses.len() {
+            let clause = &self.clauses[i];
+            let most = clause.at_most(part.documents);
+            if cost_of_list(most) >= pass {
+                return Ok(()); // Those behind it have no fewer documents.
+            }
+            let how = clause.lead(part, &self.scratch)?;
+            let leads = how == Lead::Ascending || (how == Lead::Once && !ascending);
+            if leads && clause.scan(part, &self.scratch)?.is_none() {
+                self.clauses[base..=i].rotate_right(1);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The documents that clauses over ranges of documents leave.
+    pub(crate) fn left(&self, part: &Partition, base: usize) -> (u32, u32) {
+        let narrow = |docs, clause: &Clause| clause.narrowed(docs, part.documents).unwrap_or(docs);
+        let (start, end) = self.clauses[base..].iter().fold((0, part.documents), narrow);
+        (start.min(end), end)
+    }
+
+    /// The number of matches of partition `p` if no document must be looked at for it.
+    pub(crate) fn count_bound(&mut self, part: &Partition) -> Option<u64> {
+        match self.clauses.as_slice() {
+            [] => Some(u64::from(part.documents)),
+            [clause] if self.is_exact(clause) => Some(clause.at_most(part.documents)),
+            _ => None,
+        }
+    }
+
+    fn is_exact(&self, clause: &Clause) -> bool {
+        match clause.form {
+            Form::Ordinals { first, last, multi, .. } => {
+                let one_key = last == first + 1 && {
+                    let (start, end) = self.scratch.intervals[first];
+                    end == start + 1
+                };
+                !multi || one_key
+            }
+            Form::Documents(..) | Form::Window { .. } | Form::Bits(_) => true,
+        }
+    }
+
+    fn bind(&mut self, p: usize, node: &Node) -> Result<Bound> {
+        let set = self.set;
+        let part = &*set.partitions[p];
+        match node {
+            Node::All => Ok(Bound::All),
+            Node::Nothing => Ok(Bound::Nothing),
+            Node::Leaf(leaf, negate) => self.bind_leaf(p, *leaf, *negate),
+            Node::And(_) | Node::Or(_) => {
+                let bits = self.scratch.take_bits(part.words());
+                self.tree(p, node, bits)?;
+                let count = kernels::count(self.scratch.bits(bits));
+                Ok(match count {
+                    0 => Bound::Nothing,
+                    _ if count == u64::from(part.documents) => Bound::All,
+                    _ => Bound::Clause(Clause::new(Form::Bits(bits), false, count)),
+                })
+            }
+        }
+    }
+
+    fn bind_leaf(&mut self, p: usize, leaf: usize, negate: bool) -> Result<Bound> {
+        let (set, plan) = (self.set, self.plan);
+        let (part, condition) = (&*set.partitions[p], &plan.leaves[leaf]);
+        let (none, all) = match negate {
+            false => (Bound::Nothing, Bound::All),
+            true => (Bound::All, Bound::Nothing),
+        };
+        let Some(field) = set.local(p, condition.field) else { return Ok(none) };
+        if let Some((pair, window)) = windows::window_of(part, field, &condition.test) {
+            // It is counted once it is known whether the other field has a range, too.
+            let form = Form::Window { pair, window };
+            return Ok(match windows::is_empty(window) {
+                true => none,
+                false => Bound::Clause(Clause::new(form, negate, 0)),
+            });
+        }
+        let first = self.scratch.intervals.len();
+        self.push_intervals(p, leaf, field)?;
+        let (meta, sums) = (part.meta(field), part.sums(field)?);
+        let last = self.scratch.intervals.len();
+        let multi = set.schema.fields[condition.field].multi;
+        let mut count = 0;
+        for &(start, end) in &self.scratch.intervals[first..last] {
+            let postings = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            count = meta.postings.min(postings.saturating_add(count));
+        }
+        if count == 0 {
+            return Ok(none);
+        }
+        let exact = !multi || matches!(condition.test, Test::Exists);
+        let count = if exact { count.min(u64::from(meta.present)) } else { count };
+        if exact && count == u64::from(part.documents) {
+            return Ok(all);
+        }
+        let mut form = Form::Ordinals { field, first, last, multi };
+        if last == first + 1 {
+            let (start, end) = self.scratch.intervals[first];
+            if let Some((from, to)) = part.ordered_range(field, start, end)? {
+                form = Form::Documents(from, to);
+            }
+        }
+        let mut clause = Clause::new(form, negate, count);
+        // No more entries stand for a document that has one already than the whole field has.
+        let again = meta.postings.saturating_sub(meta.present.into());
+        if !self.is_exact(&clause) {
+            clause.least = count.saturating_sub(again).max(1);
+        }
+        Ok(Bound::Clause(clause))
+    }
+
+    /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document
+    /// does.
+    pub(crate) fn push_intervals(&mut self, p: usize, leaf: usize, field: usize) -> Result<()> {
+        let (set, plan) = (self.set, self.plan);
+        let part = &*set.partitions[p];
+        let intervals = &mut self.scratch.intervals;
+        match (&self.known[leaf], &plan.leaves[leaf].test) {
+            (Some(known), _) if known.ordinals(p).is_some() => known.push_intervals(p, intervals),
+            (_, Test::Exists) => intervals.push((0, part.meta(field).distinct)),
+            (_, Test::Range(range)) => {
+                let (start, end) = part.dictionary(field)?.range(&range.low, &range.high);
+                if start < end {
+                    intervals.push((start, end));
+                }
+            }
+            (_, Test::Points(keys)) => {
+                let dictionary = part.dictionary(field)?;
+                let first = intervals.len();
+                for ord in keys.iter().filter_map(|key| dictionary.find(key)) {
+                    push_interval(intervals, first, ord);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the documents that satisfy a node to bitset number `out`, which is zero.
+    fn tree(&mut self, p: usize, node: &Node, out: usize) -> Result<()> {
+        self.check_limits()?;
+        let set = self.set;
+        let part = &*set.partitions[p];
+        if let Node::Or(nodes) = node {
+            for node in nodes {
+                self.tree(p, node, out)?;
+            }
+            return Ok(());
+        }
+        let base = self.clauses.len();
+        let (intervals, bits) = (self.scratch.intervals.len(), self.scratch.bits_used);
+        if self.conditions(p, node)?.is_some() {
+            let mut sink = Fill { bits: std::mem::take(self.scratch.bits_mut(out)) };
+            let done = self.conjunction(part, base, &mut sink);
+            *self.scratch.bits_mut(out) = sink.bits;
+            let _ = done?;
+        }
+        // Nothing refers to them any more: an `or` of many parts needs no more than its largest.
+        self.clauses.truncate(base);
+        self.scratch.intervals.truncate(intervals);
+        self.scratch.bits_used = bits;
+        Ok(())
+    }
+}
+
+/// A range of fixed-width keys by its ends, which belong to it.
+pub(crate) fn fixed_range(test: &Test) -> Option<(u64, u64)> {
+    let Test::Range(range) = test else { return None };
+    let low = match range.low {
+        Edge::Unbounded => 0,
+        Edge::Included(Key::Fixed(key)) => key,
+        _ => return None,
+    };
+    match range.high {
+        Edge::Unbounded => Some((low, u64::MAX)),
+        Edge::Included(Key::Fixed(key)) => Some((low, key)),
+        _ => None,
+    }
+}
+
+/// Adds an ordinal to the intervals from `first` on; neighbours become one interval.
+pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: u32) {
+    match intervals[first..].last_mut() {
+        Some(last) if last.1 == ord => last.1 = ord + 1,
+        _ => intervals.push((ord, ord + 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::search::exec::scratch::Scratch;
+    use crate::search::model::query::{and, eq, gt, is_in, not, or};
+    use crate::search::partition::set::Limits;
+    use crate::search::plan::Plan;
+    use crate::search::testing::{FORCED, Forced, reader_of};
+    use crate::search::{
+        Cursor, Document, Field, PartitionBuilder, Query, Roles, Schema, Type, Value,
+    };
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn the_parts_of_an_or_give_their_memory_back() {
+        let fields = ["a", "b"].map(|name| Field::new(name, Type::U64, Roles::FILTERABLE).multi());
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for n in 0..5000u64 {
+            builder.add(&Document::new().set("a", n % 1000).set("b", n % 1300)).unwrap();
+        }
+        let reader = reader_of([builder]);
+        let part = |n: u64| and([eq("a", n), or([gt("b", n), and([eq("b", n), eq("b", n + 1)])])]);
+        let filter = or((0..200u64).map(part));
+        let plan = Plan::new(&filter, reader.schema()).unwrap();
+        let scratch = Box::new(Scratch::default());
+        let mut executor = Executor::new(&reader.set, &plan, &reader.limits, scratch).unwrap();
+        assert!(executor.prepare(0, Vec::new()).unwrap().is_some());
+        assert_eq!((executor.scratch.bits_used, executor.scratch.intervals.len()), (1, 0));
+        let expected = (0..5000u64).filter(|n| n % 1000 < 200 && n % 1300 > n % 1000).count();
+        assert_eq!(reader.count(&filter).unwrap(), expected as u64);
+    }
+
+    #[test]
+    fn many_conditions_of_an_and_share_a_few_bitsets() {
+        let field = |name, roles| Field::new(name, Type::U64, roles);
+        let fields = [
+            field("a", Roles::FILTERABLE).multi(),
+            field("b", Roles::FILTERABLE).multi(),
+            field("c", Roles::FULL),
+        ];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        let rows = || (0..20_000u64).map(|n| (n % 100, n % 130, n % 7_000));
+        for (a, b, c) in rows() {
+            builder.add(&Document::new().set("a", a).set("b", b).set("c", c)).unwrap();
+        }
+        let reader = reader_of([builder]);
+        let several = |n: u64| or([gt("b", n + 3), and([gt("a", n), gt("b", n)])]);
+        let parts = (0..40).flat_map(|n| [not(eq("a", n)), several(n), gt("b", n / 9)]);
+        let holds = |(a, b, c): (u64, u64, u64)| {
+            let several = |n: u64| b > n + 3 || a > n && b > n;
+            c != 5 && (0..40).all(|n| a != n && several(n) && b > n / 9)
+        };
+        let expected = rows().filter(|&row| holds(row)).count() as u64;
+        assert!(expected > 1000, "{expected}");
+        let filter = and(parts.chain([not(eq("c", 5))]));
+        let plan = Plan::new(&filter, reader.schema()).unwrap();
+        for list in [None, Some(true), Some(false)] {
+            FORCED.set(Forced { list, ..Forced::default() });
+            let scratch = Box::new(Scratch::default());
+            let mut executor = Executor::new(&reader.set, &plan, &reader.limits, scratch).unwrap();
+            let mut sink = Fill { bits: vec![0; reader.set.partitions[0].words()] };
+            let _ = executor.run(0, Vec::new(), &mut sink).unwrap();
+            assert_eq!(kernels::count(&sink.bits), expected, "{list:?}");
+            let made = executor.scratch.made();
+            assert!(made <= 3 * FEW, "{list:?}: {made} bitsets");
+            // Pages walk through an order, if that seems to pay.
+            let order = crate::search::parse_order("c", None).unwrap();
+            let query = Query { order, ..Query::new(filter.clone()) };
+            assert_eq!(reader.search(&query).unwrap().hits.len() as u64, expected, "{list:?}");
+        }
+        FORCED.set(Forced::default());
+    }
+
+    #[test]
+    fn a_document_with_several_values_counts_once_among_those_that_a_not_leaves_out() {
+        let fields = [Field::new("a", Type::U64, Roles::FILTERABLE).multi()];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        for n in 0..6000u64 {
+            let values = if n % 3 == 0 { vec![1, 2, 3] } else { vec![n % 3 + 3] };
+            let document = values.into_iter().fold(Document::new(), |d, value| d.set("a", value));
+            builder.add(&document).unwrap();
+        }
+        let reader = reader_of([builder]);
+        for (filter, at_most) in [
+            // The three lists have 6,000 entries, which are not all of the documents.
+            (not(is_in("a", [1u64, 2, 3])), 4000),
+            (not(is_in("a", [1u64, 2])), 5999),
+            (not(eq("a", 1u64)), 4000),
+            (is_in("a", [1u64, 2]), 4000),
+        ] {
+            let told = reader.explain(&Query::new(filter.clone())).unwrap().to_string();
+            assert!(told.contains(&format!(": at most {at_most} documents")), "{told}");
+            assert!(reader.count(&filter).unwrap() <= at_most, "{filter}");
+        }
+    }
+
+    #[test]
+    fn a_query_stops_while_its_conditions_are_bound() {
+        let fields = [Field::new("a", Type::U64, Roles::FILTERABLE)];
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        (0..5000u64).for_each(|n| builder.add(&Document::new().set("a", n)).unwrap());
+        let reader = reader_of([builder]);
+        let filter = and((0..10).map(|n| gt("a", n)));
+        let plan = Plan::new(&filter, reader.schema()).unwrap();
+        let stopped = Limits { cancel: Some(Arc::new(AtomicBool::new(true))), ..Limits::default() };
+        let scratch = Box::new(Scratch::default());
+        let mut executor = Executor::new(&reader.set, &plan, &stopped, scratch).unwrap();
+        let error = executor.prepare(0, Vec::new()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+    }
+
+    /// A walk through an order makes one bitset of many, and if it is given up the conditions are
+    /// asked again.
+    #[test]
+    fn a_walk_that_is_given_up_leaves_the_conditions_as_they_were() {
+        let single = |name: String| Field::new(name, Type::U64, Roles::FULL);
+        let multi = |name| Field::new(name, Type::U64, Roles::FILTERABLE).multi();
+        let fields = (0..6).map(|f| single(format!("d{f}"))).chain([single("s".to_string())]);
+        let fields = fields.chain(["a", "b", "e"].map(multi));
+        let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+        let n = 20_000u64;
+        // The first three fifths of the order have no match, which the counts do not tell.
+        let place = |i: u64| i * 6983 % n;
+        for i in 0..n {
+            let d = (0..6).fold(Document::new(), |doc, f| doc.set(format!("d{f}"), (i + f) % 500));
+            let d = d.set("s", place(i)).set("b", u64::from(place(i) >= 12_000));
+            builder.add(&d.set("a", i % 50).set("e", i % 100)).unwrap();
+        }
+        let reader = reader_of([builder]);
+        let ranges = (0..6u64).map(|f| gt(format!("d{f}"), 0u64));
+        let first = or([eq("b", 1u64), eq("a", 77u64)]);
+        let none_of = |few: [u64; 2]| not(is_in("a", few));
+        let last = [or([gt("e", 0u64), eq("b", 5u64)]), none_of([3, 5]), none_of([7, 9])];
+        let filter = and([first].into_iter().chain(ranges).chain(last));
+        let order = crate::search::parse_order("s", None).unwrap();
+        // The cursor adds a condition before all others.
+        let cursor = Cursor { keys: vec![Some(Value::U64(500))], partition: "0".into(), doc: 0 };
+        let mut query = Query { order, limit: Some(10), ..Query::new(filter) };
+        let holds = |&i: &u64| {
+            let ranges = (0..6).all(|f| (i + f) % 500 > 0);
+            ranges && place(i) >= 12_000 && i % 100 > 0 && ![3, 5, 7, 9].contains(&(i % 50))
+        };
+        let mut expected: Vec<u64> = (0..n).filter(holds).collect();
+        expected.sort_by_key(|&i| place(i));
+        for after in [None, Some(cursor)] {
+            query.after = after;
+            let hits = reader.search(&query).unwrap().hits;
+            let found: Vec<u64> = hits.iter().map(|hit| u64::from(hit.doc)).collect();
+            assert_eq!(found, expected[..10], "{query}");
+            let told = reader.explain(&query).unwrap().to_string();
+            assert!(told.contains("walked the first key"), "{told}");
+            assert!(told.contains("combined bitsets in 3"), "not given up: {told}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Where the matches of a partition go: the interface, and the sinks that only count or collect.
+
+use crate::Result;
+use crate::search::simd::kernels;
+use std::ops::ControlFlow;
+
+/// Where matches go.
+pub(crate) trait Sink {
+    /// Documents must come in ascending order.
+    fn ascending(&self) -> bool;
+    /// Matches it takes at most before it breaks.
+    fn wanted(&self) -> u64 {
+        u64::MAX
+    }
+    /// Takes a number of matches instead of the matches, if that is all it wants to know: gives
+    /// what to add it to.
+    fn counter(&mut self) -> Option<&mut u64> {
+        None
+    }
+    /// Takes out of what may be matches, 64 documents a word from document `first` on, what it has
+    /// no use for.
+    fn leave_out(&self, _first: u32, _words: &mut [u64]) {}
+    /// Takes some matches.
+    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>>;
+    /// Takes the matches of 64 documents a word, from document `first` on.
+    fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
+        let mut docs = Vec::new();
+        for (i, chunk) in words.chunks(16).enumerate() {
+            docs.clear();
+            for (j, &word) in chunk.iter().enumerate() {
+                kernels::push_word(word, first + (i * 16 + j) as u32 * 64, &mut docs);
+            }
+            if !docs.is_empty() && self.docs(&docs)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Counts matches.
+#[derive(Default)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl Sink for Count {
+    fn ascending(&self) -> bool {
+        false
+    }
+
+    fn counter(&mut self) -> Option<&mut u64> {
+        Some(&mut self.0)
+    }
+
+    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+        self.0 += docs.len() as u64;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn words(&mut self, _: u32, words: &[u64]) -> Result<ControlFlow<()>> {
+        self.0 += kernels::count(words);
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Collects matches in a bitset.
+pub(crate) struct Fill {
+    pub(crate) bits: Vec<u64>,
+}
+
+impl Sink for Fill {
+    fn ascending(&self) -> bool {
+        false
+    }
+
+    fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+        for &doc in docs {
+            if let Some(word) = self.bits.get_mut(doc as usize / 64) {
+                *word |= 1 << (doc % 64);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn words(&mut self, first: u32, words: &[u64]) -> Result<ControlFlow<()>> {
+        kernels::or(&mut self.bits[first as usize / 64..], words);
+        Ok(ControlFlow::Continue(()))
+    }
+}

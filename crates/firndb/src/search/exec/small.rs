@@ -1,0 +1,278 @@
+//! Runs a plan on a small partition: all conditions at once, in a bitset on the stack.
+//!
+//! With a thousand documents a partition, choosing between plans costs more than any plan. So each
+//! condition is looked up and applied at once, in an order chosen for the whole query: the rarest
+//! first. The first condition that leaves no document ends the partition, and conditions after it
+//! are not even looked up. A condition is applied by checking the documents that are left, if they
+//! are few and the field has a column, or by combining bitsets.
+
+use crate::Result;
+use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::executor::Executor;
+use crate::search::exec::sink::Sink;
+use crate::search::exec::windows;
+use crate::search::partition::Partition;
+use crate::search::plan::Node;
+use crate::search::simd::kernels;
+use std::ops::ControlFlow;
+
+/// Words of the largest small partition.
+pub(crate) const WORDS: usize = 64;
+/// Documents of the largest small partition.
+pub(crate) const DOCUMENTS: u32 = WORDS as u32 * 64;
+
+/// Whether a partition is small: asked in one place, so that tests can say no.
+#[inline(always)]
+pub(crate) fn is_small(part: &Partition) -> bool {
+    #[cfg(test)]
+    if crate::search::testing::FORCED.get().large {
+        return false;
+    }
+    part.documents <= DOCUMENTS
+}
+
+/// Whether so many documents are written in forms that pay in larger partitions only: points, keys
+/// and fields whose documents are in the column, divided lists, sparse bitsets.
+pub(crate) fn has_large_forms(documents: u32) -> bool {
+    #[cfg(test)]
+    if crate::search::testing::FORCED.get().forms {
+        return true;
+    }
+    documents > DOCUMENTS
+}
+
+/// A set of documents of a small partition.
+type Bits = [u64; WORDS];
+
+/// Documents that are worth checking one by one.
+const FEW: u32 = 16;
+
+impl<'r> Executor<'r> {
+    /// Sends the matches of a small partition that also satisfy `extra` to the sink.
+    pub(crate) fn run_small(
+        &mut self,
+        p: usize,
+        extra: &[Clause],
+        sink: &mut dyn Sink,
+    ) -> Result<ControlFlow<()>> {
+        self.stats.partitions += 1;
+        self.stats.small += 1;
+        let (set, plan) = (self.set, self.plan);
+        let part = &*set.partitions[p];
+        part.ready()?;
+        let words = part.words();
+        let mut bits: Bits = [0; WORDS];
+        let acc = &mut bits[..words];
+        kernels::set_range(acc, 0, part.documents);
+        for clause in extra {
+            self.apply_clause(part, clause, acc)?;
+        }
+        if any(acc) {
+            self.apply(p, part, &plan.root, acc)?;
+        }
+        self.reset();
+        self.stats.words += words as u64;
+        if any(acc) { sink.words(0, acc) } else { Ok(ControlFlow::Continue(())) }
+    }
+
+    /// The matches of a small partition, which are expected to be few.
+    pub(crate) fn matches_small(&mut self, p: usize, docs: &mut Vec<u32>) -> Result<()> {
+        struct Docs<'d>(&'d mut Vec<u32>);
+        impl Sink for Docs<'_> {
+            fn ascending(&self) -> bool {
+                true
+            }
+            fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
+                self.0.extend_from_slice(docs);
+                Ok(ControlFlow::Continue(()))
+            }
+        }
+        docs.clear();
+        self.run(p, Vec::new(), &mut Docs(docs)).map(|_| ())
+    }
+
+    /// Whether a condition of the root leaves less than a few documents a partition on average.
+    pub(crate) fn is_rare(&self) -> bool {
+        self.rarest().is_some_and(|total| total < 16 * self.set.partitions.len() as u64)
+    }
+
+    /// Documents that satisfy the rarest condition that all matches must satisfy, as far as the
+    /// catalogue knows; else a number beyond all documents.
+    pub(crate) fn rarest(&self) -> Option<u64> {
+        match &self.plan.root {
+            Node::And(parts) => self.order.first().map(|&i| self.rarity(&parts[i])),
+            root => Some(self.rarity(root)),
+        }
+    }
+
+    /// Takes the documents that do not satisfy a node out of `acc`.
+    fn apply(&mut self, p: usize, part: &'r Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
+        match node {
+            Node::All => {}
+            Node::Nothing => acc.fill(0),
+            Node::Leaf(leaf, negate) => self.apply_leaf(p, part, *leaf, *negate, acc)?,
+            Node::And(nodes) => {
+                let root = std::ptr::eq(node, &self.plan.root);
+                for i in 0..nodes.len() {
+                    let next = if root { self.order[i] } else { i };
+                    self.apply(p, part, &nodes[next], acc)?;
+                    if !any(acc) {
+                        return Ok(());
+                    }
+                }
+            }
+            Node::Or(nodes) => {
+                let (mut union, mut one): (Bits, Bits) = ([0; WORDS], [0; WORDS]);
+                let (union, one) = (&mut union[..acc.len()], &mut one[..acc.len()]);
+                for node in nodes {
+                    one.copy_from_slice(acc);
+                    self.apply(p, part, node, one)?;
+                    kernels::or(union, one);
+                }
+                acc.copy_from_slice(union);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_leaf(
+        &mut self,
+        p: usize,
+        part: &'r Partition,
+        leaf: usize,
+        negate: bool,
+        acc: &mut [u64],
+    ) -> Result<()> {
+        let condition = &self.plan.leaves[leaf];
+        let multi = self.set.schema.fields[condition.field].multi;
+        let Some(field) = self.set.local(p, condition.field) else {
+            if !negate {
+                acc.fill(0);
+            }
+            return Ok(());
+        };
+        if let Some((pair, window)) = windows::window_of(part, field, &condition.test) {
+            let clause = Clause::new(Form::Window { pair, window }, negate, 0);
+            return self.apply_clause(part, &clause, acc);
+        }
+        let checkable = !multi && part.meta(field).column_bits.is_some();
+        if !(checkable && count(acc) <= FEW) {
+            let mut bits: Bits = [0; WORDS];
+            let found = &mut bits[..acc.len()];
+            if let Some((low, high)) = self.ranges[leaf] {
+                let (start, end) = part.ready_range(field, low, high);
+                let meta = part.meta(field);
+                let most = (end - start) > meta.distinct / 2 && meta.present == part.documents;
+                if most && !multi {
+                    // The documents outside are fewer, and every document has a value.
+                    self.stats.postings += part.ready_add(field, 0, start, found)?;
+                    self.stats.postings += part.ready_add(field, end, meta.distinct, found)?;
+                } else {
+                    self.stats.postings += part.ready_add(field, start, end, found)?;
+                }
+                self.stats.words += acc.len() as u64;
+                narrow(acc, found, negate != (most && !multi));
+                return Ok(());
+            }
+            if let Some(ords) = self.known[leaf].as_ref().and_then(|known| known.ordinals(p)) {
+                self.stats.postings += part.ready_add_each(field, ords, found)?;
+                self.stats.words += acc.len() as u64;
+                narrow(acc, found, negate);
+                return Ok(());
+            }
+        }
+        let first = self.scratch.intervals.len();
+        self.push_intervals(p, leaf, field)?;
+        let last = self.scratch.intervals.len();
+        let form = Form::Ordinals { field, first, last, multi };
+        self.apply_clause(part, &Clause::new(form, negate, 0), acc)?;
+        self.scratch.intervals.truncate(first);
+        Ok(())
+    }
+
+    fn apply_clause(
+        &mut self,
+        part: &'r Partition,
+        clause: &Clause,
+        acc: &mut [u64],
+    ) -> Result<()> {
+        let mut bits: Bits = [0; WORDS];
+        let found = &mut bits[..acc.len()];
+        match clause.form {
+            Form::Documents(first, last) => kernels::set_range(found, first, last),
+            Form::Bits(_) | Form::Window { .. } => {
+                clause.fill(part, &self.scratch, (0, part.documents), found)?;
+            }
+            Form::Ordinals { field, first, last, multi } => {
+                let intervals = &self.scratch.intervals[first..last];
+                let left = count(acc);
+                if !multi && part.meta(field).column_bits.is_some() && left <= FEW {
+                    self.stats.docs += u64::from(left);
+                    return check(part, field, intervals, clause.negate, acc);
+                }
+                let postings = part.postings(field)?;
+                for &(start, end) in intervals {
+                    postings.add_to(start, end, found);
+                    let most = part.meta(field).postings;
+                    self.stats.postings += postings.count(start, end).min(most);
+                }
+            }
+        }
+        self.stats.words += acc.len() as u64;
+        narrow(acc, found, clause.negate);
+        Ok(())
+    }
+}
+
+/// Takes out of `acc` what is not (or, negated, what is) in `found`. A small partition has few
+/// words: no kernel.
+#[inline(always)]
+fn narrow(acc: &mut [u64], found: &[u64], negate: bool) {
+    let flip = if negate { u64::MAX } else { 0 };
+    for (word, found) in acc.iter_mut().zip(found) {
+        *word &= found ^ flip;
+    }
+}
+
+/// Checks the documents of `acc` through the column of a field.
+fn check(
+    part: &Partition,
+    field: usize,
+    intervals: &[(u32, u32)],
+    negate: bool,
+    acc: &mut [u64],
+) -> Result<()> {
+    let Some(column) = part.column(field)? else { return Ok(()) };
+    // Small dictionaries: one look-up instead of one comparison an interval.
+    let mut set = [0u64; 4];
+    let small = intervals.len() > 2 && part.meta(field).distinct <= 256;
+    if small {
+        intervals.iter().for_each(|&(start, end)| kernels::set_range(&mut set, start, end));
+    }
+    for (i, word) in acc.iter_mut().enumerate() {
+        let mut left = *word;
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            left &= left - 1;
+            let ord = column.get(i as u32 * 64 + bit);
+            let inside = match small {
+                true => ord < 256 && set[ord as usize / 64] >> (ord % 64) & 1 == 1,
+                false => intervals.iter().any(|&(start, end)| start <= ord && ord < end),
+            };
+            if inside == negate {
+                *word &= !(1 << bit);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn any(bits: &[u64]) -> bool {
+    bits.iter().fold(0, |all, word| all | word) != 0
+}
+
+#[inline(always)]
+fn count(bits: &[u64]) -> u32 {
+    bits.iter().map(|word| word.count_ones()).sum()
+}

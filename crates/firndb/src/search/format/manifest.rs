@@ -1,0 +1,232 @@
+//! The set file of a collection: which partition files make it up at one moment.
+//!
+//! A set is a frozen file of kind 2 called `set-<20 digits>.firn`; the highest number is the
+//! current set. Sets are numbered by 1 and never changed; making the next one is what commits a
+//! change. Section 1 holds:
+//! ```text
+//! u32 partitions; each: name, file name (u32 length and bytes each), u32 documents, u64 bytes,
+//!                       u64 + u64 content id of the partition file, low half first
+//! ```
+//! Section 3 is there if partitions have to do with others (see `relations.rs`):
+//! ```text
+//! for each such partition, ascending: u32 its place in section 1, counted from 0;
+//!     bytes name that it continues, empty if none; u32 names merged into it; each: bytes name
+//! ```
+//! Where no partition is left section 2 holds the schema that they had, encoded as in `format.rs`;
+//! otherwise they say it themselves. Who does not know of the section sees a set without fields.
+
+use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
+use crate::bytes::int::{Decoder, Encoder};
+use crate::disk::{self, Disk};
+use crate::search::collection::relations::Relation;
+use crate::search::format::{decode_schema, encode_schema};
+use crate::search::model::schema::Schema;
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A partition of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) file: String,
+    pub(crate) documents: u32,
+    pub(crate) bytes: u64,
+    pub(crate) content: u128,
+    pub(crate) relation: Relation,
+}
+
+const SECTION: u32 = 1;
+const SCHEMA: u32 = 2;
+const RELATIONS: u32 = 3;
+const PREFIX: &str = "set-";
+const SUFFIX: &str = ".firn";
+
+/// The name of set number `n`.
+pub(crate) fn file_name(n: u64) -> String {
+    format!("{PREFIX}{n:020}{SUFFIX}")
+}
+
+/// The number of a set file; `None` for any other name.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    (digits.len() == 20).then(|| digits.parse().ok()).flatten()
+}
+
+/// Publishes set number `n`, of partitions that have this schema or had it, and returns its content
+/// id. `before` is given that before the file gets its name; if it fails, nothing is published.
+pub(crate) fn publish(
+    disk: &dyn Disk,
+    (dir, n): (&Path, u64),
+    members: &[Arc<Member>],
+    schema: &Schema,
+    before: impl FnOnce(u128) -> Result<()>,
+) -> Result<u128> {
+    let mut out = Encoder::default();
+    out.u32(members.len() as u32);
+    for m in members {
+        out.bytes(m.name.as_bytes());
+        out.bytes(m.file.as_bytes());
+        out.u32(m.documents);
+        out.u64(m.bytes);
+        out.u64(m.content as u64);
+        out.u64((m.content >> 64) as u64);
+    }
+    disk::publish(disk, &dir.join(file_name(n)), |append| {
+        let mut w = FrozenWriter::new(append, Kind::PartitionSet)?;
+        w.section(SECTION, &out.0)?;
+        if members.is_empty() && !schema.fields.is_empty() {
+            let mut out = Encoder::default();
+            encode_schema(schema, &mut out);
+            w.section(SCHEMA, &out.0)?;
+        }
+        let relations = encode_relations(members);
+        if !relations.is_empty() {
+            w.section(RELATIONS, &relations)?;
+        }
+        let content = w.finish()?;
+        before(content)?;
+        Ok(content)
+    })
+}
+
+fn encode_relations(members: &[Arc<Member>]) -> Vec<u8> {
+    let mut out = Encoder::default();
+    for (at, m) in members.iter().enumerate().filter(|(_, m)| m.relation != Relation::default()) {
+        out.u32(at as u32);
+        out.bytes(m.relation.of.as_bytes());
+        out.u32(m.relation.merged.len() as u32);
+        m.relation.merged.iter().for_each(|name| out.bytes(name.as_bytes()));
+    }
+    out.0
+}
+
+fn decode_relations(file: &Frozen) -> Result<BTreeMap<u32, Relation>> {
+    let mut relations = BTreeMap::new();
+    let Some(section) = file.find(RELATIONS) else { return Ok(relations) };
+    let mut from = Decoder::new(file.section(section)?);
+    while !from.is_at_end() {
+        let (at, of) = (from.u32()?, text(from.bytes()?)?);
+        let mut merged = Vec::new();
+        for _ in 0..from.u32()? {
+            merged.push(text(from.bytes()?)?);
+        }
+        let ascend = merged.is_sorted_by(|a, b| a < b);
+        let is_last = relations.last_key_value().is_none_or(|(last, _)| *last < at);
+        if !ascend || !is_last || (of.is_empty() && merged.is_empty()) {
+            return Err(Error::corrupt(format!("the relations of partition {at} are impossible")));
+        }
+        relations.insert(at, Relation { of, merged });
+    }
+    Ok(relations)
+}
+
+/// Reads a set file, in the order of the members' names. Members that `before` has too, ascending,
+/// are shared with it.
+pub(crate) fn read(
+    disk: &dyn Disk,
+    path: &Path,
+    before: &[Arc<Member>],
+) -> Result<Vec<Arc<Member>>> {
+    read_whole(disk, path, before).map(|set| set.members)
+}
+
+/// What a set file says.
+pub(crate) struct SetFile {
+    /// In the order of their names.
+    pub(crate) members: Vec<Arc<Member>>,
+    /// Of no fields if it states none.
+    pub(crate) schema: Schema,
+    pub(crate) content: u128,
+}
+
+/// The content id of the set in the file `path`.
+pub(crate) fn content(disk: &dyn Disk, path: &Path) -> Result<u128> {
+    Ok(Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?.content())
+}
+
+/// [`read`], and what else the set file says.
+pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, before: &[Arc<Member>]) -> Result<SetFile> {
+    let file = Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?;
+    file.verify()?;
+    let members = decode(&file, before).map_err(|e| e.in_file(path))?;
+    let schema = decode_stated(&file).map_err(|e| e.in_file(path))?;
+    Ok(SetFile { members, schema, content: file.content() })
+}
+
+/// The schema that a set file states: that of no fields if it does not.
+pub(crate) fn decode_stated(file: &Frozen) -> Result<Schema> {
+    let Some(section) = file.find(SCHEMA) else { return Ok(Schema::default()) };
+    let mut from = Decoder::new(file.section(section)?);
+    let mut schema = decode_schema(&mut from)?;
+    from.finish()?;
+    let order = std::mem::take(&mut schema.order);
+    schema.order_by(order).map_err(|e| Error::corrupt(e.message()))
+}
+
+pub(crate) fn decode(file: &Frozen, mut before: &[Arc<Member>]) -> Result<Vec<Arc<Member>>> {
+    let section = file.find(SECTION).ok_or_else(|| Error::corrupt("the set has no members"))?;
+    let mut from = Decoder::new(file.section(section)?);
+    let mut members: Vec<Arc<Member>> = Vec::with_capacity(before.len());
+    let mut relations = decode_relations(file)?;
+    for at in 0..from.u32()? {
+        let (name, file) = (from.bytes()?, from.bytes()?);
+        let (documents, bytes) = (from.u32()?, from.u64()?);
+        let content = u128::from(from.u64()?) | u128::from(from.u64()?) << 64;
+        let relation = relations.remove(&at).unwrap_or_default();
+        while before.first().is_some_and(|old| old.name.as_bytes() < name) {
+            before = &before[1..];
+        }
+        let member = match before.first() {
+            Some(old)
+                if old.is(name, file, documents, bytes, content) && old.relation == relation =>
+            {
+                old.clone()
+            }
+            _ => {
+                let (name, file) = (text(name)?, text(file)?);
+                Arc::new(Member { name, file, documents, bytes, content, relation })
+            }
+        };
+        // A name that leaves the directory must not be followed.
+        let plain =
+            Path::new(&member.file).components().count() == 1 && !member.file.starts_with('.');
+        if !plain || members.last().is_some_and(|last| last.name >= member.name) {
+            return Err(Error::corrupt(format!(
+                "partition `{}` of the set is impossible",
+                member.name
+            )));
+        }
+        members.push(member);
+    }
+    from.finish()?;
+    match relations.is_empty() {
+        true => Ok(members),
+        false => Err(Error::corrupt("there are relations of partitions that are not there")),
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<String> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| Error::corrupt("a name is not valid UTF-8"))
+}
+
+impl Member {
+    fn is(&self, name: &[u8], file: &[u8], documents: u32, bytes: u64, content: u128) -> bool {
+        (self.documents, self.bytes, self.content) == (documents, bytes, content)
+            && self.name.as_bytes() == name
+            && self.file.as_bytes() == file
+    }
+}
+
+/// The numbers of all sets in a directory, ascending.
+pub(crate) fn numbers(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>> {
+    let mut numbers: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| number(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Where a member's file is.
+pub(crate) fn path(dir: &Path, member: &Member) -> PathBuf {
+    dir.join(&member.file)
+}

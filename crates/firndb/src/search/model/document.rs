@@ -1,0 +1,63 @@
+//! A document: the values of its fields, and a payload that is given back as it was.
+
+use crate::search::model::value::Value;
+
+/// One document to be built into a partition: field values and a payload of any bytes.
+///
+/// A field set several times is multi-valued; its values form a set (order and repetitions are not
+/// kept).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    pub(crate) fields: Vec<(String, Value)>,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Document {
+    /// A document without fields and with an empty payload.
+    pub fn new() -> Document {
+        Document::default()
+    }
+
+    /// Adds a value to a field.
+    pub fn set(mut self, field: impl Into<String>, value: impl Into<Value>) -> Document {
+        self.fields.push((field.into(), value.into()));
+        self
+    }
+
+    /// Adds a value to a field, for use in loops.
+    pub fn push(&mut self, field: impl Into<String>, value: impl Into<Value>) {
+        self.fields.push((field.into(), value.into()));
+    }
+
+    /// Sets the payload: any bytes, at most 4 GiB - 1.
+    pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Document {
+        self.payload = payload.into();
+        self
+    }
+
+    /// The values that were set, in the order they were set.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.fields.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// The payload.
+    pub fn payload_bytes(&self) -> &[u8] {
+        &self.payload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_keeps_what_was_set() {
+        let mut document = Document::new().set("a", 1i64).set("tags", "x").payload(b"{}");
+        document.push("tags", "y");
+        let fields: Vec<(&str, &Value)> = document.fields().collect();
+        let [x, y] = ["x", "y"].map(Value::from);
+        assert_eq!(fields, [("a", &Value::I64(1)), ("tags", &x), ("tags", &y)]);
+        assert_eq!(document.payload_bytes(), b"{}");
+        assert_eq!(Document::new().payload_bytes(), b"");
+    }
+}

@@ -1,0 +1,7 @@
+//! What callers see: values, documents, schemas and queries. Plain data, without any file access.
+
+pub(crate) mod condition;
+pub(crate) mod document;
+pub mod query;
+pub(crate) mod schema;
+pub(crate) mod value;

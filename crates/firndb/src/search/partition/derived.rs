@@ -1,0 +1,190 @@
+//! What is made of a field when it is first asked for: the column of a field without one, and the
+//! keys and the sums of a field whose points hold values.
+//!
+//! Columns are made for the time of a query. Keys and sums stay: the values of all documents are
+//! sorted for them, and most questions about points do without (`windows.rs`).
+
+use super::{FieldPart, Partition};
+use crate::bytes::increasing;
+use crate::search::codec::column::Column;
+use crate::search::codec::points::Points;
+use crate::search::codec::postings::Cursor;
+use crate::search::format::{FieldMeta, part};
+use crate::{Error, Result};
+
+/// The parts KEYS and SUMS of a field that has neither in the file.
+pub(crate) struct Made {
+    keys: Vec<u8>,
+    sums: Vec<u8>,
+}
+
+impl Partition {
+    /// KEYS or SUMS of a field whose points hold values, as if they were in the file; of other
+    /// parts and other fields nothing.
+    #[cold]
+    pub(crate) fn made<'p>(&self, field: &'p FieldPart, part: u32) -> Result<&'p [u8]> {
+        let Some(made) = &field.made else { return Ok(&[]) };
+        if ![part::KEYS, part::SUMS].contains(&part) {
+            return Ok(&[]);
+        }
+        if made.get().is_none() {
+            // Another thread may have been faster.
+            let _ = made.set(self.at_file(self.make(field))?);
+        }
+        Ok(made.get().map_or(&[], |made| if part == part::KEYS { &made.keys } else { &made.sums }))
+    }
+
+    fn make(&self, field: &FieldPart) -> Result<Made> {
+        let sorted = self.sorted(field)?;
+        let keys: Vec<u64> = keys_of(&field.meta, &sorted).collect();
+        let ends = same(&sorted).scan(0, |end, group| {
+            *end += group.len() as u64;
+            Some(*end)
+        });
+        let sums: Vec<u64> = std::iter::once(0).chain(ends).collect();
+        let keys = increasing::encode(keys.into_iter());
+        Ok(Made { keys, sums: increasing::encode(sums.into_iter()) })
+    }
+
+    /// The values that points hold of a field, ascending, each above its document in 32 bits.
+    fn sorted(&self, field: &FieldPart) -> Result<Vec<u64>> {
+        let (meta, points) = (&field.meta, self.points_of(field)?);
+        let (Some(of), Some((points, which))) = (meta.values(), points) else {
+            return Err(Error::corrupt("a field by value has no points"));
+        };
+        let mut sorted = Vec::with_capacity(meta.present as usize);
+        points.each_entry(|doc, at| {
+            if at[which] < of.span {
+                sorted.push(u64::from(at[which]) << 32 | u64::from(doc));
+            }
+        });
+        sorted.sort_unstable();
+        let found = (same(&sorted).count() as u64, sorted.len() as u64);
+        if found != (meta.distinct.into(), meta.postings) {
+            return Err(Error::corrupt(format!(
+                "points have {} values in {} documents, the meta data of the field say {} and {}",
+                found.0, found.1, meta.distinct, meta.postings
+            )));
+        }
+        Ok(sorted)
+    }
+
+    /// The keys of a field whose points hold values, and the ordinals of all documents, of those
+    /// without a value the number of keys; `None` of any other field.
+    pub(crate) fn ranked(&self, field: usize) -> Result<Option<(Vec<u64>, Vec<u32>)>> {
+        let (meta, field) = (self.meta(field), &self.fields[field]);
+        if meta.values().is_none() {
+            return Ok(None);
+        }
+        let sorted = self.at_file(self.sorted(field))?;
+        let mut ords = vec![meta.distinct; self.documents as usize];
+        for (ord, group) in (0..).zip(same(&sorted)) {
+            for &value in group {
+                if let Some(slot) = ords.get_mut(value as u32 as usize) {
+                    *slot = ord;
+                }
+            }
+        }
+        Ok(Some((keys_of(meta, &sorted).collect(), ords)))
+    }
+
+    /// Whether the keys of a field were made.
+    #[cfg(test)]
+    pub(crate) fn is_made(&self, field: usize) -> bool {
+        self.fields[field].made.as_ref().is_some_and(|made| made.get().is_some())
+    }
+
+    /// The column of a field, made from its postings if the file has none: 4 bytes a document for
+    /// the time of a query.
+    pub(crate) fn column_or_made(&self, field: usize) -> Result<Column<'_>> {
+        if let Some(column) = self.column(field)? {
+            return Ok(column);
+        }
+        let f = &self.fields[field];
+        let (n, distinct) = (self.documents as usize, f.meta.distinct);
+        if let Some((_, ords)) = self.ranked(field)? {
+            return Ok(Column::Made(ords));
+        }
+        if let Some((points, which)) = self.points(field)? {
+            return Ok(Column::Made(self.ordinals_of(field, &points, which)));
+        }
+        let postings = self.postings(field)?;
+        let mut block = Vec::new();
+        let mut each = |visit: &mut dyn FnMut(u32, u32)| {
+            let mut left = f.meta.postings;
+            for ord in 0..distinct {
+                let mut cursor = Cursor::new(postings.pieces(ord, ord + 1));
+                while cursor.next(&postings, &mut block) {
+                    let rest = left.checked_sub(block.len() as u64);
+                    left = rest.ok_or_else(|| self.too_many(field))?;
+                    block
+                        .iter()
+                        .filter(|&&doc| (doc as usize) < n)
+                        .for_each(|&doc| visit(ord, doc));
+                }
+            }
+            Ok(())
+        };
+        if !f.multi {
+            let mut ords = vec![distinct; n];
+            let whole = postings.slices.whole().filter(|_| f.meta.exceptions == 0);
+            if let Some(slices) = whole {
+                let mut docs = Vec::new();
+                slices.decode(0, slices.len(), &mut docs);
+                let mut start = 0;
+                for ord in 0..distinct {
+                    let end = postings.sums.get(ord as usize + 1) as usize;
+                    for &doc in docs.get(start..end).unwrap_or(&[]) {
+                        if let Some(slot) = ords.get_mut(doc as usize) {
+                            *slot = ord;
+                        }
+                    }
+                    start = end;
+                }
+            } else {
+                each(&mut |ord, doc| ords[doc as usize] = ord)?;
+            }
+            return Ok(Column::Made(ords));
+        }
+        let mut starts = vec![0u32; n + 1];
+        each(&mut |_, doc| starts[doc as usize + 1] += 1)?;
+        for d in 0..n {
+            starts[d + 1] += starts[d];
+        }
+        let mut next = starts.clone();
+        let mut ords = vec![0; starts[n] as usize];
+        each(&mut |ord, doc| {
+            ords[next[doc as usize] as usize] = ord;
+            next[doc as usize] += 1;
+        })?;
+        Ok(Column::MadeMulti { starts, ords })
+    }
+
+    /// The ordinals of all documents by the points that they are in.
+    fn ordinals_of(&self, field: usize, points: &Points, which: usize) -> Vec<u32> {
+        let distinct = self.meta(field).distinct;
+        let mut ords = vec![distinct; self.documents as usize];
+        points.each_entry(|doc, at| {
+            if let Some(slot) = ords.get_mut(doc as usize) {
+                *slot = at[which].min(distinct);
+            }
+        });
+        ords
+    }
+
+    #[cold]
+    fn too_many(&self, field: usize) -> Error {
+        let name = &self.schema.fields[field].name;
+        Error::corrupt(format!("field `{name}` has more postings than its counts say"))
+            .in_file(self.file.path())
+    }
+}
+
+/// The documents of each value, of values that are sorted.
+fn same(sorted: &[u64]) -> impl Iterator<Item = &[u64]> {
+    sorted.chunk_by(|a, b| a >> 32 == b >> 32)
+}
+
+fn keys_of(meta: &FieldMeta, sorted: &[u64]) -> impl Iterator<Item = u64> {
+    same(sorted).map(|group| meta.least + (group[0] >> 32))
+}

@@ -1,0 +1,490 @@
+//! An open partition: which structures each field has, and views of them over the mapped file.
+//!
+//! Opening reads the envelope's edges and the meta section; a structure's checksum is checked when
+//! it is first used.
+
+pub(crate) mod set;
+
+mod derived;
+
+use crate::bytes::frozen::{Frozen, Kind};
+use crate::bytes::increasing::{self, Increasing};
+use crate::bytes::packed::Packed;
+use crate::bytes::prefetch::prefetch;
+use crate::disk::Disk;
+use crate::search::admin::verify;
+use crate::search::codec::column::Column;
+use crate::search::codec::dictionary::Dictionary;
+use crate::search::codec::payload::{Payloads, Step};
+use crate::search::codec::points::{Numbers, Points};
+use crate::search::codec::postings::{Parts, Postings};
+use crate::search::codec::within::Within;
+use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
+use crate::search::model::schema::{Schema, Type};
+use crate::search::model::value::Value;
+use crate::search::partition::derived::Made;
+use crate::search::reader::fields::FieldView;
+use crate::search::simd::scan::{self, Scanned};
+use crate::{Error, Result};
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A partition file, open for queries.
+pub(crate) struct Partition {
+    pub(crate) file: Frozen,
+    pub(crate) documents: u32,
+    pub(crate) schema: Arc<Schema>,
+    fields: Box<[FieldPart]>,
+    /// Offset and length of the fields' sections.
+    places: Box<[(u64, u64)]>,
+    /// All sections were checked: the bytes can be had without asking.
+    checked: AtomicBool,
+    pub(crate) payloads: Payloads,
+    /// For documents that moved when partitions were merged in memory: their numbers before, in the
+    /// order of partitions and documents. Ties of every order fall by these.
+    pub(crate) origins: Option<Arc<[u32]>>,
+}
+
+/// A field of an open partition: its sections are `first..` in `places` and `section..` in the
+/// directory, one for each bit of `parts`.
+pub(crate) struct FieldPart {
+    meta: FieldMeta,
+    ty: Type,
+    multi: bool,
+    first: u32,
+    section: u32,
+    parts: u16,
+    /// The earlier field of the point that its documents are in, and whether it is the other one.
+    point: Option<(u32, bool)>,
+    /// Of a field whose points hold values: what is made of them.
+    made: Option<Box<OnceLock<Made>>>,
+}
+
+/// The parts of postings that most fields do without.
+const RARE_PARTS: u16 = 1 << part::EXCEPTIONS
+    | 1 << part::BITSETS
+    | 1 << part::RUNS
+    | 1 << part::BINS
+    | 1 << part::PLACES;
+
+impl Partition {
+    /// Opens a partition file. `like` is a partition whose schema is shared if it is the same.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        path: &Path,
+        like: Option<&Partition>,
+    ) -> Result<Partition> {
+        let file = Frozen::open(disk.map(path)?, path, Kind::Partition)?;
+        Self::parse(file, like).map_err(|e| e.in_file(path))
+    }
+
+    /// The partition in a file that is open.
+    pub(crate) fn parse(file: Frozen, like: Option<&Partition>) -> Result<Partition> {
+        let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
+        let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
+        let schema = match like {
+            Some(like) if *like.schema == schema => like.schema.clone(),
+            _ => Arc::new(schema),
+        };
+        let mut fields = Vec::with_capacity(metas.len());
+        let mut places = Vec::with_capacity(file.entries());
+        let mut at = 0;
+        for (i, meta) in metas.into_iter().enumerate() {
+            while at < file.entries() && file.entry(at).id < section(i, 0) {
+                at += 1;
+            }
+            let (first, section_at, mut parts) = (places.len() as u32, at as u32, 0u16);
+            while at < file.entries() && file.entry(at).id < section(i, 16) {
+                let entry = file.entry(at);
+                parts |= 1 << (entry.id & 15);
+                places.push((entry.offset, entry.len));
+                at += 1;
+            }
+            let field = &schema.fields[i];
+            let (ty, multi) = (field.ty, field.multi);
+            // As for documents: memory for all keys is asked for at once.
+            let has_keys = parts >> part::KEYS & 1 == 1;
+            let bytes = if has_keys { places[first as usize].1 } else { 0 };
+            if meta.distinct > documents
+                && bytes < increasing::least_size(meta.distinct as usize) as u64
+            {
+                let message = format!("field {i} has no {} keys", meta.distinct);
+                return Err(Error::corrupt(message));
+            }
+            let point = schema.part_of_point(i).filter(|_| meta.in_points);
+            let point = point.map(|(first, which)| (first as u32, which == 1));
+            let made = meta.values().map(|_| Box::default());
+            if made.is_some() && parts & (1 << part::KEYS | 1 << part::SUMS) != 0 {
+                return Err(Error::corrupt(format!("field {i} has keys beside its values")));
+            }
+            let section = section_at;
+            fields.push(FieldPart { meta, ty, multi, first, section, parts, point, made });
+        }
+        let payloads = Payloads::open(&file, schema.payload, documents)?;
+        let (fields, places) = (fields.into(), places.into());
+        let checked = AtomicBool::new(false);
+        let origins = None;
+        Ok(Partition { file, documents, schema, fields, places, checked, payloads, origins })
+    }
+
+    pub(crate) fn meta(&self, field: usize) -> &FieldMeta {
+        &self.fields[field].meta
+    }
+
+    /// The number by which a document is known outside: see [`Partition::origins`].
+    #[inline(always)]
+    pub(crate) fn origin(&self, doc: u32) -> u32 {
+        match &self.origins {
+            None => doc,
+            Some(origins) => origins.get(doc as usize).copied().unwrap_or(doc),
+        }
+    }
+
+    /// Words of a bitset over the documents.
+    pub(crate) fn words(&self) -> usize {
+        (self.documents as usize).div_ceil(64)
+    }
+
+    /// A part of a field; empty if it has none.
+    #[inline(always)]
+    fn part<'p>(&'p self, field: &'p FieldPart, part: u32) -> Result<&'p [u8]> {
+        if field.parts >> part & 1 == 0 {
+            return if field.made.is_some() { self.made(field, part) } else { Ok(&[]) };
+        }
+        let before = (field.parts & ((1 << part) - 1)).count_ones();
+        if self.checked.load(Ordering::Acquire) {
+            let (offset, len) = self.places[(field.first + before) as usize];
+            return Ok(self.file.bytes(offset, len));
+        }
+        self.file.section((field.section + before) as usize)
+    }
+
+    /// A part of a field as [`Partition::dictionary`] and others see it; empty if it has none.
+    pub(crate) fn part_of(&self, field: usize, part: u32) -> Result<&[u8]> {
+        self.part(&self.fields[field], part)
+    }
+
+    /// Checks the checksums of all structures at once, unless that was done: for small partitions,
+    /// where it is cheaper than to remember which were checked.
+    pub(crate) fn ready(&self) -> Result<()> {
+        if !self.checked.load(Ordering::Acquire) {
+            self.file.warm()?;
+            for (field, part) in self.fields.iter().enumerate() {
+                if part.made.is_some() {
+                    self.points(field)?;
+                    continue;
+                }
+                self.dictionary(field)?;
+                if part.parts >> part::SUMS & 1 == 1 {
+                    self.postings(field)?;
+                }
+            }
+            self.checked.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn at_file<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|e| e.in_file(self.file.path()))
+    }
+
+    /// Whether all structures were checked.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.checked.load(Ordering::Acquire)
+    }
+
+    /// A part of a field of a partition that is [`Partition::ready`].
+    #[inline(always)]
+    fn ready_part(&self, field: &FieldPart, part: u32) -> &[u8] {
+        let before = (field.parts & ((1 << part) - 1)).count_ones();
+        match self.places.get((field.first + before) as usize) {
+            Some(&(offset, len)) => self.file.bytes(offset, len),
+            None => &[],
+        }
+    }
+
+    /// The ordinals `start..end` of the fixed-width keys between two, in a partition that is ready.
+    #[inline(always)]
+    pub(crate) fn ready_range(&self, field: usize, low: u64, high: u64) -> (u32, u32) {
+        let f = &self.fields[field];
+        let distinct = f.meta.distinct;
+        let keys = Increasing::trusted(self.ready_part(f, part::KEYS), distinct as usize);
+        match high.checked_add(1) {
+            _ if low > high => (0, 0),
+            Some(end) => {
+                let (start, end) = keys.lower_bounds(low, end);
+                (start as u32, end as u32)
+            }
+            None => (keys.lower_bound(low) as u32, distinct),
+        }
+    }
+
+    /// Adds the documents of the ordinals `start..end` to a bitset, in a partition that is ready.
+    /// Gives the number of their entries, never more than the field has: damaged sums say anything.
+    #[inline(always)]
+    pub(crate) fn ready_add(
+        &self,
+        field: usize,
+        start: u32,
+        end: u32,
+        bits: &mut [u64],
+    ) -> Result<u64> {
+        let f = &self.fields[field];
+        if f.parts & RARE_PARTS != 0 || f.meta.is_scanned() || !f.meta.has_lists() {
+            let postings = self.postings(field)?;
+            postings.add_to(start, end, bits);
+            return Ok(postings.count(start, end).min(f.meta.postings));
+        }
+        let sums = self.ready_part(f, part::SUMS);
+        let sums = Increasing::trusted(sums, f.meta.distinct as usize + 1);
+        let all = f.meta.postings as usize;
+        let slices = Packed::trusted(self.ready_part(f, part::SLICES), f.meta.slice_bits, all);
+        let (first, last) = (sums.get(start as usize) as usize, sums.get(end as usize) as usize);
+        slices.for_each(first, last.min(all), |doc| {
+            if let Some(word) = bits.get_mut(doc as usize / 64) {
+                *word |= 1 << (doc % 64);
+            }
+        });
+        Ok((last.saturating_sub(first) as u64).min(f.meta.postings))
+    }
+
+    /// Adds the documents of some ordinals to a bitset, in a partition that is ready.
+    #[inline(always)]
+    pub(crate) fn ready_add_each(
+        &self,
+        field: usize,
+        ords: &[u32],
+        bits: &mut [u64],
+    ) -> Result<u64> {
+        let f = &self.fields[field];
+        if ords.is_empty() || (f.parts & RARE_PARTS == 0 && !f.meta.is_scanned()) {
+            let mut entries = 0;
+            for &ord in ords {
+                entries += self.ready_add(field, ord, ord + 1, bits)?;
+            }
+            return Ok(entries);
+        }
+        let postings = self.postings(field)?;
+        ords.iter().for_each(|&ord| postings.add_to(ord, ord + 1, bits));
+        let most = self.fields[field].meta.postings;
+        Ok(ords.iter().map(|&ord| postings.count(ord, ord + 1).min(most)).sum())
+    }
+
+    /// Brings what a look-up in a small field touches first into the cache: the heads of keys and
+    /// sums.
+    pub(crate) fn prefetch(&self, field: usize, keys: bool) {
+        let f = &self.fields[field];
+        if keys {
+            prefetch(self.ready_part(f, part::KEYS), 5);
+        }
+        prefetch(self.ready_part(f, part::SUMS), 2);
+    }
+
+    /// The distinct keys of a field.
+    pub(crate) fn dictionary(&self, field: usize) -> Result<Dictionary<'_>> {
+        let f = &self.fields[field];
+        let distinct = f.meta.distinct as usize;
+        let keys = self.part(f, part::KEYS)?;
+        self.at_file(match f.ty.is_fixed() {
+            true => Dictionary::fixed(keys, distinct),
+            false => Dictionary::bytes(keys, self.part(f, part::KEY_BYTES)?, distinct),
+        })
+    }
+
+    /// The postings of a filterable or sortable field.
+    pub(crate) fn postings(&self, field: usize) -> Result<Postings<'_>> {
+        let f = &self.fields[field];
+        let mut parts = Parts {
+            sums: self.part(f, part::SUMS)?,
+            slices: self.part(f, part::SLICES)?,
+            ..Parts::default()
+        };
+        if f.parts & RARE_PARTS != 0 || f.meta.is_scanned() {
+            parts.places = self.part(f, part::PLACES)?;
+            parts.exceptions = self.part(f, part::EXCEPTIONS)?;
+            parts.bitsets = self.part(f, part::BITSETS)?;
+            parts.runs = self.part(f, part::RUNS)?;
+            parts.bins = self.part(f, part::BINS)?;
+            parts.column = self.scanned(field)?;
+        }
+        parts.points = self.points(field)?;
+        if let Some(of) = f.meta.values()
+            && let Dictionary::Fixed(keys) = self.dictionary(field)?
+        {
+            parts.values = Some((keys, of.least));
+        }
+        self.at_file(Postings::new(&f.meta, self.documents, parts))
+    }
+
+    /// The postings of a field in points for windows over these alone, without sums.
+    pub(crate) fn postings_of_point(&self, field: usize) -> Result<Postings<'_>> {
+        Ok(Postings::of_point(self.documents, self.points(field)?))
+    }
+
+    /// The column of a field of one value, if it is narrow enough to be scanned or has to be.
+    pub(crate) fn scanned(&self, field: usize) -> Result<Option<Scanned<'_>>> {
+        let f = &self.fields[field];
+        let narrow = f.meta.column_bits.is_some_and(|bits| bits <= scan::MOST_BITS);
+        if f.multi || !(narrow || f.meta.is_scanned()) {
+            return Ok(None);
+        }
+        Ok(match self.column(field)? {
+            Some(Column::Single(column)) => Some(Scanned::Alone(column)),
+            Some(Column::Within(column)) => Some(Scanned::Within(column)),
+            _ => None,
+        })
+    }
+
+    /// The points that a field's documents are in, and which part of them it is.
+    pub(crate) fn points(&self, field: usize) -> Result<Option<(Points<'_>, usize)>> {
+        self.points_of(&self.fields[field])
+    }
+
+    fn points_of<'p>(&'p self, field: &'p FieldPart) -> Result<Option<(Points<'p>, usize)>> {
+        let Some((first, other)) = field.point else { return Ok(None) };
+        let bytes = self.part(&self.fields[first as usize], part::POINTS)?;
+        let of = if field.made.is_some() { Numbers::Values } else { Numbers::Ordinals };
+        Ok(Some((self.at_file(Points::new(bytes, self.documents, of))?, usize::from(other))))
+    }
+
+    /// The prefix sums of a field's postings alone.
+    pub(crate) fn sums(&self, field: usize) -> Result<Increasing<'_>> {
+        let f = &self.fields[field];
+        let sums = self.part(f, part::SUMS)?;
+        self.at_file(Increasing::new(sums, f.meta.distinct as usize + 1))
+    }
+
+    /// The documents of an ordered field's ordinals, as a range; `None` if the field is not
+    /// ordered.
+    pub(crate) fn ordered_range(
+        &self,
+        field: usize,
+        start: u32,
+        end: u32,
+    ) -> Result<Option<(u32, u32)>> {
+        let meta = self.fields[field].meta;
+        if meta.ordered == Ordered::No {
+            return Ok(None);
+        }
+        let sums = self.sums(field)?;
+        let all = u64::from(meta.present);
+        let (low, high) = (sums.get(start as usize).min(all), sums.get(end as usize).min(all));
+        let (first, last) = match meta.ordered {
+            Ordered::Descending => (all - high, all - low),
+            _ => (low, high),
+        };
+        Ok(Some((first as u32, last.max(first) as u32)))
+    }
+
+    /// The column of a field, if it has one (an ordered field has, through its sums).
+    pub(crate) fn column(&self, field: usize) -> Result<Option<Column<'_>>> {
+        let f = &self.fields[field];
+        let present = f.meta.present;
+        let Some(bits) = f.meta.column_bits else {
+            return Ok(match f.meta.ordered {
+                Ordered::No => None,
+                Ordered::Ascending => Some(Column::Ascending { sums: self.sums(field)?, present }),
+                Ordered::Descending => {
+                    Some(Column::Descending { sums: self.sums(field)?, present })
+                }
+            });
+        };
+        let bytes = self.part(f, part::COLUMN)?;
+        if !f.multi {
+            let ords = self.at_file(Packed::new(bytes, bits, self.documents as usize))?;
+            return Ok(Some(match f.meta.within {
+                None => Column::Single(ords),
+                Some(outer) => Column::Within(self.within(f, outer as usize, ords)?),
+            }));
+        }
+        let ords = self.at_file(Packed::new(bytes, bits, f.meta.postings as usize))?;
+        let starts = Increasing::new(self.part(f, part::STARTS)?, self.documents as usize + 1);
+        Ok(Some(Column::Multi { starts: self.at_file(starts)?, ords }))
+    }
+
+    /// The column of a field within another one.
+    fn within<'p>(
+        &'p self,
+        f: &'p FieldPart,
+        outer: usize,
+        inner: Packed<'p>,
+    ) -> Result<Within<'p>> {
+        let keys = self.meta(outer).distinct;
+        let outer = match self.fields[outer].meta.within {
+            None => self.column(outer)?,
+            Some(_) => None,
+        };
+        let Some(Column::Single(outer)) = outer else {
+            return self.at_file(Err(Error::corrupt("a field is within one without a column")));
+        };
+        self.at_file(Within::new(outer, inner, (self.part(f, part::FIRSTS)?, keys)))
+    }
+
+    /// Asks for the memory of a payload: see [`Payloads::fetch`].
+    pub(crate) fn fetch_payload(&self, doc: u32, step: Step) -> Result<()> {
+        self.check(doc)?;
+        self.payloads.fetch(&self.file, doc, step)
+    }
+
+    /// The payload of a document.
+    pub(crate) fn payload(&self, doc: u32) -> Result<Cow<'_, [u8]>> {
+        self.check(doc)?;
+        self.payloads.get(&self.file, doc)
+    }
+
+    /// All values of a field that is stored or sortable, ascending.
+    pub(crate) fn values(&self, field: usize, doc: u32) -> Result<Vec<Value>> {
+        self.check(doc)?;
+        let Some(column) = self.column(field)? else { return Ok(Vec::new()) };
+        let (dictionary, ty) = (self.dictionary(field)?, self.fields[field].ty);
+        let mut ords = Vec::new();
+        column.each(doc, self.meta(field).distinct, |ord| ords.push(ord));
+        let values = ords.into_iter().map(|ord| dictionary.value(ty, ord)).collect();
+        self.at_file(values)
+    }
+
+    /// The value of a single-valued field that is stored or sortable, or the smallest of several.
+    pub(crate) fn value(&self, field: usize, doc: u32) -> Result<Option<Value>> {
+        FieldView::new(self, field)?.value(doc)
+    }
+
+    /// The ordinals of the documents and the keys of a single-valued field of fixed width; `None`
+    /// if it is not one or has no column.
+    #[inline(always)]
+    pub(crate) fn fixed(&self, field: usize) -> Result<Option<(Packed<'_>, Increasing<'_>)>> {
+        let f = &self.fields[field];
+        let alone = !f.multi && f.meta.within.is_none();
+        let (Some(bits), true, true) = (f.meta.column_bits, alone, f.ty.is_fixed()) else {
+            return Ok(None);
+        };
+        let (ords, keys) = (self.part(f, part::COLUMN)?, self.part(f, part::KEYS)?);
+        let ords = self.at_file(Packed::new(ords, bits, self.documents as usize))?;
+        let keys = self.at_file(Increasing::new(keys, f.meta.distinct as usize))?;
+        Ok(Some((ords, keys)))
+    }
+
+    /// `InvalidArgument` for a document that the partition does not have.
+    #[inline(always)]
+    pub(crate) fn check(&self, doc: u32) -> Result<()> {
+        if doc < self.documents { Ok(()) } else { self.refuse(doc) }
+    }
+
+    #[cold]
+    fn refuse(&self, doc: u32) -> Result<()> {
+        let n = self.documents;
+        Err(Error::invalid(format!("there is no document {doc}; the partition has {n}")))
+    }
+
+    /// Checks the checksums of all structures that queries touch.
+    pub(crate) fn warm(&self) -> Result<()> {
+        self.ready()
+    }
+
+    /// Checks every byte of the file, and that its structures agree.
+    pub(crate) fn verify(&self) -> Result<()> {
+        self.file.verify()?;
+        verify::partition(self)
+    }
+}

@@ -1,0 +1,265 @@
+//! The partitions that a reader queries together, their common schema, and the limits of a query.
+
+use crate::search::cache::bundles::Bundles;
+use crate::search::model::schema::Schema;
+use crate::search::partition::Partition;
+use crate::search::reader::firsts::Firsts;
+use crate::search::stats::Catalogues;
+use crate::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// An immutable set of partitions in the order of their names.
+pub(crate) struct Set {
+    pub(crate) partitions: Vec<Arc<Partition>>,
+    pub(crate) names: Arc<[String]>,
+    /// The fields of all partitions.
+    pub(crate) schema: Arc<Schema>,
+    /// For each partition the number of each field in it; `None` if the numbers are the schema's.
+    maps: Vec<Option<Arc<[u32]>>>,
+    pub(crate) catalogues: Arc<Catalogues>,
+    pub(crate) bundles: Bundles,
+    pub(crate) firsts: Firsts,
+    pub(crate) documents: u64,
+}
+
+const ABSENT: u32 = u32::MAX;
+
+impl Set {
+    /// Puts partitions together, in the order of their names.
+    pub(crate) fn new(mut named: Vec<(String, Arc<Partition>)>) -> Result<Set> {
+        named.sort_by(|a, b| a.0.cmp(&b.0));
+        let (names, partitions): (Vec<String>, Vec<Arc<Partition>>) = named.into_iter().unzip();
+        let schema = common_schema(&names, &partitions)?;
+        let mut maps: Vec<Option<Arc<[u32]>>> = Vec::with_capacity(partitions.len());
+        for (i, part) in partitions.iter().enumerate() {
+            let same = i > 0 && Arc::ptr_eq(&part.schema, &partitions[i - 1].schema);
+            maps.push(if same { maps[i - 1].clone() } else { map(&schema, &part.schema) });
+        }
+        let documents = documents(&partitions);
+        let catalogues = Arc::new(Catalogues::new(schema.fields.len(), partitions.len()));
+        let names = names.into();
+        let bundles = Bundles::new(&partitions);
+        let firsts = Firsts::default();
+        Ok(Set { partitions, names, schema, maps, catalogues, bundles, firsts, documents })
+    }
+
+    /// A set without partitions that has these fields all the same.
+    pub(crate) fn empty(schema: Arc<Schema>) -> Set {
+        Set {
+            partitions: Vec::new(),
+            names: Arc::new([]),
+            catalogues: Arc::new(Catalogues::new(schema.fields.len(), 0)),
+            schema,
+            maps: Vec::new(),
+            bundles: Bundles::new(&[]),
+            firsts: Firsts::default(),
+            documents: 0,
+        }
+    }
+
+    /// A set of some partitions of this one, by number, or of others in their places that have
+    /// all fields of this one.
+    pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> Set {
+        let (mut partitions, mut names) = (Vec::new(), Vec::new());
+        let mut maps = Vec::with_capacity(lanes.len());
+        for (p, other) in lanes {
+            maps.push(if other.is_some() { None } else { self.maps[p].clone() });
+            partitions.push(other.unwrap_or_else(|| self.partitions[p].clone()));
+            names.push(self.names[p].clone());
+        }
+        Set {
+            catalogues: Arc::new(Catalogues::new(self.schema.fields.len(), partitions.len())),
+            partitions,
+            names: names.into(),
+            schema: self.schema.clone(),
+            maps,
+            bundles: Bundles::new(&[]),
+            firsts: Firsts::default(),
+            documents: self.documents,
+        }
+    }
+
+    /// The set of these partitions, which follows this one: what the two have in common is shared.
+    /// `names` ascend.
+    pub(crate) fn next(&self, names: &[&str], partitions: Vec<Arc<Partition>>) -> Result<Set> {
+        let changes = Changes::between(self, names, &partitions);
+        let like = |&p: &usize| Arc::ptr_eq(&partitions[p].schema, &self.partitions[p].schema);
+        let mut set = if changes.only_replaced() && changes.come.iter().all(like) {
+            Set {
+                documents: documents(&partitions),
+                partitions,
+                names: self.names.clone(),
+                schema: self.schema.clone(),
+                maps: self.maps.clone(),
+                catalogues: Arc::new(Catalogues::new(0, 0)),
+                bundles: Bundles::new(&[]),
+                firsts: Firsts::default(),
+            }
+        } else {
+            let names = names.iter().map(|name| name.to_string());
+            Set::new(names.zip(partitions).collect())?
+        };
+        // Of a set of which much is new the catalogues are made when queries need them.
+        let few = changes.come.len() + changes.gone.len() <= names.len().div_ceil(8);
+        let catalogues = match set.schema.fields == self.schema.fields && few {
+            true => self.catalogues.next(self, &set, &changes),
+            false => Catalogues::new(set.schema.fields.len(), set.partitions.len()),
+        };
+        set.catalogues = Arc::new(catalogues);
+        Ok(set.with_bundles_of(self))
+    }
+
+    /// This set with what another has merged of the same partitions.
+    fn with_bundles_of(mut self, other: &Set) -> Set {
+        if self.schema.fields == other.schema.fields {
+            self.bundles = other.bundles.carried(other, &self);
+        }
+        self.bundles.set_limit(other.bundles.limit());
+        self
+    }
+
+    /// The number of a field in partition `p`.
+    #[inline]
+    pub(crate) fn local(&self, p: usize, field: usize) -> Option<usize> {
+        match &self.maps[p] {
+            None => Some(field),
+            Some(map) => Some(map[field]).filter(|&f| f != ABSENT).map(|f| f as usize),
+        }
+    }
+}
+
+/// What became of the partitions of a set in the one that follows.
+pub(crate) struct Changes {
+    /// For each partition of the new set the number of the one of its name in the old set.
+    pub(crate) before: Vec<Option<usize>>,
+    /// The partitions of the new set that the old one does not have; some have names of old ones.
+    pub(crate) come: Vec<usize>,
+    /// The partitions of the old set whose names the new one does not have.
+    pub(crate) gone: Vec<usize>,
+}
+
+impl Changes {
+    fn between(old: &Set, names: &[&str], partitions: &[Arc<Partition>]) -> Changes {
+        let mut changes = Changes { before: Vec::new(), come: Vec::new(), gone: Vec::new() };
+        let mut at = 0;
+        for (p, (name, part)) in names.iter().zip(partitions).enumerate() {
+            while old.names.get(at).is_some_and(|other| other.as_str() < *name) {
+                changes.gone.push(at);
+                at += 1;
+            }
+            let before = (old.names.get(at).is_some_and(|other| other == name)).then_some(at);
+            at += usize::from(before.is_some());
+            if before.is_none_or(|before| !Arc::ptr_eq(part, &old.partitions[before])) {
+                changes.come.push(p);
+            }
+            changes.before.push(before);
+        }
+        changes.gone.extend(at..old.names.len());
+        changes
+    }
+
+    /// Both sets have the same names.
+    pub(crate) fn only_replaced(&self) -> bool {
+        self.gone.is_empty() && self.before.iter().all(Option::is_some)
+    }
+}
+
+fn documents(partitions: &[Arc<Partition>]) -> u64 {
+    partitions.iter().map(|part| u64::from(part.documents)).sum()
+}
+
+fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<Schema>> {
+    let Some(first) = partitions.first() else { return Ok(Arc::default()) };
+    let mut schema = first.schema.clone();
+    for (name, part) in names.iter().zip(partitions).skip(1) {
+        if Arc::ptr_eq(&part.schema, &schema) || *part.schema == *schema {
+            continue;
+        }
+        let common = Arc::make_mut(&mut schema);
+        for known in &mut common.fields {
+            known.nullable |= part.schema.field(&known.name).is_none();
+        }
+        for field in &part.schema.fields {
+            let known = common.fields.iter_mut().find(|f| f.name == field.name);
+            match known {
+                None => common
+                    .fields
+                    .push(crate::search::model::schema::Field { nullable: true, ..field.clone() }),
+                Some(known) => {
+                    let (nullable, scanned) =
+                        (known.nullable || field.nullable, known.scanned || field.scanned);
+                    (known.nullable, known.scanned) = (field.nullable, field.scanned);
+                    if known != field {
+                        return Err(Error::invalid(format!(
+                            "partition `{name}` has field `{}` with another type or role than `{}`",
+                            field.name, names[0]
+                        )));
+                    }
+                    (known.nullable, known.scanned) = (nullable, scanned);
+                }
+            }
+        }
+        // Where points contradict each other, those of the first partition are the common ones.
+        let _ = common.adopt_points(&part.schema);
+        if common.order != part.schema.order {
+            common.order.clear();
+        }
+    }
+    Ok(schema)
+}
+
+fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
+    let number = |name: &str| own.field(name).map_or(ABSENT, |(i, _)| i as u32);
+    let map: Vec<u32> = common.fields.iter().map(|f| number(&f.name)).collect();
+    let identity = map.iter().enumerate().all(|(i, &m)| m == i as u32);
+    (!identity).then(|| map.into())
+}
+
+/// When a query has to stop, and how many threads it may use.
+#[derive(Clone, Default)]
+pub(crate) struct Limits {
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) cancel: Option<Arc<AtomicBool>>,
+    /// At most so many for a query; 0 counts as 1.
+    pub(crate) threads: usize,
+}
+
+impl Limits {
+    /// `Cancelled` once the deadline has passed or the flag is up.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.deadline.is_none() && self.cancel.is_none() { Ok(()) } else { self.look() }
+    }
+
+    #[cold]
+    fn look(&self) -> Result<()> {
+        if self.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            return Err(Error::new(ErrorKind::Cancelled, "the query was cancelled"));
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Error::new(ErrorKind::Cancelled, "the query passed its deadline"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::search::testing::reader_of;
+    use crate::search::{Field, PartitionBuilder, Roles, Schema, Type};
+
+    #[test]
+    fn a_field_that_a_partition_lacks_is_nullable_whatever_the_order() {
+        let partition = |fields: &[&str]| {
+            let fields = fields.iter().map(|name| Field::new(*name, Type::U64, Roles::FULL));
+            PartitionBuilder::new(Schema::new(fields).unwrap())
+        };
+        for (first, second) in [(&["a", "b"][..], &["a"][..]), (&["a"], &["a", "b"])] {
+            let reader = reader_of([first, second].map(partition));
+            let nullable = |name| reader.schema().field(name).unwrap().1.nullable;
+            assert_eq!((nullable("a"), nullable("b")), (false, true), "{first:?} {second:?}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Reading values of hits back.
+
+use crate::search::codec::column::Column;
+use crate::search::codec::dictionary::Dictionary;
+use crate::search::model::schema::Type;
+use crate::search::model::value::{Value, decode_fixed, key_to_i64};
+use crate::search::partition::Partition;
+use crate::search::partition::set::Set;
+use crate::search::reader::{Hit, Reader};
+use crate::{Error, Result};
+
+/// A field of a partition, prepared for reading the values of documents.
+pub(crate) struct FieldView<'p> {
+    part: &'p Partition,
+    column: Option<Column<'p>>,
+    dictionary: Dictionary<'p>,
+    ty: Type,
+    distinct: u32,
+}
+
+impl<'p> FieldView<'p> {
+    pub(crate) fn new(part: &'p Partition, field: usize) -> Result<FieldView<'p>> {
+        Ok(FieldView {
+            part,
+            column: part.column(field)?,
+            dictionary: part.dictionary(field)?,
+            ty: part.schema.fields[field].ty,
+            distinct: part.meta(field).distinct,
+        })
+    }
+
+    /// The ordinal of a document's value (of the smallest of several); `None` if it has none.
+    #[inline(always)]
+    fn ordinal(&self, doc: u32) -> Result<Option<u32>> {
+        self.part.check(doc)?;
+        let Some(column) = &self.column else { return Ok(None) };
+        let mut first = None;
+        match column {
+            Column::Single(ords) => {
+                let ord = ords.get(doc as usize);
+                first = (ord < self.distinct).then_some(ord);
+            }
+            _ => column.each(doc, self.distinct, |ord| first = first.or(Some(ord))),
+        }
+        Ok(first)
+    }
+
+    /// The key of a document in a field of fixed width; `None` if it has no value.
+    #[inline(always)]
+    pub(crate) fn fixed_key(&self, doc: u32) -> Result<Option<u64>> {
+        Ok(self.ordinal(doc)?.map(|ord| self.dictionary.fixed_key(ord)))
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, doc: u32) -> Result<Option<Value>> {
+        let Some(ord) = self.ordinal(doc)? else { return Ok(None) };
+        if let Dictionary::Fixed(keys) = &self.dictionary {
+            return Ok(Some(decode_fixed(self.ty, keys.get(ord as usize))));
+        }
+        self.part.at_file(self.dictionary.value(self.ty, ord)).map(Some)
+    }
+}
+
+/// Reads the values of one field of many hits: what a look-up needs is prepared once a partition,
+/// not once a hit as in [`Reader::value`].
+pub struct FieldReader<'r> {
+    set: &'r Set,
+    field: usize,
+    ty: Type,
+    /// The partition of the last hit; without a view if it does not have the field.
+    view: Option<(u32, Option<FieldView<'r>>)>,
+}
+
+impl<'r> FieldReader<'r> {
+    /// The value of a hit (the smallest of several); `None` if it has none.
+    #[inline]
+    pub fn value(&mut self, hit: Hit) -> Result<Option<Value>> {
+        match self.view(hit.partition)? {
+            Some(view) => view.value(hit.doc),
+            None => Ok(None),
+        }
+    }
+
+    /// Calls `each` with the values of the hits in turn, for a field of type `u64`: in a loop over
+    /// a page this takes a third of the time of [`FieldReader::value`]. `InvalidArgument` for a
+    /// field of another type.
+    #[inline]
+    pub fn each_u64(&mut self, hits: &[Hit], each: impl FnMut(Option<u64>)) -> Result<()> {
+        self.is(&[Type::U64], "u64")?;
+        self.each_key(hits, |key| key, each)
+    }
+
+    /// The same for a field of type `i64` or `timestamp` (microseconds since 1970).
+    #[inline]
+    pub fn each_i64(&mut self, hits: &[Hit], each: impl FnMut(Option<i64>)) -> Result<()> {
+        self.is(&[Type::I64, Type::Timestamp], "i64 or timestamp")?;
+        self.each_key(hits, key_to_i64, each)
+    }
+
+    fn is(&self, types: &[Type], wanted: &str) -> Result<()> {
+        if types.contains(&self.ty) {
+            return Ok(());
+        }
+        let name = &self.set.schema.fields[self.field].name;
+        Err(Error::invalid(format!("field `{name}` is not of type {wanted}: read it by `value`")))
+    }
+
+    #[inline(always)]
+    fn each_key<T>(
+        &mut self,
+        hits: &[Hit],
+        decode: impl Fn(u64) -> T,
+        mut each: impl FnMut(Option<T>),
+    ) -> Result<()> {
+        let mut hits = hits;
+        while let Some(&Hit { partition, .. }) = hits.first() {
+            let same = hits.iter().position(|hit| hit.partition != partition);
+            let (here, rest) = hits.split_at(same.unwrap_or(hits.len()));
+            hits = rest;
+            let (part, local) = self.part(partition)?;
+            let Some(local) = local else {
+                here.iter().for_each(|_| each(None));
+                continue;
+            };
+            let Some((ords, keys)) = part.fixed(local)? else {
+                let view = FieldView::new(part, local)?;
+                for hit in here {
+                    each(view.fixed_key(hit.doc)?.map(&decode));
+                }
+                continue;
+            };
+            for hit in here {
+                part.check(hit.doc)?;
+                let ord = ords.get(hit.doc as usize) as usize;
+                each((ord < keys.len()).then(|| decode(keys.get(ord))));
+            }
+        }
+        Ok(())
+    }
+
+    /// A partition, and the number of the field in it.
+    #[inline(always)]
+    fn part(&self, partition: u32) -> Result<(&'r Partition, Option<usize>)> {
+        let part = self.set.partitions.get(partition as usize);
+        let part = part.ok_or_else(|| Error::invalid("there is no such partition"))?;
+        Ok((part, self.set.local(partition as usize, self.field)))
+    }
+
+    /// The field in a partition; `None` if the partition does not have it.
+    #[inline]
+    fn view(&mut self, partition: u32) -> Result<Option<&FieldView<'r>>> {
+        if self.view.as_ref().is_none_or(|(of, _)| *of != partition) {
+            let (part, local) = self.part(partition)?;
+            self.view =
+                Some((partition, local.map(|local| FieldView::new(part, local)).transpose()?));
+        }
+        Ok(self.view.as_ref().and_then(|(_, view)| view.as_ref()))
+    }
+}
+
+impl Reader {
+    /// The value of a stored or sortable field of a hit (the smallest of several); `None` if it has
+    /// none.
+    pub fn value(&self, hit: Hit, field: &str) -> Result<Option<Value>> {
+        match self.readable(hit, field)? {
+            (part, Some(field)) => part.value(field, hit.doc),
+            (_, None) => Ok(None),
+        }
+    }
+
+    /// All values of a stored or sortable field of a hit, ascending.
+    pub fn values(&self, hit: Hit, field: &str) -> Result<Vec<Value>> {
+        match self.readable(hit, field)? {
+            (part, Some(field)) => part.values(field, hit.doc),
+            (_, None) => Ok(Vec::new()),
+        }
+    }
+
+    /// The partition of a hit, and the number there of a field whose values can be read back.
+    fn readable(&self, hit: Hit, field: &str) -> Result<(&Partition, Option<usize>)> {
+        let part = self.partition(hit)?;
+        let (number, _) = self.readable_field(field)?;
+        Ok((part, self.set.local(hit.partition as usize, number)))
+    }
+
+    fn readable_field(&self, field: &str) -> Result<(usize, Type)> {
+        let schema = &self.set.schema;
+        let (number, described) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
+        if described.roles.stored || described.roles.sortable {
+            return Ok((number, described.ty));
+        }
+        Err(Error::invalid(format!(
+            "field `{field}` is neither stored nor sortable: its values cannot be read back"
+        )))
+    }
+
+    /// A stored or sortable field, for reading its values of many hits.
+    pub fn field(&self, field: &str) -> Result<FieldReader<'_>> {
+        let (field, ty) = self.readable_field(field)?;
+        Ok(FieldReader { set: &self.set, field, ty, view: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::format::Ordered;
+    use crate::search::testing::reader_of;
+    use crate::search::{Document, Field, PartitionBuilder, Roles, Schema};
+
+    #[test]
+    fn a_stored_field_with_a_key_for_each_document_in_order_has_no_column() {
+        const DOCUMENTS: u64 = 40_000;
+        type Of = fn(u64) -> u64;
+        let cases: [(Of, Ordered); 4] = [
+            (|n| 7 + n * 3, Ordered::Ascending),
+            (|n| DOCUMENTS - n, Ordered::Descending),
+            // A key for two documents, and no order.
+            (|n| n / 2, Ordered::No),
+            (|n| n ^ 1, Ordered::No),
+        ];
+        for (of, ordered) in cases {
+            let schema = Schema::new([Field::new("id", Type::U64, Roles::STORED)]).unwrap();
+            let mut builder = PartitionBuilder::new(schema);
+            (0..DOCUMENTS).for_each(|n| builder.add(&Document::new().set("id", of(n))).unwrap());
+            let reader = reader_of([builder]);
+            reader.verify().unwrap();
+            let meta = reader.set.partitions[0].meta(0);
+            assert_eq!(
+                (meta.ordered, meta.column_bits.is_none()),
+                (ordered, ordered != Ordered::No)
+            );
+            let hits: Vec<Hit> =
+                (0..DOCUMENTS as u32).map(|doc| Hit { partition: 0, doc }).collect();
+            let mut values = Vec::new();
+            reader.field("id").unwrap().each_u64(&hits, |value| values.extend(value)).unwrap();
+            assert!(values.iter().copied().eq((0..DOCUMENTS).map(of)));
+            assert_eq!(reader.value(hits[77], "id").unwrap(), Some(of(77).into()));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Packed lists of documents against bitsets: counting and setting, many documents at a time;
+//! joining low and high bits to documents; and which of 64 packed numbers are in a range.
+//!
+//! Most of the time of a range query goes into the documents between the bound of a bin and the
+//! end of the range: thousands that stand in no order. Unpacking them one by one is half of that.
+//! With AVX-512 VBMI one instruction moves the bytes of 16 numbers to their places; a gather looks
+//! 16 documents up. AVX2 joins and compares eight numbers at a time, and finds the ones of a byte
+//! in a table; it has no version of its own to count and to set, which go document by document.
+//! Elsewhere all of it is done one by one; the answers are the same.
+#![expect(unsafe_code, reason = "calling functions compiled for features that were just detected")]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use crate::bytes::int::u64_at;
+use crate::bytes::packed::Packed;
+use crate::search::simd::kernels;
+
+/// What is done to the bits of documents.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bit {
+    Set,
+    Clear,
+}
+
+/// How many of the documents `first..last` of a list are in a bitset.
+pub(crate) fn count(list: Packed, first: usize, last: usize, bits: &[u64]) -> u64 {
+    let mut total = 0;
+    let mut one = |doc: u32| {
+        total += bits.get(doc as usize / 64).map_or(0, |word| word >> (doc % 64) & 1);
+    };
+    #[cfg(target_arch = "x86_64")]
+    if let Some((start, end)) = avx512::groups(list, first, last) {
+        list.for_each(first, start, &mut one);
+        list.for_each(end, last, &mut one);
+        // SAFETY: `groups` gives nothing on processors without the features.
+        return total + unsafe { avx512::count(list, start, end, bits) };
+    }
+    list.for_each(first, last, one);
+    total
+}
+
+/// Sets the bits of the documents `first..last` of a list.
+pub(crate) fn set(list: Packed, first: usize, last: usize, bits: &mut [u64]) {
+    change(list, first, last, bits, Bit::Set);
+}
+
+/// Clears the bits of the documents `first..last` of a list.
+pub(crate) fn clear(list: Packed, first: usize, last: usize, bits: &mut [u64]) {
+    change(list, first, last, bits, Bit::Clear);
+}
+
+#[inline(always)]
+fn change(list: Packed, first: usize, last: usize, bits: &mut [u64], bit: Bit) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some((start, end)) = avx512::groups(list, first, last) {
+        list.for_each(first, start, |doc| change_one(bits, doc, bit));
+        // SAFETY: `groups` gives nothing on processors without the features.
+        unsafe { avx512::change(list, start, end, bits, bit) };
+        list.for_each(end, last, |doc| change_one(bits, doc, bit));
+        return;
+    }
+    list.for_each(first, last, |doc| change_one(bits, doc, bit));
+}
+
+/// Sets the bits of documents.
+pub(crate) fn set_each(docs: &[u32], bits: &mut [u64]) {
+    docs.iter().for_each(|&doc| change_one(bits, doc, Bit::Set));
+}
+
+/// Clears the bits of documents.
+pub(crate) fn clear_each(docs: &[u32], bits: &mut [u64]) {
+    docs.iter().for_each(|&doc| change_one(bits, doc, Bit::Clear));
+}
+
+/// How many documents are in a bitset.
+pub(crate) fn count_each(docs: &[u32], bits: &[u64]) -> u64 {
+    let bit = |&doc: &u32| bits.get(doc as usize / 64).map_or(0, |word| word >> (doc % 64) & 1);
+    docs.iter().map(bit).sum()
+}
+
+/// Appends the numbers of the set bits of words, plus `base`; `mask` says which bits of the first
+/// word count.
+pub(crate) fn push_ones(words: &[u8], mask: u64, base: u32, out: &mut Vec<u32>) {
+    #[cfg(target_arch = "x86_64")]
+    if kernels::can_move_bytes() {
+        // SAFETY: the processor has the features.
+        return unsafe { avx512::push_ones(words, mask, base, out) };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if kernels::can_shuffle_bytes() {
+        // SAFETY: the processor has the features; every version but the portable has POPCNT.
+        return unsafe { avx2::push_ones(words, mask, base, out) };
+    }
+    let mut mask = mask;
+    for (i, word) in words.as_chunks::<8>().0.iter().enumerate() {
+        kernels::push_word(u64_at(word, 0) & mask, base + i as u32 * 64, out);
+        mask = u64::MAX;
+    }
+}
+
+/// Which of 64 packed numbers are at least `low` and less than `span` above it: bit i says it of
+/// number i.
+pub(crate) fn inside(bytes: &[u8], bits: u8, low: u32, span: u32) -> u64 {
+    let bits = usize::from(bits);
+    #[cfg(target_arch = "x86_64")]
+    if let Some(bytes) = avx512::window_of(bytes, bits) {
+        // SAFETY: `window_of` gives nothing on processors without the features.
+        return unsafe { avx512::inside(bytes, bits, low, span) };
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(bytes) = avx2::window_of(bytes, bits) {
+        // SAFETY: `window_of` gives nothing on processors without the features.
+        return unsafe { avx2::inside(bytes, bits, low, span) };
+    }
+    let mask = (1u64 << bits) - 1;
+    (0..64).fold(0, |found, i| {
+        let number = (u64_at(bytes, i * bits / 8) >> (i * bits % 8) & mask) as u32;
+        found | u64::from(number.wrapping_sub(low) < span) << i
+    })
+}
+
+/// Makes documents of the bits that tell the buckets of the entries from `first` on: the bit of
+/// entry j plus `before - j` is its bucket (modulo 2^32).
+pub(crate) fn join(list: Packed, first: usize, before: u32, docs: &mut [u32]) {
+    let mut start = 0;
+    #[cfg(target_arch = "x86_64")]
+    {
+        let last = first + docs.len();
+        let wide = avx512::groups(list, first, last);
+        if let Some((from, end)) = wide.or_else(|| avx2::groups(list, first, last)) {
+            let part = (from - first, end - first);
+            join_each(list, first, before, (0, part.0), docs);
+            // SAFETY: `groups` gives nothing on processors without the features.
+            unsafe {
+                match wide {
+                    Some(_) => avx512::join(list, first, before, part, docs),
+                    None => avx2::join(list, first, before, part, docs),
+                }
+            }
+            start = part.1;
+        }
+    }
+    join_each(list, first, before, (start, docs.len()), docs);
+}
+
+/// [`join`] of the entries `from..to`.
+#[inline(always)]
+fn join_each(
+    list: Packed,
+    first: usize,
+    before: u32,
+    (from, to): (usize, usize),
+    docs: &mut [u32],
+) {
+    let bits = list.raw().1;
+    for (j, doc) in docs[..to].iter_mut().enumerate().skip(from) {
+        let bucket = doc.wrapping_add(before).wrapping_sub(j as u32);
+        *doc = bucket << bits | list.get(first + j);
+    }
+}
+
+#[inline(always)]
+fn change_one(bits: &mut [u64], doc: u32, bit: Bit) {
+    if let Some(word) = bits.get_mut(doc as usize / 64) {
+        match bit {
+            Bit::Set => *word |= 1 << (doc % 64),
+            Bit::Clear => *word &= !(1 << (doc % 64)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! Which ordinals of a column are wanted.
+
+use super::{MOST_BITS, Scanned};
+use crate::search::simd::kernels;
+use std::sync::Arc;
+
+/// A set of ordinals below 256.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Keys(pub(crate) [u64; 4]);
+
+impl Keys {
+    /// Adds the ordinals `start..end`, as far as they are below 256.
+    pub(crate) fn insert(&mut self, start: u32, end: u32) {
+        kernels::set_range(&mut self.0, start, end);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds the ordinals of another set.
+    pub(crate) fn join(&mut self, other: &Keys) {
+        kernels::or(&mut self.0, &other.0);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        kernels::count(&self.0) as usize
+    }
+
+    /// 1 if an ordinal below 256 is in the set, else 0.
+    #[inline(always)]
+    pub(crate) fn bit(&self, ord: u32) -> u64 {
+        self.0[ord as usize / 64 % 4] >> (ord % 64) & 1
+    }
+
+    /// With what numbers of `bits` bits say repeated, so that bits above those do not matter.
+    pub(crate) fn repeated(self, bits: usize) -> [u64; 4] {
+        let mut words = self.0;
+        for size in (0..8).map(|i| 1usize << i).skip(bits) {
+            match size {
+                ..64 => words[0] = words[0] & ((1 << size) - 1) | words[0] << size,
+                64 => words[1] = words[0],
+                _ => words.copy_within(0..2, 2),
+            }
+        }
+        words
+    }
+}
+
+/// Ordinals of a column of some width.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Of a column of at most [`MOST_BITS`].
+    Keys(Keys),
+    /// So many from the first on, modulo 2^32.
+    Range { first: u32, len: u32 },
+    /// Some ranges, first and length, which ascend and do not touch; the last may go on at 0.
+    Ranges(Arc<[(u32, u32)]>),
+    /// Those whose bits are set; of all ordinals behind the last bit what `behind` says.
+    Many { bits: Arc<[u64]>, behind: bool },
+    /// Of a column within another one some keys of that, and which of theirs; or all others.
+    Parts { parts: Arc<[(Keys, Keys)]>, others: bool },
+}
+
+impl Wanted {
+    /// The ordinals of some ranges `start..end`, for a column.
+    pub(crate) fn of(intervals: &[(u32, u32)], column: &Scanned) -> Wanted {
+        let within = match column {
+            Scanned::Alone(column) => return Wanted::new(intervals, column.raw().1),
+            Scanned::Within(within) => within,
+        };
+        let ranges = apart(intervals);
+        let wanted = Wanted::Parts { parts: within.parts(&ranges).into(), others: false };
+        match super::cost_of(column, &wanted) <= super::MANY {
+            true => wanted,
+            false => Wanted::many(&ranges, 32),
+        }
+    }
+
+    /// The ordinals of some ranges `start..end`, for a column of so many bits.
+    pub(crate) fn new(intervals: &[(u32, u32)], bits: usize) -> Wanted {
+        if bits <= MOST_BITS.into() {
+            let mut keys = Keys::default();
+            intervals.iter().for_each(|&(start, end)| keys.insert(start, end));
+            return Wanted::Keys(keys);
+        }
+        if let [(first, end)] = *intervals {
+            return Wanted::Range { first, len: end.saturating_sub(first) };
+        }
+        let intervals = apart(intervals);
+        match *intervals {
+            [] => Wanted::Range { first: 0, len: 0 },
+            [(first, end)] => Wanted::Range { first, len: end - first },
+            _ if super::cost(bits) * intervals.len() as u64 <= super::MANY => {
+                Wanted::Ranges(intervals.iter().map(|&(first, end)| (first, end - first)).collect())
+            }
+            _ => Wanted::many(&intervals, bits),
+        }
+    }
+
+    /// The ordinals of ranges that ascend, one by one.
+    pub(crate) fn many(intervals: &[(u32, u32)], bits: usize) -> Wanted {
+        // A column has no ordinals of more bits, whatever a damaged file says of keys.
+        let most = intervals.last().map_or(0, |(_, end)| *end) as usize;
+        let mut set = vec![0; most.min(1 << bits.min(31)).div_ceil(64)];
+        intervals.iter().for_each(|&(start, end)| kernels::set_range(&mut set, start, end));
+        Wanted::Many { bits: set.into(), behind: false }
+    }
+
+    /// All other ordinals, and the number that stands for no value.
+    pub(crate) fn others(&self) -> Wanted {
+        match self {
+            Wanted::Keys(keys) => Wanted::Keys(Keys(keys.0.map(|word| !word))),
+            // All but one that no column has: so many numbers as there are is no number.
+            Wanted::Range { len: 0, .. } => Wanted::Range { first: 0, len: u32::MAX },
+            Wanted::Range { first, len } => {
+                Wanted::Range { first: first.wrapping_add(*len), len: len.wrapping_neg() }
+            }
+            // From the end of each to the next one, and from the last around to the first.
+            Wanted::Ranges(ranges) => {
+                let next = ranges.iter().cycle().skip(1);
+                let gap = |(&(first, len), &(next, _)): (&(u32, u32), &(u32, u32))| {
+                    let end = first.wrapping_add(len);
+                    (end, next.wrapping_sub(end))
+                };
+                Wanted::Ranges(ranges.iter().zip(next).map(gap).collect())
+            }
+            Wanted::Many { bits, behind } => {
+                Wanted::Many { bits: bits.iter().map(|word| !word).collect(), behind: !behind }
+            }
+            Wanted::Parts { parts, others } => {
+                Wanted::Parts { parts: parts.clone(), others: !others }
+            }
+        }
+    }
+
+    /// Whether an ordinal is wanted, of a column that is within none.
+    pub(crate) fn has(&self, ord: u32) -> bool {
+        match self {
+            Wanted::Keys(keys) => keys.bit(ord) == 1,
+            Wanted::Range { first, len } => ord.wrapping_sub(*first) < *len,
+            Wanted::Ranges(ranges) => {
+                ranges.iter().any(|(first, len)| ord.wrapping_sub(*first) < *len)
+            }
+            Wanted::Many { bits, behind } => has(bits, *behind, ord),
+            Wanted::Parts { .. } => false,
+        }
+    }
+}
+
+/// Ranges `start..end` in ascending order, and those that touch as one.
+pub(crate) fn apart(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
+    let mut all: Vec<_> = intervals.iter().copied().filter(|(start, end)| start < end).collect();
+    all.sort_unstable();
+    all.dedup_by(|next, last| {
+        let touch = next.0 <= last.1;
+        if touch {
+            last.1 = last.1.max(next.1);
+        }
+        touch
+    });
+    all
+}
+
+/// Whether the bit of an ordinal is set.
+#[inline(always)]
+pub(crate) fn has(bits: &[u64], behind: bool, ord: u32) -> bool {
+    bits.get(ord as usize / 64).map_or(behind, |word| word >> (ord % 64) & 1 == 1)
+}

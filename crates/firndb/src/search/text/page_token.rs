@@ -1,0 +1,179 @@
+//! The text form of a cursor: one token that needs no escaping in a URL, a shell or a query.
+//!
+//! Parts are joined by `~`: one for each key of the order, then the partition, then the document. A
+//! part is a letter for what it is and its content:
+//!
+//! | letter | part | content |
+//! |---|---|---|
+//! | `n` | a key the document does not have | nothing |
+//! | `b` | bool | `0` or `1` |
+//! | `i`, `u`, `t` | i64, u64, timestamp | decimal |
+//! | `f` | f64 | its 64 bits as 16 hexadecimal digits |
+//! | `s`, `x` | string, bytes | text |
+//! | `p` | name of the partition | text |
+//! | `d` | number of the document | decimal |
+//!
+//! In text, ASCII letters, digits, `_` and `-` stand for themselves, any other byte is `.` and two
+//! hexadecimal digits. For example `i-5~n~smoscow~ppart-0001~d17`.
+
+use crate::search::model::query::{Cursor, OrderBy};
+use crate::search::model::value::Value;
+use crate::search::text::lexer::from_hex;
+use crate::{Error, Result};
+use std::fmt;
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for key in &self.keys {
+            match key {
+                None => f.write_str("n")?,
+                Some(Value::Bool(v)) => write!(f, "b{}", u8::from(*v))?,
+                Some(Value::I64(v)) => write!(f, "i{v}")?,
+                Some(Value::U64(v)) => write!(f, "u{v}")?,
+                Some(Value::F64(v)) => write!(f, "f{:016x}", v.to_bits())?,
+                Some(Value::Timestamp(v)) => write!(f, "t{v}")?,
+                Some(Value::Str(v)) => write!(f, "s{}", Escaped(v.as_bytes()))?,
+                Some(Value::Bytes(v)) => write!(f, "x{}", Escaped(v))?,
+            }
+            f.write_str("~")?;
+        }
+        write!(f, "p{}~d{}", Escaped(self.partition.as_bytes()), self.doc)
+    }
+}
+
+impl Cursor {
+    /// Reads the text form, which `to_string` gives. Anything else is an `InvalidArgument`.
+    pub fn parse(text: &str) -> Result<Cursor> {
+        let cursor = || {
+            let mut parts: Vec<&str> = text.split('~').collect();
+            let doc = parts.pop()?.strip_prefix('d')?.parse().ok()?;
+            let partition = String::from_utf8(unescape(parts.pop()?.strip_prefix('p')?)?).ok()?;
+            let keys = parts.into_iter().map(key).collect::<Option<_>>()?;
+            Some(Cursor { keys, partition, doc })
+        };
+        cursor().ok_or_else(|| {
+            Error::invalid("this is not a cursor; take it as an earlier page of the query gave it")
+        })
+    }
+
+    /// `InvalidArgument` unless it has a key for each field of the order. A field that is named
+    /// again adds nothing to an order.
+    pub(crate) fn check(&self, order: &[OrderBy]) -> Result<()> {
+        let again = |i: usize| order[..i].iter().any(|key| key.field == order[i].field);
+        let keys = (0..order.len()).filter(|&i| !again(i)).count();
+        if self.keys.len() == keys {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the cursor has {} keys, the order has {keys}; repeat the order of the query that gave \
+             it",
+            self.keys.len(),
+        )))
+    }
+}
+
+fn key(part: &str) -> Option<Option<Value>> {
+    let mut chars = part.chars();
+    let kind = chars.next()?;
+    let content = chars.as_str();
+    Some(Some(match kind {
+        'n' if content.is_empty() => return Some(None),
+        'b' if content == "0" || content == "1" => Value::Bool(content == "1"),
+        'i' => Value::I64(content.parse().ok()?),
+        'u' => Value::U64(content.parse().ok()?),
+        'f' => Value::F64(float(content)?),
+        't' => Value::Timestamp(content.parse().ok()?),
+        's' => Value::Str(String::from_utf8(unescape(content)?).ok()?),
+        'x' => Value::Bytes(unescape(content)?),
+        _ => return None,
+    }))
+}
+
+fn float(digits: &str) -> Option<f64> {
+    let bytes: [u8; 8] = from_hex(digits)?.try_into().ok()?;
+    let value = f64::from_bits(u64::from_be_bytes(bytes));
+    (!value.is_nan()).then_some(value)
+}
+
+struct Escaped<'a>(&'a [u8]);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|&byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => write!(f, "{}", byte as char),
+            _ => write!(f, ".{byte:02x}"),
+        })
+    }
+}
+
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut pieces = text.split('.');
+    let mut bytes = pieces.next()?.as_bytes().to_vec();
+    for piece in pieces {
+        let (digits, plain) = piece.split_at_checked(2)?;
+        bytes.extend(from_hex(digits)?);
+        bytes.extend(plain.as_bytes());
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::model::schema::Type;
+    use crate::search::testing::Rng;
+
+    #[test]
+    fn the_text_of_a_cursor_gives_it_back() {
+        let mut rng = Rng(0xC0_2502);
+        println!("seed {:#x}", rng.0);
+        for _ in 0..10_000 {
+            let types: Vec<Type> = (0..rng.below(4)).map(|_| *rng.pick(&Type::ALL)).collect();
+            let key = |ty| Some(rng.value(ty)).filter(|_| rng.below(4) > 0);
+            let keys = types.into_iter().map(key).collect();
+            let cursor = Cursor { keys, partition: rng.text(), doc: rng.next() as u32 };
+            let text = cursor.to_string();
+            assert_eq!(Cursor::parse(&text).unwrap(), cursor, "{text}");
+            assert!(
+                text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c)),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_form_is_readable() {
+        let keys = vec![Some(Value::I64(-5)), None, Some("moscow 1".into())];
+        let cursor = Cursor { keys, partition: "part-0001".into(), doc: 17 };
+        assert_eq!(cursor.to_string(), "i-5~n~smoscow.201~ppart-0001~d17");
+        let zero = Cursor { keys: vec![Some((-0.0).into())], partition: String::new(), doc: 0 };
+        assert_eq!(zero.to_string(), "f8000000000000000~p~d0");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in [
+            "",
+            "d1",
+            "pa",
+            "d1~pa",
+            "pa~d-1",
+            "pa~d4294967296",
+            "q~pa~d1",
+            "~pa~d1",
+            "n1~pa~d1",
+            "b2~pa~d1",
+            "i~pa~d1",
+            "i9223372036854775808~pa~d1",
+            "f00~pa~d1",
+            "s.f~pa~d1",
+            "s.zz~pa~d1",
+            "s.ff~pa~d1",
+            "p.\u{e9}~d1",
+            "f7ff8000000000000~pa~d1",
+            "pa~d1~",
+        ] {
+            assert!(Cursor::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Conditions: from `or` down to a comparison.
+
+use super::literal::{Named, Use, coerce};
+use super::{AFTER_CONDITION, BEFORE_NAME, CLAUSES, MAX_DEPTH, Parser};
+use crate::Result;
+use crate::search::model::condition::prefix_interval;
+use crate::search::model::query::{Filter, Op, not};
+use crate::search::model::schema::Type;
+use crate::search::model::value::Value;
+use crate::search::text::diagnostics::suggest;
+use crate::search::text::lexer::Token;
+
+/// Values that the list of an `in` in text form may have.
+pub const MAX_IN: usize = 65_536;
+
+const AFTER_NAME: [&str; 13] = [
+    "is", "in", "between", "prefix", "like", "not", "and", "or", "order", "skip", "offset",
+    "limit", "after",
+];
+
+const OPERATORS: [(&str, Op, bool); 8] = [
+    ("=", Op::Eq, true),
+    ("==", Op::Eq, true),
+    ("!=", Op::Eq, false),
+    ("<>", Op::Eq, false),
+    ("<", Op::Lt, true),
+    ("<=", Op::Lte, true),
+    (">", Op::Gt, true),
+    (">=", Op::Gte, true),
+];
+
+impl<'a> Parser<'a> {
+    pub(crate) fn filter(&mut self) -> Result<Filter> {
+        let given = self.take("where")?;
+        if self.take_symbol("*")? {
+            return Ok(Filter::All);
+        }
+        if !given && (self.lexeme.token == Token::End || self.at_any(&CLAUSES)) {
+            return Ok(Filter::All);
+        }
+        self.any_of()
+    }
+
+    fn any_of(&mut self) -> Result<Filter> {
+        let first = self.all_of()?;
+        let mut parts = vec![first];
+        while self.take("or")? {
+            parts.push(self.all_of()?);
+        }
+        Ok(if parts.len() > 1 { Filter::Or(parts) } else { parts.swap_remove(0) })
+    }
+
+    fn all_of(&mut self) -> Result<Filter> {
+        let mut parts = vec![self.unary()?];
+        while self.take("and")? {
+            parts.push(self.unary()?);
+        }
+        Ok(if parts.len() > 1 { Filter::And(parts) } else { parts.swap_remove(0) })
+    }
+
+    fn unary(&mut self) -> Result<Filter> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.error(format!("the condition is nested more than {MAX_DEPTH} deep")));
+        }
+        self.depth += 1;
+        let filter = if self.take("not")? {
+            not(self.unary()?)
+        } else if self.take_symbol("(")? {
+            let inner = self.any_of()?;
+            self.expect_symbol(")", "`and`, `or` or `)`")?;
+            inner
+        } else if self.take("all")? {
+            Filter::All
+        } else if self.take("exists")? {
+            let parenthesis = self.take_symbol("(")?;
+            let field = self.field(Use::Filter, "a field's name after `exists`")?;
+            if parenthesis {
+                self.expect_symbol(")", "`)`")?;
+            }
+            Filter::Exists(field.name)
+        } else {
+            self.condition()?
+        };
+        self.depth -= 1;
+        Ok(filter)
+    }
+
+    fn condition(&mut self) -> Result<Filter> {
+        let named = self.field(Use::Filter, "a condition")?;
+        if let Token::Symbol(symbol) = self.lexeme.token
+            && let Some((_, op, sense)) = OPERATORS.into_iter().find(|(s, ..)| *s == symbol)
+        {
+            self.advance()?;
+            let value = self.literal(&named)?;
+            return Ok(negate(!sense, Filter::Compare(named.name, op, value)));
+        }
+        if self.take("is")? {
+            let negated = self.take("not")?;
+            self.expect("null")?;
+            return Ok(negate(!negated, Filter::Exists(named.name)));
+        }
+        let negated = self.take("not")?;
+        let filter = if self.take("in")? {
+            let values = self.list(&named)?;
+            Filter::In(named.name, values)
+        } else if self.take("between")? {
+            let low = self.literal(&named)?;
+            self.expect("and")?;
+            let high = self.literal(&named)?;
+            Filter::Between(named.name, low, high)
+        } else if self.take("prefix")? {
+            self.prefix(named)?
+        } else if self.take("like")? {
+            self.like(named)?
+        } else if negated {
+            return Err(self.expected("`in`, `between`, `prefix` or `like`", &AFTER_NAME));
+        } else {
+            self.bare(named)?
+        };
+        Ok(negate(negated, filter))
+    }
+
+    /// A name alone: a bool field that is true, unless an operator is missing or misspelt.
+    fn bare(&self, named: Named) -> Result<Filter> {
+        let ends = self.lexeme.token == Token::End || self.lexeme.token == Token::Symbol(")");
+        if (ends || self.at_any(&AFTER_CONDITION)) && named.field.is_none_or(|f| f.ty == Type::Bool)
+        {
+            return Ok(Filter::Compare(named.name, Op::Eq, Value::Bool(true)));
+        }
+        let name = &named.name;
+        let what = format!("an operator (=, <, in, between, prefix, like, is ...) after `{name}`");
+        let error = self.expected(&what, &AFTER_NAME);
+        match suggest(name, &BEFORE_NAME) {
+            Some(word) if !error.message().ends_with('?') => {
+                Err(self.error(format!("{}; did you mean `{word}`?", error.message())))
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn list(&mut self, named: &Named) -> Result<Vec<Value>> {
+        self.expect_symbol("(", "`(` and the values after `in`")?;
+        let mut values = Vec::new();
+        if self.take_symbol(")")? {
+            return Ok(values);
+        }
+        loop {
+            if values.len() == MAX_IN {
+                return Err(self.error(format!("the list of `in` has more than {MAX_IN} values")));
+            }
+            values.push(self.literal(named)?);
+            if !self.take_symbol(",")? {
+                self.expect_symbol(")", "`,` or `)`")?;
+                return Ok(values);
+            }
+        }
+    }
+
+    fn prefix(&mut self, named: Named) -> Result<Filter> {
+        let (literal, end) = (self.value()?, self.lexeme.end);
+        if let Some(field) = named.field {
+            prefix_interval(field, &literal).map_err(|e| e.with_span(named.start, end))?;
+        }
+        let value = coerce(named.field, literal);
+        self.advance()?;
+        Ok(Filter::Prefix(named.name, value))
+    }
+
+    fn like(&mut self, named: Named) -> Result<Filter> {
+        let Token::Literal(Value::Str(pattern)) = &self.lexeme.token else {
+            return Err(self.expected("a pattern like 'abc%' after `like`", &[]));
+        };
+        let (start, wild) = match pattern.strip_suffix('%') {
+            Some(start) => (start, true),
+            None => (pattern.as_str(), false),
+        };
+        if start.contains(['%', '_', '\\']) {
+            return Err(self.error(
+                "`like` takes a single % at the end and neither _ nor \\; \
+                 in `prefix 'abc'` every character stands for itself",
+            ));
+        }
+        let start = Value::Str(start.to_string());
+        if wild {
+            self.lexeme.token = Token::Literal(start);
+            return self.prefix(named);
+        }
+        let value = self.literal(&named)?;
+        Ok(Filter::Compare(named.name, Op::Eq, value))
+    }
+}
+
+fn negate(negated: bool, filter: Filter) -> Filter {
+    if negated { not(filter) } else { filter }
+}
