@@ -2,7 +2,7 @@
 //! mistakes live; and readers over partitions in memory.
 
 use crate::disk::{DiskRef, SimDisk};
-use crate::search::model::schema::Type;
+use crate::search::model::types::Type;
 use crate::search::model::value::Value;
 use crate::search::{PartitionBuilder, Reader};
 pub(crate) use crate::testing::Rng;
@@ -33,7 +33,7 @@ pub(crate) struct Forced {
     pub(crate) threads: bool,
     /// Act as if the system had no thread to give.
     pub(crate) alone: bool,
-    /// Write the forms that pay in large partitions only (`small::has_large_forms`).
+    /// Write the forms that pay in large partitions only (`has_large_forms`).
     pub(crate) forms: bool,
 }
 

@@ -6,13 +6,14 @@ use crate::disk::Append;
 use crate::search::codec::column::{MISSING, Ordinals, column_bits};
 use crate::search::codec::dictionary::Keys;
 use crate::search::codec::payload;
-use crate::search::codec::points::choice::{self, Values};
+use crate::search::codec::points::choice;
+use crate::search::codec::points::choice::Medium;
 use crate::search::codec::postings::build::{self, Encoded, Use};
 use crate::search::codec::within::{self, Inner};
-use crate::search::exec::small;
+use crate::search::format::PointValues;
+use crate::search::format::limits::{SCAN_BITS, has_large_forms};
 use crate::search::format::{FieldMeta, Ordered, encode_meta, global, part, section};
 use crate::search::model::schema::{Field, Schema};
-use crate::search::simd::scan;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ pub(crate) struct FieldData {
     pub(crate) ordinals: Ordinals,
 }
 
-/// Columns of so many bits up to [`scan::MOST_BITS`], which every field of one value has, are read
+/// Columns of so many bits up to [`SCAN_BITS`], which every field of one value has, are read
 /// instead of lists. Bitsets of fewer keys are faster and take less than a byte a document.
 const SCANNED_BITS: u8 = 3;
 
@@ -118,35 +119,27 @@ pub(crate) fn write_partition(
     let mut w = FrozenWriter::new(out, Kind::Partition)?;
     payload::write(&mut w, schema.payload, documents, payloads)?;
     let mut metas = Vec::with_capacity(fields.len());
-    let place = Place::File;
-    let points = write_points(&mut w, schema, (documents, place), |i| fields.get(i))?;
+    let medium = Medium::File;
+    let points = write_points(&mut w, schema, (documents, medium), |i| fields.get(i))?;
     let mut within: Vec<Option<Inner>> = Vec::with_capacity(fields.len());
     for i in 0..fields.len() {
-        let large = small::has_large_forms(documents);
+        let large = has_large_forms(documents);
         within.push(if large { within::choose(schema, i, |i| fields.get(i)) } else { None });
     }
     for (i, ((field, data), within)) in schema.fields.iter().zip(fields).zip(within).enumerate() {
-        let site = Site { documents, place, in_points: points.get(&i).copied(), within };
+        let site = Site { documents, medium, in_points: points.get(&i).copied(), within };
         metas.push(write_field(&mut w, i, field, data, site)?);
     }
     w.section(global::META, &encode_meta(documents, schema, &metas))?;
     w.finish()
 }
 
-/// Where a partition will be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    File,
-    /// Ordered fields keep their columns, too: to look into one is faster than to search the sums.
-    Memory,
-}
-
 /// What a field is written with.
 pub(crate) struct Site {
     pub(crate) documents: u32,
-    pub(crate) place: Place,
+    pub(crate) medium: Medium,
     /// The documents of its keys were written as points, and what these hold.
-    pub(crate) in_points: Option<Values>,
+    pub(crate) in_points: Option<PointValues>,
     /// Of a field that is within another one.
     pub(crate) within: Option<Inner>,
 }
@@ -157,18 +150,18 @@ pub(crate) struct Site {
 pub(crate) fn write_points<'f>(
     w: &mut FrozenWriter,
     schema: &Schema,
-    (documents, place): (u32, Place),
+    (documents, medium): (u32, Medium),
     field: impl Fn(usize) -> Option<&'f FieldData>,
-) -> Result<BTreeMap<usize, Values>> {
+) -> Result<BTreeMap<usize, PointValues>> {
     let mut done = BTreeMap::new();
-    for pair in schema.points.iter().filter(|_| small::has_large_forms(documents)) {
+    for pair in schema.points.iter().filter(|_| has_large_forms(documents)) {
         let [Some(a), Some(b)] = pair.map(&field) else { continue };
         let (Ordinals::Single(x), Ordinals::Single(y)) = (&a.ordinals, &b.ordinals) else {
             continue;
         };
         if [a, b].iter().all(|data| data.ordinals.ordered() == Ordered::No) {
             let may = pair.iter().all(|&i| choice::may_be_values(&schema.fields[i]));
-            let (bytes, values) = choice::encode([x, y], [&a.keys, &b.keys], may, place);
+            let (bytes, values) = choice::encode([x, y], [&a.keys, &b.keys], may, medium);
             w.section(section(pair[0], part::POINTS), &bytes)?;
             done.extend(pair.iter().copied().zip(values.unwrap_or_default()));
         }
@@ -184,11 +177,11 @@ pub(crate) fn write_field(
     site: Site,
 ) -> Result<FieldMeta> {
     let FieldData { keys, ordinals } = data;
-    let (documents, place, in_points) = (site.documents, site.place, site.in_points.is_some());
+    let (documents, medium, in_points) = (site.documents, site.medium, site.in_points.is_some());
     let (n, distinct) = (documents as usize, keys.len());
     let mut meta = FieldMeta { distinct: distinct as u32, in_points, ..FieldMeta::default() };
     meta.present = ordinals.present();
-    if let Some(Values { least, span: span @ 1.. }) = site.in_points {
+    if let Some(PointValues { least, span: span @ 1.. }) = site.in_points {
         return Ok(FieldMeta { least, span, postings: meta.present.into(), ..meta });
     }
     let indexed = field.roles.filterable || field.roles.sortable;
@@ -198,12 +191,12 @@ pub(crate) fn write_field(
 
     let bits = column_bits(distinct, meta.present < documents && !field.multi);
     // A condition can then be verified by document.
-    let narrow = bits <= scan::MOST_BITS && !field.multi;
+    let narrow = bits <= SCAN_BITS && !field.multi;
     write_keys(w, i, &keys, n)?;
     let inverted = build::invert(&ordinals, distinct);
     meta.postings = inverted.docs.len() as u64;
     let alone = !(narrow || field.multi || in_points) && meta.ordered == Ordered::No;
-    if field.scanned && indexed && alone && small::has_large_forms(documents) {
+    if field.scanned && indexed && alone && has_large_forms(documents) {
         meta.scanned = inverted.without_lists(n, field.roles.sortable);
     }
     if indexed || meta.ordered != Ordered::No {
@@ -212,12 +205,12 @@ pub(crate) fn write_field(
         let numbers = field.roles.sortable || distinct >= n / NAMED;
         let single = field.ty.is_fixed() && !field.multi;
         let ranges = field.roles.filterable && single && numbers && !narrow;
-        let scanned = narrow && bits >= SCANNED_BITS && small::has_large_forms(documents);
+        let scanned = narrow && bits >= SCANNED_BITS && has_large_forms(documents);
         let encoded = inverted.encode(n, Use { ranges, scanned }, &mut meta);
         write_postings(w, i, &encoded)?;
     }
     drop(inverted);
-    let told = meta.ordered != Ordered::No && place == Place::File;
+    let told = meta.ordered != Ordered::No && medium == Medium::File;
     let read_back = (field.roles.sortable || field.roles.stored) && !told;
     if let Some(inner) = site.within.filter(|_| meta.is_scanned()) {
         let (column, firsts) = inner.encode();

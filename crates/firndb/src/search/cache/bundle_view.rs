@@ -8,10 +8,11 @@ use crate::disk::{Append, Map};
 use crate::search::build::builder::empty_keys;
 use crate::search::build::join::{Pieces, join_field};
 use crate::search::build::partition_writer::{
-    self, FieldData, Site, document_order, reorder, write_field, write_keys, write_points,
+    FieldData, Site, document_order, reorder, write_field, write_keys, write_points,
 };
 use crate::search::cache::bundles::toll;
 use crate::search::codec::payload;
+use crate::search::codec::points::choice::Medium;
 use crate::search::collect::ordered_search::Place;
 use crate::search::format::{FieldMeta, encode_meta, global, section};
 use crate::search::model::query::{Cursor, OrderBy};
@@ -206,7 +207,7 @@ impl Bundle {
         }
         let points = write_points(&mut w, &schema, (documents, IN_MEMORY), |i| paired[i].as_ref())?;
         // Of fields that nobody asks for there is nothing; but an empty dictionary is one.
-        let site = |in_points| Site { documents, place: IN_MEMORY, in_points, within: None };
+        let site = |in_points| Site { documents, medium: IN_MEMORY, in_points, within: None };
         let mut metas = Vec::with_capacity(wanted.len());
         for (i, field) in schema.fields.iter().enumerate() {
             metas.push(match same.filter(|same| same.fields[i]) {
@@ -303,7 +304,7 @@ fn copy_field(w: &mut FrozenWriter, part: &Partition, field: usize) -> Result<Fi
 }
 
 /// Where bundles are.
-const IN_MEMORY: partition_writer::Place = partition_writer::Place::Memory;
+const IN_MEMORY: Medium = Medium::Memory;
 
 /// A file in memory.
 struct Memory(Vec<u8>);

@@ -21,7 +21,7 @@
 mod spread;
 
 use crate::bytes::int::{Encoder, u32_at, u64_at};
-use crate::search::exec::small;
+use crate::search::format::limits::has_large_forms;
 use crate::search::simd::kernels;
 use spread::How;
 
@@ -64,7 +64,7 @@ pub(crate) fn push(out: &mut Vec<u8>, docs: &[u32], documents: usize) -> bool {
     let start = out.len();
     out.resize(start + size(documents), 0);
     docs.iter().for_each(|&doc| out[start + doc as usize / 8] |= 1 << (doc % 8));
-    if !small::has_large_forms(documents as u32) {
+    if !has_large_forms(documents as u32) {
         return false;
     }
     let sparse = encode(&out[start..], documents);

@@ -1,7 +1,7 @@
 //! The distinct keys of a field in ascending order: ordinal -> key, key -> ordinal.
 
 use crate::bytes::increasing::{self, Increasing};
-use crate::search::model::schema::Type;
+use crate::search::model::types::Type;
 use crate::search::model::value::{Key, Value, decode_bytes, decode_fixed};
 use crate::{Error, Result};
 use std::ops::Bound;

@@ -18,7 +18,7 @@
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::{Encoder, behind_zeros, u32_at, u64_at};
 use crate::bytes::packed::{Packed, PackedWriter, width};
-use crate::search::exec::small;
+use crate::search::format::limits::has_large_forms;
 use crate::search::simd::lists;
 use crate::{Error, Result};
 
@@ -55,7 +55,7 @@ pub(crate) fn bits_of(documents: usize, lens: impl Iterator<Item = usize>) -> u8
     let (keys, entries, size) = lens.fold((0, 0, 0), |(keys, entries, size), len| {
         (keys + 1, entries + len, size + size_of(documents, len) + 2)
     });
-    let long = small::has_large_forms(documents as u32) && entries >= LONG * keys;
+    let long = has_large_forms(documents as u32) && entries >= LONG * keys;
     if long && size < entries * usize::from(whole) / 8 * 7 / 8 { DIVIDED } else { whole }
 }
 

@@ -17,6 +17,7 @@ use crate::bytes::int::{Encoder, u32_at};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 use crate::search::build::partition_writer::FieldData;
 use crate::search::codec::column::{MISSING, Ordinals, column_bits};
+use crate::search::format::limits::SCAN_BITS;
 use crate::search::model::schema::Schema;
 use crate::search::simd::kernels;
 use crate::search::simd::scan::{self, Keys, Wanted};
@@ -59,11 +60,11 @@ pub(crate) fn choose<'f>(
         return None;
     }
     let (ords, distinct) = complete(field(number)?)?;
-    let most = column_bits(distinct, false).checked_sub(WORTH)?.min(scan::MOST_BITS);
+    let most = column_bits(distinct, false).checked_sub(WORTH)?.min(SCAN_BITS);
     let others = (0..schema.fields.len()).filter(|&other| other != number);
     let firsts = others.filter_map(|other| {
         let (outer, keys) = complete(field(other)?)?;
-        let narrow = column_bits(keys, false) <= scan::MOST_BITS;
+        let narrow = column_bits(keys, false) <= SCAN_BITS;
         let firsts = narrow.then(|| firsts_of((ords, distinct), (outer, keys)))??;
         let largest = firsts.windows(2).map(|pair| pair[1] - pair[0]).max()?;
         let bits = width(u64::from(largest) - 1);

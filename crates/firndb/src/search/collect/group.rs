@@ -10,7 +10,7 @@ use crate::search::codec::column::Column;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
 use crate::search::model::query::Filter;
-use crate::search::model::schema::Type;
+use crate::search::model::types::Type;
 use crate::search::model::value::{Key, Value, decode_bytes, decode_fixed, key_to_f64, key_to_i64};
 use crate::search::partition::Partition;
 use crate::search::partition::set::Limits;

@@ -9,7 +9,6 @@ use crate::search::collect::topk::search;
 use crate::search::collect::topk_heap::Best;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Count;
-use crate::search::exec::small;
 use crate::search::model::query::Cursor;
 use crate::search::model::value::Key;
 use crate::search::reader::AHEAD;
@@ -99,7 +98,7 @@ impl<'q> Visit<'q> {
             return Ok(());
         }
         let part = &*set.partitions[p];
-        if self.few && small::is_small(part) {
+        if self.few && part.is_small() {
             // Look at the order only where there are matches.
             executor.matches_small(p, &mut self.matches)?;
             self.count += self.matches.len() as u64;

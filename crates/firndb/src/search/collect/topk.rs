@@ -22,7 +22,6 @@ use crate::search::exec::check::Check;
 use crate::search::exec::clause::{self, Clause, Form};
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::{Count, Sink};
-use crate::search::exec::small;
 use crate::search::format::{FieldMeta, Ordered};
 use crate::search::model::query::{Cursor, OrderBy};
 use crate::search::partition::Partition;
@@ -177,7 +176,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             let _ = executor.run(p, extra, &mut InOrder(self))?;
             return Ok(false);
         }
-        if small::is_small(part) {
+        if part.is_small() {
             let _ = executor.run(p, extra, self)?;
             return Ok(true);
         }
@@ -402,7 +401,7 @@ fn begins_order(set: &Set, part: &Partition, wanted: &[By]) -> bool {
 /// The number of matches of a partition.
 pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
     let part = &*executor.set.partitions[p];
-    if small::is_small(part) {
+    if part.is_small() {
         let mut counter = Count::default();
         let _ = executor.run(p, Vec::new(), &mut counter)?;
         return Ok(counter.0);

@@ -10,20 +10,11 @@
 use crate::search::build::builder::PartitionBuilder;
 use crate::search::collection::{Change, place};
 use crate::search::format::manifest::Member;
+use crate::search::format::manifest::Relation;
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-
-/// What a partition has to do with others.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Relation {
-    /// The name that the partition continues; empty if it continues none.
-    pub(crate) of: String,
-    /// Ascending: the names whose documents were merged into the partition, if these are others
-    /// than its own.
-    pub(crate) merged: Vec<String>,
-}
 
 impl Member {
     /// The names whose documents are in it.

@@ -16,7 +16,6 @@ use crate::search::exec::clause::{Clause, Form, materialise};
 use crate::search::exec::lead_iter::{Lead, LeadCursor};
 use crate::search::exec::scratch::{FEW, Scratch};
 use crate::search::exec::sink::Sink;
-use crate::search::exec::small;
 use crate::search::partition::Partition;
 use crate::search::partition::set::{Limits, Set};
 use crate::search::plan::{Node, Plan};
@@ -137,7 +136,7 @@ impl<'r> Executor<'r> {
         self.limits.check()?;
         let set = self.set;
         let part = &*set.partitions[p];
-        if small::is_small(part) {
+        if part.is_small() {
             return self.run_small(p, &extra, sink);
         }
         let Some(()) = self.prepare(p, extra)? else { return Ok(ControlFlow::Continue(())) };
@@ -155,7 +154,7 @@ impl<'r> Executor<'r> {
     /// partitions ahead, so that the misses of several partitions overlap.
     pub(crate) fn prefetch(&self, p: usize) {
         let Some(part) = self.set.partitions.get(p) else { return };
-        if !small::is_small(part) {
+        if !part.is_small() {
             return;
         }
         for (leaf, known) in self.plan.leaves.iter().zip(&self.known) {

@@ -11,38 +11,14 @@ use crate::search::exec::clause::{Clause, Form};
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
 use crate::search::exec::windows;
+use crate::search::format::limits::SMALL_WORDS;
 use crate::search::partition::Partition;
 use crate::search::plan::Node;
 use crate::search::simd::kernels;
 use std::ops::ControlFlow;
 
-/// Words of the largest small partition.
-pub(crate) const WORDS: usize = 64;
-/// Documents of the largest small partition.
-pub(crate) const DOCUMENTS: u32 = WORDS as u32 * 64;
-
-/// Whether a partition is small: asked in one place, so that tests can say no.
-#[inline(always)]
-pub(crate) fn is_small(part: &Partition) -> bool {
-    #[cfg(test)]
-    if crate::search::testing::FORCED.get().large {
-        return false;
-    }
-    part.documents <= DOCUMENTS
-}
-
-/// Whether so many documents are written in forms that pay in larger partitions only: points, keys
-/// and fields whose documents are in the column, divided lists, sparse bitsets.
-pub(crate) fn has_large_forms(documents: u32) -> bool {
-    #[cfg(test)]
-    if crate::search::testing::FORCED.get().forms {
-        return true;
-    }
-    documents > DOCUMENTS
-}
-
 /// A set of documents of a small partition.
-type Bits = [u64; WORDS];
+type Bits = [u64; SMALL_WORDS];
 
 /// Documents that are worth checking one by one.
 const FEW: u32 = 16;
@@ -61,7 +37,7 @@ impl<'r> Executor<'r> {
         let part = &*set.partitions[p];
         part.ready()?;
         let words = part.words();
-        let mut bits: Bits = [0; WORDS];
+        let mut bits: Bits = [0; SMALL_WORDS];
         let acc = &mut bits[..words];
         kernels::set_range(acc, 0, part.documents);
         for clause in extra {
@@ -122,7 +98,7 @@ impl<'r> Executor<'r> {
                 }
             }
             Node::Or(nodes) => {
-                let (mut union, mut one): (Bits, Bits) = ([0; WORDS], [0; WORDS]);
+                let (mut union, mut one): (Bits, Bits) = ([0; SMALL_WORDS], [0; SMALL_WORDS]);
                 let (union, one) = (&mut union[..acc.len()], &mut one[..acc.len()]);
                 for node in nodes {
                     one.copy_from_slice(acc);
@@ -157,7 +133,7 @@ impl<'r> Executor<'r> {
         }
         let checkable = !multi && part.meta(field).column_bits.is_some();
         if !(checkable && count(acc) <= FEW) {
-            let mut bits: Bits = [0; WORDS];
+            let mut bits: Bits = [0; SMALL_WORDS];
             let found = &mut bits[..acc.len()];
             if let Some((low, high)) = self.ranges[leaf] {
                 let (start, end) = part.ready_range(field, low, high);
@@ -196,7 +172,7 @@ impl<'r> Executor<'r> {
         clause: &Clause,
         acc: &mut [u64],
     ) -> Result<()> {
-        let mut bits: Bits = [0; WORDS];
+        let mut bits: Bits = [0; SMALL_WORDS];
         let found = &mut bits[..acc.len()];
         match clause.form {
             Form::Documents(first, last) => kernels::set_range(found, first, last),

@@ -18,13 +18,22 @@
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder};
 use crate::disk::{self, Disk};
-use crate::search::collection::relations::Relation;
 use crate::search::format::{decode_schema, encode_schema};
 use crate::search::model::schema::Schema;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What a partition has to do with others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Relation {
+    /// The name that the partition continues; empty if it continues none.
+    pub(crate) of: String,
+    /// Ascending: the names whose documents were merged into the partition, if these are others
+    /// than its own.
+    pub(crate) merged: Vec<String>,
+}
 
 /// A partition of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -70,14 +70,14 @@
 //! is scanned for all keys, and its part 8 has less: `within.rs`. Fields that are neither
 //! filterable nor sortable have part 3 only if they are ordered.
 
+pub(crate) mod limits;
 pub(crate) mod manifest;
 
 use crate::bytes::int::{Decoder, Encoder};
-use crate::search::codec::points::MOST_SPAN;
-use crate::search::codec::points::choice::Values;
+use crate::search::format::limits::{MAX_SPAN, SCAN_BITS};
 use crate::search::model::query::OrderBy;
-use crate::search::model::schema::{Field, Payload, Roles, Schema, Type};
-use crate::search::simd::scan::MOST_BITS;
+use crate::search::model::schema::{Field, Payload, Roles, Schema};
+use crate::search::model::types::Type;
 use crate::{Error, Result};
 
 /// Documents a partition may have: a bitset of them then has 8 MiB.
@@ -153,6 +153,14 @@ pub(crate) enum Ordered {
     Descending = 2,
 }
 
+/// The values of a field in points: how many there may be, from the least key to the largest. No
+/// span: the points hold ordinals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PointValues {
+    pub(crate) least: u64,
+    pub(crate) span: u32,
+}
+
 /// What the meta section says of a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldMeta {
@@ -166,7 +174,7 @@ pub(crate) struct FieldMeta {
     pub(crate) bounds: u8,
     /// The documents of a key are in the points of this field and another one.
     pub(crate) in_points: bool,
-    /// If the points hold values: [`Values`].
+    /// If the points hold values: [`PointValues`].
     pub(crate) least: u64,
     pub(crate) span: u32,
     /// The ordinals `scanned.0..scanned.1` have no lists: their documents are in the column alone.
@@ -183,8 +191,8 @@ impl FieldMeta {
     }
 
     /// The values that the points of the field hold.
-    pub(crate) fn values(&self) -> Option<Values> {
-        (self.span > 0).then_some(Values { least: self.least, span: self.span })
+    pub(crate) fn values(&self) -> Option<PointValues> {
+        (self.span > 0).then_some(PointValues { least: self.least, span: self.span })
     }
 
     /// Some keys have none.
@@ -362,7 +370,7 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
     }
     let within = if is_within { Some(from.u32()?) } else { None };
     let (least, span) = if by_value { (from.u64()?, from.u32()?) } else { (0, 0) };
-    let fits = (distinct..MOST_SPAN).contains(&span)
+    let fits = (distinct..MAX_SPAN).contains(&span)
         && least.checked_add(u64::from(span.wrapping_sub(1))).is_some()
         && (column_bits, bounds, exceptions) == (None, 0, 0)
         && (distinct > 0 && postings == u64::from(present));
@@ -395,11 +403,11 @@ fn check_within(
 ) -> Result<()> {
     let narrow = |i: usize| {
         let (meta, multi) = (&fields[i], schema.fields[i].multi);
-        let bits = meta.column_bits.is_some_and(|bits| bits <= MOST_BITS);
+        let bits = meta.column_bits.is_some_and(|bits| bits <= SCAN_BITS);
         bits && !multi && meta.present == documents && meta.distinct > 0
     };
     let whole = fields[i].scanned == (0, fields[i].distinct);
-    let few = |meta: &FieldMeta| meta.within.is_none() && meta.distinct <= 1 << MOST_BITS;
+    let few = |meta: &FieldMeta| meta.within.is_none() && meta.distinct <= 1 << SCAN_BITS;
     let other = fields.get(outer).is_some_and(few);
     if whole && other && narrow(i) && narrow(outer) {
         return Ok(());

@@ -6,7 +6,8 @@
 //! smallest that is not below it. Every operator follows from these.
 
 use crate::search::model::query::Op;
-use crate::search::model::schema::{Field, Type};
+use crate::search::model::schema::Field;
+use crate::search::model::types::Type;
 use crate::search::model::value::{Key, Value, f64_to_key, i64_to_key, timestamp_from_text};
 use crate::{Error, Result};
 use std::ops::Bound::{self, Excluded, Included, Unbounded};

@@ -1,9 +1,9 @@
 //! What can be asked: a tree of conditions, an order, a page. Data only; [`crate::search::parse_query`]
 //! reads the text form.
 
+use crate::search::model::names::is_keyword;
+use crate::search::model::names::{continues_word, starts_word};
 use crate::search::model::value::Value;
-use crate::search::text::lexer::{continues_word, starts_word};
-use crate::search::text::parse::is_keyword;
 use std::fmt;
 
 /// A condition on documents. Build it with the functions of this module or parse it from text.

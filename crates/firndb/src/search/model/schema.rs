@@ -1,62 +1,12 @@
 //! The schema of a partition: named, typed fields with roles; the order of documents; the form of
 //! payloads.
 
+use crate::search::model::names::edit_distance;
+use crate::search::model::names::list_names;
+use crate::search::model::names::shorten;
 use crate::search::model::query::OrderBy;
-use crate::search::text::diagnostics::list_names;
-use crate::search::text::lexer::shorten;
+use crate::search::model::types::Type;
 use crate::{Error, Result};
-
-/// The type of a field's values. The numbers are stored in files: never change them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Type {
-    /// `true` or `false`.
-    Bool = 1,
-    /// Signed 64-bit number.
-    I64 = 2,
-    /// Unsigned 64-bit number.
-    U64 = 3,
-    /// Double-precision number without NaN.
-    F64 = 4,
-    /// Microseconds since the epoch, UTC.
-    Timestamp = 5,
-    /// UTF-8 text, ordered by its bytes.
-    String = 6,
-    /// Any bytes, ordered as unsigned bytes.
-    Bytes = 7,
-}
-
-impl Type {
-    /// Every type.
-    pub const ALL: [Type; 7] =
-        [Type::Bool, Type::I64, Type::U64, Type::F64, Type::Timestamp, Type::String, Type::Bytes];
-
-    /// The name used in schemas: `bool`, `i64`, `u64`, `f64`, `timestamp`, `string`, `bytes`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::Bool => "bool",
-            Type::I64 => "i64",
-            Type::U64 => "u64",
-            Type::F64 => "f64",
-            Type::Timestamp => "timestamp",
-            Type::String => "string",
-            Type::Bytes => "bytes",
-        }
-    }
-
-    /// The type of this name.
-    pub fn from_name(name: &str) -> Option<Type> {
-        Type::ALL.into_iter().find(|t| t.name() == name)
-    }
-
-    pub(crate) fn from_code(code: u8) -> Option<Type> {
-        Type::ALL.into_iter().find(|t| *t as u8 == code)
-    }
-
-    /// Values are 64-bit keys (all types but string and bytes).
-    pub(crate) fn is_fixed(self) -> bool {
-        !matches!(self, Type::String | Type::Bytes)
-    }
-}
 
 /// What a field is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -406,22 +356,6 @@ impl Schema {
         let list = list_names(&names);
         Error::invalid(format!("there is no field `{name}`; fields are {list}"))
     }
-}
-
-/// Levenshtein distance, for naming the candidates closest to a mistyped word first.
-pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(ca != *cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

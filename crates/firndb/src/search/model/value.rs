@@ -14,7 +14,7 @@
 //! Of f64, -0.0 is stored as 0.0, infinities are values, and NaN is refused.
 //! The f64 rule is that of "Float radix sort" (Herf, 2001), also used by Lucene's `NumericUtils`.
 
-use crate::search::model::schema::Type;
+use crate::search::model::types::Type;
 use crate::{Error, Result};
 use jiff::SignedDuration;
 use jiff::civil::{DateTime, Time};

@@ -6,6 +6,7 @@
 pub(crate) mod set;
 
 mod derived;
+mod field_view;
 
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::{self, Increasing};
@@ -19,13 +20,15 @@ use crate::search::codec::payload::{Payloads, Step};
 use crate::search::codec::points::{Numbers, Points};
 use crate::search::codec::postings::{Parts, Postings};
 use crate::search::codec::within::Within;
+use crate::search::format::limits::{SCAN_BITS, SMALL_DOCUMENTS};
 use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
-use crate::search::model::schema::{Schema, Type};
+use crate::search::model::schema::Schema;
+use crate::search::model::types::Type;
 use crate::search::model::value::Value;
 use crate::search::partition::derived::Made;
-use crate::search::reader::fields::FieldView;
-use crate::search::simd::scan::{self, Scanned};
+use crate::search::simd::scan::Scanned;
 use crate::{Error, Result};
+pub(crate) use field_view::FieldView;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,6 +73,16 @@ const RARE_PARTS: u16 = 1 << part::EXCEPTIONS
     | 1 << part::PLACES;
 
 impl Partition {
+    /// Whether the partition is small enough for [`SMALL_DOCUMENTS`]; tests may say no.
+    #[inline(always)]
+    pub(crate) fn is_small(&self) -> bool {
+        #[cfg(test)]
+        if crate::search::testing::FORCED.get().large {
+            return false;
+        }
+        self.documents <= SMALL_DOCUMENTS
+    }
+
     /// Opens a partition file. `like` is a partition whose schema is shared if it is the same.
     pub(crate) fn open(
         disk: &dyn Disk,
@@ -326,7 +339,7 @@ impl Partition {
     /// The column of a field of one value, if it is narrow enough to be scanned or has to be.
     pub(crate) fn scanned(&self, field: usize) -> Result<Option<Scanned<'_>>> {
         let f = &self.fields[field];
-        let narrow = f.meta.column_bits.is_some_and(|bits| bits <= scan::MOST_BITS);
+        let narrow = f.meta.column_bits.is_some_and(|bits| bits <= SCAN_BITS);
         if f.multi || !(narrow || f.meta.is_scanned()) {
             return Ok(None);
         }

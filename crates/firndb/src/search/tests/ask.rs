@@ -2,7 +2,8 @@
 
 use super::world::{Source, World};
 use crate::search::model::query::{Filter, Op, OrderBy, Query, asc, desc, not};
-use crate::search::model::schema::{Field, Schema, Type};
+use crate::search::model::schema::{Field, Schema};
+use crate::search::model::types::Type;
 use crate::search::model::value::Value;
 use crate::search::testing::Rng;
 use crate::search::{Facet, GroupBy};

@@ -4,7 +4,8 @@
 //! document has their numbers, so that values are compared once and not for each question.
 
 use crate::search::model::query::{Cursor, Filter, Op, OrderBy, Query};
-use crate::search::model::schema::{Field, Type};
+use crate::search::model::schema::Field;
+use crate::search::model::types::Type;
 use crate::search::model::value::{Value, timestamp_from_text};
 use crate::search::{Aggregate, Facet, FacetCounts, Group, GroupBy, Hit, Number};
 use std::cmp::Ordering;

@@ -7,7 +7,8 @@
 use super::naive::{Doc, Model, compare};
 use super::{Store, store};
 use crate::search::model::query::{OrderBy, Query, all, asc, desc};
-use crate::search::model::schema::{Field, Payload, Roles, Schema, Type};
+use crate::search::model::schema::{Field, Payload, Roles, Schema};
+use crate::search::model::types::Type;
 use crate::search::model::value::Value;
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{Document, PartitionBuilder};

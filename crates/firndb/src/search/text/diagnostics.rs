@@ -2,7 +2,7 @@
 //! wrong.
 
 use crate::Error;
-use crate::search::model::schema::edit_distance;
+use crate::search::model::names::edit_distance;
 
 /// Characters of the line that [`point_at`] shows before, under and after the carets.
 const WINDOW: usize = 60;
@@ -24,15 +24,6 @@ pub(crate) fn suggest<'a>(typed: &str, words: &[&'a str]) -> Option<&'a str> {
     };
     let best = words.iter().min_by_key(|word| distance(word))?;
     (distance(best) <= 1.max(best.len() / 3)).then_some(best)
-}
-
-/// Up to eight names in backquotes, and how many more there are.
-pub(crate) fn list_names(names: &[&str]) -> String {
-    let head: Vec<String> = names.iter().take(8).map(|name| format!("`{name}`")).collect();
-    match names.len().saturating_sub(8) {
-        0 => head.join(", "),
-        more => format!("{} and {more} more", head.join(", ")),
-    }
 }
 
 /// The line of `text` that `error` is about, carets under the place, and the message, each on a

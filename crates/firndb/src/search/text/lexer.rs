@@ -10,6 +10,7 @@
 //! | number | `1.5`, `-1e-6`, `.5` |
 //! | symbol | see [`SYMBOLS`] |
 
+use crate::search::model::names::{continues_word, shorten, starts_word};
 use crate::search::model::value::{Value, timestamp_from_text};
 use crate::{Error, Result};
 
@@ -107,15 +108,6 @@ fn scan(rest: &str) -> Result<(Token<'_>, usize), Mistake> {
     }
 }
 
-/// A name may stand without quotes: `starts_word` holds for its first character, this for all.
-pub(crate) fn continues_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '.'
-}
-
-pub(crate) fn starts_word(c: char) -> bool {
-    continues_word(c) && !c.is_ascii_digit() && c != '.'
-}
-
 fn starts_number(rest: &str) -> bool {
     let rest = rest.strip_prefix('-').unwrap_or(rest);
     rest.strip_prefix('.').unwrap_or(rest).starts_with(|c: char| c.is_ascii_digit())
@@ -211,13 +203,5 @@ fn symbol(rest: &str) -> Result<(Token<'_>, usize), Mistake> {
             let message = format!("the character `{}` means nothing here", c.escape_debug());
             Err((message, c.len_utf8()))
         }
-    }
-}
-
-/// At most 40 characters of a piece of the query, for messages.
-pub(crate) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_string(),
     }
 }

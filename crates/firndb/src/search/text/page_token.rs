@@ -120,7 +120,7 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::model::schema::Type;
+    use crate::search::model::types::Type;
     use crate::search::testing::Rng;
 
     #[test]

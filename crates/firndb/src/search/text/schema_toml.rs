@@ -29,7 +29,8 @@
 //! ```
 
 use crate::search::model::query::{Name, OrderBy};
-use crate::search::model::schema::{Field, Payload, Roles, Schema, Type};
+use crate::search::model::schema::{Field, Payload, Roles, Schema};
+use crate::search::model::types::Type;
 use crate::search::text::diagnostics::suggest;
 use crate::search::text::parse::parse_order;
 use crate::{Error, Result};

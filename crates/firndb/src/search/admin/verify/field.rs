@@ -5,9 +5,10 @@ use super::{ensure, within};
 use crate::bytes::increasing::Increasing;
 use crate::search::codec::column::Column;
 use crate::search::codec::points::Points;
-use crate::search::codec::points::choice::Values;
+use crate::search::format::PointValues;
 use crate::search::format::{FieldMeta, Ordered, part};
-use crate::search::model::schema::{Field, Type};
+use crate::search::model::schema::Field;
+use crate::search::model::types::Type;
 use crate::search::model::value::{f64_to_key, key_to_f64};
 use crate::search::partition::Partition;
 use crate::{Error, Result};
@@ -190,7 +191,7 @@ impl FieldCheck<'_> {
 
     /// The least and the largest value occur. That there are as many keys and documents as the meta
     /// data say was found out when keys and sums were made.
-    fn values(&self, of: Values) -> Result<()> {
+    fn values(&self, of: PointValues) -> Result<()> {
         let (dictionary, distinct) = (self.part.dictionary(self.i)?, self.meta.distinct);
         let found = [0, distinct - 1].map(|ord| dictionary.fixed_key(ord));
         let said = [of.least, of.least + u64::from(of.span - 1)];

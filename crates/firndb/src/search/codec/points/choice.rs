@@ -8,20 +8,20 @@
 //! few keys through their columns: both stay as they are.
 
 use crate::bytes::increasing;
-use crate::search::build::partition_writer::Place;
 use crate::search::codec::column::{MISSING, column_bits};
 use crate::search::codec::dictionary::Keys;
+use crate::search::codec::points::Numbers;
 use crate::search::codec::points::build;
-use crate::search::codec::points::{MOST_SPAN, Numbers};
+use crate::search::format::PointValues;
+use crate::search::format::limits::{MAX_SPAN, SCAN_BITS};
 use crate::search::model::schema::Field;
-use crate::search::simd::scan;
 
-/// The values of a field in points: how many there may be, from the least key to the largest. No
-/// span: the points hold ordinals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Values {
-    pub(crate) least: u64,
-    pub(crate) span: u32,
+/// Where a partition will be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Medium {
+    File,
+    /// Ordered fields keep their columns, too: to look into one is faster than to search the sums.
+    Memory,
 }
 
 /// The points of two fields of these keys, by the ordinals (or `MISSING`) of their documents; and
@@ -30,8 +30,8 @@ pub(crate) fn encode(
     ords: [&[u32]; 2],
     keys: [&Keys; 2],
     may: bool,
-    place: Place,
-) -> (Vec<u8>, Option<[Values; 2]>) {
+    medium: Medium,
+) -> (Vec<u8>, Option<[PointValues; 2]>) {
     let distinct = keys.map(|keys| keys.len() as u32);
     let by_ordinal = || build::encode(ords, distinct, Numbers::Ordinals);
     let [Some(a), Some(b)] = keys.map(|keys| values_of(keys).filter(|_| may)) else {
@@ -47,7 +47,7 @@ pub(crate) fn encode(
         ords[f].iter().map(value).collect()
     });
     let by_value = build::encode([&x, &y], [a.1.span, b.1.span], Numbers::Values);
-    if place == Place::Memory {
+    if medium == Medium::Memory {
         return (by_value, Some([a.1, b.1]));
     }
     let bytes = by_ordinal();
@@ -68,12 +68,12 @@ pub(crate) fn may_be_values(field: &Field) -> bool {
 }
 
 /// Keys that may be values.
-fn values_of(keys: &Keys) -> Option<(&[u64], Values)> {
+fn values_of(keys: &Keys) -> Option<(&[u64], PointValues)> {
     let Keys::Fixed(keys) = keys else { return None };
     let (&least, &last) = keys.first().zip(keys.last())?;
     let span = u32::try_from(last - least).ok()?.checked_add(1)?;
-    let few = column_bits(keys.len(), false) <= scan::MOST_BITS;
-    (!few && span < MOST_SPAN).then_some((keys, Values { least, span }))
+    let few = column_bits(keys.len(), false) <= SCAN_BITS;
+    (!few && span < MAX_SPAN).then_some((keys, PointValues { least, span }))
 }
 
 /// How many documents have a key before each, and at the end how many have any.

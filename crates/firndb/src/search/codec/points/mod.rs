@@ -42,8 +42,7 @@ pub(crate) const LEAF: usize = 64;
 pub(crate) const GROUP: usize = 64;
 /// Bytes of a group's entry.
 const ENTRY: usize = 24;
-/// The end of values and of spans: both fit into the head of a leaf.
-pub(crate) const MOST_SPAN: u32 = (1 << 27) - 1;
+
 /// Zeros behind the last leaf, so that 16 numbers can be loaded at once everywhere.
 pub(crate) const END: usize = 64;
 

@@ -5,6 +5,7 @@ use crate::bytes::int::Encoder;
 use crate::search::codec::column::MISSING;
 use crate::search::codec::points::build::encode;
 use crate::search::codec::points::*;
+use crate::search::format::limits::MAX_SPAN;
 use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::Rng;
 
@@ -45,7 +46,7 @@ fn windows_have_the_documents_that_are_in_them() {
     for round in 0..80 {
         let documents = [0, 1, 63, 64, 65, 4095, 4096, 4097, 9000, 20_000][round % 10];
         let of = [Numbers::Ordinals, Numbers::Values][round / 10 % 2];
-        let most = [3, 500, 60_000, (MOST_SPAN - 1) as usize][(round + round / 20) % 4];
+        let most = [3, 500, 60_000, (MAX_SPAN - 1) as usize][(round + round / 20) % 4];
         let most = if of == Numbers::Ordinals { most.min(1 << 25) } else { most };
         let distinct = [0, 0].map(|_| 1 + rng.below(most) as u32);
         let ords = fields(&mut rng, documents, distinct, (round + round / 20) % 2 == 1);

@@ -24,9 +24,6 @@ use crate::search::simd::unpack_avx2;
 pub(crate) use wanted::apart;
 pub(crate) use wanted::{Keys, Wanted};
 
-/// Bits of the widest column that is scanned for any set of keys.
-pub(crate) const MOST_BITS: u8 = 8;
-
 /// A column that is scanned.
 #[derive(Clone, Copy)]
 pub(crate) enum Scanned<'a> {

@@ -1,6 +1,7 @@
 //! Which ordinals of a column are wanted.
 
-use super::{MOST_BITS, Scanned};
+use super::Scanned;
+use crate::search::format::limits::SCAN_BITS;
 use crate::search::simd::kernels;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ impl Keys {
 /// Ordinals of a column of some width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Of a column of at most [`MOST_BITS`].
+    /// Of a column of at most [`SCAN_BITS`].
     Keys(Keys),
     /// So many from the first on, modulo 2^32.
     Range { first: u32, len: u32 },
@@ -79,7 +80,7 @@ impl Wanted {
 
     /// The ordinals of some ranges `start..end`, for a column of so many bits.
     pub(crate) fn new(intervals: &[(u32, u32)], bits: usize) -> Wanted {
-        if bits <= MOST_BITS.into() {
+        if bits <= SCAN_BITS.into() {
             let mut keys = Keys::default();
             intervals.iter().for_each(|&(start, end)| keys.insert(start, end));
             return Wanted::Keys(keys);

@@ -5,7 +5,7 @@ use super::{AFTER_CONDITION, BEFORE_NAME, CLAUSES, MAX_DEPTH, Parser};
 use crate::Result;
 use crate::search::model::condition::prefix_interval;
 use crate::search::model::query::{Filter, Op, not};
-use crate::search::model::schema::Type;
+use crate::search::model::types::Type;
 use crate::search::model::value::Value;
 use crate::search::text::diagnostics::suggest;
 use crate::search::text::lexer::Token;

@@ -1,12 +1,16 @@
 //! Names and literals, checked against the schema if there is one.
 
-use super::{BEFORE_NAME, Parser, is_keyword};
+use super::{BEFORE_NAME, Parser};
 use crate::Result;
 use crate::search::model::condition::key_of;
-use crate::search::model::schema::{Field, Roles, Schema, Type};
+use crate::search::model::names::is_keyword;
+use crate::search::model::names::list_names;
+use crate::search::model::names::shorten;
+use crate::search::model::schema::{Field, Roles, Schema};
+use crate::search::model::types::Type;
 use crate::search::model::value::{Value, timestamp_from_text};
-use crate::search::text::diagnostics::{list_names, suggest};
-use crate::search::text::lexer::{Token, shorten};
+use crate::search::text::diagnostics::suggest;
+use crate::search::text::lexer::Token;
 
 /// What a field is used for, which takes a role.
 #[derive(Clone, Copy)]

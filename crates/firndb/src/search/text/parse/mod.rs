@@ -26,11 +26,13 @@
 //! field's type; text given to a timestamp or bytes field becomes a value of that type. Every error
 //! has a span: [`crate::search::point_at`] shows it.
 
+use crate::search::model::names::is_keyword;
+use crate::search::model::names::shorten;
 use crate::search::model::query::{Cursor, Filter, OrderBy, Query};
 use crate::search::model::schema::Schema;
 use crate::search::model::value::Value;
 use crate::search::text::diagnostics::suggest;
-use crate::search::text::lexer::{Lexeme, Lexer, Token, shorten};
+use crate::search::text::lexer::{Lexeme, Lexer, Token};
 use crate::{Error, Result};
 use literal::Use;
 
@@ -42,10 +44,6 @@ pub use filter::MAX_IN;
 /// Levels of parentheses and `not` that a condition in text form may have.
 pub const MAX_DEPTH: usize = 128;
 
-const KEYWORDS: [&str; 22] = [
-    "after", "all", "and", "asc", "between", "by", "desc", "exists", "false", "in", "is", "like",
-    "limit", "not", "null", "offset", "or", "order", "prefix", "skip", "true", "where",
-];
 const CLAUSES: [&str; 5] = ["order", "skip", "offset", "limit", "after"];
 const BEFORE_NAME: [&str; 4] = ["not", "exists", "all", "where"];
 const AFTER_CONDITION: [&str; 7] = ["and", "or", "order", "skip", "offset", "limit", "after"];
@@ -83,11 +81,6 @@ pub fn parse_order(text: &str, schema: Option<&Schema>) -> Result<Vec<OrderBy>> 
     let keys = parser.keys()?;
     parser.end("`,` or the end of the order", &["asc", "desc"])?;
     Ok(keys)
-}
-
-/// The word is reserved: a field of this name is written in double quotes.
-pub(crate) fn is_keyword(word: &str) -> bool {
-    KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(word))
 }
 
 struct Parser<'a> {

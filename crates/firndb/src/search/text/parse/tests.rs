@@ -1,8 +1,10 @@
 //! What the grammar promises, by example; what it refuses, with the place and the message.
 
+use crate::search::model::names::KEYWORDS;
 use crate::search::model::query::{Op, OrderBy, all, and, asc, between, desc, eq, exists, gt, gte};
 use crate::search::model::query::{is_in, lt, lte, not, or, prefix};
-use crate::search::model::schema::{Field, Roles, Type};
+use crate::search::model::schema::{Field, Roles};
+use crate::search::model::types::Type;
 use crate::search::plan::Plan;
 use crate::search::point_at;
 use crate::search::text::parse::*;

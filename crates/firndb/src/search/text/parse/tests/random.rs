@@ -1,5 +1,6 @@
 //! Properties over random input: text and filter say the same, and nothing panics.
 
+use crate::search::model::names::KEYWORDS;
 use crate::search::model::query::Filter;
 use crate::search::testing::Rng;
 use crate::search::text::parse::tests::*;

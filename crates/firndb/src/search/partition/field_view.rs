@@ -1,0 +1,60 @@
+//! Values of documents by field.
+
+use crate::Result;
+use crate::search::codec::column::Column;
+use crate::search::codec::dictionary::Dictionary;
+use crate::search::model::types::Type;
+use crate::search::model::value::{Value, decode_fixed};
+use crate::search::partition::Partition;
+
+/// A field of a partition, prepared for reading the values of documents.
+pub(crate) struct FieldView<'p> {
+    part: &'p Partition,
+    column: Option<Column<'p>>,
+    dictionary: Dictionary<'p>,
+    ty: Type,
+    distinct: u32,
+}
+
+impl<'p> FieldView<'p> {
+    pub(crate) fn new(part: &'p Partition, field: usize) -> Result<FieldView<'p>> {
+        Ok(FieldView {
+            part,
+            column: part.column(field)?,
+            dictionary: part.dictionary(field)?,
+            ty: part.schema.fields[field].ty,
+            distinct: part.meta(field).distinct,
+        })
+    }
+
+    /// The ordinal of a document's value (of the smallest of several); `None` if it has none.
+    #[inline(always)]
+    pub(crate) fn ordinal(&self, doc: u32) -> Result<Option<u32>> {
+        self.part.check(doc)?;
+        let Some(column) = &self.column else { return Ok(None) };
+        let mut first = None;
+        match column {
+            Column::Single(ords) => {
+                let ord = ords.get(doc as usize);
+                first = (ord < self.distinct).then_some(ord);
+            }
+            _ => column.each(doc, self.distinct, |ord| first = first.or(Some(ord))),
+        }
+        Ok(first)
+    }
+
+    /// The key of a document in a field of fixed width; `None` if it has no value.
+    #[inline(always)]
+    pub(crate) fn fixed_key(&self, doc: u32) -> Result<Option<u64>> {
+        Ok(self.ordinal(doc)?.map(|ord| self.dictionary.fixed_key(ord)))
+    }
+
+    #[inline]
+    pub(crate) fn value(&self, doc: u32) -> Result<Option<Value>> {
+        let Some(ord) = self.ordinal(doc)? else { return Ok(None) };
+        if let Dictionary::Fixed(keys) = &self.dictionary {
+            return Ok(Some(decode_fixed(self.ty, keys.get(ord as usize))));
+        }
+        self.part.at_file(self.dictionary.value(self.ty, ord)).map(Some)
+    }
+}
