@@ -44,6 +44,7 @@ mod format;
 mod simd;
 mod codec;
 mod partition;
+mod verify;
 mod build;
 mod plan;
 mod stats;

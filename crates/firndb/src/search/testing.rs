@@ -1,10 +1,12 @@
 //! What the tests of this module share: seeded random values, with numbers near the edges, where
 //! mistakes live; and readers over partitions in memory.
 
+use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
 use crate::search::model::types::Type;
 use crate::search::model::value::Value;
-use crate::search::{PartitionBuilder, Reader};
+use crate::search::partition::Partition;
+use crate::search::{PartitionBuilder, Reader, verify};
 pub(crate) use crate::testing::Rng;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -120,5 +122,12 @@ impl Rng {
             Type::String => Value::Str(self.text()),
             Type::Bytes => Value::Bytes(self.bytes()),
         }
+    }
+}
+
+impl Partition {
+    /// [`verify::partition`] of this one.
+    pub(crate) fn verify(&self) -> Result<()> {
+        verify::partition(self)
     }
 }

@@ -4,13 +4,13 @@ use crate::bytes::frozen::Frozen;
 use crate::bytes::int::u32_at;
 use crate::disk;
 use crate::inspect::{InspectedItem, InspectedSection, Inspection};
-use crate::search::admin::verify;
 use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::format::manifest;
 use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use crate::search::model::schema::{Field, Payload, Roles};
 use crate::search::partition::Partition;
+use crate::search::verify;
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
@@ -177,7 +177,7 @@ fn roles(roles: Roles) -> String {
 
 /// Checks a partition: every byte, and what checksums cannot say.
 pub(crate) fn verify_partition(path: &Path) -> Result<()> {
-    Partition::open(&*disk::os(), path, None)?.verify()
+    verify::partition(&Partition::open(&*disk::os(), path, None)?)
 }
 
 /// Checks a partition set: every byte, and what checksums cannot say.

@@ -1,4 +1,3 @@
 //! Checks and describes the files of a collection: `firn verify` and `firn inspect`.
 
 pub(crate) mod inspect;
-pub(crate) mod verify;

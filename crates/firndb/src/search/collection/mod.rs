@@ -26,6 +26,7 @@ use crate::search::format::manifest::Relation;
 use crate::search::format::manifest::{self, Member};
 use crate::search::partition::Partition;
 use crate::search::reader::Reader;
+use crate::search::verify;
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -245,7 +246,7 @@ impl Change<'_> {
 
     pub(crate) fn copy(&mut self, name: &str, relation: Relation, file: &Path) -> Result<()> {
         let part = Partition::open(&*self.place.disk, file, None)?;
-        part.verify()?;
+        verify::partition(&part)?;
         self.put_part(name, relation, |out| {
             part.file.copy_to(out)?;
             Ok(part.file.content())

@@ -13,7 +13,6 @@ use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::packed::Packed;
 use crate::bytes::prefetch::prefetch;
 use crate::disk::Disk;
-use crate::search::admin::verify;
 use crate::search::codec::column::Column;
 use crate::search::codec::dictionary::Dictionary;
 use crate::search::codec::payload::{Payloads, Step};
@@ -493,11 +492,5 @@ impl Partition {
     /// Checks the checksums of all structures that queries touch.
     pub(crate) fn warm(&self) -> Result<()> {
         self.ready()
-    }
-
-    /// Checks every byte of the file, and that its structures agree.
-    pub(crate) fn verify(&self) -> Result<()> {
-        self.file.verify()?;
-        verify::partition(self)
     }
 }

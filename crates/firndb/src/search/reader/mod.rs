@@ -24,6 +24,7 @@ use crate::search::partition::set::{Limits, Set};
 use crate::search::plan::{Node, Plan, Test, filterable};
 use crate::search::reader::firsts::KEPT;
 use crate::search::stats::MIN_PARTITIONS;
+use crate::search::verify;
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -414,7 +415,7 @@ impl Reader {
 
     /// Checks every byte of every partition.
     pub fn verify(&self) -> Result<()> {
-        self.set.partitions.iter().try_for_each(|part| part.verify())
+        self.set.partitions.iter().try_for_each(|part| verify::partition(part))
     }
 }
 

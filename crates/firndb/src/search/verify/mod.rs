@@ -60,8 +60,9 @@ pub(crate) fn set<'m>(
     Set::new(named).map(|_| ()).map_err(|e| Error::corrupt(e.message()).in_file(dir))
 }
 
-/// Checks the structures of a partition whose checksums were found right.
+/// Checks every byte of a partition file, and that its structures agree with each other.
 pub(crate) fn partition(part: &Partition) -> Result<()> {
+    part.file.verify()?;
     let checks = || -> Result<()> {
         sections(part)?;
         for (i, field) in part.schema.fields.iter().enumerate() {
