@@ -27,8 +27,7 @@ has no `jdk.incubator.vector`, so without SIMD for postings; its query cache is 
 for three seconds with each kind first, for its code is compiled as it runs.
 
 Figures are of a reader that has been asked for a while: FirnDB then has merged runs of small
-partitions in memory (`Reader::limit_bundles`) and keeps the first documents of an order over
-everything, from which it answers Q5, a query without parameters, in several partitions.
+partitions in memory (`Reader::limit_bundles`).
 ";
 
 /// The page. `chart` is a drawing to show, in the directory of the page.

@@ -35,8 +35,6 @@
 //! 7. Matches go to a `Sink`: `Count`, `unordered::places`, `visit::ordered`,
 //!    `facet::counts`, `group::groups`.
 //! 8. `Reader::payload`, `Reader::value` and `Reader::field` read back by document.
-//!
-//! The first page of everything is copied from `Firsts` before step 2, once it was found.
 
 mod model;
 mod text;

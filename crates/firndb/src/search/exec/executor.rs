@@ -47,8 +47,6 @@ pub(crate) struct Stats {
     pub(crate) bundled: (u64, u64),
     /// Threads that worked on it at the same time; 0 if it was one.
     pub(crate) threads: u64,
-    /// The page was a part of what is kept of its order.
-    pub(crate) kept: bool,
 }
 
 /// Runs a plan, partition after partition.

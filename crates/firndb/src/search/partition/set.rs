@@ -3,7 +3,6 @@
 use crate::search::cache::bundles::Bundles;
 use crate::search::model::schema::Schema;
 use crate::search::partition::Partition;
-use crate::search::reader::firsts::Firsts;
 use crate::search::stats::Catalogues;
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -20,7 +19,6 @@ pub(crate) struct Set {
     maps: Vec<Option<Arc<[u32]>>>,
     pub(crate) catalogues: Arc<Catalogues>,
     pub(crate) bundles: Bundles,
-    pub(crate) firsts: Firsts,
     pub(crate) documents: u64,
 }
 
@@ -41,8 +39,7 @@ impl Set {
         let catalogues = Arc::new(Catalogues::new(schema.fields.len(), partitions.len()));
         let names = names.into();
         let bundles = Bundles::new(&partitions);
-        let firsts = Firsts::default();
-        Ok(Set { partitions, names, schema, maps, catalogues, bundles, firsts, documents })
+        Ok(Set { partitions, names, schema, maps, catalogues, bundles, documents })
     }
 
     /// A set without partitions that has these fields all the same.
@@ -54,7 +51,6 @@ impl Set {
             schema,
             maps: Vec::new(),
             bundles: Bundles::new(&[]),
-            firsts: Firsts::default(),
             documents: 0,
         }
     }
@@ -76,7 +72,6 @@ impl Set {
             schema: self.schema.clone(),
             maps,
             bundles: Bundles::new(&[]),
-            firsts: Firsts::default(),
             documents: self.documents,
         }
     }
@@ -95,7 +90,6 @@ impl Set {
                 maps: self.maps.clone(),
                 catalogues: Arc::new(Catalogues::new(0, 0)),
                 bundles: Bundles::new(&[]),
-                firsts: Firsts::default(),
             }
         } else {
             let names = names.iter().map(|name| name.to_string());

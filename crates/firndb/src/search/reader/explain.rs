@@ -79,9 +79,6 @@ impl Reader {
         if stats.threads > 0 {
             lines.push(format!("shared by {} threads", stats.threads));
         }
-        if stats.kept {
-            lines.push("copied from the first documents of the order, which are kept".to_string());
-        }
         for (times, what) in ways.into_iter().filter(|(times, _)| *times > 0) {
             lines.push(format!("{what} in {times} partitions"));
         }

@@ -2,7 +2,6 @@
 
 pub(crate) mod explain;
 pub(crate) mod fields;
-pub(crate) mod firsts;
 pub(crate) mod resume;
 
 use crate::disk::{self, Disk};
@@ -22,7 +21,6 @@ use crate::search::model::value::{Key, Value, decode_bytes, decode_fixed};
 use crate::search::partition::Partition;
 use crate::search::partition::set::{Limits, Set};
 use crate::search::plan::{Node, Plan, Test, filterable};
-use crate::search::reader::firsts::KEPT;
 use crate::search::stats::MIN_PARTITIONS;
 use crate::search::verify;
 use crate::{Error, Result};
@@ -235,25 +233,12 @@ impl Reader {
     pub(crate) fn search_counted(&self, query: &Query) -> Result<(Page, Stats)> {
         self.limits.check()?;
         let documents = self.set.documents;
-        if let Some(page) = self.set.firsts.page(query, documents) {
-            return Ok((page, Stats { kept: true, ..Stats::default() }));
-        }
         let order = rank::resolve(&self.set, &query.order)?;
         if let Some(cursor) = &query.after {
             cursor.check(&query.order)?;
         }
         let limit = query.limit.unwrap_or(u64::MAX);
         let k = query.skip.saturating_add(limit).min(documents) as usize;
-        if self.set.firsts.wants(query) {
-            let all = Wanted {
-                order: &order,
-                k: KEPT.min(documents as usize),
-                after: None,
-                count: false,
-            };
-            let (hits, _, stats) = self.find(query, &all)?;
-            return Ok((self.set.firsts.keep(query, documents, hits), stats));
-        }
         let after = query.after.as_ref().map(|cursor| self.resume(query, cursor)).transpose()?;
         let (after, count) = (after.as_deref(), query.count);
         let wanted = Wanted { order: &order, k: if limit == 0 { 0 } else { k }, after, count };

@@ -325,7 +325,7 @@ impl Interview<'_> {
                 );
                 "explain"
             }
-            13 => self.check_firsts(rng),
+            13 => self.check_everything(rng),
             _ => self.check_pages(rng),
         }
     }
@@ -423,8 +423,8 @@ impl Interview<'_> {
         }
     }
 
-    /// The first documents of an order are the same when they are found and when they are kept.
-    fn check_firsts(&self, rng: &mut Rng) -> &'static str {
+    /// The first documents of an order, without a filter.
+    fn check_everything(&self, rng: &mut Rng) -> &'static str {
         for _ in 0..3 {
             let (skip, limit) = (rng.below(8) as u64, Some(rng.below(30) as u64));
             let query =
