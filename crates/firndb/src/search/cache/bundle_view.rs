@@ -19,14 +19,14 @@ use crate::search::model::query::{Cursor, OrderBy};
 use crate::search::model::schema::{Payload, Schema};
 use crate::search::partition::Partition;
 use crate::search::partition::set::Set;
-use crate::search::stats::{Below, Catalogues};
+use crate::search::stats::{Below, Catalogues, SearchSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 /// A set as queries see it: bundles in the places of their partitions.
 pub(crate) struct View {
-    pub(crate) set: Set,
+    pub(crate) set: SearchSet,
     /// For each field of the schema whether all bundles have it.
     pub(crate) fields: Vec<bool>,
     /// For each partition of `set`.
@@ -60,7 +60,7 @@ pub(crate) fn order_within(schema: &Schema, fields: &[bool]) -> Vec<OrderBy> {
 
 impl View {
     pub(crate) fn new(
-        set: &Set,
+        set: &SearchSet,
         fields: Vec<bool>,
         cuts: &[Range<usize>],
         made: Vec<Option<Arc<Bundle>>>,

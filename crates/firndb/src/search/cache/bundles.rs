@@ -18,9 +18,10 @@
 use crate::Result;
 use crate::search::cache::bundle_view::{Bundle, View, order_within};
 use crate::search::partition::Partition;
-use crate::search::partition::set::{Limits, Set};
+use crate::search::partition::set::Limits;
 use crate::search::plan::Plan;
 use crate::search::reader::Reader;
+use crate::search::stats::SearchSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -101,7 +102,7 @@ impl Bundles {
     }
 
     /// What set `new` can use of the bundles of set `old`, which are these.
-    pub(crate) fn carried(&self, old: &Set, new: &Set) -> Bundles {
+    pub(crate) fn carried(&self, old: &SearchSet, new: &SearchSet) -> Bundles {
         let view = self.current();
         let bundles = view.iter().flat_map(|view| view.bundles());
         let kept: Vec<_> = bundles.filter_map(|bundle| heir(old, new, bundle)).collect();
@@ -134,7 +135,7 @@ impl Bundles {
     }
 
     /// Shows queries the bundles that have all that is wanted, if there are any.
-    fn show(&self, set: &Set, work: &Work) {
+    fn show(&self, set: &SearchSet, work: &Work) {
         let whole = |bundle: &Option<Arc<Bundle>>| {
             bundle.clone().filter(|bundle| bundle.fields == work.wanted)
         };
@@ -164,7 +165,7 @@ impl Bundles {
     /// The view for a query that needs these fields. Makes a bundle if queries have paid for it.
     pub(crate) fn view(
         &self,
-        set: &Set,
+        set: &SearchSet,
         fields: impl Iterator<Item = usize> + Clone,
     ) -> Option<Arc<View>> {
         if self.cuts.is_empty() {
@@ -198,7 +199,7 @@ impl Bundles {
     /// Makes all bundles, with these fields.
     pub(crate) fn make(
         &self,
-        set: &Set,
+        set: &SearchSet,
         fields: impl Iterator<Item = usize>,
         limits: &Limits,
     ) -> Result<()> {
@@ -212,7 +213,7 @@ impl Bundles {
     }
 
     /// The next bundle to be made, and what it costs.
-    fn next(&self, set: &Set, work: &Work) -> Option<(usize, u64)> {
+    fn next(&self, set: &SearchSet, work: &Work) -> Option<(usize, u64)> {
         if work.stuck {
             return None;
         }
@@ -240,7 +241,7 @@ impl Bundles {
     }
 
     /// Makes a bundle, and shows all of them if it was the last.
-    fn step(&self, set: &Set, work: &mut Work, cut: usize) {
+    fn step(&self, set: &SearchSet, work: &mut Work, cut: usize) {
         let limit = self.limit();
         let before = work.made[cut].take();
         let base = before.clone().or(work.before[cut].take());
@@ -268,7 +269,7 @@ impl Bundles {
 }
 
 impl Work {
-    fn want(&mut self, set: &Set, fields: impl Iterator<Item = usize>) {
+    fn want(&mut self, set: &SearchSet, fields: impl Iterator<Item = usize>) {
         if !self.stuck {
             self.wanted.resize(set.schema.fields.len(), false);
             fields.for_each(|field| self.wanted[field] = true);
@@ -313,8 +314,8 @@ impl Reader {
 /// The partitions of set `new` between the names of which a bundle of set `old` has its own, or
 /// only from the first to the last of its own, if most of their documents are in it.
 fn heir<'b>(
-    old: &Set,
-    new: &Set,
+    old: &SearchSet,
+    new: &SearchSet,
     (range, bundle): (Range<usize>, &'b Arc<Bundle>),
 ) -> Option<(Range<usize>, &'b Arc<Bundle>)> {
     // What comes before the first partition goes to the bundle that begins with it.

@@ -2,3 +2,4 @@
 
 pub(crate) mod bundle_view;
 pub(crate) mod bundles;
+pub(crate) mod cached_set;

@@ -101,7 +101,7 @@ impl Reader {
         // A sum of floats depends on what is added first, so partitions are added up one by one.
         let floats = of.iter().any(|&field| self.set.schema.fields[field].ty == Type::F64);
         let view = if floats { None } else { self.view(&plan, &fields) };
-        let set = view.as_ref().map_or(&*self.set, |view| &view.set);
+        let set = view.as_ref().map_or(&**self.set, |view| &view.set);
         let (found, _) = self.execute_on(set, &plan, |executor| groups(executor, &keys, &of))?;
         let mut found: Vec<_> = found.into_iter().collect();
         let missing_last = |key: &Vec<Option<Key>>| -> Vec<(bool, Option<Key>)> {

@@ -6,10 +6,10 @@
 //! collection, or wherever a catalog's reader keeps them.
 
 use crate::disk::DiskRef;
+use crate::search::cache::cached_set::CachedSet;
 use crate::search::format::manifest::{self, Member, SetFile};
 use crate::search::model::schema::Schema;
 use crate::search::partition::Partition;
-use crate::search::partition::set::Set;
 use crate::search::reader::Reader;
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -67,7 +67,7 @@ impl Current {
         let partitions = open_all(disk, locate, &members, before, opened)?;
         let set = match members.is_empty() {
             true => {
-                let set = Set::empty(schema);
+                let set = CachedSet::empty(schema);
                 before.inspect(|old| set.bundles.set_limit(old.reader.set.bundles.limit()));
                 set
             }
@@ -77,7 +77,7 @@ impl Current {
                     Some(before) => before.reader.set.next(&names, partitions)?,
                     None => {
                         let names = names.iter().map(|name| name.to_string());
-                        Set::new(names.zip(partitions).collect())?
+                        CachedSet::new(names.zip(partitions).collect())?
                     }
                 }
             }

@@ -9,6 +9,7 @@ use crate::search::exec::sink::Fill;
 use crate::search::exec::windows;
 use crate::search::model::value::Key;
 use crate::search::partition::Partition;
+use crate::search::plan::push_interval;
 use crate::search::plan::{Node, Test};
 use crate::search::simd::kernels;
 use std::ops::Bound as Edge;
@@ -251,14 +252,6 @@ pub(crate) fn fixed_range(test: &Test) -> Option<(u64, u64)> {
         Edge::Unbounded => Some((low, u64::MAX)),
         Edge::Included(Key::Fixed(key)) => Some((low, key)),
         _ => None,
-    }
-}
-
-/// Adds an ordinal to the intervals from `first` on; neighbours become one interval.
-pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: u32) {
-    match intervals[first..].last_mut() {
-        Some(last) if last.1 == ord => last.1 = ord + 1,
-        _ => intervals.push((ord, ord + 1)),
     }
 }
 

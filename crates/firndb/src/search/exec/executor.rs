@@ -17,10 +17,11 @@ use crate::search::exec::lead_iter::{Lead, LeadCursor};
 use crate::search::exec::scratch::{FEW, Scratch};
 use crate::search::exec::sink::Sink;
 use crate::search::partition::Partition;
-use crate::search::partition::set::{Limits, Set};
+use crate::search::partition::set::Limits;
 use crate::search::plan::{Node, Plan};
 use crate::search::simd::kernels;
 use crate::search::simd::scan;
+use crate::search::stats::SearchSet;
 use std::ops::ControlFlow;
 
 /// Words of a bitset that are combined at a time: 65,536 documents, 8 KiB.
@@ -51,7 +52,7 @@ pub(crate) struct Stats {
 
 /// Runs a plan, partition after partition.
 pub(crate) struct Executor<'r> {
-    pub(crate) set: &'r Set,
+    pub(crate) set: &'r SearchSet,
     pub(crate) plan: &'r Plan,
     pub(crate) limits: &'r Limits,
     pub(crate) scratch: Box<Scratch>,
@@ -67,7 +68,7 @@ pub(crate) struct Executor<'r> {
 
 impl<'r> Executor<'r> {
     pub(crate) fn new(
-        set: &'r Set,
+        set: &'r SearchSet,
         plan: &'r Plan,
         limits: &'r Limits,
         scratch: Box<Scratch>,

@@ -6,6 +6,9 @@ use crate::search::model::names::{continues_word, starts_word};
 use crate::search::model::value::Value;
 use std::fmt;
 
+/// Levels of parentheses and `not` that a condition in text form may have.
+pub const MAX_DEPTH: usize = 128;
+
 /// A condition on documents. Build it with the functions of this module or parse it from text.
 ///
 /// A condition on a field holds for a document if any of the field's values satisfies it; a

@@ -1,9 +1,7 @@
 //! The partitions that a reader queries together, their common schema, and the limits of a query.
 
-use crate::search::cache::bundles::Bundles;
 use crate::search::model::schema::Schema;
 use crate::search::partition::Partition;
-use crate::search::stats::Catalogues;
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +15,6 @@ pub(crate) struct Set {
     pub(crate) schema: Arc<Schema>,
     /// For each partition the number of each field in it; `None` if the numbers are the schema's.
     maps: Vec<Option<Arc<[u32]>>>,
-    pub(crate) catalogues: Arc<Catalogues>,
-    pub(crate) bundles: Bundles,
     pub(crate) documents: u64,
 }
 
@@ -36,27 +32,16 @@ impl Set {
             maps.push(if same { maps[i - 1].clone() } else { map(&schema, &part.schema) });
         }
         let documents = documents(&partitions);
-        let catalogues = Arc::new(Catalogues::new(schema.fields.len(), partitions.len()));
-        let names = names.into();
-        let bundles = Bundles::new(&partitions);
-        Ok(Set { partitions, names, schema, maps, catalogues, bundles, documents })
+        Ok(Set { partitions, names: names.into(), schema, maps, documents })
     }
 
-    /// A set without partitions that has these fields all the same.
+    /// An empty set with the fields of this schema.
     pub(crate) fn empty(schema: Arc<Schema>) -> Set {
-        Set {
-            partitions: Vec::new(),
-            names: Arc::new([]),
-            catalogues: Arc::new(Catalogues::new(schema.fields.len(), 0)),
-            schema,
-            maps: Vec::new(),
-            bundles: Bundles::new(&[]),
-            documents: 0,
-        }
+        Set { partitions: Vec::new(), names: Arc::new([]), schema, maps: Vec::new(), documents: 0 }
     }
 
-    /// A set of some partitions of this one, by number, or of others in their places that have
-    /// all fields of this one.
+    /// A set of some partitions of this one, by number; a partition that is given stands in the
+    /// place of that number and has all fields of this set.
     pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> Set {
         let (mut partitions, mut names) = (Vec::new(), Vec::new());
         let mut maps = Vec::with_capacity(lanes.len());
@@ -65,53 +50,32 @@ impl Set {
             partitions.push(other.unwrap_or_else(|| self.partitions[p].clone()));
             names.push(self.names[p].clone());
         }
-        Set {
-            catalogues: Arc::new(Catalogues::new(self.schema.fields.len(), partitions.len())),
-            partitions,
-            names: names.into(),
-            schema: self.schema.clone(),
-            maps,
-            bundles: Bundles::new(&[]),
-            documents: self.documents,
-        }
+        let (names, schema) = (names.into(), self.schema.clone());
+        Set { partitions, names, schema, maps, documents: self.documents }
     }
 
-    /// The set of these partitions, which follows this one: what the two have in common is shared.
-    /// `names` ascend.
-    pub(crate) fn next(&self, names: &[&str], partitions: Vec<Arc<Partition>>) -> Result<Set> {
+    /// The set of these partitions, which replaces this one, and what changed. Shares with this
+    /// set what both have in common. `names` ascend.
+    pub(crate) fn next(
+        &self,
+        names: &[&str],
+        partitions: Vec<Arc<Partition>>,
+    ) -> Result<(Set, Changes)> {
         let changes = Changes::between(self, names, &partitions);
         let like = |&p: &usize| Arc::ptr_eq(&partitions[p].schema, &self.partitions[p].schema);
-        let mut set = if changes.only_replaced() && changes.come.iter().all(like) {
+        let set = if changes.only_replaced() && changes.come.iter().all(like) {
             Set {
                 documents: documents(&partitions),
                 partitions,
                 names: self.names.clone(),
                 schema: self.schema.clone(),
                 maps: self.maps.clone(),
-                catalogues: Arc::new(Catalogues::new(0, 0)),
-                bundles: Bundles::new(&[]),
             }
         } else {
             let names = names.iter().map(|name| name.to_string());
             Set::new(names.zip(partitions).collect())?
         };
-        // Of a set of which much is new the catalogues are made when queries need them.
-        let few = changes.come.len() + changes.gone.len() <= names.len().div_ceil(8);
-        let catalogues = match set.schema.fields == self.schema.fields && few {
-            true => self.catalogues.next(self, &set, &changes),
-            false => Catalogues::new(set.schema.fields.len(), set.partitions.len()),
-        };
-        set.catalogues = Arc::new(catalogues);
-        Ok(set.with_bundles_of(self))
-    }
-
-    /// This set with what another has merged of the same partitions.
-    fn with_bundles_of(mut self, other: &Set) -> Set {
-        if self.schema.fields == other.schema.fields {
-            self.bundles = other.bundles.carried(other, &self);
-        }
-        self.bundles.set_limit(other.bundles.limit());
-        self
+        Ok((set, changes))
     }
 
     /// The number of a field in partition `p`.

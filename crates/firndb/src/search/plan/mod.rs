@@ -7,10 +7,10 @@
 //! without documents is decided here: a condition that no value can satisfy is `Nothing`.
 
 use crate::search::model::condition::{Interval, between, interval, key_of, prefix_interval};
+use crate::search::model::query::MAX_DEPTH;
 use crate::search::model::query::{Filter, Op};
 use crate::search::model::schema::{Field, Schema};
 use crate::search::model::value::Key;
-use crate::search::text::parse::MAX_DEPTH;
 use crate::{Error, Result};
 use std::fmt;
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
@@ -306,6 +306,14 @@ impl fmt::Display for Shown<'_> {
                 f.write_str(")")
             }
         }
+    }
+}
+
+/// Adds an ordinal to the intervals from `first` on; neighbours become one interval.
+pub(crate) fn push_interval(intervals: &mut Vec<(u32, u32)>, first: usize, ord: u32) {
+    match intervals[first..].last_mut() {
+        Some(last) if last.1 == ord => last.1 = ord + 1,
+        _ => intervals.push((ord, ord + 1)),
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod fields;
 pub(crate) mod resume;
 
 use crate::disk::{self, Disk};
+use crate::search::cache::cached_set::CachedSet;
 use crate::search::codec::payload::Step;
 use crate::search::collect::ordered_search::{self, Place, Wanted};
 use crate::search::collect::rank::{self, Ranks};
@@ -19,9 +20,9 @@ use crate::search::model::query::{Cursor, Filter, Op, Query};
 use crate::search::model::schema::Schema;
 use crate::search::model::value::{Key, Value, decode_bytes, decode_fixed};
 use crate::search::partition::Partition;
-use crate::search::partition::set::{Limits, Set};
+use crate::search::partition::set::Limits;
 use crate::search::plan::{Node, Plan, Test, filterable};
-use crate::search::stats::MIN_PARTITIONS;
+use crate::search::stats::{MIN_PARTITIONS, SearchSet};
 use crate::search::verify;
 use crate::{Error, Result};
 use std::borrow::Cow;
@@ -37,7 +38,7 @@ use std::time::Instant;
 /// An immutable set of partitions, queried by any number of threads at once. Clones are cheap.
 #[derive(Clone)]
 pub struct Reader {
-    pub(crate) set: Arc<Set>,
+    pub(crate) set: Arc<CachedSet>,
     pub(crate) limits: Limits,
 }
 
@@ -70,7 +71,7 @@ thread_local! {
 }
 
 impl Reader {
-    pub(crate) fn new(set: Set) -> Reader {
+    pub(crate) fn new(set: CachedSet) -> Reader {
         Reader { set: Arc::new(set), limits: Limits::default() }
     }
 
@@ -88,7 +89,7 @@ impl Reader {
             let part = Partition::open(disk, path, like.as_deref())?;
             named.push((name, Arc::new(part)));
         }
-        Ok(Reader::new(Set::new(named)?))
+        Ok(Reader::new(CachedSet::new(named)?))
     }
 
     /// The fields of all partitions together.
@@ -145,7 +146,7 @@ impl Reader {
 
     pub(crate) fn execute_on<T>(
         &self,
-        set: &Set,
+        set: &SearchSet,
         plan: &Plan,
         work: impl FnOnce(&mut Executor) -> Result<T>,
     ) -> Result<(T, Stats)> {
@@ -171,7 +172,7 @@ impl Reader {
             return Ok(total);
         }
         let view = self.view(&plan, &[]);
-        let set = view.as_ref().map_or(&*self.set, |view| &view.set);
+        let set = view.as_ref().map_or(&**self.set, |view| &view.set);
         self.execute_on(set, &plan, count_all).map(|(count, _)| count)
     }
 
@@ -256,7 +257,7 @@ impl Reader {
         }
         let plan = Plan::new(&query.filter, &self.set.schema)?;
         let view = self.view(&plan, &order.iter().map(|by| by.field).collect::<Vec<_>>());
-        let set = view.as_ref().map_or(&*self.set, |view| &view.set);
+        let set = view.as_ref().map_or(&**self.set, |view| &view.set);
         let moved = set.partitions.iter().any(|part| part.origins.is_some());
         if order.is_empty()
             && !wanted.count

@@ -13,21 +13,64 @@ mod slots;
 mod values;
 
 use crate::Result;
-use crate::search::exec::bind::push_interval;
 use crate::search::model::condition::Interval;
 use crate::search::model::value::Key;
+use crate::search::partition::Partition;
 use crate::search::partition::set::{Changes, Set};
+use crate::search::plan::push_interval;
 use crate::search::plan::{Leaf, Test};
 use crate::search::stats::cow_vec::Chunks;
 use slots::Slots;
 use std::cmp::Ordering;
-use std::ops::{Bound, Range};
+use std::ops::{Bound, Deref, Range};
 use std::sync::{Arc, OnceLock};
 use values::Values;
 
 /// With fewer partitions their dictionaries are as fast.
 pub(crate) const MIN_PARTITIONS: usize = 4;
 const ABSENT: u32 = u32::MAX;
+
+/// A set of partitions with the statistics of their values.
+pub(crate) struct SearchSet {
+    set: Set,
+    pub(crate) catalogues: Arc<Catalogues>,
+}
+
+impl Deref for SearchSet {
+    type Target = Set;
+
+    fn deref(&self) -> &Set {
+        &self.set
+    }
+}
+
+impl SearchSet {
+    /// A set without statistics yet: queries make them.
+    pub(crate) fn new(set: Set) -> SearchSet {
+        let catalogues = Catalogues::new(set.schema.fields.len(), set.partitions.len());
+        SearchSet { set, catalogues: Arc::new(catalogues) }
+    }
+
+    /// [`Set::with`], with statistics that the caller makes.
+    pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> SearchSet {
+        SearchSet::new(self.set.with(lanes))
+    }
+
+    /// [`Set::next`]. Carries statistics over if few partitions changed.
+    pub(crate) fn next(
+        &self,
+        names: &[&str],
+        partitions: Vec<Arc<Partition>>,
+    ) -> Result<SearchSet> {
+        let (set, changes) = self.set.next(names, partitions)?;
+        let few = changes.come.len() + changes.gone.len() <= names.len().div_ceil(8);
+        if set.schema.fields != self.schema.fields || !few {
+            return Ok(SearchSet::new(set));
+        }
+        let catalogues = Arc::new(self.catalogues.next(self, &set, &changes));
+        Ok(SearchSet { set, catalogues })
+    }
+}
 
 /// The catalogues of a set, one of each kind a field.
 pub(crate) struct Catalogues {

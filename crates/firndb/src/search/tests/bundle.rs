@@ -226,7 +226,7 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
 }
 
 /// A view in which a bundle is missing knows its values from the set below as well as by itself.
-fn assert_knows(rng: &mut Rng, set: &Set) {
+fn assert_knows(rng: &mut Rng, set: &SearchSet) {
     let own = Catalogues::new(set.schema.fields.len(), set.partitions.len());
     assert!(set.catalogues.is_above());
     for _ in 0..20 {

@@ -28,6 +28,7 @@
 
 use crate::search::model::names::is_keyword;
 use crate::search::model::names::shorten;
+use crate::search::model::query::MAX_DEPTH;
 use crate::search::model::query::{Cursor, Filter, OrderBy, Query};
 use crate::search::model::schema::Schema;
 use crate::search::model::value::Value;
@@ -40,9 +41,6 @@ mod filter;
 mod literal;
 
 pub use filter::MAX_IN;
-
-/// Levels of parentheses and `not` that a condition in text form may have.
-pub const MAX_DEPTH: usize = 128;
 
 const CLAUSES: [&str; 5] = ["order", "skip", "offset", "limit", "after"];
 const BEFORE_NAME: [&str; 4] = ["not", "exists", "all", "where"];

@@ -1,0 +1,54 @@
+//! A set of partitions with everything that readers of it share.
+
+use crate::Result;
+use crate::search::cache::bundles::Bundles;
+use crate::search::model::schema::Schema;
+use crate::search::partition::Partition;
+use crate::search::partition::set::Set;
+use crate::search::stats::SearchSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A set of partitions, the statistics of their values, and the bundles made of them.
+pub(crate) struct CachedSet {
+    set: SearchSet,
+    pub(crate) bundles: Bundles,
+}
+
+impl Deref for CachedSet {
+    type Target = SearchSet;
+
+    fn deref(&self) -> &SearchSet {
+        &self.set
+    }
+}
+
+impl CachedSet {
+    /// Puts partitions together, in the order of their names.
+    pub(crate) fn new(named: Vec<(String, Arc<Partition>)>) -> Result<CachedSet> {
+        let set = SearchSet::new(Set::new(named)?);
+        let bundles = Bundles::new(&set.partitions);
+        Ok(CachedSet { set, bundles })
+    }
+
+    /// An empty set with the fields of this schema.
+    pub(crate) fn empty(schema: Arc<Schema>) -> CachedSet {
+        CachedSet { set: SearchSet::new(Set::empty(schema)), bundles: Bundles::new(&[]) }
+    }
+
+    /// The set of these partitions, which replaces this one. Carries over statistics and bundles
+    /// of the partitions that both have. `names` ascend.
+    pub(crate) fn next(
+        &self,
+        names: &[&str],
+        partitions: Vec<Arc<Partition>>,
+    ) -> Result<CachedSet> {
+        let set = self.set.next(names, partitions)?;
+        let bundles = match set.schema.fields == self.schema.fields {
+            true => self.bundles.carried(&self.set, &set),
+            false => Bundles::new(&set.partitions),
+        };
+        bundles.set_limit(self.bundles.limit());
+        Ok(CachedSet { set, bundles })
+    }
+}
