@@ -64,7 +64,7 @@ pub use collect::group::{Aggregate, Group, GroupBy, Number};
 pub use collect::rank::MAX_ORDER;
 pub use collection::compact::{Compaction, Merge, MergePolicy};
 pub(crate) use collection::current::{Current, newest as newest_set};
-pub use collection::{Change, Collection, MAX_PARTITIONS, PartitionInfo};
+pub use collection::{Change, Collection, MAX_PARTITIONS};
 pub use format::MAX_DOCUMENTS;
 #[cfg(test)]
 pub(crate) use format::manifest::file_name as set_file;
@@ -77,6 +77,6 @@ pub use model::types::Type;
 pub use model::value::{Value, timestamp_from_text, timestamp_to_text};
 pub use reader::explain::Explain;
 pub use reader::fields::FieldReader;
-pub use reader::{Hit, Page, Reader};
+pub use reader::{Hit, Page, PartitionInfo, Reader};
 pub use text::diagnostics::point_at;
 pub use text::parse::{MAX_IN, parse_filter, parse_order, parse_query};

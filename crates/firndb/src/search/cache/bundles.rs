@@ -19,8 +19,6 @@ use crate::Result;
 use crate::search::cache::bundle_view::{Bundle, View, order_within};
 use crate::search::partition::Partition;
 use crate::search::partition::set::Limits;
-use crate::search::plan::Plan;
-use crate::search::reader::Reader;
 use crate::search::stats::SearchSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -279,35 +277,6 @@ impl Work {
     fn memory(&self) -> u64 {
         let bundles = self.made.iter().chain(&self.before).flatten();
         bundles.map(|bundle| bundle.memory()).sum()
-    }
-}
-
-impl Reader {
-    /// The bundles that a plan and a use of more fields can be run on, if there are.
-    pub(crate) fn view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<View>> {
-        let fields = plan.leaves.iter().map(|leaf| leaf.field).chain(more.iter().copied());
-        let view = self.set.bundles.view(&self.set, fields)?;
-        if view.set.catalogues.is_above() {
-            // Once: sets that follow have it from this one. A damaged partition is told later.
-            plan.leaves.iter().for_each(|leaf| drop(self.set.catalogues.make(&self.set, leaf)));
-        }
-        Some(view)
-    }
-
-    /// Memory, in bytes, of the bundles of small partitions that queries have made so far (see
-    /// [`Reader::limit_bundles`]).
-    pub fn bundle_memory(&self) -> u64 {
-        self.set.bundles.memory()
-    }
-
-    /// Sets how much memory the bundles of small partitions may take, for all readers of this set
-    /// and of those that follow it; 256 MiB unless this is called. 0 means that none are made.
-    ///
-    /// Queries in many partitions of at most 32,768 documents merge the index structures of the
-    /// fields they use in memory, about 260,000 documents at a time, once about half as much time
-    /// was lost by doing without. [`Reader::warm`] does it beforehand.
-    pub fn limit_bundles(&self, bytes: u64) {
-        self.set.bundles.set_limit(bytes);
     }
 }
 

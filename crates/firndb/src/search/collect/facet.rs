@@ -10,11 +10,10 @@ use crate::search::build::interner::KeyMap;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Fill;
 use crate::search::model::query::Filter;
-use crate::search::model::value::{Key, Value};
+use crate::search::model::types::Type;
+use crate::search::model::value::{Key, Value, decode_key};
 use crate::search::partition::Partition;
 use crate::search::partition::set::Limits;
-use crate::search::plan::filterable;
-use crate::search::reader::Reader;
 use crate::search::simd::kernels;
 use crate::search::simd::scan;
 
@@ -43,54 +42,8 @@ pub struct FacetCounts {
     pub missing: u64,
 }
 
-impl Reader {
-    /// The most frequent values of fields among the documents that satisfy a filter.
-    pub fn facets(&self, filter: &Filter, facets: &[Facet]) -> Result<Vec<FacetCounts>> {
-        let mut found: Vec<Option<FacetCounts>> = facets.iter().map(|_| None).collect();
-        let mut plain = Vec::new();
-        for (i, facet) in facets.iter().enumerate() {
-            let field = filterable(&self.set.schema, &facet.field)?.0;
-            let own = facet.disjunctive.then(|| without(filter, &facet.field));
-            match own {
-                Some(filter) => {
-                    let (mut counts, _) =
-                        self.execute(&filter, &[field], |e| counts(e, &[field]))?;
-                    found[i] = Some(self.top(facet, field, counts.remove(0))?);
-                }
-                None => plain.push((i, field)),
-            }
-        }
-        if !plain.is_empty() {
-            let fields: Vec<usize> = plain.iter().map(|(_, field)| *field).collect();
-            let (all, _) = self.execute(filter, &fields, |e| counts(e, &fields))?;
-            for ((i, field), counts) in plain.into_iter().zip(all) {
-                found[i] = Some(self.top(&facets[i], field, counts)?);
-            }
-        }
-        Ok(found.into_iter().flatten().collect())
-    }
-
-    fn top(&self, facet: &Facet, field: usize, counts: Counts) -> Result<FacetCounts> {
-        let distinct = counts.by_key.len() as u64;
-        let mut entries: Vec<(Key, u64)> = counts.by_key.into_iter().collect();
-        let better = |a: &(Key, u64), b: &(Key, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
-        if facet.top < entries.len() && facet.top > 0 {
-            entries.select_nth_unstable_by(facet.top - 1, better);
-        }
-        entries.truncate(facet.top);
-        entries.sort_unstable_by(better);
-        let values = entries.into_iter().map(|(key, n)| Ok((self.value_of(field, &key)?, n)));
-        Ok(FacetCounts {
-            field: facet.field.clone(),
-            values: values.collect::<Result<_>>()?,
-            distinct,
-            missing: counts.missing,
-        })
-    }
-}
-
 /// A filter without the conditions on one field that are parts of its outermost `and`.
-fn without(filter: &Filter, field: &str) -> Filter {
+pub(crate) fn without(filter: &Filter, field: &str) -> Filter {
     match filter {
         Filter::And(parts) => Filter::And(parts.iter().map(|part| without(part, field)).collect()),
         own if only_on(own, field) => Filter::All,
@@ -122,6 +75,25 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// The most frequent values, of a field of this type.
+    pub(crate) fn top(self, facet: &Facet, ty: Type) -> Result<FacetCounts> {
+        let distinct = self.by_key.len() as u64;
+        let mut entries: Vec<(Key, u64)> = self.by_key.into_iter().collect();
+        let better = |a: &(Key, u64), b: &(Key, u64)| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0));
+        if facet.top < entries.len() && facet.top > 0 {
+            entries.select_nth_unstable_by(facet.top - 1, better);
+        }
+        entries.truncate(facet.top);
+        entries.sort_unstable_by(better);
+        let values = entries.into_iter().map(|(key, n)| Ok((decode_key(ty, &key)?, n)));
+        Ok(FacetCounts {
+            field: facet.field.clone(),
+            values: values.collect::<Result<_>>()?,
+            distinct,
+            missing: self.missing,
+        })
+    }
+
     /// Adds what another thread counted.
     fn add(&mut self, other: Counts) {
         self.missing += other.missing;

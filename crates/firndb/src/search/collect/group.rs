@@ -5,18 +5,17 @@
 //! integers; floats are added in document order, partition by partition, so that results do not
 //! depend on the plan or on threads.
 
+use crate::Result;
 use crate::search::build::interner::KeyMap;
 use crate::search::codec::column::Column;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
-use crate::search::model::query::Filter;
 use crate::search::model::types::Type;
-use crate::search::model::value::{Key, Value, decode_bytes, decode_fixed, key_to_f64, key_to_i64};
+use crate::search::model::value::{
+    Key, Value, decode_bytes, decode_fixed, decode_key, key_to_f64, key_to_i64,
+};
 use crate::search::partition::Partition;
 use crate::search::partition::set::Limits;
-use crate::search::plan::Plan;
-use crate::search::reader::Reader;
-use crate::{Error, Result};
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 
@@ -73,54 +72,6 @@ pub struct Aggregate {
     pub sum: Option<Number>,
     /// The average, of numbers only; `None` without values.
     pub avg: Option<f64>,
-}
-
-impl Reader {
-    /// Count, minimum, maximum, sum and average of a field over the documents that satisfy a
-    /// filter.
-    pub fn aggregate(&self, filter: &Filter, field: &str) -> Result<Aggregate> {
-        let by = GroupBy { fields: Vec::new(), aggregates: vec![field.to_string()] };
-        let mut groups = self.group_by(filter, &by)?;
-        let first = groups.first_mut().and_then(|group| group.aggregates.pop());
-        first.ok_or_else(|| Error::invalid("no aggregate"))
-    }
-
-    /// Groups the documents that satisfy a filter, in the order of the groups' keys (missing ones
-    /// last). Without fields there is one group of all matches.
-    pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Result<Vec<Group>> {
-        if by.fields.len() > 2 {
-            return Err(Error::invalid("documents are grouped by at most two fields"));
-        }
-        let number = |name: &String| {
-            self.set.schema.field(name).map(|(i, _)| i).ok_or_else(|| self.set.schema.unknown(name))
-        };
-        let keys: Vec<usize> = by.fields.iter().map(number).collect::<Result<_>>()?;
-        let of: Vec<usize> = by.aggregates.iter().map(number).collect::<Result<_>>()?;
-        let plan = Plan::new(filter, &self.set.schema)?;
-        let fields: Vec<usize> = keys.iter().chain(&of).copied().collect();
-        // A sum of floats depends on what is added first, so partitions are added up one by one.
-        let floats = of.iter().any(|&field| self.set.schema.fields[field].ty == Type::F64);
-        let view = if floats { None } else { self.view(&plan, &fields) };
-        let set = view.as_ref().map_or(&**self.set, |view| &view.set);
-        let (found, _) = self.execute_on(set, &plan, |executor| groups(executor, &keys, &of))?;
-        let mut found: Vec<_> = found.into_iter().collect();
-        let missing_last = |key: &Vec<Option<Key>>| -> Vec<(bool, Option<Key>)> {
-            key.iter().map(|k| (k.is_none(), k.clone())).collect()
-        };
-        found.sort_by_cached_key(|(key, _)| missing_last(key));
-        let mut all = Vec::with_capacity(found.len());
-        for (key, tally) in found {
-            let values = key.iter().zip(&keys);
-            let values = values.map(|(k, &f)| k.as_ref().map(|k| self.value_of(f, k)).transpose());
-            let aggregates = tally.aggregates.into_iter().map(Running::finish);
-            all.push(Group {
-                key: values.collect::<Result<_>>()?,
-                count: tally.count,
-                aggregates: aggregates.collect::<Result<_>>()?,
-            });
-        }
-        Ok(all)
-    }
 }
 
 /// An aggregate over all partitions so far.
@@ -200,6 +151,27 @@ impl Tally {
 
 /// Groups by their keys; `None` for documents without a value.
 pub(crate) type Groups = KeyMap<Vec<Option<Key>>, Tally>;
+
+/// Groups in the order of their keys, missing keys last. `types` are those of the keys.
+pub(crate) fn sorted(found: Groups, types: &[Type]) -> Result<Vec<Group>> {
+    let mut found: Vec<_> = found.into_iter().collect();
+    let missing_last = |key: &Vec<Option<Key>>| -> Vec<(bool, Option<Key>)> {
+        key.iter().map(|k| (k.is_none(), k.clone())).collect()
+    };
+    found.sort_by_cached_key(|(key, _)| missing_last(key));
+    let mut all = Vec::with_capacity(found.len());
+    for (key, tally) in found {
+        let values = key.iter().zip(types);
+        let values = values.map(|(k, &ty)| k.as_ref().map(|k| decode_key(ty, k)).transpose());
+        let aggregates = tally.aggregates.into_iter().map(Running::finish);
+        all.push(Group {
+            key: values.collect::<Result<_>>()?,
+            count: tally.count,
+            aggregates: aggregates.collect::<Result<_>>()?,
+        });
+    }
+    Ok(all)
+}
 
 /// Groups the matches by up to two fields (none: one group of all) and aggregates the fields `of`
 /// in each. Fields are numbers of the reader's schema.

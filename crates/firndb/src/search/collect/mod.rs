@@ -1,5 +1,6 @@
 //! Collects matches over partitions: the first of an order, facets and groups.
 
+pub(crate) mod count;
 pub(crate) mod facet;
 pub(crate) mod group;
 pub(crate) mod ordered_search;

@@ -7,11 +7,11 @@ use crate::Result;
 use crate::search::collect::rank::{By, Ranks};
 use crate::search::collect::topk::search;
 use crate::search::collect::topk_heap::Best;
+use crate::search::exec::executor::AHEAD;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Count;
 use crate::search::model::query::Cursor;
 use crate::search::model::value::Key;
-use crate::search::reader::AHEAD;
 
 /// A match: partition and document, by the number that it is known by outside.
 pub(crate) type Place = (u32, u32);

@@ -15,13 +15,14 @@ mod gather;
 
 use crate::Result;
 use crate::search::codec::postings::Cursor as PostingsCursor;
+use crate::search::collect::count::count_partition;
 use crate::search::collect::ordered_search::Wanted;
 use crate::search::collect::rank::{By, Packed, Ranks, Wide};
 use crate::search::collect::topk_heap::Best;
 use crate::search::exec::check::Check;
 use crate::search::exec::clause::{self, Clause, Form};
 use crate::search::exec::executor::Executor;
-use crate::search::exec::sink::{Count, Sink};
+use crate::search::exec::sink::Sink;
 use crate::search::format::{FieldMeta, Ordered};
 use crate::search::model::query::{Cursor, OrderBy};
 use crate::search::partition::Partition;
@@ -396,26 +397,4 @@ fn begins_order(set: &Set, part: &Partition, wanted: &[By]) -> bool {
         names[by.field].name == key.field && by.descending == key.descending
     };
     long_enough && wanted.iter().zip(order).all(same)
-}
-
-/// The number of matches of a partition.
-pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
-    let part = &*executor.set.partitions[p];
-    if part.is_small() {
-        let mut counter = Count::default();
-        let _ = executor.run(p, Vec::new(), &mut counter)?;
-        return Ok(counter.0);
-    }
-    if executor.prepare(p, Vec::new())?.is_none() {
-        return Ok(0);
-    }
-    if let Some(count) = executor.count_bound(part) {
-        executor.stats.by_count += 1;
-        executor.reset();
-        return Ok(count);
-    }
-    let mut counter = Count::default();
-    let done = executor.conjunction(part, 0, &mut counter);
-    executor.reset();
-    done.map(|_| counter.0)
 }

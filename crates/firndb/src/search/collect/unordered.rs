@@ -6,33 +6,18 @@
 //! are looked at first ([`TRIED`]).
 
 use crate::Result;
+use crate::search::collect::count::count_partition;
 use crate::search::collect::ordered_search::{Place, Wanted};
-use crate::search::collect::topk::count_partition;
 use crate::search::exec::clause::{Clause, Form};
-use crate::search::exec::executor::{Executor, Stats};
+use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
 use crate::search::model::query::Cursor;
 use crate::search::partition::Partition;
-use crate::search::plan::Plan;
-use crate::search::reader::Reader;
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 /// Partitions that are looked at before bundles whose documents moved.
-const TRIED: usize = 16;
-
-impl Reader {
-    /// The first matches if a few partitions have enough of them: places in the reader's set.
-    pub(crate) fn tried(
-        &self,
-        plan: &Plan,
-        wanted: &Wanted,
-    ) -> Result<Option<(Vec<Place>, Stats)>> {
-        let look = |executor: &mut Executor| places(executor, wanted, TRIED);
-        let (found, stats) = self.execute_on(&self.set, plan, look)?;
-        Ok(found.map(|(places, _)| (places, stats)))
-    }
-}
+pub(crate) const TRIED: usize = 16;
 
 /// The first `wanted.k` matches and, if asked for, the count of all; `None` if that takes more than
 /// `most` partitions.
@@ -152,6 +137,7 @@ impl Sink for Take<'_> {
 mod tests {
     use super::*;
     use crate::search::model::query::Filter;
+    use crate::search::plan::Plan;
     use crate::search::testing::reader_of;
     use crate::search::{Document, Field, PartitionBuilder, Roles, Schema, Type};
 

@@ -53,17 +53,6 @@ pub struct Collection {
     changing: Mutex<Option<u128>>,
 }
 
-/// A partition of a reader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartitionInfo {
-    /// Its name.
-    pub name: String,
-    /// Its documents.
-    pub documents: u32,
-    /// The size of its file in bytes.
-    pub bytes: u64,
-}
-
 impl Collection {
     /// Opens the newest set of a collection.
     pub fn open(dir: impl AsRef<Path>) -> Result<Collection> {

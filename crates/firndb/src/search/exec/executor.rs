@@ -27,6 +27,9 @@ use std::ops::ControlFlow;
 /// Words of a bitset that are combined at a time: 65,536 documents, 8 KiB.
 const CHUNK: usize = 1024;
 
+/// Partitions between asking for memory and using it.
+pub(crate) const AHEAD: usize = 4;
+
 /// What a query touched, for `explain`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stats {

@@ -7,8 +7,6 @@
 
 use crate::Result;
 use crate::search::exec::executor::{Executor, Stats};
-use crate::search::partition::set::Limits;
-use crate::search::reader::Reader;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -18,18 +16,6 @@ const WORTH: u64 = 200_000;
 /// Nanoseconds that a partition costs, about, and a document in it that the rarest condition has.
 const PARTITION: u64 = 1000;
 const DOCUMENT: u64 = 2;
-
-impl Reader {
-    /// This reader with so many threads for each query that is long enough to gain from them; 0
-    /// counts as 1, which is the default: a server that answers many queries at a time does best
-    /// with one thread each. Used over several partitions by [`Reader::count`], by
-    /// [`Reader::search`] with an order, by [`Reader::facets`] and, unless floats are added up, by
-    /// [`Reader::group_by`]. The answers are the same.
-    pub fn with_threads(&self, threads: usize) -> Reader {
-        let limits = Limits { threads, ..self.limits.clone() };
-        Reader { set: self.set.clone(), limits }
-    }
-}
 
 impl<'r> Executor<'r> {
     /// Calls `work` with the numbers below `visits`: once, or in several threads at the same time,

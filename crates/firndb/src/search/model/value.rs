@@ -207,6 +207,14 @@ pub(crate) fn decode_fixed(ty: Type, key: u64) -> Value {
     }
 }
 
+/// The value of a key of a field of this type.
+pub(crate) fn decode_key(ty: Type, key: &Key) -> Result<Value> {
+    match key {
+        Key::Fixed(key) => Ok(decode_fixed(ty, *key)),
+        Key::Bytes(key) => decode_bytes(ty, key),
+    }
+}
+
 pub(crate) fn decode_bytes(ty: Type, key: &[u8]) -> Result<Value> {
     if ty != Type::String {
         return Ok(Value::Bytes(key.to_vec()));

@@ -5,17 +5,17 @@ use crate::search::model::value::{Value, key_to_i64};
 use crate::search::partition::FieldView;
 use crate::search::partition::Partition;
 use crate::search::partition::set::Set;
-use crate::search::reader::{Hit, Reader};
+use crate::search::reader::Hit;
 use crate::{Error, Result};
 
 /// Reads the values of one field of many hits: what a look-up needs is prepared once a partition,
 /// not once a hit as in [`Reader::value`].
 pub struct FieldReader<'r> {
-    set: &'r Set,
-    field: usize,
-    ty: Type,
+    pub(crate) set: &'r Set,
+    pub(crate) field: usize,
+    pub(crate) ty: Type,
     /// The partition of the last hit; without a view if it does not have the field.
-    view: Option<(u32, Option<FieldView<'r>>)>,
+    pub(crate) view: Option<(u32, Option<FieldView<'r>>)>,
 }
 
 impl<'r> FieldReader<'r> {
@@ -102,49 +102,6 @@ impl<'r> FieldReader<'r> {
                 Some((partition, local.map(|local| FieldView::new(part, local)).transpose()?));
         }
         Ok(self.view.as_ref().and_then(|(_, view)| view.as_ref()))
-    }
-}
-
-impl Reader {
-    /// The value of a stored or sortable field of a hit (the smallest of several); `None` if it has
-    /// none.
-    pub fn value(&self, hit: Hit, field: &str) -> Result<Option<Value>> {
-        match self.readable(hit, field)? {
-            (part, Some(field)) => part.value(field, hit.doc),
-            (_, None) => Ok(None),
-        }
-    }
-
-    /// All values of a stored or sortable field of a hit, ascending.
-    pub fn values(&self, hit: Hit, field: &str) -> Result<Vec<Value>> {
-        match self.readable(hit, field)? {
-            (part, Some(field)) => part.values(field, hit.doc),
-            (_, None) => Ok(Vec::new()),
-        }
-    }
-
-    /// The partition of a hit, and the number there of a field whose values can be read back.
-    fn readable(&self, hit: Hit, field: &str) -> Result<(&Partition, Option<usize>)> {
-        let part = self.partition(hit)?;
-        let (number, _) = self.readable_field(field)?;
-        Ok((part, self.set.local(hit.partition as usize, number)))
-    }
-
-    fn readable_field(&self, field: &str) -> Result<(usize, Type)> {
-        let schema = &self.set.schema;
-        let (number, described) = schema.field(field).ok_or_else(|| schema.unknown(field))?;
-        if described.roles.stored || described.roles.sortable {
-            return Ok((number, described.ty));
-        }
-        Err(Error::invalid(format!(
-            "field `{field}` is neither stored nor sortable: its values cannot be read back"
-        )))
-    }
-
-    /// A stored or sortable field, for reading its values of many hits.
-    pub fn field(&self, field: &str) -> Result<FieldReader<'_>> {
-        let (field, ty) = self.readable_field(field)?;
-        Ok(FieldReader { set: &self.set, field, ty, view: None })
     }
 }
 

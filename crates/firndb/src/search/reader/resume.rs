@@ -12,41 +12,43 @@ use crate::search::model::query::{Cursor, Query};
 use crate::search::reader::{Hit, Reader};
 use std::borrow::Cow;
 
-impl Reader {
-    /// The place behind which a page begins: that of the cursor if a document with its keys is
-    /// there; else that of the one match that has these keys. Of several matches with these keys,
-    /// which an order of unique keys does not have, nobody knows which was the last.
-    pub(crate) fn resume<'a>(&self, query: &Query, cursor: &'a Cursor) -> Result<Cow<'a, Cursor>> {
-        if cursor.keys.is_empty() || self.is_at(query, cursor)? {
-            return Ok(Cow::Borrowed(cursor));
-        }
-        let order = rank::resolve(&self.set, &query.order)?;
-        let first = Cursor { keys: cursor.keys.clone(), partition: String::new(), doc: 0 };
-        let wanted = Wanted { order: &order, k: 2, after: Some(&first), count: false };
-        let (hits, ..) = self.find(query, &wanted)?;
-        let mut alike = Vec::with_capacity(hits.len());
-        for hit in hits {
-            let place = self.cursor(query, hit)?;
-            if is_alike(&place, cursor) {
-                alike.push(place);
-            }
-        }
-        Ok(match alike.len() {
-            1 => Cow::Owned(alike.remove(0)),
-            _ => Cow::Borrowed(cursor),
-        })
+/// The place behind which a page begins: that of the cursor if a document with its keys is
+/// there; else that of the one match that has these keys. Of several matches with these keys,
+/// which an order of unique keys does not have, nobody knows which was the last.
+pub(crate) fn resume<'a>(
+    reader: &Reader,
+    query: &Query,
+    cursor: &'a Cursor,
+) -> Result<Cow<'a, Cursor>> {
+    if cursor.keys.is_empty() || is_at(reader, query, cursor)? {
+        return Ok(Cow::Borrowed(cursor));
     }
+    let order = rank::resolve(&reader.set, &query.order)?;
+    let first = Cursor { keys: cursor.keys.clone(), partition: String::new(), doc: 0 };
+    let wanted = Wanted { order: &order, k: 2, after: Some(&first), count: false };
+    let (hits, ..) = reader.find(query, &wanted)?;
+    let mut alike = Vec::with_capacity(hits.len());
+    for hit in hits {
+        let place = reader.cursor(query, hit)?;
+        if is_alike(&place, cursor) {
+            alike.push(place);
+        }
+    }
+    Ok(match alike.len() {
+        1 => Cow::Owned(alike.remove(0)),
+        _ => Cow::Borrowed(cursor),
+    })
+}
 
-    /// Whether the document in the place of a cursor has its keys.
-    fn is_at(&self, query: &Query, cursor: &Cursor) -> Result<bool> {
-        let found = self.set.names.binary_search(&cursor.partition);
-        let Ok(partition) = found else { return Ok(false) };
-        if cursor.doc >= self.set.partitions[partition].documents {
-            return Ok(false);
-        }
-        let hit = Hit { partition: partition as u32, doc: cursor.doc };
-        Ok(is_alike(&self.cursor(query, hit)?, cursor))
+/// Whether the document in the place of a cursor has its keys.
+fn is_at(reader: &Reader, query: &Query, cursor: &Cursor) -> Result<bool> {
+    let found = reader.set.names.binary_search(&cursor.partition);
+    let Ok(partition) = found else { return Ok(false) };
+    if cursor.doc >= reader.set.partitions[partition].documents {
+        return Ok(false);
     }
+    let hit = Hit { partition: partition as u32, doc: cursor.doc };
+    Ok(is_alike(&reader.cursor(query, hit)?, cursor))
 }
 
 /// Whether two cursors have the same keys. Zero and minus zero are not the same.

@@ -4,9 +4,8 @@
 use super::{Store, open, store};
 use crate::search::cache::bundle_view::Bundle;
 use crate::search::model::query::{all, and, asc, between, desc, eq, exists, gte, is_in, not};
-use crate::search::partition::set::Set;
 use crate::search::plan::Plan;
-use crate::search::stats::Catalogues;
+use crate::search::stats::{Catalogues, SearchSet};
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{
     Collection, Document, Facet, Field, Filter, GroupBy, OrderBy, PartitionBuilder, Query, Reader,

@@ -1,0 +1,44 @@
+//! Counts matches.
+
+use crate::Result;
+use crate::search::exec::executor::{AHEAD, Executor};
+use crate::search::exec::sink::Count;
+
+/// The number of matches in all partitions.
+pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
+    let counts = executor.share(executor.set.partitions.len(), |executor, turns| {
+        let mut total = 0;
+        for p in turns {
+            executor.prefetch(p + AHEAD);
+            if executor.pruned(p) {
+                executor.stats.pruned += 1;
+            } else {
+                total += count_partition(executor, p)?;
+            }
+        }
+        Ok(total)
+    })?;
+    Ok(counts.into_iter().sum())
+}
+
+/// The number of matches of a partition.
+pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
+    let part = &*executor.set.partitions[p];
+    if part.is_small() {
+        let mut counter = Count::default();
+        let _ = executor.run(p, Vec::new(), &mut counter)?;
+        return Ok(counter.0);
+    }
+    if executor.prepare(p, Vec::new())?.is_none() {
+        return Ok(0);
+    }
+    if let Some(count) = executor.count_bound(part) {
+        executor.stats.by_count += 1;
+        executor.reset();
+        return Ok(count);
+    }
+    let mut counter = Count::default();
+    let done = executor.conjunction(part, 0, &mut counter);
+    executor.reset();
+    done.map(|_| counter.0)
+}

@@ -1,0 +1,318 @@
+//! Runs queries on a reader's set.
+
+use crate::search::cache::bundle_view::View;
+use crate::search::collect::count::count_all;
+use crate::search::collect::facet::{self, Facet, FacetCounts};
+use crate::search::collect::group::{self, Aggregate, Group, GroupBy};
+use crate::search::collect::ordered_search::{self, Place, Wanted};
+use crate::search::collect::rank;
+use crate::search::collect::topk::in_document_order;
+use crate::search::collect::unordered::{self, TRIED};
+use crate::search::exec::executor::{Executor, Stats};
+use crate::search::exec::scratch::Scratch;
+use crate::search::exec::windows;
+use crate::search::model::condition::{key_bytes, key_of};
+use crate::search::model::query::{Filter, Op, Query};
+use crate::search::model::types::Type;
+use crate::search::plan::{Node, Plan, Test, filterable};
+use crate::search::reader::resume::resume;
+use crate::search::reader::{Hit, Page, Reader};
+use crate::search::stats::{MIN_PARTITIONS, SearchSet};
+use crate::{Error, Result};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Matches handed to [`Reader::for_each`] are found this many at a time.
+const BATCH: u64 = 1 << 16;
+
+thread_local! {
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+}
+
+impl Reader {
+    /// The page of documents that a query asks for.
+    pub fn search(&self, query: &Query) -> Result<Page> {
+        self.search_counted(query).map(|(page, _)| page)
+    }
+
+    pub(crate) fn search_counted(&self, query: &Query) -> Result<(Page, Stats)> {
+        self.limits.check()?;
+        let documents = self.set.documents;
+        let order = rank::resolve(&self.set, &query.order)?;
+        if let Some(cursor) = &query.after {
+            cursor.check(&query.order)?;
+        }
+        let limit = query.limit.unwrap_or(u64::MAX);
+        let k = query.skip.saturating_add(limit).min(documents) as usize;
+        let after = query.after.as_ref().map(|cursor| resume(self, query, cursor)).transpose()?;
+        let (after, count) = (after.as_deref(), query.count);
+        let wanted = Wanted { order: &order, k: if limit == 0 { 0 } else { k }, after, count };
+        let (mut hits, count, stats) = self.find(query, &wanted)?;
+        hits.drain(..hits.len().min(query.skip as usize));
+        Ok((Page { hits, count: query.count.then_some(count) }, stats))
+    }
+
+    /// The first `wanted.k` matches of a query's filter, the number of all matches if that is
+    /// wanted, and what was touched.
+    pub(crate) fn find(&self, query: &Query, wanted: &Wanted) -> Result<(Vec<Hit>, u64, Stats)> {
+        let order = wanted.order;
+        if let Some(hits) = self.everything(query, wanted) {
+            return Ok((hits, self.set.documents, Stats::default()));
+        }
+        let plan = Plan::new(&query.filter, &self.set.schema)?;
+        let view = self.view(&plan, &order.iter().map(|by| by.field).collect::<Vec<_>>());
+        let set = view.as_ref().map_or(&**self.set, |view| &view.set);
+        let moved = set.partitions.iter().any(|part| part.origins.is_some());
+        if order.is_empty()
+            && !wanted.count
+            && moved
+            && let Some((places, stats)) = self.tried(&plan, wanted)?
+        {
+            return Ok((hits(places), 0, stats));
+        }
+        let after = wanted.after.map(|cursor| match &view {
+            Some(view) => Cow::Owned(view.cursor(&self.set, cursor)),
+            None => Cow::Borrowed(cursor),
+        });
+        let wanted = Wanted { after: after.as_deref(), ..*wanted };
+        let ((mut places, count), mut stats) = self.execute_on(set, &plan, |executor| {
+            if wanted.k == 0 {
+                return Ok((Vec::new(), if wanted.count { count_all(executor)? } else { 0 }));
+            }
+            if order.is_empty() {
+                let found = unordered::places(executor, &wanted, usize::MAX)?;
+                return Ok(found.unwrap_or_default());
+            }
+            ordered_search::ordered(executor, &wanted)
+        })?;
+        if let Some(view) = &view {
+            places.iter_mut().for_each(|place| *place = view.place(*place));
+            stats.bundled = view.bundled();
+        }
+        Ok((hits(places), count, stats))
+    }
+
+    /// The first matches if a few partitions have enough of them: places in the reader's set.
+    pub(crate) fn tried(
+        &self,
+        plan: &Plan,
+        wanted: &Wanted,
+    ) -> Result<Option<(Vec<Place>, Stats)>> {
+        let look = |executor: &mut Executor| unordered::places(executor, wanted, TRIED);
+        let (found, stats) = self.execute_on(&self.set, plan, look)?;
+        Ok(found.map(|(places, _)| (places, stats)))
+    }
+
+    /// The first documents of one partition in their own order: a range.
+    fn everything(&self, query: &Query, wanted: &Wanted) -> Option<Vec<Hit>> {
+        let [part] = self.set.partitions.as_slice() else { return None };
+        let (order, end) = (wanted.order, (wanted.k as u64).min(self.set.documents) as u32);
+        let whole = query.filter == Filter::All && wanted.after.is_none();
+        if !whole || !(order.is_empty() || in_document_order(&self.set, 0, part, order)) {
+            return None;
+        }
+        Some((0..end).map(|doc| Hit { partition: 0, doc }).collect())
+    }
+
+    /// Calls `callback` with all matches in order, from `skip` on and up to `limit`, until it
+    /// breaks. Memory does not grow with the number of matches.
+    pub fn for_each(
+        &self,
+        query: &Query,
+        mut callback: impl FnMut(Hit) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut left = query.limit.unwrap_or(u64::MAX);
+        let mut next = query.clone();
+        next.count = false;
+        while left > 0 {
+            next.limit = Some(left.min(BATCH));
+            let page = self.search(&next)?;
+            for &hit in &page.hits {
+                if callback(hit).is_break() {
+                    return Ok(());
+                }
+            }
+            left -= page.hits.len() as u64;
+            match page.hits.last() {
+                Some(&last) if page.hits.len() as u64 == BATCH => {
+                    next.after = Some(self.cursor(query, last)?);
+                    next.skip = 0;
+                }
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of documents that satisfy a filter.
+    pub fn count(&self, filter: &Filter) -> Result<u64> {
+        self.limits.check()?;
+        if let Some(count) = self.count_equal(filter)? {
+            return Ok(count);
+        }
+        let plan = Plan::new(filter, &self.set.schema)?;
+        if let Some(total) = self.count_known(&plan)? {
+            return Ok(total);
+        }
+        let view = self.view(&plan, &[]);
+        let set = view.as_ref().map_or(&**self.set, |view| &view.set);
+        self.execute_on(set, &plan, count_all).map(|(count, _)| count)
+    }
+
+    /// The count of `field = value` in few partitions: a look into their dictionaries, without a
+    /// plan.
+    fn count_equal(&self, filter: &Filter) -> Result<Option<u64>> {
+        let set = &*self.set;
+        let Filter::Compare(name, Op::Eq, value) = filter else { return Ok(None) };
+        if set.partitions.len() >= MIN_PARTITIONS {
+            return Ok(None);
+        }
+        let (field, described) = filterable(&set.schema, name)?;
+        // A text is looked up as it is: to copy it would take as long as to find it.
+        let bytes = key_bytes(described, value);
+        let key = if bytes.is_none() { key_of(described, value)? } else { None };
+        let mut count = 0;
+        for (p, part) in set.partitions.iter().enumerate() {
+            let Some(local) = set.local(p, field) else { continue };
+            if part.meta(local).values().is_some() {
+                let Some(key) = key.clone() else { continue };
+                let test = Test::Points(vec![key]);
+                if let Some((pair, window)) = windows::window_of(part, local, &test) {
+                    count += windows::count(part, pair, window)?;
+                }
+                continue;
+            }
+            let dictionary = part.dictionary(local)?;
+            let found = match bytes {
+                Some(bytes) => dictionary.find_bytes(bytes),
+                None => key.as_ref().and_then(|key| dictionary.find(key)),
+            };
+            if let Some(ord) = found {
+                let (before, with) = part.sums(local)?.pair(ord as usize);
+                count += with.wrapping_sub(before);
+            }
+        }
+        Ok(Some(count))
+    }
+
+    /// The count of a single condition that the value catalogue knows.
+    fn count_known(&self, plan: &Plan) -> Result<Option<u64>> {
+        let total = self.set.documents;
+        Ok(match plan.root {
+            Node::All => Some(total),
+            Node::Nothing => Some(0),
+            Node::Leaf(leaf, negate) => {
+                let known = self.set.catalogues.total(&self.set, &plan.leaves[leaf])?;
+                known.map(|count| if negate { total - count } else { count })
+            }
+            _ => None,
+        })
+    }
+
+    /// The most frequent values of fields among the documents that satisfy a filter.
+    pub fn facets(&self, filter: &Filter, facets: &[Facet]) -> Result<Vec<FacetCounts>> {
+        let mut found: Vec<Option<FacetCounts>> = facets.iter().map(|_| None).collect();
+        let ty = |field: usize| self.set.schema.fields[field].ty;
+        let mut plain = Vec::new();
+        for (i, facet) in facets.iter().enumerate() {
+            let field = filterable(&self.set.schema, &facet.field)?.0;
+            let own = facet.disjunctive.then(|| facet::without(filter, &facet.field));
+            match own {
+                Some(filter) => {
+                    let (mut counts, _) =
+                        self.execute(&filter, &[field], |e| facet::counts(e, &[field]))?;
+                    found[i] = Some(counts.remove(0).top(facet, ty(field))?);
+                }
+                None => plain.push((i, field)),
+            }
+        }
+        if !plain.is_empty() {
+            let fields: Vec<usize> = plain.iter().map(|(_, field)| *field).collect();
+            let (all, _) = self.execute(filter, &fields, |e| facet::counts(e, &fields))?;
+            for ((i, field), counts) in plain.into_iter().zip(all) {
+                found[i] = Some(counts.top(&facets[i], ty(field))?);
+            }
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Count, minimum, maximum, sum and average of a field over the documents that satisfy a
+    /// filter.
+    pub fn aggregate(&self, filter: &Filter, field: &str) -> Result<Aggregate> {
+        let by = GroupBy { fields: Vec::new(), aggregates: vec![field.to_string()] };
+        let mut groups = self.group_by(filter, &by)?;
+        let first = groups.first_mut().and_then(|group| group.aggregates.pop());
+        first.ok_or_else(|| Error::invalid("no aggregate"))
+    }
+
+    /// Groups the documents that satisfy a filter, in the order of the groups' keys (missing ones
+    /// last). Without fields there is one group of all matches.
+    pub fn group_by(&self, filter: &Filter, by: &GroupBy) -> Result<Vec<Group>> {
+        if by.fields.len() > 2 {
+            return Err(Error::invalid("documents are grouped by at most two fields"));
+        }
+        let number = |name: &String| {
+            self.set.schema.field(name).map(|(i, _)| i).ok_or_else(|| self.set.schema.unknown(name))
+        };
+        let keys: Vec<usize> = by.fields.iter().map(number).collect::<Result<_>>()?;
+        let of: Vec<usize> = by.aggregates.iter().map(number).collect::<Result<_>>()?;
+        let plan = Plan::new(filter, &self.set.schema)?;
+        let fields: Vec<usize> = keys.iter().chain(&of).copied().collect();
+        // A sum of floats depends on what is added first, so partitions are added up one by one.
+        let floats = of.iter().any(|&field| self.set.schema.fields[field].ty == Type::F64);
+        let view = if floats { None } else { self.view(&plan, &fields) };
+        let set = view.as_ref().map_or(&**self.set, |view| &view.set);
+        let (found, _) =
+            self.execute_on(set, &plan, |executor| group::groups(executor, &keys, &of))?;
+        let types: Vec<Type> = keys.iter().map(|&f| self.set.schema.fields[f].ty).collect();
+        group::sorted(found, &types)
+    }
+
+    /// Runs `work` with an executor of the filter and the scratch memory of this thread, on a view
+    /// of the set that has the fields `more`. Partitions are not those of the reader.
+    pub(crate) fn execute<T>(
+        &self,
+        filter: &Filter,
+        more: &[usize],
+        work: impl FnOnce(&mut Executor) -> Result<T>,
+    ) -> Result<(T, Stats)> {
+        self.limits.check()?;
+        let plan = Plan::new(filter, &self.set.schema)?;
+        let view = self.view(&plan, more);
+        self.execute_on(view.as_ref().map_or(&self.set, |view| &view.set), &plan, work)
+    }
+
+    pub(crate) fn execute_on<T>(
+        &self,
+        set: &SearchSet,
+        plan: &Plan,
+        work: impl FnOnce(&mut Executor) -> Result<T>,
+    ) -> Result<(T, Stats)> {
+        let scratch = SCRATCH.take().unwrap_or_default();
+        let mut executor = Executor::new(set, plan, &self.limits, scratch)?;
+        let result = work(&mut executor);
+        executor.reset();
+        let stats = executor.stats;
+        let mut scratch = executor.scratch;
+        scratch.trim();
+        SCRATCH.set(Some(scratch));
+        Ok((result?, stats))
+    }
+
+    /// The bundles that a plan and a use of more fields can be run on, if there are.
+    pub(crate) fn view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<View>> {
+        let fields = plan.leaves.iter().map(|leaf| leaf.field).chain(more.iter().copied());
+        let view = self.set.bundles.view(&self.set, fields)?;
+        if view.set.catalogues.is_above() {
+            // Once: sets that follow have it from this one. A damaged partition is told later.
+            plan.leaves.iter().for_each(|leaf| drop(self.set.catalogues.make(&self.set, leaf)));
+        }
+        Some(view)
+    }
+}
+
+fn hits(places: Vec<Place>) -> Vec<Hit> {
+    places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect()
+}
