@@ -1,17 +1,18 @@
 //! Counts matches.
 
 use crate::Result;
-use crate::search::exec::executor::{AHEAD, Executor};
+use crate::search::exec::context::AHEAD;
+use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Count;
 
 /// The number of matches in all partitions.
 pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
-    let counts = executor.share(executor.set.partitions.len(), |executor, turns| {
+    let counts = executor.share(executor.query.set.partitions.len(), |executor, turns| {
         let mut total = 0;
         for p in turns {
-            executor.prefetch(p + AHEAD);
-            if executor.pruned(p) {
-                executor.stats.pruned += 1;
+            executor.query.prefetch(p + AHEAD);
+            if executor.query.pruned(p) {
+                executor.work.stats.pruned += 1;
             } else {
                 total += count_partition(executor, p)?;
             }
@@ -23,7 +24,7 @@ pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
 
 /// The number of matches of a partition.
 pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
-    let part = &*executor.set.partitions[p];
+    let part = &*executor.query.set.partitions[p];
     if part.is_small() {
         let mut counter = Count::default();
         let _ = executor.run(p, Vec::new(), &mut counter)?;
@@ -32,13 +33,13 @@ pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> 
     if executor.prepare(p, Vec::new())?.is_none() {
         return Ok(0);
     }
-    if let Some(count) = executor.count_bound(part) {
-        executor.stats.by_count += 1;
+    if let Some(count) = executor.work.count_bound(part) {
+        executor.work.stats.by_count += 1;
         executor.reset();
         return Ok(count);
     }
     let mut counter = Count::default();
-    let done = executor.conjunction(part, 0, &mut counter);
+    let done = executor.work.conjunction(part, 0, &mut counter);
     executor.reset();
     done.map(|_| counter.0)
 }

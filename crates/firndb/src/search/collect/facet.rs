@@ -106,7 +106,7 @@ impl Counts {
 
 /// Counts the matches of each value of each of some fields (numbers in the reader's schema).
 pub(crate) fn counts(executor: &mut Executor, fields: &[usize]) -> Result<Vec<Counts>> {
-    let visits = executor.set.partitions.len();
+    let visits = executor.query.set.partitions.len();
     let counted = executor.share(visits, |executor, turns| count_in(executor, fields, turns))?;
     let join = |mut all: Vec<Counts>, more: Vec<Counts>| {
         all.iter_mut().zip(more).for_each(|(counts, more)| counts.add(more));
@@ -123,10 +123,10 @@ fn count_in(
 ) -> Result<Vec<Counts>> {
     let new = || Counts { by_key: KeyMap::default(), missing: 0 };
     let mut all: Vec<Counts> = fields.iter().map(|_| new()).collect();
-    let set = executor.set;
+    let set = executor.query.set;
     for p in turns {
-        if executor.pruned(p) {
-            executor.stats.pruned += 1;
+        if executor.query.pruned(p) {
+            executor.work.stats.pruned += 1;
             continue;
         }
         let part = &*set.partitions[p];
@@ -140,7 +140,7 @@ fn count_in(
             match set.local(p, field) {
                 None => counts.missing += total,
                 Some(field) => {
-                    count_field(part, field, &matches.bits, total, executor.limits, counts)?
+                    count_field(part, field, &matches.bits, total, executor.query.limits, counts)?
                 }
             }
         }

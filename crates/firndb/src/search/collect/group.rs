@@ -176,8 +176,8 @@ pub(crate) fn sorted(found: Groups, types: &[Type]) -> Result<Vec<Group>> {
 /// Groups the matches by up to two fields (none: one group of all) and aggregates the fields `of`
 /// in each. Fields are numbers of the reader's schema.
 pub(crate) fn groups(executor: &mut Executor, keys: &[usize], of: &[usize]) -> Result<Groups> {
-    let visits = executor.set.partitions.len();
-    let floats = of.iter().any(|&field| executor.set.schema.fields[field].ty == Type::F64);
+    let visits = executor.query.set.partitions.len();
+    let floats = of.iter().any(|&field| executor.query.set.schema.fields[field].ty == Type::F64);
     if floats {
         // A sum of floats depends on what is added first: one thread, partition by partition.
         return groups_in(executor, keys, of, &mut (0..visits));
@@ -205,15 +205,15 @@ fn groups_in(
     of: &[usize],
     turns: &mut dyn Iterator<Item = usize>,
 ) -> Result<Groups> {
-    let set = executor.set;
+    let set = executor.query.set;
     let running = || of.iter().map(|&f| Running::new(set.schema.fields[f].ty)).collect();
     let mut groups = Groups::default();
     if keys.is_empty() {
         groups.insert(Vec::new(), Tally { count: 0, aggregates: running() });
     }
     for p in turns {
-        if executor.pruned(p) {
-            executor.stats.pruned += 1;
+        if executor.query.pruned(p) {
+            executor.work.stats.pruned += 1;
             continue;
         }
         let part = &*set.partitions[p];
@@ -222,7 +222,7 @@ fn groups_in(
         };
         let mut sink = Grouping::new(sources(keys)?, sources(of)?);
         let _ = executor.run(p, Vec::new(), &mut sink)?;
-        sink.join(&mut groups, &running, executor.limits)?;
+        sink.join(&mut groups, &running, executor.query.limits)?;
     }
     Ok(groups)
 }

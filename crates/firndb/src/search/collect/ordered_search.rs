@@ -7,7 +7,7 @@ use crate::Result;
 use crate::search::collect::rank::{By, Ranks};
 use crate::search::collect::topk::search;
 use crate::search::collect::topk_heap::Best;
-use crate::search::exec::executor::AHEAD;
+use crate::search::exec::context::AHEAD;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Count;
 use crate::search::model::query::Cursor;
@@ -28,10 +28,10 @@ pub(crate) struct Wanted<'q> {
 
 /// The first `k` matches in order, and the number of all matches if it was asked for.
 pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<Place>, u64)> {
-    let set = executor.set;
+    let set = executor.query.set;
     if let [part] = set.partitions.as_slice() {
-        if executor.pruned(0) {
-            executor.stats.pruned += 1;
+        if executor.query.pruned(0) {
+            executor.work.stats.pruned += 1;
             return Ok((Vec::new(), 0));
         }
         let ranks = Ranks::new(set, 0, part, wanted.order)?;
@@ -47,7 +47,7 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
         let mut visit = Visit::new(executor, wanted);
         for i in turns {
             if let Some(&next) = visits.get(i + AHEAD) {
-                executor.prefetch(next as usize);
+                executor.query.prefetch(next as usize);
             }
             let p = visits[i] as usize;
             visit.partition(executor, p, zones.bounds(p))?;
@@ -70,7 +70,7 @@ struct Visit<'q> {
 
 impl<'q> Visit<'q> {
     fn new(executor: &Executor, wanted: &'q Wanted<'q>) -> Visit<'q> {
-        let few = wanted.after.is_none() && executor.is_rare();
+        let few = wanted.after.is_none() && executor.query.is_rare();
         let best = Best::new(wanted.k, wanted.order);
         Visit { wanted, best, count: 0, few, matches: Vec::new() }
     }
@@ -82,18 +82,18 @@ impl<'q> Visit<'q> {
         p: usize,
         bounds: Option<&(Key, Key)>,
     ) -> Result<()> {
-        if executor.pruned(p) {
-            executor.stats.pruned += 1;
+        if executor.query.pruned(p) {
+            executor.work.stats.pruned += 1;
             return Ok(());
         }
-        let (set, wanted) = (executor.set, self.wanted);
+        let (set, wanted) = (executor.query.set, self.wanted);
         if self.best.beats(bounds, wanted.order[0].descending) {
             if wanted.count {
                 let mut counter = Count::default();
                 let _ = executor.run(p, Vec::new(), &mut counter)?;
                 self.count += counter.0;
             } else {
-                executor.stats.pruned += 1;
+                executor.work.stats.pruned += 1;
             }
             return Ok(());
         }

@@ -85,7 +85,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     }
 
     fn run(mut self, executor: &mut Executor, best: &Best) -> Result<Found> {
-        let (set, p) = (executor.set, self.p);
+        let (set, p) = (executor.query.set, self.p);
         let part = &*set.partitions[p];
         if let Some((cursor, key, first)) = &mut self.floor {
             let (floor, rank) = self.ranks.after::<K>(set, p, self.wanted.order, cursor)?;
@@ -139,8 +139,8 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             let form = match part.ordered_range(field, start, end)? {
                 Some((first, last)) => Form::Documents(first, last),
                 None => {
-                    let first = executor.scratch.intervals.len();
-                    executor.scratch.intervals.push((start, end));
+                    let first = executor.work.scratch.intervals.len();
+                    executor.work.scratch.intervals.push((start, end));
                     Form::Ordinals { field, first, last: first + 1, multi: false }
                 }
             };
@@ -188,8 +188,8 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         if !walked {
             self.buffer.clear();
             (self.limit, self.seen) = (None, 0);
-            let part = &*executor.set.partitions[p];
-            let _ = executor.conjunction(part, 0, self)?;
+            let part = &*executor.query.set.partitions[p];
+            let _ = executor.work.conjunction(part, 0, self)?;
         }
         executor.reset();
         Ok(!walked)
@@ -197,7 +197,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
 
     /// Whether document numbers ascend in the order asked for.
     fn in_document_order(&self, executor: &Executor, part: &Partition) -> bool {
-        in_document_order(executor.set, self.p, part, self.wanted.order)
+        in_document_order(executor.query.set, self.p, part, self.wanted.order)
     }
 
     /// Compares the expected costs of walk and gather.
@@ -207,12 +207,12 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         };
         let n = f64::from(part.documents.max(1));
         let (mut matches, mut fewest) = (n, n);
-        for clause in &executor.clauses {
+        for clause in &executor.work.clauses {
             let at_most = clause.at_most(part.documents) as f64;
             matches *= at_most / n;
             fewest = fewest.min(at_most);
         }
-        let checks = 1.0 + executor.clauses.len() as f64;
+        let checks = 1.0 + executor.work.clauses.len() as f64;
         let steps = (self.wanted.k as f64 * n / matches.max(1.0)).min(n);
         let gather = matches * 4.0 + fewest.min(n / 16.0) * checks;
         // A batch comes to have as many documents as a pass takes the time of.
@@ -250,17 +250,17 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
     /// Goes through the keys in order; false if it took far longer than expected and was given up.
     fn walk(&mut self, executor: &mut Executor, part: &Partition) -> Result<bool> {
         let Some(field) = self.ranks.first_field() else { return Ok(false) };
-        executor.stats.walks += 1;
-        let set = executor.set;
+        executor.work.stats.walks += 1;
+        let set = executor.query.set;
         let part_r = &*set.partitions[self.p];
         let (postings, distinct) = (part_r.postings(field)?, part.meta(field).distinct);
-        let own = executor.scratch.bits_used;
-        let mut checks = Vec::with_capacity(executor.clauses.len());
-        for clause in &executor.clauses {
-            executor.check_limits()?;
+        let own = executor.work.scratch.bits_used;
+        let mut checks = Vec::with_capacity(executor.work.clauses.len());
+        for clause in &executor.work.clauses {
+            executor.query.limits.check()?;
             let all = (0, part.documents);
-            let check = Check::new(clause, part_r, &mut executor.scratch, all)?;
-            check.push(&mut checks, &mut executor.scratch, own);
+            let check = Check::new(clause, part_r, &mut executor.work.scratch, all)?;
+            check.push(&mut checks, &mut executor.work.scratch, own);
         }
         let rest_in_order = begins_order(set, part, &self.wanted.order[1..]);
         let (mut rank, mut steps, mut batch) = (self.start(distinct), 0u64, 64u64);
@@ -269,9 +269,9 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let pass = scan_pass(part_r, field)?;
         let (growth, most) = if pass > 0 { (16, pass.max(1024)) } else { (2, 1024) };
         let budget = budget(part);
-        let mut docs = std::mem::take(&mut executor.scratch.docs);
+        let mut docs = std::mem::take(&mut executor.work.scratch.docs);
         while rank < distinct && self.buffer.len() < self.wanted.k && steps <= budget {
-            executor.check_limits()?;
+            executor.query.limits.check()?;
             let (start, end) = self.batch(&postings, rank, part.meta(field), batch);
             if pass == 0 && postings.is_scanned(start, end) {
                 // A gather that leaves out what a pass rules out is better from here on.
@@ -281,21 +281,21 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
             batch = (batch * growth).min(most);
             if pass > 0 {
                 steps += pass;
-                executor.stats.words += part.words() as u64;
+                executor.work.stats.words += part.words() as u64;
             }
             let mut cursor = PostingsCursor::new(postings.pieces(start, end));
             while cursor.next(&postings, &mut docs) {
                 steps += docs.len() as u64;
                 seen += docs.len() as u64;
-                checks.iter().for_each(|check| check.retain(&executor.scratch, &mut docs));
+                checks.iter().for_each(|check| check.retain(&executor.work.scratch, &mut docs));
                 let _ = self.docs(&docs)?;
                 if rest_in_order && end == start + 1 && self.buffer.len() >= self.wanted.k {
                     break;
                 }
             }
         }
-        executor.stats.docs += seen;
-        executor.scratch.docs = docs;
+        executor.work.stats.docs += seen;
+        executor.work.scratch.docs = docs;
         drop(checks);
         if self.buffer.len() >= self.wanted.k {
             return Ok(true);
@@ -347,12 +347,12 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         if meta.present == part.documents {
             return Ok(());
         }
-        let first = executor.scratch.intervals.len();
-        executor.scratch.intervals.push((0, meta.distinct));
+        let first = executor.work.scratch.intervals.len();
+        executor.work.scratch.intervals.push((0, meta.distinct));
         let form = Form::Ordinals { field, first, last: first + 1, multi: false };
-        executor.clauses.push(Clause::new(form, true, meta.present.into()));
-        let part = &*executor.set.partitions[self.p];
-        let _ = executor.conjunction(part, 0, self)?;
+        executor.work.clauses.push(Clause::new(form, true, meta.present.into()));
+        let part = &*executor.query.set.partitions[self.p];
+        let _ = executor.work.conjunction(part, 0, self)?;
         Ok(())
     }
 }

@@ -27,10 +27,10 @@ pub(crate) fn places(
     most: usize,
 ) -> Result<Option<(Vec<Place>, u64)>> {
     let (mut places, mut total, mut looked) = (Vec::new(), 0, 0);
-    let (set, k) = (executor.set, wanted.k);
+    let (set, k) = (executor.query.set, wanted.k);
     for p in 0..set.partitions.len() {
-        if executor.pruned(p) {
-            executor.stats.pruned += 1;
+        if executor.query.pruned(p) {
+            executor.work.stats.pruned += 1;
             continue;
         }
         let first = first_of(&set.names[p], wanted.after);

@@ -1,18 +1,15 @@
 //! Binds the conditions of a plan to one partition: keys become ordinals, with exact counts.
 
 use crate::Result;
-use crate::search::exec::clause::{Clause, Form, cost_of_list};
-use crate::search::exec::executor::Executor;
-use crate::search::exec::lead_iter::Lead;
+use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::context::QueryContext;
 use crate::search::exec::scratch::FEW;
 use crate::search::exec::sink::Fill;
 use crate::search::exec::windows;
-use crate::search::model::value::Key;
-use crate::search::partition::Partition;
+use crate::search::exec::workspace::Workspace;
 use crate::search::plan::push_interval;
 use crate::search::plan::{Node, Test};
 use crate::search::simd::kernels;
-use std::ops::Bound as Edge;
 
 /// What is left of a condition in one partition.
 enum Bound {
@@ -21,113 +18,61 @@ enum Bound {
     Clause(Clause),
 }
 
-impl Executor<'_> {
+/// Binds conditions of a query to one partition after another.
+pub(crate) struct Binder<'a, 'r> {
+    pub(crate) query: &'a QueryContext<'r>,
+    pub(crate) work: &'a mut Workspace<'r>,
+}
+
+impl Binder<'_, '_> {
     pub(crate) fn conditions(&mut self, p: usize, node: &Node) -> Result<Option<()>> {
         let parts = match node {
             Node::And(parts) => parts.as_slice(),
             other => std::slice::from_ref(other),
         };
-        let base = self.clauses.len();
+        let base = self.work.clauses.len();
         for part in parts {
-            self.check_limits()?;
+            self.query.limits.check()?;
             match self.bind(p, part)? {
                 Bound::All => {}
                 Bound::Nothing => return Ok(None),
                 Bound::Clause(clause) => self.push_clause(clause, base),
             }
         }
-        let set = self.set;
-        self.join_points(&set.partitions[p], base)
+        let set = self.query.set;
+        self.work.join_points(&set.partitions[p], base)
     }
 
     /// Adds a clause to those from `base` on; many bitsets become one.
     fn push_clause(&mut self, clause: Clause, base: usize) {
         if let Form::Bits(number) = clause.form
-            && self.scratch.is_last(number)
-            && self.clauses.len() >= base + FEW
+            && self.work.scratch.is_last(number)
+            && self.work.clauses.len() >= base + FEW
         {
-            for other in self.clauses[base..].iter_mut().rev() {
+            for other in self.work.clauses[base..].iter_mut().rev() {
                 if let Form::Bits(into) = other.form {
                     let last = (number, clause.negate);
-                    other.negate = self.scratch.fold((into, other.negate), last);
-                    other.count = kernels::count(self.scratch.bits(into));
+                    other.negate = self.work.scratch.fold((into, other.negate), last);
+                    other.count = kernels::count(self.work.scratch.bits(into));
                     other.least = other.count;
                     return;
                 }
             }
         }
-        self.clauses.push(clause);
-    }
-
-    /// A pass over a column takes longer than to walk a list and to check its documents, even if
-    /// these are more: puts such a list in front.
-    pub(crate) fn lead_with_a_list(
-        &mut self,
-        part: &Partition,
-        base: usize,
-        ascending: bool,
-    ) -> Result<()> {
-        let first = &self.clauses[base];
-        if first.scan(part, &self.scratch)?.is_none() {
-            return Ok(());
-        }
-        let pass = first.cost_window(part, &self.scratch, self.left(part, base))?;
-        for i in base + 1..self.clauses.len() {
-            let clause = &self.clauses[i];
-            let most = clause.at_most(part.documents);
-            if cost_of_list(most) >= pass {
-                return Ok(()); // Those behind it have no fewer documents.
-            }
-            let how = clause.lead(part, &self.scratch)?;
-            let leads = how == Lead::Ascending || (how == Lead::Once && !ascending);
-            if leads && clause.scan(part, &self.scratch)?.is_none() {
-                self.clauses[base..=i].rotate_right(1);
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// The documents that clauses over ranges of documents leave.
-    pub(crate) fn left(&self, part: &Partition, base: usize) -> (u32, u32) {
-        let narrow = |docs, clause: &Clause| clause.narrowed(docs, part.documents).unwrap_or(docs);
-        let (start, end) = self.clauses[base..].iter().fold((0, part.documents), narrow);
-        (start.min(end), end)
-    }
-
-    /// The number of matches of partition `p` if no document must be looked at for it.
-    pub(crate) fn count_bound(&mut self, part: &Partition) -> Option<u64> {
-        match self.clauses.as_slice() {
-            [] => Some(u64::from(part.documents)),
-            [clause] if self.is_exact(clause) => Some(clause.at_most(part.documents)),
-            _ => None,
-        }
-    }
-
-    fn is_exact(&self, clause: &Clause) -> bool {
-        match clause.form {
-            Form::Ordinals { first, last, multi, .. } => {
-                let one_key = last == first + 1 && {
-                    let (start, end) = self.scratch.intervals[first];
-                    end == start + 1
-                };
-                !multi || one_key
-            }
-            Form::Documents(..) | Form::Window { .. } | Form::Bits(_) => true,
-        }
+        self.work.clauses.push(clause);
     }
 
     fn bind(&mut self, p: usize, node: &Node) -> Result<Bound> {
-        let set = self.set;
+        let set = self.query.set;
         let part = &*set.partitions[p];
         match node {
             Node::All => Ok(Bound::All),
             Node::Nothing => Ok(Bound::Nothing),
             Node::Leaf(leaf, negate) => self.bind_leaf(p, *leaf, *negate),
             Node::And(_) | Node::Or(_) => {
-                let bits = self.scratch.take_bits(part.words());
+                let bits = self.work.scratch.take_bits(part.words());
                 self.tree(p, node, bits)?;
-                let count = kernels::count(self.scratch.bits(bits));
+                let count = kernels::count(self.work.scratch.bits(bits));
                 Ok(match count {
                     0 => Bound::Nothing,
                     _ if count == u64::from(part.documents) => Bound::All,
@@ -138,7 +83,7 @@ impl Executor<'_> {
     }
 
     fn bind_leaf(&mut self, p: usize, leaf: usize, negate: bool) -> Result<Bound> {
-        let (set, plan) = (self.set, self.plan);
+        let (set, plan) = (self.query.set, self.query.plan);
         let (part, condition) = (&*set.partitions[p], &plan.leaves[leaf]);
         let (none, all) = match negate {
             false => (Bound::Nothing, Bound::All),
@@ -153,13 +98,13 @@ impl Executor<'_> {
                 false => Bound::Clause(Clause::new(form, negate, 0)),
             });
         }
-        let first = self.scratch.intervals.len();
+        let first = self.work.scratch.intervals.len();
         self.push_intervals(p, leaf, field)?;
         let (meta, sums) = (part.meta(field), part.sums(field)?);
-        let last = self.scratch.intervals.len();
+        let last = self.work.scratch.intervals.len();
         let multi = set.schema.fields[condition.field].multi;
         let mut count = 0;
-        for &(start, end) in &self.scratch.intervals[first..last] {
+        for &(start, end) in &self.work.scratch.intervals[first..last] {
             let postings = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
             count = meta.postings.min(postings.saturating_add(count));
         }
@@ -173,7 +118,7 @@ impl Executor<'_> {
         }
         let mut form = Form::Ordinals { field, first, last, multi };
         if last == first + 1 {
-            let (start, end) = self.scratch.intervals[first];
+            let (start, end) = self.work.scratch.intervals[first];
             if let Some((from, to)) = part.ordered_range(field, start, end)? {
                 form = Form::Documents(from, to);
             }
@@ -181,7 +126,7 @@ impl Executor<'_> {
         let mut clause = Clause::new(form, negate, count);
         // No more entries stand for a document that has one already than the whole field has.
         let again = meta.postings.saturating_sub(meta.present.into());
-        if !self.is_exact(&clause) {
+        if !self.work.is_exact(&clause) {
             clause.least = count.saturating_sub(again).max(1);
         }
         Ok(Bound::Clause(clause))
@@ -190,10 +135,10 @@ impl Executor<'_> {
     /// Appends the ordinals of a field that satisfy a leaf in partition `p`; none if no document
     /// does.
     pub(crate) fn push_intervals(&mut self, p: usize, leaf: usize, field: usize) -> Result<()> {
-        let (set, plan) = (self.set, self.plan);
+        let (set, plan) = (self.query.set, self.query.plan);
         let part = &*set.partitions[p];
-        let intervals = &mut self.scratch.intervals;
-        match (&self.known[leaf], &plan.leaves[leaf].test) {
+        let intervals = &mut self.work.scratch.intervals;
+        match (&self.query.known[leaf], &plan.leaves[leaf].test) {
             (Some(known), _) if known.ordinals(p).is_some() => known.push_intervals(p, intervals),
             (_, Test::Exists) => intervals.push((0, part.meta(field).distinct)),
             (_, Test::Range(range)) => {
@@ -215,8 +160,8 @@ impl Executor<'_> {
 
     /// Adds the documents that satisfy a node to bitset number `out`, which is zero.
     fn tree(&mut self, p: usize, node: &Node, out: usize) -> Result<()> {
-        self.check_limits()?;
-        let set = self.set;
+        self.query.limits.check()?;
+        let set = self.query.set;
         let part = &*set.partitions[p];
         if let Node::Or(nodes) = node {
             for node in nodes {
@@ -224,34 +169,19 @@ impl Executor<'_> {
             }
             return Ok(());
         }
-        let base = self.clauses.len();
-        let (intervals, bits) = (self.scratch.intervals.len(), self.scratch.bits_used);
+        let base = self.work.clauses.len();
+        let (intervals, bits) = (self.work.scratch.intervals.len(), self.work.scratch.bits_used);
         if self.conditions(p, node)?.is_some() {
-            let mut sink = Fill { bits: std::mem::take(self.scratch.bits_mut(out)) };
-            let done = self.conjunction(part, base, &mut sink);
-            *self.scratch.bits_mut(out) = sink.bits;
+            let mut sink = Fill { bits: std::mem::take(self.work.scratch.bits_mut(out)) };
+            let done = self.work.conjunction(part, base, &mut sink);
+            *self.work.scratch.bits_mut(out) = sink.bits;
             let _ = done?;
         }
         // Nothing refers to them any more: an `or` of many parts needs no more than its largest.
-        self.clauses.truncate(base);
-        self.scratch.intervals.truncate(intervals);
-        self.scratch.bits_used = bits;
+        self.work.clauses.truncate(base);
+        self.work.scratch.intervals.truncate(intervals);
+        self.work.scratch.bits_used = bits;
         Ok(())
-    }
-}
-
-/// A range of fixed-width keys by its ends, which belong to it.
-pub(crate) fn fixed_range(test: &Test) -> Option<(u64, u64)> {
-    let Test::Range(range) = test else { return None };
-    let low = match range.low {
-        Edge::Unbounded => 0,
-        Edge::Included(Key::Fixed(key)) => key,
-        _ => return None,
-    };
-    match range.high {
-        Edge::Unbounded => Some((low, u64::MAX)),
-        Edge::Included(Key::Fixed(key)) => Some((low, key)),
-        _ => None,
     }
 }
 
@@ -259,6 +189,7 @@ pub(crate) fn fixed_range(test: &Test) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+    use crate::search::exec::executor::Executor;
     use crate::search::exec::scratch::Scratch;
     use crate::search::model::query::{and, eq, gt, is_in, not, or};
     use crate::search::partition::set::Limits;
@@ -284,7 +215,10 @@ mod tests {
         let scratch = Box::new(Scratch::default());
         let mut executor = Executor::new(&reader.set, &plan, &reader.limits, scratch).unwrap();
         assert!(executor.prepare(0, Vec::new()).unwrap().is_some());
-        assert_eq!((executor.scratch.bits_used, executor.scratch.intervals.len()), (1, 0));
+        assert_eq!(
+            (executor.work.scratch.bits_used, executor.work.scratch.intervals.len()),
+            (1, 0)
+        );
         let expected = (0..5000u64).filter(|n| n % 1000 < 200 && n % 1300 > n % 1000).count();
         assert_eq!(reader.count(&filter).unwrap(), expected as u64);
     }
@@ -320,7 +254,7 @@ mod tests {
             let mut sink = Fill { bits: vec![0; reader.set.partitions[0].words()] };
             let _ = executor.run(0, Vec::new(), &mut sink).unwrap();
             assert_eq!(kernels::count(&sink.bits), expected, "{list:?}");
-            let made = executor.scratch.made();
+            let made = executor.work.scratch.made();
             assert!(made <= 3 * FEW, "{list:?}: {made} bitsets");
             // Pages walk through an order, if that seems to pay.
             let order = crate::search::parse_order("c", None).unwrap();

@@ -9,7 +9,6 @@ use crate::Result;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::Window;
 use crate::search::codec::postings::Pieces;
-use crate::search::exec::lead_iter::Lead;
 use crate::search::exec::scratch::Scratch;
 use crate::search::format::Ordered;
 use crate::search::partition::Partition;
@@ -33,6 +32,14 @@ pub(crate) struct Clause {
     pub(crate) least: u64,
     /// What [`Clause::scan`] found, for every step of a plan asks.
     scanned: OnceCell<Option<Wanted>>,
+}
+
+/// How a clause can be walked document by document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lead {
+    Ascending,
+    Once,
+    No,
 }
 
 /// What the condition is over.

@@ -7,14 +7,6 @@ use crate::search::exec::scratch::Scratch;
 use crate::search::partition::Partition;
 use crate::search::simd::scan::{self, Scanned, Wanted};
 
-/// How a clause can be walked document by document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lead {
-    Ascending,
-    Once,
-    No,
-}
-
 /// A walk over the documents of a leading clause, in blocks.
 pub(crate) struct LeadCursor<'p> {
     /// The column and what is wanted of it, if the clause is walked by a scan; and the next word.

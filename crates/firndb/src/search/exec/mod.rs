@@ -4,6 +4,8 @@
 pub(crate) mod bind;
 pub(crate) mod check;
 pub(crate) mod clause;
+pub(crate) mod conjunction;
+pub(crate) mod context;
 pub(crate) mod executor;
 pub(crate) mod lead_iter;
 pub(crate) mod parallel;
@@ -11,3 +13,4 @@ pub(crate) mod scratch;
 pub(crate) mod sink;
 pub(crate) mod small;
 pub(crate) mod windows;
+pub(crate) mod workspace;

@@ -6,7 +6,8 @@
 //! one: the rule is that of `Executor::threads`.
 
 use crate::Result;
-use crate::search::exec::executor::{Executor, Stats};
+use crate::search::exec::executor::Executor;
+use crate::search::exec::workspace::Stats;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -35,23 +36,23 @@ impl<'r> Executor<'r> {
                 Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&i| i < visits)
             })
         };
-        let (set, plan, limits) = (self.set, self.plan, self.limits);
+        let (set, plan, limits) = (self.query.set, self.query.plan, self.query.limits);
         let other = || -> Result<(T, Stats)> {
             let mut executor = Executor::new(set, plan, limits, Box::default())?;
             let found = work(&mut executor, &mut turns())?;
-            Ok((found, executor.stats))
+            Ok((found, executor.work.stats))
         };
         thread::scope(|scope| {
             // The threads that there are do it, if the system has no more to give.
             let others: Vec<_> = (1..threads).map_while(|_| start(scope, other)).collect();
             if !others.is_empty() {
-                self.stats.threads = others.len() as u64 + 1;
+                self.work.stats.threads = others.len() as u64 + 1;
             }
             let mut found = vec![work(self, &mut turns())];
             for thread in others {
                 let result = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 found.push(result.map(|(value, stats)| {
-                    self.stats.add(&stats);
+                    self.work.stats.add(&stats);
                     value
                 }));
             }
@@ -61,12 +62,12 @@ impl<'r> Executor<'r> {
 
     /// How many threads are to visit so many partitions.
     fn threads(&self, visits: usize) -> usize {
-        let most = self.limits.threads.min(visits).max(1);
+        let most = self.query.limits.threads.min(visits).max(1);
         #[cfg(test)]
         if crate::search::testing::FORCED.get().threads {
             return most;
         }
-        let documents = self.rarest().unwrap_or(u64::MAX).min(self.set.documents);
+        let documents = self.query.rarest().unwrap_or(u64::MAX).min(self.query.set.documents);
         let work = (visits as u64 * PARTITION).saturating_add(documents.saturating_mul(DOCUMENT));
         if work < WORTH { 1 } else { most }
     }
@@ -82,23 +83,6 @@ fn start<'s, T: Send + 's>(
         return None;
     }
     thread::Builder::new().spawn_scoped(scope, work).ok()
-}
-
-impl Stats {
-    /// Adds what another thread touched.
-    fn add(&mut self, other: &Stats) {
-        self.partitions += other.partitions;
-        self.pruned += other.pruned;
-        self.by_list += other.by_list;
-        self.windows += other.windows;
-        self.by_words += other.by_words;
-        self.by_count += other.by_count;
-        self.walks += other.walks;
-        self.small += other.small;
-        self.postings += other.postings;
-        self.docs += other.docs;
-        self.words += other.words;
-    }
 }
 
 #[cfg(test)]

@@ -7,10 +7,12 @@
 //! are few and the field has a column, or by combining bitsets.
 
 use crate::Result;
+use crate::search::exec::bind::Binder;
 use crate::search::exec::clause::{Clause, Form};
-use crate::search::exec::executor::Executor;
+use crate::search::exec::context::QueryContext;
 use crate::search::exec::sink::Sink;
 use crate::search::exec::windows;
+use crate::search::exec::workspace::Workspace;
 use crate::search::format::limits::SMALL_WORDS;
 use crate::search::partition::Partition;
 use crate::search::plan::Node;
@@ -23,17 +25,23 @@ type Bits = [u64; SMALL_WORDS];
 /// Documents that are worth checking one by one.
 const FEW: u32 = 16;
 
-impl<'r> Executor<'r> {
+/// A query on small partitions.
+pub(crate) struct SmallRun<'a, 'r> {
+    pub(crate) query: &'a QueryContext<'r>,
+    pub(crate) work: &'a mut Workspace<'r>,
+}
+
+impl SmallRun<'_, '_> {
     /// Sends the matches of a small partition that also satisfy `extra` to the sink.
-    pub(crate) fn run_small(
+    pub(crate) fn run(
         &mut self,
         p: usize,
         extra: &[Clause],
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
-        self.stats.partitions += 1;
-        self.stats.small += 1;
-        let (set, plan) = (self.set, self.plan);
+        self.work.stats.partitions += 1;
+        self.work.stats.small += 1;
+        let (set, plan) = (self.query.set, self.query.plan);
         let part = &*set.partitions[p];
         part.ready()?;
         let words = part.words();
@@ -46,51 +54,21 @@ impl<'r> Executor<'r> {
         if any(acc) {
             self.apply(p, part, &plan.root, acc)?;
         }
-        self.reset();
-        self.stats.words += words as u64;
+        self.work.reset();
+        self.work.stats.words += words as u64;
         if any(acc) { sink.words(0, acc) } else { Ok(ControlFlow::Continue(())) }
     }
 
-    /// The matches of a small partition, which are expected to be few.
-    pub(crate) fn matches_small(&mut self, p: usize, docs: &mut Vec<u32>) -> Result<()> {
-        struct Docs<'d>(&'d mut Vec<u32>);
-        impl Sink for Docs<'_> {
-            fn ascending(&self) -> bool {
-                true
-            }
-            fn docs(&mut self, docs: &[u32]) -> Result<ControlFlow<()>> {
-                self.0.extend_from_slice(docs);
-                Ok(ControlFlow::Continue(()))
-            }
-        }
-        docs.clear();
-        self.run(p, Vec::new(), &mut Docs(docs)).map(|_| ())
-    }
-
-    /// Whether a condition of the root leaves less than a few documents a partition on average.
-    pub(crate) fn is_rare(&self) -> bool {
-        self.rarest().is_some_and(|total| total < 16 * self.set.partitions.len() as u64)
-    }
-
-    /// Documents that satisfy the rarest condition that all matches must satisfy, as far as the
-    /// catalogue knows; else a number beyond all documents.
-    pub(crate) fn rarest(&self) -> Option<u64> {
-        match &self.plan.root {
-            Node::And(parts) => self.order.first().map(|&i| self.rarity(&parts[i])),
-            root => Some(self.rarity(root)),
-        }
-    }
-
     /// Takes the documents that do not satisfy a node out of `acc`.
-    fn apply(&mut self, p: usize, part: &'r Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
+    fn apply(&mut self, p: usize, part: &Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
         match node {
             Node::All => {}
             Node::Nothing => acc.fill(0),
             Node::Leaf(leaf, negate) => self.apply_leaf(p, part, *leaf, *negate, acc)?,
             Node::And(nodes) => {
-                let root = std::ptr::eq(node, &self.plan.root);
+                let root = std::ptr::eq(node, &self.query.plan.root);
                 for i in 0..nodes.len() {
-                    let next = if root { self.order[i] } else { i };
+                    let next = if root { self.query.order[i] } else { i };
                     self.apply(p, part, &nodes[next], acc)?;
                     if !any(acc) {
                         return Ok(());
@@ -114,14 +92,14 @@ impl<'r> Executor<'r> {
     fn apply_leaf(
         &mut self,
         p: usize,
-        part: &'r Partition,
+        part: &Partition,
         leaf: usize,
         negate: bool,
         acc: &mut [u64],
     ) -> Result<()> {
-        let condition = &self.plan.leaves[leaf];
-        let multi = self.set.schema.fields[condition.field].multi;
-        let Some(field) = self.set.local(p, condition.field) else {
+        let condition = &self.query.plan.leaves[leaf];
+        let multi = self.query.set.schema.fields[condition.field].multi;
+        let Some(field) = self.query.set.local(p, condition.field) else {
             if !negate {
                 acc.fill(0);
             }
@@ -135,66 +113,62 @@ impl<'r> Executor<'r> {
         if !(checkable && count(acc) <= FEW) {
             let mut bits: Bits = [0; SMALL_WORDS];
             let found = &mut bits[..acc.len()];
-            if let Some((low, high)) = self.ranges[leaf] {
+            if let Some((low, high)) = self.query.ranges[leaf] {
                 let (start, end) = part.ready_range(field, low, high);
                 let meta = part.meta(field);
                 let most = (end - start) > meta.distinct / 2 && meta.present == part.documents;
                 if most && !multi {
                     // The documents outside are fewer, and every document has a value.
-                    self.stats.postings += part.ready_add(field, 0, start, found)?;
-                    self.stats.postings += part.ready_add(field, end, meta.distinct, found)?;
+                    self.work.stats.postings += part.ready_add(field, 0, start, found)?;
+                    self.work.stats.postings += part.ready_add(field, end, meta.distinct, found)?;
                 } else {
-                    self.stats.postings += part.ready_add(field, start, end, found)?;
+                    self.work.stats.postings += part.ready_add(field, start, end, found)?;
                 }
-                self.stats.words += acc.len() as u64;
+                self.work.stats.words += acc.len() as u64;
                 narrow(acc, found, negate != (most && !multi));
                 return Ok(());
             }
-            if let Some(ords) = self.known[leaf].as_ref().and_then(|known| known.ordinals(p)) {
-                self.stats.postings += part.ready_add_each(field, ords, found)?;
-                self.stats.words += acc.len() as u64;
+            if let Some(ords) = self.query.known[leaf].as_ref().and_then(|known| known.ordinals(p))
+            {
+                self.work.stats.postings += part.ready_add_each(field, ords, found)?;
+                self.work.stats.words += acc.len() as u64;
                 narrow(acc, found, negate);
                 return Ok(());
             }
         }
-        let first = self.scratch.intervals.len();
-        self.push_intervals(p, leaf, field)?;
-        let last = self.scratch.intervals.len();
+        let first = self.work.scratch.intervals.len();
+        Binder { query: self.query, work: self.work }.push_intervals(p, leaf, field)?;
+        let last = self.work.scratch.intervals.len();
         let form = Form::Ordinals { field, first, last, multi };
         self.apply_clause(part, &Clause::new(form, negate, 0), acc)?;
-        self.scratch.intervals.truncate(first);
+        self.work.scratch.intervals.truncate(first);
         Ok(())
     }
 
-    fn apply_clause(
-        &mut self,
-        part: &'r Partition,
-        clause: &Clause,
-        acc: &mut [u64],
-    ) -> Result<()> {
+    fn apply_clause(&mut self, part: &Partition, clause: &Clause, acc: &mut [u64]) -> Result<()> {
         let mut bits: Bits = [0; SMALL_WORDS];
         let found = &mut bits[..acc.len()];
         match clause.form {
             Form::Documents(first, last) => kernels::set_range(found, first, last),
             Form::Bits(_) | Form::Window { .. } => {
-                clause.fill(part, &self.scratch, (0, part.documents), found)?;
+                clause.fill(part, &self.work.scratch, (0, part.documents), found)?;
             }
             Form::Ordinals { field, first, last, multi } => {
-                let intervals = &self.scratch.intervals[first..last];
+                let intervals = &self.work.scratch.intervals[first..last];
                 let left = count(acc);
                 if !multi && part.meta(field).column_bits.is_some() && left <= FEW {
-                    self.stats.docs += u64::from(left);
+                    self.work.stats.docs += u64::from(left);
                     return check(part, field, intervals, clause.negate, acc);
                 }
                 let postings = part.postings(field)?;
                 for &(start, end) in intervals {
                     postings.add_to(start, end, found);
                     let most = part.meta(field).postings;
-                    self.stats.postings += postings.count(start, end).min(most);
+                    self.work.stats.postings += postings.count(start, end).min(most);
                 }
             }
         }
-        self.stats.words += acc.len() as u64;
+        self.work.stats.words += acc.len() as u64;
         narrow(acc, found, clause.negate);
         Ok(())
     }

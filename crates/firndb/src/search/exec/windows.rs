@@ -8,7 +8,7 @@
 use crate::Result;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
 use crate::search::exec::clause::{Clause, Form};
-use crate::search::exec::executor::Executor;
+use crate::search::exec::workspace::Workspace;
 use crate::search::model::condition::Interval;
 use crate::search::model::value::Key;
 use crate::search::partition::Partition;
@@ -79,7 +79,7 @@ pub(crate) fn count(part: &Partition, pair: [usize; 2], window: Window) -> Resul
     Ok(part.points(pair[0])?.map_or(0, |(points, _)| points.count(window)))
 }
 
-impl Executor<'_> {
+impl Workspace<'_> {
     /// Ranges of both fields of a point become a window over its documents; `None` if it has none.
     pub(crate) fn join_points(&mut self, part: &Partition, base: usize) -> Result<Option<()>> {
         for &pair in &part.schema.points {

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::search::exec::clause::Form;
-use crate::search::exec::executor::Stats;
+use crate::search::exec::workspace::Stats;
 use crate::search::model::query::Query;
 use crate::search::plan::{Node, Plan, Shown};
 use crate::search::reader::Reader;
@@ -97,7 +97,7 @@ impl Reader {
             for p in 0..self.set.partitions.len() {
                 let documents = self.set.partitions[p].documents;
                 if executor.prepare(p, Vec::new())?.is_some() {
-                    let clause = executor.clauses.first();
+                    let clause = executor.work.clauses.first();
                     let all = u64::from(documents);
                     total += clause.map_or(all, |clause| match clause.form {
                         Form::Bits(_) => all,

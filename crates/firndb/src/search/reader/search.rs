@@ -8,9 +8,10 @@ use crate::search::collect::ordered_search::{self, Place, Wanted};
 use crate::search::collect::rank;
 use crate::search::collect::topk::in_document_order;
 use crate::search::collect::unordered::{self, TRIED};
-use crate::search::exec::executor::{Executor, Stats};
+use crate::search::exec::executor::Executor;
 use crate::search::exec::scratch::Scratch;
 use crate::search::exec::windows;
+use crate::search::exec::workspace::Stats;
 use crate::search::model::condition::{key_bytes, key_of};
 use crate::search::model::query::{Filter, Op, Query};
 use crate::search::model::types::Type;
@@ -294,8 +295,8 @@ impl Reader {
         let mut executor = Executor::new(set, plan, &self.limits, scratch)?;
         let result = work(&mut executor);
         executor.reset();
-        let stats = executor.stats;
-        let mut scratch = executor.scratch;
+        let stats = executor.work.stats;
+        let mut scratch = executor.work.scratch;
         scratch.trim();
         SCRATCH.set(Some(scratch));
         Ok((result?, stats))
