@@ -10,10 +10,9 @@ use crate::search::build::join::{Pieces, join_field};
 use crate::search::build::partition_writer::{
     FieldData, Site, document_order, reorder, write_field, write_keys, write_points,
 };
-use crate::search::cache::bundles::toll;
 use crate::search::codec::payload;
 use crate::search::codec::points::choice::Medium;
-use crate::search::collect::ordered_search::Place;
+use crate::search::collect::request::Place;
 use crate::search::format::{FieldMeta, encode_meta, global, section};
 use crate::search::model::query::{Cursor, OrderBy};
 use crate::search::model::schema::{Payload, Schema};
@@ -23,6 +22,13 @@ use crate::search::stats::{Below, Catalogues, SearchSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+
+/// What a query pays for a partition beyond the first of what could be a bundle, nanoseconds.
+const TOLL: u64 = 1000;
+
+pub(crate) fn toll(cut: &Range<usize>) -> u64 {
+    (cut.len() as u64 - 1) * TOLL
+}
 
 /// A set as queries see it: bundles in the places of their partitions.
 pub(crate) struct View {

@@ -16,6 +16,7 @@
 //! again when queries have paid for it, from the bundle that was there and what is new.
 
 use crate::Result;
+use crate::search::cache::bundle_view::toll;
 use crate::search::cache::bundle_view::{Bundle, View, order_within};
 use crate::search::partition::Partition;
 use crate::search::partition::set::Limits;
@@ -28,8 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 const MOST: u32 = 1 << 15;
 /// Documents of a bundle, about.
 const SIZE: u64 = 1 << 18;
-/// What a query pays for a partition beyond the first of what could be a bundle, nanoseconds.
-const TOLL: u64 = 1000;
+
 /// Tolls that buy a document for a bundle, for each field, nanoseconds. It takes about 75: whoever
 /// has paid half of that will go on asking.
 const COST: u64 = 40;
@@ -327,10 +327,6 @@ fn cut_run(partitions: &[Arc<Partition>], run: Range<usize>, cuts: &mut Vec<Rang
             (start, share) = (p + 1, share + 1);
         }
     }
-}
-
-pub(crate) fn toll(cut: &Range<usize>) -> u64 {
-    (cut.len() as u64 - 1) * TOLL
 }
 
 #[cfg(test)]

@@ -4,27 +4,14 @@
 //! still has to look at (`topk.rs`), and ends the search when no partition can do better.
 
 use crate::Result;
-use crate::search::collect::rank::{By, Ranks};
+use crate::search::collect::rank::Ranks;
+use crate::search::collect::request::{Place, Wanted};
 use crate::search::collect::topk::search;
 use crate::search::collect::topk_heap::Best;
 use crate::search::exec::context::AHEAD;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Count;
-use crate::search::model::query::Cursor;
 use crate::search::model::value::Key;
-
-/// A match: partition and document, by the number that it is known by outside.
-pub(crate) type Place = (u32, u32);
-
-/// What is asked of an ordered search.
-pub(crate) struct Wanted<'q> {
-    pub(crate) order: &'q [By],
-    /// Matches to find: skip and limit together.
-    pub(crate) k: usize,
-    pub(crate) after: Option<&'q Cursor>,
-    /// Count all matches too.
-    pub(crate) count: bool,
-}
 
 /// The first `k` matches in order, and the number of all matches if it was asked for.
 pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<Place>, u64)> {

@@ -2,8 +2,8 @@
 //! common.
 
 use crate::Result;
-use crate::search::collect::ordered_search::Place;
 use crate::search::collect::rank::{By, Ranks};
+use crate::search::collect::request::Place;
 use crate::search::model::value::Key;
 use crate::search::partition::Partition;
 use std::cmp::Reverse;

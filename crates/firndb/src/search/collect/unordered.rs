@@ -7,7 +7,7 @@
 
 use crate::Result;
 use crate::search::collect::count::count_partition;
-use crate::search::collect::ordered_search::{Place, Wanted};
+use crate::search::collect::request::{Place, Wanted};
 use crate::search::exec::clause::{Clause, Form};
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;

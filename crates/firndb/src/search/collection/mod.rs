@@ -14,7 +14,7 @@ pub(crate) mod create;
 pub(crate) mod current;
 pub(crate) mod owner;
 pub(crate) mod place;
-pub(crate) mod relations;
+mod relations;
 
 use crate::disk::{self, DiskRef, Lock};
 use crate::search::build::builder::{Built, PartitionBuilder};

@@ -1,7 +1,7 @@
 //! A reader: an immutable set of partitions and everything that can be asked of it.
 
-pub(crate) mod explain;
-pub(crate) mod fields;
+mod explain;
+mod fields;
 mod resume;
 mod search;
 
@@ -16,7 +16,9 @@ use crate::search::model::value::Value;
 use crate::search::model::value::decode_key;
 use crate::search::partition::Partition;
 use crate::search::partition::set::Limits;
-use crate::search::reader::fields::FieldReader;
+pub use explain::Explain;
+pub use fields::FieldReader;
+
 use crate::search::verify;
 use crate::{Error, Result};
 use std::borrow::Cow;

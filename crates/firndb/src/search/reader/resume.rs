@@ -6,8 +6,8 @@
 //! no other document has its keys: so the one that has them is where the page goes on.
 
 use crate::Result;
-use crate::search::collect::ordered_search::Wanted;
 use crate::search::collect::rank;
+use crate::search::collect::request::Wanted;
 use crate::search::model::query::{Cursor, Query};
 use crate::search::reader::{Hit, Reader};
 use std::borrow::Cow;

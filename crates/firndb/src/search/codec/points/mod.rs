@@ -27,7 +27,7 @@
 //! or, of values, the largest plus one: the span. `points_build.rs` cuts and writes.
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
-pub(crate) mod build;
+mod build;
 pub(crate) mod choice;
 
 use crate::bytes::int::{Encoder, u32_at, u64_at};
