@@ -1,12 +1,10 @@
 //! Numbers of documents at which structures or ways of execution change: a word of a bitset (64),
-//! small and large partitions (4,096), chunks and bins (65,536). On both sides of each the
+//! small and large partitions (4,096), chunks (65,536). On both sides of each the
 //! answers are those of plain arithmetic.
 
 use super::Place;
 use firndb::search::query::{all, and, asc, between, desc, eq, exists, gte, lt, not, or};
-use firndb::search::{
-    Document, Facet, Field, Filter, Hit, PartitionBuilder, Query, Reader, Roles, Schema, Type,
-};
+use firndb::search::{Document, Facet, Filter, Hit, PartitionBuilder, Query, Reader, Schema};
 
 /// The fields of a document by its number: `up` rises, `mixed` takes many values in no order,
 /// `few` three, `some` is missing in four of five, `tags` has several.
@@ -128,22 +126,6 @@ fn small_and_large_partitions() {
 }
 
 #[test]
-fn chunks_and_bins() {
+fn chunks() {
     [65_535, 65_536, 65_537].into_iter().for_each(check);
-}
-
-#[test]
-fn bins_begin_at_65_536_documents_and_257_values() {
-    let place = Place::new();
-    let has = |size: u64, values: u64| {
-        let field = Field::new("v", Type::U64, Roles::FULL);
-        let mut builder = PartitionBuilder::new(Schema::new([field]).unwrap());
-        (0..size).for_each(|n| builder.add(&Document::new().set("v", n * 3 % values)).unwrap());
-        let file = place.path("p");
-        builder.write(&file).unwrap();
-        let sections = firndb::inspect(&file).unwrap().sections;
-        sections.iter().any(|section| section.name == "v: bins")
-    };
-    assert!(has(65_536, 257));
-    assert!(!has(65_535, 257) && !has(65_536, 256));
 }

@@ -66,7 +66,7 @@ fn room(n: u64) -> Document {
 
 /// The partitions: small ones with raw and with compressed payloads; one just large enough for
 /// points, sparse bitsets, and keys and fields that are found in the column; and one just large
-/// enough for bins, with two values that nearly all of its documents have, and long lists.
+/// enough for two chunks, with two values that nearly all of its documents have, and long lists.
 fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
     let mut rooms = PartitionBuilder::new(schema());
@@ -261,7 +261,6 @@ fn golden_files_have_every_structure() {
         "column",
         "starts",
         "places",
-        "bins",
         "document order, ascending",
         "document order, descending",
         "payloads",

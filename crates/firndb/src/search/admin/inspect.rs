@@ -136,9 +136,6 @@ fn describe_field(
         let within = meta.within.map_or(String::new(), |_| format!(" within {other}"));
         chosen.push(format!("column of {bits} bits{within}"));
     }
-    if meta.bounds > 0 {
-        chosen.push(format!("{} bins", u32::from(meta.bounds) + 1));
-    }
     let mut ty = field.ty.name().to_string();
     ty.push_str(if field.multi { ", several values" } else { "" });
     ty.push_str(if field.nullable { ", may be missing" } else { "" });

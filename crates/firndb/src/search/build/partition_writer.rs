@@ -6,9 +6,8 @@ use crate::disk::Append;
 use crate::search::codec::column::{MISSING, Ordinals, column_bits};
 use crate::search::codec::dictionary::Keys;
 use crate::search::codec::payload;
-use crate::search::codec::points::choice;
-use crate::search::codec::points::choice::Medium;
-use crate::search::codec::postings::build::{self, Encoded, Use};
+use crate::search::codec::points::choice::{self, Medium};
+use crate::search::codec::postings::build::{self, Encoded};
 use crate::search::codec::within::{self, Inner};
 use crate::search::format::PointValues;
 use crate::search::format::limits::{SCAN_BITS, has_large_forms};
@@ -26,10 +25,6 @@ pub(crate) struct FieldData {
 /// Columns of so many bits up to [`SCAN_BITS`], which every field of one value has, are read
 /// instead of lists. Bitsets of fewer keys are faster and take less than a byte a document.
 const SCANNED_BITS: u8 = 3;
-
-/// Documents of a key, from which on keys are more likely named one by one than asked for by
-/// ranges.
-const NAMED: usize = 64;
 
 /// Puts the documents of all fields into the schema's order. Gives for each new number the old one,
 /// if they moved.
@@ -200,13 +195,8 @@ pub(crate) fn write_field(
         meta.scanned = inverted.without_lists(n, field.roles.sortable);
     }
     if indexed || meta.ordered != Ordered::No {
-        // Fields that are asked for by ranges: those with an order, and those whose keys are so
-        // many that nobody knows them.
-        let numbers = field.roles.sortable || distinct >= n / NAMED;
-        let single = field.ty.is_fixed() && !field.multi;
-        let ranges = field.roles.filterable && single && numbers && !narrow;
         let scanned = narrow && bits >= SCANNED_BITS && has_large_forms(documents);
-        let encoded = inverted.encode(n, Use { ranges, scanned }, &mut meta);
+        let encoded = inverted.encode(n, scanned, &mut meta);
         write_postings(w, i, &encoded)?;
     }
     drop(inverted);
@@ -250,7 +240,6 @@ fn write_postings(w: &mut FrozenWriter, field: usize, encoded: &Encoded) -> Resu
         (part::EXCEPTIONS, &encoded.exceptions),
         (part::BITSETS, &encoded.bitsets),
         (part::RUNS, &encoded.runs),
-        (part::BINS, &encoded.bins),
     ];
     for (part, bytes) in parts {
         if !bytes.is_empty() {

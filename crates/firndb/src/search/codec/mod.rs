@@ -1,6 +1,5 @@
 //! The encodings of the sections of a partition file: each file encodes a section and reads it back.
 
-pub(crate) mod bins;
 pub(crate) mod bitset;
 pub(crate) mod column;
 pub(crate) mod dictionary;

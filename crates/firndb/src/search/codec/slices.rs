@@ -330,14 +330,6 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Clears the bits of a span's documents.
-    pub(crate) fn clear(&self, span: Span, bits: &mut [u64]) {
-        match self.whole() {
-            Some(list) => lists::clear(list, span.first, span.last, bits),
-            None => self.each_block(span, |docs| lists::clear_each(docs, bits)),
-        }
-    }
-
     /// How many of a span's documents are in a bitset.
     pub(crate) fn count(&self, span: Span, bits: &[u64]) -> u64 {
         match self.whole() {

@@ -198,7 +198,7 @@ impl Clause {
 
     /// Cost of setting the bits of the documents of the clause's ordinals by their lists.
     fn cost_lists(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
-        let Form::Ordinals { field, first, last, multi } = self.form else { return Ok(0) };
+        let Form::Ordinals { field, first, last, .. } = self.form else { return Ok(0) };
         let words = part.words() as u64;
         if let Some(bitset) = self.mapped(part, scratch)? {
             return Ok(bitset.words() * WORD);
@@ -216,14 +216,6 @@ impl Clause {
         let mut cost = points.unwrap_or(self.count * DECODE);
         if part.meta(field).exceptions > 0 {
             cost = cost.min(words * WORD * 8 + cost / 2);
-        }
-        if let (Some((field, (start, end))), false) = (self.interval(scratch), multi)
-            && part.meta(field).bounds > 0
-        {
-            let postings = part.postings(field)?;
-            let pass = (postings.planes() + 3) * words * WORD;
-            let edges = postings.edges(start, end);
-            cost = cost.min(edges.map_or(u64::MAX, |e| e * DECODE + pass));
         }
         Ok(cost)
     }
@@ -289,16 +281,6 @@ impl Clause {
             postings.add(postings.within(pieces, window), bits);
             return Ok(());
         }
-        if let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) {
-            let postings = part.postings(field)?;
-            let edges = postings.edges(start, end);
-            let direct = postings.count(start, end).saturating_mul(DECODE);
-            let pass = (postings.planes() + 2) * part.words() as u64 * WORD;
-            if edges.is_some_and(|edges| edges * DECODE + pass < direct) {
-                postings.fill(start, end, bits);
-                return Ok(());
-            }
-        }
         bits.fill(0);
         match self.form {
             Form::Bits(number) => kernels::or(bits, scratch.bits(number)),
@@ -341,9 +323,7 @@ impl Clause {
         let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) else {
             return Ok(None);
         };
-        let postings = part.postings(field)?;
-        let pass = (postings.planes() + 1) * part.words() as u64 * WORD / DECODE;
-        let count = postings.count_in(start, end, bits, pass);
+        let count = part.postings(field)?.probe(start, end, bits);
         Ok(Some(if self.negate { kernels::count(bits).saturating_sub(count) } else { count }))
     }
 

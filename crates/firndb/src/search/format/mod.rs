@@ -15,10 +15,9 @@
 //! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
 //! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
-//! | 10 | bins | which share of the keys each document is in, for ranges | bins |
-//! | 11 | places | where each list of part 4 begins, if these are divided | slices |
-//! | 12 | points | of the first of two fields that are a point: the documents of both | points |
-//! | 13 | firsts | of a field within another: the first key of each of that one's keys | within |
+//! | 10 | places | where each list of part 4 begins, if these are divided | slices |
+//! | 11 | points | of the first of two fields that are a point: the documents of both | points |
+//! | 12 | firsts | of a field within another: the first key of each of that one's keys | within |
 //!
 //! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
 //! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value. Where
@@ -57,7 +56,7 @@
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
 //!          u8 column bits (255 = no column), u8 slice bits (255 = divided lists),
 //!          u8 ordered (1 ascending, 2 descending), points (3), scanned (4), points by value (5)
-//!          or within (6), u8 bounds of bins, u32 exceptions,
+//!          or within (6), u32 exceptions,
 //!          of a scanned field u32 first key without a list, u32 first behind them,
 //!          of one within another the same and u32 the number of that one,
 //!          of points by value u64 least key, u32 span: the largest less the least, and 1
@@ -65,7 +64,7 @@
 //! An *ordered* field has its documents in the order of its keys (those without a value last): the
 //! documents of a key are a range given by the sums, and parts 4 to 7 are absent. So are they where
 //! the documents of a key are in *points*. Of points *by value* neither field has parts 1 and 3:
-//! they are told from part 12. A *scanned* field has one value a document, and part 8; of some keys
+//! they are told from part 11. A *scanned* field has one value a document, and part 8; of some keys
 //! part 8 alone says which documents have them, and the others are in part 4. One *within* another
 //! is scanned for all keys, and its part 8 has less: `within.rs`. Fields that are neither
 //! filterable nor sortable have part 3 only if they are ordered.
@@ -94,12 +93,11 @@ pub(crate) mod part {
     pub(crate) const RUNS: u32 = 7;
     pub(crate) const COLUMN: u32 = 8;
     pub(crate) const STARTS: u32 = 9;
-    pub(crate) const BINS: u32 = 10;
-    pub(crate) const PLACES: u32 = 11;
-    pub(crate) const POINTS: u32 = 12;
-    pub(crate) const FIRSTS: u32 = 13;
+    pub(crate) const PLACES: u32 = 10;
+    pub(crate) const POINTS: u32 = 11;
+    pub(crate) const FIRSTS: u32 = 12;
     /// Names for people, by part number.
-    pub(crate) const NAMES: [&str; 14] = [
+    pub(crate) const NAMES: [&str; 13] = [
         "",
         "keys",
         "key bytes",
@@ -110,7 +108,6 @@ pub(crate) mod part {
         "runs",
         "column",
         "starts",
-        "bins",
         "places",
         "points",
         "firsts",
@@ -171,7 +168,6 @@ pub(crate) struct FieldMeta {
     pub(crate) column_bits: Option<u8>,
     pub(crate) slice_bits: u8,
     pub(crate) ordered: Ordered,
-    pub(crate) bounds: u8,
     /// The documents of a key are in the points of this field and another one.
     pub(crate) in_points: bool,
     /// If the points hold values: [`PointValues`].
@@ -289,7 +285,6 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
             () if f.is_scanned() => SCANNED,
             () => f.ordered as u8,
         });
-        out.u8(f.bounds);
         out.u32(f.exceptions);
         if f.is_scanned() {
             out.u32(f.scanned.0);
@@ -362,7 +357,7 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         2 => Ordered::Descending,
         other => return Err(Error::corrupt(format!("{other} is no order of a field"))),
     };
-    let (bounds, exceptions) = (from.u8()?, from.u32()?);
+    let exceptions = from.u32()?;
     let scanned = if is_scanned { (from.u32()?, from.u32()?) } else { (0, 0) };
     if is_scanned && (scanned.0 >= scanned.1 || scanned.1 > distinct) {
         let (first, end) = scanned;
@@ -372,7 +367,7 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
     let (least, span) = if by_value { (from.u64()?, from.u32()?) } else { (0, 0) };
     let fits = (distinct..MAX_SPAN).contains(&span)
         && least.checked_add(u64::from(span.wrapping_sub(1))).is_some()
-        && (column_bits, bounds, exceptions) == (None, 0, 0)
+        && (column_bits, exceptions) == (None, 0)
         && (distinct > 0 && postings == u64::from(present));
     if by_value && !fits {
         return Err(Error::corrupt(format!("{distinct} values of {span} from {least} cannot be")));
@@ -385,7 +380,6 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         column_bits,
         slice_bits,
         ordered,
-        bounds,
         in_points,
         least,
         span,

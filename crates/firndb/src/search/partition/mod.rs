@@ -65,11 +65,8 @@ pub(crate) struct FieldPart {
 }
 
 /// The parts of postings that most fields do without.
-const RARE_PARTS: u16 = 1 << part::EXCEPTIONS
-    | 1 << part::BITSETS
-    | 1 << part::RUNS
-    | 1 << part::BINS
-    | 1 << part::PLACES;
+const RARE_PARTS: u16 =
+    1 << part::EXCEPTIONS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::PLACES;
 
 impl Partition {
     /// Whether the partition is small enough for [`SMALL_DOCUMENTS`]; tests may say no.
@@ -318,7 +315,6 @@ impl Partition {
             parts.exceptions = self.part(f, part::EXCEPTIONS)?;
             parts.bitsets = self.part(f, part::BITSETS)?;
             parts.runs = self.part(f, part::RUNS)?;
-            parts.bins = self.part(f, part::BINS)?;
             parts.column = self.scanned(field)?;
         }
         parts.points = self.points(field)?;

@@ -43,13 +43,6 @@ pub(crate) fn best() -> Version {
     Version::Portable
 }
 
-/// Whether the processor has the widest version.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) fn is_wide() -> bool {
-    best() == Version::Avx512
-}
-
 /// Whether the processor has the byte permutation that `lists/avx512.rs` and `scan/avx512.rs`
 /// unpack with.
 #[cfg(target_arch = "x86_64")]

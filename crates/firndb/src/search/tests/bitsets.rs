@@ -172,3 +172,43 @@ fn merged_partitions_are_those_built_at_once() {
     assert_eq!(bytes(&merged), bytes(&whole), "built at once");
     ask(&mut rng, &parts.concat(), &merged, "merged");
 }
+
+/// Ranges over whole and over divided lists, in a partition of several chunks.
+#[test]
+fn ranges_over_lists_of_both_forms() {
+    const DOCUMENTS: i64 = 70_000;
+    let place = |doc: i64| doc * 7919 % DOCUMENTS;
+    let fields = [
+        Field::new("place", Type::I64, Roles::FILTERABLE),
+        Field::new("kind", Type::I64, Roles::FILTERABLE),
+        Field::new("places", Type::I64, Roles::FILTERABLE).multi(),
+    ];
+    let mut builder = PartitionBuilder::new(Schema::new(fields).unwrap());
+    for doc in 0..DOCUMENTS {
+        let mut document = Document::new().set("place", place(doc)).set("kind", doc % 900);
+        (0..doc % 3).for_each(|i| document.push("places", place(doc + i)));
+        builder.add(&document).unwrap();
+    }
+    let store = store();
+    let mut change = store.collection.change().unwrap();
+    change.put("p", builder).unwrap();
+    let reader = change.commit().unwrap();
+    reader.verify().unwrap();
+    let part = &reader.set.partitions[0];
+    let bits = [0, 1, 2].map(|field| part.meta(field).slice_bits);
+    assert_eq!(bits, [17, DIVIDED, 17], "long lists are divided");
+    let ranges = [(0, 9), (100, 30_000), (4_375, 65_000), (17, DOCUMENTS), (39_000, DOCUMENTS)];
+    for (low, high) in ranges {
+        let range = between("place", low, high);
+        let inside = |doc: &i64| (low..=high).contains(&place(*doc));
+        assert_eq!(reader.count(&range).unwrap(), (0..DOCUMENTS).filter(inside).count() as u64);
+        let both = and([range, between("kind", 100i64, 600i64)]);
+        let kind = |doc: &i64| (100..=600).contains(&(doc % 900));
+        let expected = (0..DOCUMENTS).filter(inside).filter(kind).count() as u64;
+        assert_eq!(reader.count(&both).unwrap(), expected);
+        let page = Query::new(and([both, not(eq("kind", 300i64))])).limit(5);
+        let wanted = (0..DOCUMENTS).filter(inside).filter(kind).filter(|doc| doc % 900 != 300);
+        let hits = reader.search(&page).unwrap().hits;
+        assert!(hits.iter().map(|hit| i64::from(hit.doc)).eq(wanted.take(5)));
+    }
+}

@@ -189,10 +189,10 @@ fn several_threads_answer_as_the_model() {
     println!("base seed {FORCED_SEED:#x}: {:?}", counts.0);
 }
 
-/// Ranges of a field that has bins or is scanned, alone and with another condition.
+/// Ranges of a field that has lists or is scanned, alone and with another condition.
 #[test]
 fn wide_ranges_are_those_of_the_model() {
-    let (mut binned, mut scanned) = (false, false);
+    let (mut listed, mut scanned) = (false, false);
     for seed in WIDE_SEED..WIDE_SEED + 4 {
         let mut rng = Rng(seed);
         let world = World::new(&mut rng, Scale::Large);
@@ -208,7 +208,7 @@ fn wide_ranges_are_those_of_the_model() {
         let field = reader.schema().field("wide").unwrap().0;
         for (p, part) in reader.set.partitions.iter().enumerate() {
             let meta = reader.set.local(p, field).map(|field| part.meta(field));
-            binned |= meta.is_some_and(|meta| meta.bounds > 0);
+            listed |= meta.is_some_and(|meta| meta.has_lists() && !meta.is_scanned());
             scanned |= meta.is_some_and(|meta| meta.is_scanned());
         }
         let pool = &world.plan.sources.last().unwrap().pool;
@@ -228,7 +228,7 @@ fn wide_ranges_are_those_of_the_model() {
             assert_same(&reader.count(&filter).unwrap(), &(expected.len() as u64), "count");
         }
     }
-    assert!(binned && scanned, "both forms were asked: bins {binned}, scans {scanned}");
+    assert!(listed && scanned, "both forms were asked: lists {listed}, scans {scanned}");
 }
 
 /// What needs no question.

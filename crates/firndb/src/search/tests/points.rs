@@ -122,7 +122,7 @@ fn every_question_about_a_window_is_answered_document_by_document() {
 fn ask_everything(rng: &mut Rng, rows: &[Row], reader: &Reader) {
     let metas = [0, 1, 2].map(|field| *reader.set.partitions[0].meta(field));
     assert_eq!(metas.map(|meta| meta.in_points), [false, true, true]);
-    assert!(metas.iter().all(|meta| meta.ordered == Ordered::No && meta.bounds == 0));
+    assert!(metas.iter().all(|meta| meta.ordered == Ordered::No));
     reader.verify().unwrap();
     let mut windows = 0;
     for _ in 0..40 {
@@ -248,7 +248,6 @@ fn points_that_contradict_themselves_are_caught() {
     caught(victim.meta(|_, metas| metas[1].in_points = false), "field `lon` is part of no point");
     caught(victim.meta(|_, metas| metas[2].in_points = false), "field `lat` is part of no point");
     caught(victim.meta(|schema, _| schema.points.clear()), "part of no point");
-    caught(victim.meta(|_, metas| metas[1].bounds = 3), "");
     // Every byte of the heads, and some of the leaves.
     // Documents of a leaf may change their places with each other: `lat` has no column to tell.
     let (mut found, mut passed, size) = (0, 0, std::cell::Cell::new(0));

@@ -259,7 +259,7 @@ pub(crate) fn files() -> Files {
 }
 
 /// The files of a collection of one partition. From 4,097 documents on queries choose among plans;
-/// from 65,536 on there are bins, several chunks, payloads under several checksums.
+/// from 65,536 on there are several chunks, payloads under several checksums.
 pub(crate) fn large_files(documents: u64) -> Files {
     let Store { disk, collection } = store();
     let mut change = collection.change().unwrap();

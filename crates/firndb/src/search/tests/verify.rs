@@ -400,23 +400,6 @@ fn wrong_columns_are_caught() {
 }
 
 #[test]
-fn wrong_bins_are_caught() {
-    let large = Victim::of("large");
-    let count = usize::from(large.fields()[N].bounds);
-    let list = section(N, part::BINS);
-    assert!(count > 2);
-    // Bit 0 of document 9; document 8 has no value.
-    caught(large.section(list, |b| b[count * 8 + 1] ^= 2), &["`n`", "document 9", "bin"]);
-    caught(large.section(list, |b| b[0] += 1), &["`n`", "is in bin"]);
-    caught(large.section(list, |b| *b.last_mut().unwrap() |= 0x80), &["`n`", "behind the last"]);
-    caught(large.section(list, |b| b[8..16].fill(0xFF)), &["`n`", "bounds"]);
-    caught(large.section(list, |b| b.swap(0, 8)), &["`n`", "bounds"]);
-    caught(large.section(list, |b| b.truncate(b.len() - 1)), &["`n`", "bins", "size"]);
-    let shorter = |m: &mut Vec<FieldMeta>| m[N].bounds -= 1;
-    caught(large.meta(|_, m| shorter(m)), &["`n`", "bins"]);
-}
-
-#[test]
 fn wrong_meta_data_are_caught() {
     let a = Victim::of("a");
     let ordered = |field: usize, ordered| a.meta(move |_, m| m[field].ordered = ordered);

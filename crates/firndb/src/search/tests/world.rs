@@ -21,7 +21,7 @@ pub(crate) enum Scale {
     Small,
     /// Around 5,000 documents, where plans are chosen by their costs.
     Medium,
-    /// One partition of more than 65,536 documents: several chunks, bins.
+    /// One partition of more than 65,536 documents: several chunks.
     Large,
 }
 
@@ -318,8 +318,8 @@ impl Source {
         Source { field, pool, habit, missing, together, most: 1 }
     }
 
-    /// A field of which every document has one of many fixed-width values: with more than 65,536
-    /// documents it gets bins for wide ranges, or is scanned.
+    /// A field of which every document has one of many fixed-width values: for wide ranges over
+    /// lists or over a column that is scanned.
     fn wide(rng: &mut Rng, dynamic: Option<Roles>) -> Source {
         let ty = *rng.pick(&[Type::I64, Type::U64, Type::F64, Type::Timestamp]);
         let mut field = Field::new("wide", ty, dynamic.unwrap_or(Roles::FULL));

@@ -1,6 +1,6 @@
-//! The checks of one field: keys, sums, postings, column, bins, and that they agree.
+//! The checks of one field: keys, sums, postings, column, and that they agree.
 
-use super::lists::{Back, BinsCheck, Lists, check_starts};
+use super::lists::{Back, Lists, check_starts};
 use super::{ensure, within};
 use crate::bytes::increasing::Increasing;
 use crate::search::codec::column::Column;
@@ -37,7 +37,7 @@ impl FieldCheck<'_> {
         if !roles.filterable && !roles.sortable && meta.ordered == Ordered::No {
             return self.column_alone();
         }
-        let (single, listed) = (!self.field.multi, meta.exceptions > 0 || meta.bounds > 0);
+        let (single, listed) = (!self.field.multi, meta.exceptions > 0);
         if !meta.has_lists() || meta.is_scanned() {
             let present = u64::from(meta.present) == meta.postings;
             let alone = single && present && !listed;
@@ -48,7 +48,6 @@ impl FieldCheck<'_> {
                 "it is scanned, but not declared so".into()
             })?;
         }
-        ensure(single || meta.bounds == 0, || "bins of several values".into())?;
         let sums = self.part.sums(self.i)?;
         sums.verify().map_err(|e| within("sums", e))?;
         let (first, last) = (sums.get(0), sums.get(meta.distinct as usize));
@@ -127,18 +126,16 @@ impl FieldCheck<'_> {
         lists.finish()
     }
 
-    /// Postings, column, bins and counts agree.
+    /// Postings, column and counts agree.
     fn postings(&self) -> Result<()> {
         let mut seen = vec![0u64; self.part.words()];
         let mut back = Back::new(self)?;
-        let bins = BinsCheck::new(self)?;
         let multi = self.field.multi;
         self.walk(|ord, doc| {
             let (word, bit) = (doc as usize / 64, 1 << (doc % 64));
             let again = seen[word] & bit != 0;
             ensure(multi || !again, || format!("document {doc} has two values"))?;
             seen[word] |= bit;
-            bins.take(ord, doc)?;
             back.take(ord, doc)
         })?;
         let present: u32 = seen.iter().map(|word| word.count_ones()).sum();
@@ -146,10 +143,7 @@ impl FieldCheck<'_> {
             format!("{present} documents have a value, its meta data say {}", self.meta.present)
         })?;
         let missing = |doc: &u32| seen[*doc as usize / 64] >> (doc % 64) & 1 == 0;
-        (0..self.part.documents).filter(missing).try_for_each(|doc| {
-            bins.nothing(doc)?;
-            back.nothing(doc)
-        })
+        (0..self.part.documents).filter(missing).try_for_each(|doc| back.nothing(doc))
     }
 
     /// Points, column and counts agree.

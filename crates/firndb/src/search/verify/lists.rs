@@ -1,13 +1,11 @@
-//! The lists of a field as its sections have them: documents by key, values by document, documents
-//! by bin. Read here by other code than queries use, so that neither hides a mistake of the
-//! other.
+//! The lists of a field as its sections have them: documents by key, values by document. Read
+//! here by other code than queries use, so that neither hides a mistake of the other.
 
 use super::field::FieldCheck;
 use super::{ensure, within};
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::packed::Packed;
-use crate::search::codec::bins::Bins;
 use crate::search::codec::column::Column;
 use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
 use crate::search::codec::slices::DIVIDED;
@@ -388,44 +386,4 @@ pub(crate) fn check_starts(starts: &Increasing, postings: u64) -> Result<()> {
     ensure(first == 0 && last.checked_sub(documents) == Some(postings), || {
         format!("its starts go from {first} to {last}, not from 0 to {postings} + {documents}")
     })
-}
-
-/// The bins of a field.
-pub(crate) struct BinsCheck<'p> {
-    bins: Bins<'p>,
-    distinct: u32,
-}
-
-impl<'p> BinsCheck<'p> {
-    pub(crate) fn new(check: &'p FieldCheck) -> Result<BinsCheck<'p>> {
-        let meta = check.meta;
-        let bins = Bins::new(check.bytes(part::BINS)?, meta.bounds, check.part.documents)?;
-        let bounds: Vec<u64> = (0..bins.len()).map(|i| bins.bound(i)).collect();
-        let ascending = bounds.is_sorted_by(|a, b| a < b);
-        ensure(ascending && bounds.iter().all(|&bound| bound <= meta.distinct.into()), || {
-            format!("the bounds of its bins are not ascending ordinals: {bounds:?}")
-        })?;
-        ensure(bins.ends_in_zeros(), || "its bins go on behind the last document".into())?;
-        Ok(BinsCheck { bins, distinct: meta.distinct })
-    }
-
-    /// A document with a key.
-    pub(crate) fn take(&self, ord: u32, doc: u32) -> Result<()> {
-        let (bin, mut bounds) = (self.bins.of(doc) as usize, 0..self.bins.len());
-        let expected = bounds.find(|&i| self.bins.bound(i) > ord.into());
-        let expected = expected.unwrap_or(self.bins.len());
-        ensure(bin == expected, || {
-            format!("document {doc} of key {ord} is in bin {bin}, not in bin {expected}")
-        })
-    }
-
-    /// A document without one.
-    pub(crate) fn nothing(&self, doc: u32) -> Result<()> {
-        if self.bins.is_empty() {
-            return Ok(());
-        }
-        let (bin, last) = (self.bins.of(doc) as usize, self.bins.len());
-        let bound = self.bins.bound(last - 1) == u64::from(self.distinct);
-        ensure(bin == last && bound, || format!("document {doc} has no key, but is in bin {bin}"))
-    }
 }

@@ -99,7 +99,6 @@ fn sections(part: &Partition) -> Result<()> {
             (part::RUNS, maybe(part::RUNS)),
             (part::COLUMN, column),
             (part::STARTS, column && field.multi),
-            (part::BINS, meta.bounds > 0),
             (part::PLACES, slices && meta.slice_bits == DIVIDED),
             (part::POINTS, points),
             (part::FIRSTS, meta.within.is_some()),

@@ -8,22 +8,16 @@
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | column | 0 | the field has one of 3 to 8 bits, and 1/1024 of them or more have the key |
 //! | none | 0 | the sums say it all, of an ordered field, or points or a scan of the column do |
-//!
-//! A field of many keys of fixed width gets `bins` for wide ranges, where it is sortable or has few
-//! documents a key (`write_field`).
 
 use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::width;
-use crate::search::codec::bins;
 use crate::search::codec::bitset;
 use crate::search::codec::column::{MISSING, Ordinals};
 use crate::search::codec::slices::{self, SlicesWriter};
 use crate::search::format::FieldMeta;
 use std::ops::Range;
 
-/// Bins pay only where a range is long and a bitset short beside it.
-const BINNED_DOCUMENTS: usize = 1 << 16;
 /// A key of fewer than one document in so many keeps its list where others are found by a scan of
 /// the column.
 const RARE: usize = 1024;
@@ -36,8 +30,7 @@ pub(crate) const IN_COLUMN: u32 = u32::MAX;
 /// In the place of the number of runs: a sparse bitset.
 pub(crate) const SPARSE: u32 = u32::MAX - 1;
 
-/// The parts SUMS, SLICES, PLACES, EXCEPTIONS, BITSETS, RUNS and BINS; empty ones are not
-/// written.
+/// The parts SUMS, SLICES, PLACES, EXCEPTIONS, BITSETS and RUNS; empty ones are not written.
 #[derive(Default)]
 pub(crate) struct Encoded {
     pub(crate) sums: Vec<u8>,
@@ -46,7 +39,6 @@ pub(crate) struct Encoded {
     pub(crate) exceptions: Vec<u8>,
     pub(crate) bitsets: Vec<u8>,
     pub(crate) runs: Vec<u8>,
-    pub(crate) bins: Vec<u8>,
 }
 
 /// Documents by key: those of key o are `docs[sums[o]..sums[o + 1]]`, ascending.
@@ -94,15 +86,6 @@ enum Form {
     Column,
 }
 
-/// What the postings of a field are for.
-#[derive(Clone, Copy)]
-pub(crate) struct Use {
-    /// It is asked for by ranges, and has no column that can be scanned.
-    pub(crate) ranges: bool,
-    /// Its column is scanned for keys of many documents instead of reading lists.
-    pub(crate) scanned: bool,
-}
-
 /// Documents of the first and of the last keys of a sortable field that have lists though others
 /// are scanned for: enough for a page of an order, of which a filter leaves little.
 const ENDS: usize = 1 << 13;
@@ -116,8 +99,9 @@ impl Inverted {
         self.sums.len() - 1
     }
 
-    /// Chooses and writes the form of every key, and bins where they pay.
-    pub(crate) fn encode(&self, documents: usize, of: Use, meta: &mut FieldMeta) -> Encoded {
+    /// Chooses and writes the form of every key. `narrow` says that the field's column is scanned for keys
+    /// of many documents instead of reading lists.
+    pub(crate) fn encode(&self, documents: usize, narrow: bool, meta: &mut FieldMeta) -> Encoded {
         let sums = self.sums.iter().map(|&sum| u64::from(sum));
         let mut out = Encoded { sums: increasing::encode(sums), ..Encoded::default() };
         meta.slice_bits = width((documents as u64).saturating_sub(1));
@@ -129,12 +113,9 @@ impl Inverted {
             self.write_slices(documents, &[scanned], &mut out, meta);
             return out;
         }
-        let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits, of.scanned);
+        let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits, narrow);
         meta.exceptions = forms.len() as u32;
         self.write_exceptions(&forms, documents, &mut out);
-        if of.ranges && documents >= BINNED_DOCUMENTS {
-            (meta.bounds, out.bins) = bins::encode(&self.sums, &self.docs, documents);
-        }
         let gaps: Vec<Range<usize>> =
             forms.iter().map(|(ord, _)| *ord as usize..*ord as usize + 1).collect();
         self.write_slices(documents, &gaps, &mut out, meta);

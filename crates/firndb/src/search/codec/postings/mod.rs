@@ -7,7 +7,6 @@ mod iter;
 
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
-use crate::search::codec::bins::Bins;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
 use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
@@ -28,7 +27,6 @@ pub(crate) struct Parts<'a> {
     pub(crate) exceptions: &'a [u8],
     pub(crate) bitsets: &'a [u8],
     pub(crate) runs: &'a [u8],
-    pub(crate) bins: &'a [u8],
     /// If it is one that is scanned.
     pub(crate) column: Option<Scanned<'a>>,
     /// The points that the field is part of, and which part: 0 or 1.
@@ -49,7 +47,6 @@ pub(crate) struct Postings<'a> {
     exception_count: usize,
     bitsets: &'a [u8],
     runs: &'a [u8],
-    bins: Bins<'a>,
     column: Option<Scanned<'a>>,
     /// Ordinals that have no lists, but are in the column.
     scanned: (u32, u32),
@@ -119,7 +116,6 @@ impl<'a> Postings<'a> {
             exception_count,
             bitsets: parts.bitsets,
             runs: parts.runs,
-            bins: Bins::new(parts.bins, meta.bounds, documents)?,
             column: parts.column,
             scanned: meta.scanned,
             points: parts.points,
@@ -139,7 +135,6 @@ impl<'a> Postings<'a> {
             exception_count: 0,
             bitsets: &[],
             runs: &[],
-            bins: Bins::default(),
             column: None,
             scanned: (0, 0),
             points,
@@ -338,17 +333,7 @@ impl<'a> Postings<'a> {
         (!keys.is_empty()).then_some(Wanted::Keys(keys))
     }
 
-    /// Takes the documents of the ordinals `start..end` out of a bitset of the partition.
-    fn take_from(&self, start: u32, end: u32, bits: &mut [u64]) {
-        let slice = self.each_exception(start, end, |doc| {
-            if let Some(word) = bits.get_mut(doc as usize / 64) {
-                *word &= !(1 << (doc % 64));
-            }
-        });
-        self.slices.clear(slice, bits);
-    }
-
-    /// The number of documents of the ordinals `start..end` that are in a bitset, without bins.
+    /// The number of documents of the ordinals `start..end` that are in a bitset.
     pub(crate) fn probe(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
         let pieces = self.pieces(start, end);
         let mut count = 0;
@@ -377,92 +362,5 @@ impl<'a> Postings<'a> {
             }
         }
         slice
-    }
-
-    /// The number of documents of the ordinals `start..end` of a single-valued field that are in a
-    /// bitset of the partition. `pass` says how many documents cost as much as a pass over
-    /// the bins.
-    pub(crate) fn count_in(&self, start: u32, end: u32, bits: &[u64], pass: u64) -> u64 {
-        match self.edges(start, end) {
-            Some(edges) if edges.saturating_add(pass) < self.count(start, end) => {}
-            _ => return self.probe(start, end, bits),
-        }
-        let ((low, a), (high, b)) = (self.nearest(start), self.nearest(end));
-        if low >= high {
-            return self.probe(start, end, bits);
-        }
-        let between = self.bins.count((low, high), bits);
-        // Each document has one ordinal: what is added is not there, what is taken is.
-        let before = self.probe(start.min(a), start.max(a), bits);
-        let after = self.probe(end.min(b), end.max(b), bits);
-        let count = if start < a { between + before } else { between.saturating_sub(before) };
-        if end > b { count + after } else { count.saturating_sub(after) }
-    }
-
-    /// Words of the bins for every 64 documents.
-    pub(crate) fn planes(&self) -> u64 {
-        u64::from(usize::BITS - self.bins.len().leading_zeros())
-    }
-
-    /// The number of documents that [`Postings::fill`] would touch one by one beside its bins;
-    /// `None` if there are no bins.
-    pub(crate) fn edges(&self, start: u32, end: u32) -> Option<u64> {
-        if self.bins.is_empty() {
-            return None;
-        }
-        let edge = |ord: u32| {
-            let near = self.nearest(ord).1;
-            self.sums.get(near.max(ord) as usize).abs_diff(self.sums.get(near.min(ord) as usize))
-        };
-        // Sums of a damaged file may say anything.
-        Some(edge(start).saturating_add(edge(end)).min(self.present.into()))
-    }
-
-    /// The bin that begins nearest to an ordinal, and the ordinal where it does. After the last bin
-    /// another one would begin; where documents lack a value, the last bin is theirs and begins
-    /// there, and comes first.
-    fn nearest(&self, ord: u32) -> (u32, u32) {
-        let at = self.sums.get(ord as usize);
-        let distinct = self.sums.len() as u32 - 1;
-        let bound = |i: usize| match i < self.bins.len() {
-            true => (self.bins.bound(i) as u32).min(distinct),
-            false => distinct,
-        };
-        // The first that is not below, or the one before.
-        let (mut low, mut high) = (0, self.bins.len());
-        while low < high {
-            let mid = (low + high) / 2;
-            if bound(mid) < ord { low = mid + 1 } else { high = mid }
-        }
-        let mut best = (0, 0, at);
-        for i in low.saturating_sub(1)..=self.bins.len().min(low) {
-            let distance = self.sums.get(bound(i) as usize).abs_diff(at);
-            if distance < best.2 {
-                best = (i as u32 + 1, bound(i), distance);
-            }
-        }
-        (best.0, best.1)
-    }
-
-    /// Sets `bits`, whatever they are, to the documents of the ordinals `start..end` of a
-    /// single-valued field, using the bins.
-    pub(crate) fn fill(&self, start: u32, end: u32, bits: &mut [u64]) {
-        let (low, a) = self.nearest(start);
-        let (high, b) = self.nearest(end);
-        if low >= high {
-            bits.fill(0);
-            return self.add_to(start, end, bits);
-        }
-        self.bins.set((low, high), bits);
-        if start < a {
-            self.add_to(start, a, bits);
-        } else {
-            self.take_from(a, start, bits);
-        }
-        if end > b {
-            self.add_to(b, end, bits);
-        } else {
-            self.take_from(end, b, bits);
-        }
     }
 }

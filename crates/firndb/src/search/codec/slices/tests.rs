@@ -60,15 +60,15 @@ fn lists_of_every_length_are_what_was_written() {
             for size in [1, 64, 100, BLOCK] {
                 assert!(read(&slices, span, size) == wanted, "{at}, {size} at a time");
             }
-            let (mut set, mut clear) = (words.clone(), words.clone());
+            let mut set = words.clone();
             slices.set(span, &mut set);
-            slices.clear(span, &mut clear);
-            assert!(wanted.iter().all(|&doc| has(doc, &set) == 1 && has(doc, &clear) == 0));
+            assert!(wanted.iter().all(|&doc| has(doc, &set) == 1), "{at}");
             let count = |words: &[u64]| words.iter().map(|w| w.count_ones()).sum::<u32>();
             let mut distinct: Vec<u32> = wanted.clone();
             distinct.sort_unstable();
             distinct.dedup();
-            assert_eq!(count(&set) - count(&clear), distinct.len() as u32, "{at}");
+            let new = distinct.iter().filter(|&&doc| has(doc, &words) == 0).count();
+            assert_eq!(count(&set) - count(&words), new as u32, "{at}");
             let found: u64 = wanted.iter().map(|&doc| has(doc, &words)).sum();
             assert_eq!(slices.count(span, &words), found, "{at}");
             if last == first + 1 {

@@ -1,7 +1,7 @@
 //! AVX-512 VBMI: one instruction moves the bytes of 16 numbers to their lanes.
 #![expect(unsafe_code, reason = "loads and gathers take addresses")]
 
-use super::{Bit, change_one};
+use super::set_one;
 use crate::bytes::int::u64_at;
 use crate::bytes::packed::Packed;
 use crate::search::simd::kernels;
@@ -186,7 +186,7 @@ pub(crate) fn join(
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-pub(crate) fn change(list: Packed, start: usize, end: usize, words: &mut [u64], bit: Bit) {
+pub(crate) fn set(list: Packed, start: usize, end: usize, words: &mut [u64]) {
     let (bytes, bits) = list.raw();
     let cut = Cut::new(bits);
     let mut docs = [0u32; LANES];
@@ -196,7 +196,7 @@ pub(crate) fn change(list: Packed, start: usize, end: usize, words: &mut [u64], 
         // SAFETY: the array has room for 64 bytes; the store needs no alignment.
         unsafe { _mm512_storeu_si512(docs.as_mut_ptr().cast(), numbers) };
         for doc in docs {
-            change_one(words, doc, bit);
+            set_one(words, doc);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Packed lists of documents against bitsets: counting and setting, many documents at a time;
 //! joining low and high bits to documents; and which of 64 packed numbers are in a range.
 //!
-//! Most of the time of a range query goes into the documents between the bound of a bin and the
-//! end of the range: thousands that stand in no order. Unpacking them one by one is half of that.
+//! A range query reads the lists of many keys: thousands of documents in no order. Half of its time
+//! would go into unpacking them one by one.
 //! With AVX-512 VBMI one instruction moves the bytes of 16 numbers to their places; a gather looks
 //! 16 documents up. AVX2 joins and compares eight numbers at a time, and finds the ones of a byte
 //! in a table; it has no version of its own to count and to set, which go document by document.
@@ -17,13 +17,6 @@ mod avx512;
 use crate::bytes::int::u64_at;
 use crate::bytes::packed::Packed;
 use crate::search::simd::kernels;
-
-/// What is done to the bits of documents.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Bit {
-    Set,
-    Clear,
-}
 
 /// How many of the documents `first..last` of a list are in a bitset.
 pub(crate) fn count(list: Packed, first: usize, last: usize, bits: &[u64]) -> u64 {
@@ -44,35 +37,20 @@ pub(crate) fn count(list: Packed, first: usize, last: usize, bits: &[u64]) -> u6
 
 /// Sets the bits of the documents `first..last` of a list.
 pub(crate) fn set(list: Packed, first: usize, last: usize, bits: &mut [u64]) {
-    change(list, first, last, bits, Bit::Set);
-}
-
-/// Clears the bits of the documents `first..last` of a list.
-pub(crate) fn clear(list: Packed, first: usize, last: usize, bits: &mut [u64]) {
-    change(list, first, last, bits, Bit::Clear);
-}
-
-#[inline(always)]
-fn change(list: Packed, first: usize, last: usize, bits: &mut [u64], bit: Bit) {
     #[cfg(target_arch = "x86_64")]
     if let Some((start, end)) = avx512::groups(list, first, last) {
-        list.for_each(first, start, |doc| change_one(bits, doc, bit));
+        list.for_each(first, start, |doc| set_one(bits, doc));
         // SAFETY: `groups` gives nothing on processors without the features.
-        unsafe { avx512::change(list, start, end, bits, bit) };
-        list.for_each(end, last, |doc| change_one(bits, doc, bit));
+        unsafe { avx512::set(list, start, end, bits) };
+        list.for_each(end, last, |doc| set_one(bits, doc));
         return;
     }
-    list.for_each(first, last, |doc| change_one(bits, doc, bit));
+    list.for_each(first, last, |doc| set_one(bits, doc));
 }
 
 /// Sets the bits of documents.
 pub(crate) fn set_each(docs: &[u32], bits: &mut [u64]) {
-    docs.iter().for_each(|&doc| change_one(bits, doc, Bit::Set));
-}
-
-/// Clears the bits of documents.
-pub(crate) fn clear_each(docs: &[u32], bits: &mut [u64]) {
-    docs.iter().for_each(|&doc| change_one(bits, doc, Bit::Clear));
+    docs.iter().for_each(|&doc| set_one(bits, doc));
 }
 
 /// How many documents are in a bitset.
@@ -163,12 +141,9 @@ fn join_each(
 }
 
 #[inline(always)]
-fn change_one(bits: &mut [u64], doc: u32, bit: Bit) {
+fn set_one(bits: &mut [u64], doc: u32) {
     if let Some(word) = bits.get_mut(doc as usize / 64) {
-        match bit {
-            Bit::Set => *word |= 1 << (doc % 64),
-            Bit::Clear => *word &= !(1 << (doc % 64)),
-        }
+        *word |= 1 << (doc % 64);
     }
 }
 
