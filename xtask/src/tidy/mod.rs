@@ -3,13 +3,15 @@
 //! Each rule is a pure function from text to findings, with a test that shows it catching
 //! something. This file only reads the files and hands them to the rules:
 //!
-//! - [`rust`]: heads, columns, forbidden words, unsafe code, who may touch files and bytes, layers;
+//! - [`rust`]: heads, columns, forbidden words, unsafe code, which code touches files and bytes;
 //! - [`ratchet`]: lengths of files and functions;
+//! - [`layers`]: which parts of the library import which;
 //! - [`paths`]: names in the read and write paths that the heads of modules tell;
-//! - [`pages`]: links, the example, lengths of pages, sizes of files, paths of somebody's machine;
+//! - [`pages`]: links, the example, lengths of pages, sizes of files, paths of one machine;
 //! - [`dependencies`]: the dependency tree of the library.
 
 mod dependencies;
+mod layers;
 mod pages;
 mod paths;
 mod ratchet;
@@ -72,6 +74,7 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
         sources.insert(name.as_str(), source);
     }
     findings.extend(ratchet::check(&sources, ratchet::FILE, &text(ratchet::FILE)));
+    findings.extend(layers::check(&sources));
     for name in tree.keys().filter(|name| name.ends_with("/mod.rs")) {
         findings.extend(paths::check(name, &text(name), &sources));
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// The list.
 pub const FILE: &str = "xtask/ratchet.txt";
 
-const FILE_LINES_MAX: usize = 500;
+const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// Checks all Rust files against the list, which is the text of the file `list_name`.
@@ -68,10 +68,10 @@ fn parse(entry: &str) -> Option<(usize, &str)> {
 mod tests {
     use super::*;
 
-    /// Findings for a file of 501 lines with a function `long` of 71, under a list.
+    /// Findings for a file of 801 lines with a function `long` of 71, under a list.
     fn found(list: &str) -> String {
         let body = "\n".repeat(70);
-        let text = format!("fn short() {{}}\nfn long() {{{body}}}\n{}", "\n".repeat(429));
+        let text = format!("fn short() {{}}\nfn long() {{{body}}}\n{}", "\n".repeat(729));
         let sources = [("a.rs", Source::new(&text))].into();
         let findings = check(&sources, "list", list);
         findings.iter().map(|finding| format!("{finding}\n")).collect()
@@ -79,23 +79,23 @@ mod tests {
 
     #[test]
     fn long_files_and_functions_are_found() {
-        let expected = "a.rs: 501 lines; at most 500: split it\n\
+        let expected = "a.rs: 801 lines; at most 800: split it\n\
                         a.rs fn long: 71 lines; at most 70: split it\n";
         assert_eq!(found(""), expected);
     }
 
     #[test]
     fn the_list_allows_its_numbers_and_no_more() {
-        assert_eq!(found("# known\n\n501 a.rs\n71 a.rs fn long\n"), "");
-        let grown = found("500 a.rs\n71 a.rs fn long\n");
-        assert_eq!(grown, "list:1: a.rs has grown from 500 lines to 501: split it\n");
+        assert_eq!(found("# known\n\n801 a.rs\n71 a.rs fn long\n"), "");
+        let grown = found("800 a.rs\n71 a.rs fn long\n");
+        assert_eq!(grown, "list:1: a.rs has grown from 800 lines to 801: split it\n");
     }
 
     #[test]
     fn the_list_only_shrinks() {
-        let shorter = found("502 a.rs\n71 a.rs fn long\n");
-        assert_eq!(shorter, "list:1: a.rs has 501 lines by now: write that number\n");
-        let gone = found("501 a.rs\n71 a.rs fn long\n80 a.rs fn short\n");
+        let shorter = found("802 a.rs\n71 a.rs fn long\n");
+        assert_eq!(shorter, "list:1: a.rs has 801 lines by now: write that number\n");
+        let gone = found("801 a.rs\n71 a.rs fn long\n80 a.rs fn short\n");
         assert_eq!(gone, "list:3: a.rs fn short fits by now, or is gone: remove this line\n");
         assert!(found("long a.rs\n").starts_with("list:1: `long a.rs` is not"));
     }

@@ -21,7 +21,7 @@ struct Fence {
     reason: &'static str,
 }
 
-const FENCES: [Fence; 6] = [
+const FENCES: [Fence; 2] = [
     Fence {
         words: &["std::fs", "fs::", "File::", "OpenOptions", "memmap2", "rustix"],
         places: &["/src/disk/"],
@@ -29,34 +29,8 @@ const FENCES: [Fence; 6] = [
     },
     Fence {
         words: &["to_le_bytes", "from_le_bytes"],
-        places: &["/src/bytes/", "/format.rs", "/search/simd/kernels.rs"],
-        reason: "bytes of files are made in bytes/ and the format.rs files",
-    },
-    Fence {
-        words: &["crate::search"],
-        places: &[
-            "/src/indexer/",
-            "/src/search/",
-            "/src/catalog/",
-            "/src/lib.rs",
-            "/src/inspect.rs",
-        ],
-        reason: "bytes/ and disk/ know nothing of the stores, nor the stores of each other",
-    },
-    Fence {
-        words: &["crate::table"],
-        places: &["/src/table/", "/src/catalog/", "/src/lib.rs", "/src/inspect.rs"],
-        reason: "bytes/ and disk/ know nothing of the stores, nor the stores of each other",
-    },
-    Fence {
-        words: &["crate::log"],
-        places: &["/src/indexer/", "/src/log/", "/src/lib.rs", "/src/inspect.rs"],
-        reason: "bytes/ and disk/ know nothing of the stores, nor the stores of each other",
-    },
-    Fence {
-        words: &["crate::catalog"],
-        places: &["/src/catalog/", "/src/indexer/", "/src/lib.rs"],
-        reason: "the stores know nothing of the catalog that carries their files",
+        places: &["/src/bytes/", "/format/", "/format.rs", "/search/simd/kernels.rs"],
+        reason: "bytes of files are made in bytes/ and in format/",
     },
 ];
 
@@ -225,12 +199,5 @@ mod tests {
         breaks(ANY, "fn a() { u32::from_le_bytes(b); }", "from_le_bytes");
         passes("crates/firndb/src/search/format.rs", "fn a(x: u32) { x.to_le_bytes(); }");
         passes("crates/firndb/src/bytes/ints.rs", "fn a(x: u32) { x.to_le_bytes(); }");
-    }
-
-    #[test]
-    fn layers_look_down_only() {
-        breaks("crates/firndb/src/disk/mod.rs", "use crate::search::Query;", "disk/");
-        breaks("crates/firndb/src/bytes/mod.rs", "use crate::search::Query;", "bytes/");
-        passes(ANY, "use crate::search::Query;");
     }
 }
