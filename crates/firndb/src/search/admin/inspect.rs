@@ -72,9 +72,7 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
         let parts: Vec<(u32, u64)> = (1..16).map(|p| (p, size(section(i, p)))).collect();
         let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
         let pair = schema.points().find(|pair| pair.contains(&field.name.as_str()));
-        let in_pair = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
-        let outer = meta.within.and_then(|outer| schema.fields.get(outer as usize));
-        let other = outer.map_or(in_pair, |outer| &outer.name);
+        let other = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
         let exceptions = file.find(section(i, part::EXCEPTIONS));
         let exceptions = exceptions.map_or(Ok(&[][..]), |at| file.section(at)).ok();
         let facts = describe_field(field, meta, &parts, (exceptions, other));
@@ -95,8 +93,8 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
     Ok(())
 }
 
-/// `exceptions` are those of the field, if they are not damaged; `other` makes a point with it, or
-/// it is within that one, if one does or is.
+/// `exceptions` are those of the field, if they are not damaged; `other` makes a point with it, if
+/// one does.
 fn describe_field(
     field: &Field,
     meta: &FieldMeta,
@@ -133,8 +131,7 @@ fn describe_field(
         }
     }
     if let Some(bits) = meta.column_bits {
-        let within = meta.within.map_or(String::new(), |_| format!(" within {other}"));
-        chosen.push(format!("column of {bits} bits{within}"));
+        chosen.push(format!("column of {bits} bits"));
     }
     let mut ty = field.ty.name().to_string();
     ty.push_str(if field.multi { ", several values" } else { "" });

@@ -8,7 +8,6 @@ use crate::search::codec::dictionary::Keys;
 use crate::search::codec::payload;
 use crate::search::codec::points::choice::{self, Medium};
 use crate::search::codec::postings::build::{self, Encoded};
-use crate::search::codec::within::{self, Inner};
 use crate::search::format::PointValues;
 use crate::search::format::limits::{SCAN_BITS, has_large_forms};
 use crate::search::format::{FieldMeta, Ordered, encode_meta, global, part, section};
@@ -116,13 +115,8 @@ pub(crate) fn write_partition(
     let mut metas = Vec::with_capacity(fields.len());
     let medium = Medium::File;
     let points = write_points(&mut w, schema, (documents, medium), |i| fields.get(i))?;
-    let mut within: Vec<Option<Inner>> = Vec::with_capacity(fields.len());
-    for i in 0..fields.len() {
-        let large = has_large_forms(documents);
-        within.push(if large { within::choose(schema, i, |i| fields.get(i)) } else { None });
-    }
-    for (i, ((field, data), within)) in schema.fields.iter().zip(fields).zip(within).enumerate() {
-        let site = Site { documents, medium, in_points: points.get(&i).copied(), within };
+    for (i, (field, data)) in schema.fields.iter().zip(fields).enumerate() {
+        let site = Site { documents, medium, in_points: points.get(&i).copied() };
         metas.push(write_field(&mut w, i, field, data, site)?);
     }
     w.section(global::META, &encode_meta(documents, schema, &metas))?;
@@ -135,8 +129,6 @@ pub(crate) struct Site {
     pub(crate) medium: Medium,
     /// The documents of its keys were written as points, and what these hold.
     pub(crate) in_points: Option<PointValues>,
-    /// Of a field that is within another one.
-    pub(crate) within: Option<Inner>,
 }
 
 /// Writes the points of those pairs of fields that are there, where they pay. Gives the fields
@@ -202,12 +194,7 @@ pub(crate) fn write_field(
     drop(inverted);
     let told = meta.ordered != Ordered::No && medium == Medium::File;
     let read_back = (field.roles.sortable || field.roles.stored) && !told;
-    if let Some(inner) = site.within.filter(|_| meta.is_scanned()) {
-        let (column, firsts) = inner.encode();
-        (meta.column_bits, meta.within) = (Some(inner.bits), Some(inner.outer));
-        w.section(section(i, part::COLUMN), &column)?;
-        w.section(section(i, part::FIRSTS), &firsts)?;
-    } else if narrow || read_back || meta.is_scanned() {
+    if narrow || read_back || meta.is_scanned() {
         let (column, starts) = ordinals.encode(distinct, bits);
         meta.column_bits = Some(bits);
         w.section(section(i, part::COLUMN), &column)?;

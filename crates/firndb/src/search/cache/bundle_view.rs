@@ -213,7 +213,7 @@ impl Bundle {
         }
         let points = write_points(&mut w, &schema, (documents, IN_MEMORY), |i| paired[i].as_ref())?;
         // Of fields that nobody asks for there is nothing; but an empty dictionary is one.
-        let site = |in_points| Site { documents, medium: IN_MEMORY, in_points, within: None };
+        let site = |in_points| Site { documents, medium: IN_MEMORY, in_points };
         let mut metas = Vec::with_capacity(wanted.len());
         for (i, field) in schema.fields.iter().enumerate() {
             metas.push(match same.filter(|same| same.fields[i]) {

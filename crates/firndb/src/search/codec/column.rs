@@ -6,7 +6,6 @@
 
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::packed::{Packed, PackedWriter, width};
-use crate::search::codec::within::Within;
 use crate::search::format::Ordered;
 
 /// Marks a document without a value, on its way into a partition.
@@ -81,7 +80,6 @@ pub(crate) fn column_bits(distinct: usize, missing: bool) -> u8 {
 #[derive(Clone)]
 pub(crate) enum Column<'a> {
     Single(Packed<'a>),
-    Within(Within<'a>),
     Multi {
         starts: Increasing<'a>,
         ords: Packed<'a>,
@@ -111,7 +109,6 @@ impl Column<'_> {
     pub(crate) fn get(&self, doc: u32) -> u32 {
         match self {
             Column::Single(ords) => ords.get(doc as usize),
-            Column::Within(ords) => ords.get(doc as usize),
             Column::Made(ords) => ords.get(doc as usize).copied().unwrap_or(0),
             Column::Ascending { sums, present } if doc < *present => {
                 sums.lower_bound(u64::from(doc) + 1).max(1) as u32 - 1

@@ -7,4 +7,3 @@ pub(crate) mod payload;
 pub(crate) mod points;
 pub(crate) mod postings;
 pub(crate) mod slices;
-pub(crate) mod within;

@@ -173,8 +173,7 @@ fn count_field(
         () => part.column(field)?,
     };
     let pass = u64::from(distinct) * part.words() as u64;
-    let wide = || scan::cost(meta.column_bits.unwrap_or(0).into());
-    let scan = part.scanned(field)?.map_or_else(wide, |column| column.cost());
+    let scan = scan::cost(meta.column_bits.unwrap_or(0).into());
     let by_key = !meta.in_points
         && total >= pass / 8
         && (total * GATHER >= pass * scan || !part.postings(field)?.is_scanned(0, distinct));

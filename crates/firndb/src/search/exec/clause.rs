@@ -6,6 +6,7 @@
 //! bounds, never guesses.
 
 use crate::Result;
+use crate::bytes::packed::Packed;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::Window;
 use crate::search::codec::postings::Pieces;
@@ -13,7 +14,7 @@ use crate::search::exec::scratch::Scratch;
 use crate::search::format::Ordered;
 use crate::search::partition::Partition;
 use crate::search::simd::kernels;
-use crate::search::simd::scan::{self, Scanned, Wanted};
+use crate::search::simd::scan::{self, Wanted};
 use std::cell::OnceCell;
 
 const DECODE: u64 = 10;
@@ -135,7 +136,7 @@ impl Clause {
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<(Scanned<'p>, &Wanted)>> {
+    ) -> Result<Option<(Packed<'p>, &Wanted)>> {
         let Form::Ordinals { field, first, last, multi: false } = self.form else {
             return Ok(None);
         };
@@ -144,7 +145,7 @@ impl Clause {
             return Ok(wanted.as_ref().map(|wanted| (column, wanted)));
         }
         let intervals = &scratch.intervals[first..last];
-        let wanted = Wanted::of(intervals, &column);
+        let wanted = Wanted::new(intervals, column.raw().1);
         // Where documents are in the order of a field, they are ranges.
         let listed = part.meta(field).ordered != Ordered::No || {
             let postings = part.postings(field)?;
@@ -160,7 +161,7 @@ impl Clause {
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<(Scanned<'p>, Wanted)>> {
+    ) -> Result<Option<(Packed<'p>, Wanted)>> {
         let found = self.scan(part, scratch)?;
         let own = |wanted: &Wanted| if self.negate { wanted.others() } else { wanted.clone() };
         Ok(found.map(|(column, wanted)| (column, own(wanted))))
@@ -384,8 +385,8 @@ pub(crate) fn cost_of_list(documents: u64) -> u64 {
 }
 
 /// Cost of a scan of a column.
-fn cost_scan(part: &Partition, column: Scanned, wanted: &Wanted) -> u64 {
-    part.words() as u64 * scan::cost_of(&column, wanted)
+fn cost_scan(part: &Partition, column: Packed, wanted: &Wanted) -> u64 {
+    part.words() as u64 * scan::cost_of(column, wanted)
 }
 
 /// Turns a clause (before negation) into a bitset of the scratch, which is right in the window; its

@@ -1,16 +1,17 @@
 //! Walks over the documents of the clause that leads, for which the others are checked one by one.
 
 use crate::Result;
+use crate::bytes::packed::Packed;
 use crate::search::codec::postings::{BLOCK, Cursor};
 use crate::search::exec::clause::{Clause, Form};
 use crate::search::exec::scratch::Scratch;
 use crate::search::partition::Partition;
-use crate::search::simd::scan::{self, Scanned, Wanted};
+use crate::search::simd::scan::{self, Wanted};
 
 /// A walk over the documents of a leading clause, in blocks.
 pub(crate) struct LeadCursor<'p> {
     /// The column and what is wanted of it, if the clause is walked by a scan; and the next word.
-    scan: Option<(Scanned<'p>, Wanted)>,
+    scan: Option<(Packed<'p>, Wanted)>,
     word: usize,
     interval: usize,
     cursor: Option<Cursor>,

@@ -17,7 +17,6 @@
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
 //! | 10 | places | where each list of part 4 begins, if these are divided | slices |
 //! | 11 | points | of the first of two fields that are a point: the documents of both | points |
-//! | 12 | firsts | of a field within another: the first key of each of that one's keys | within |
 //!
 //! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
 //! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value. Where
@@ -55,25 +54,23 @@
 //!          u32 order keys; each: name, u8 descending
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
 //!          u8 column bits (255 = no column), u8 slice bits (255 = divided lists),
-//!          u8 ordered (1 ascending, 2 descending), points (3), scanned (4), points by value (5)
-//!          or within (6), u32 exceptions,
+//!          u8 ordered (1 ascending, 2 descending), points (3), scanned (4), points by value (5),
+//!          u32 exceptions,
 //!          of a scanned field u32 first key without a list, u32 first behind them,
-//!          of one within another the same and u32 the number of that one,
 //!          of points by value u64 least key, u32 span: the largest less the least, and 1
 //! ```
 //! An *ordered* field has its documents in the order of its keys (those without a value last): the
 //! documents of a key are a range given by the sums, and parts 4 to 7 are absent. So are they where
 //! the documents of a key are in *points*. Of points *by value* neither field has parts 1 and 3:
 //! they are told from part 11. A *scanned* field has one value a document, and part 8; of some keys
-//! part 8 alone says which documents have them, and the others are in part 4. One *within* another
-//! is scanned for all keys, and its part 8 has less: `within.rs`. Fields that are neither
-//! filterable nor sortable have part 3 only if they are ordered.
+//! part 8 alone says which documents have them, and the others are in part 4. Fields that
+//! are neither filterable nor sortable have part 3 only if they are ordered.
 
 pub(crate) mod limits;
 pub(crate) mod manifest;
 
 use crate::bytes::int::{Decoder, Encoder};
-use crate::search::format::limits::{MAX_SPAN, SCAN_BITS};
+use crate::search::format::limits::MAX_SPAN;
 use crate::search::model::query::OrderBy;
 use crate::search::model::schema::{Field, Payload, Roles, Schema};
 use crate::search::model::types::Type;
@@ -95,9 +92,8 @@ pub(crate) mod part {
     pub(crate) const STARTS: u32 = 9;
     pub(crate) const PLACES: u32 = 10;
     pub(crate) const POINTS: u32 = 11;
-    pub(crate) const FIRSTS: u32 = 12;
     /// Names for people, by part number.
-    pub(crate) const NAMES: [&str; 13] = [
+    pub(crate) const NAMES: [&str; 12] = [
         "",
         "keys",
         "key bytes",
@@ -110,7 +106,6 @@ pub(crate) mod part {
         "starts",
         "places",
         "points",
-        "firsts",
     ];
 }
 
@@ -175,8 +170,6 @@ pub(crate) struct FieldMeta {
     pub(crate) span: u32,
     /// The ordinals `scanned.0..scanned.1` have no lists: their documents are in the column alone.
     pub(crate) scanned: (u32, u32),
-    /// The field that this one is within.
-    pub(crate) within: Option<u32>,
 }
 
 impl FieldMeta {
@@ -202,7 +195,6 @@ const NO_COLUMN: u8 = 255;
 const IN_POINTS: u8 = 3;
 const SCANNED: u8 = 4;
 const BY_VALUE: u8 = 5;
-const WITHIN: u8 = 6;
 
 /// The schema part of the meta section: equal schemas, equal bytes.
 pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
@@ -281,7 +273,6 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
         out.u8(match () {
             () if f.span > 0 => BY_VALUE,
             () if f.in_points => IN_POINTS,
-            () if f.within.is_some() => WITHIN,
             () if f.is_scanned() => SCANNED,
             () => f.ordered as u8,
         });
@@ -289,9 +280,6 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
         if f.is_scanned() {
             out.u32(f.scanned.0);
             out.u32(f.scanned.1);
-        }
-        if let Some(outer) = f.within {
-            out.u32(outer);
         }
         if f.span > 0 {
             out.u64(f.least);
@@ -328,9 +316,6 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(u32, Schema, Vec<FieldMeta>)>
             return Err(Error::corrupt(format!("field `{name}` has no column that is scanned")));
         }
     }
-    for (i, outer) in (0..).zip(&fields).filter_map(|(i, meta)| Some((i, meta.within?))) {
-        check_within(documents, (&schema, &fields), i, outer as usize)?;
-    }
     for i in (0..fields.len()).filter(|&i| fields[i].in_points) {
         // The other field of the point is in it, too, and in the same way.
         let pair = schema.points.iter().find(|pair| pair.contains(&i));
@@ -348,11 +333,10 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
     let column_bits = Some(from.u8()?).filter(|&bits| bits != NO_COLUMN);
     let slice_bits = from.u8()?;
     let ordered = from.u8()?;
-    let (by_value, is_within) = (ordered == BY_VALUE, ordered == WITHIN);
-    let (in_points, is_scanned) =
-        (ordered == IN_POINTS || by_value, ordered == SCANNED || is_within);
+    let (by_value, is_scanned) = (ordered == BY_VALUE, ordered == SCANNED);
+    let in_points = ordered == IN_POINTS || by_value;
     let ordered = match ordered {
-        0 | IN_POINTS | SCANNED | BY_VALUE | WITHIN => Ordered::No,
+        0 | IN_POINTS | SCANNED | BY_VALUE => Ordered::No,
         1 => Ordered::Ascending,
         2 => Ordered::Descending,
         other => return Err(Error::corrupt(format!("{other} is no order of a field"))),
@@ -363,7 +347,6 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         let (first, end) = scanned;
         return Err(Error::corrupt(format!("keys {first} to {end} of {distinct} are scanned")));
     }
-    let within = if is_within { Some(from.u32()?) } else { None };
     let (least, span) = if by_value { (from.u64()?, from.u32()?) } else { (0, 0) };
     let fits = (distinct..MAX_SPAN).contains(&span)
         && least.checked_add(u64::from(span.wrapping_sub(1))).is_some()
@@ -384,28 +367,5 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         least,
         span,
         scanned,
-        within,
     })
-}
-
-/// A field within another has numbers below 256 in all documents, and so has the other one.
-fn check_within(
-    documents: u32,
-    (schema, fields): (&Schema, &[FieldMeta]),
-    i: usize,
-    outer: usize,
-) -> Result<()> {
-    let narrow = |i: usize| {
-        let (meta, multi) = (&fields[i], schema.fields[i].multi);
-        let bits = meta.column_bits.is_some_and(|bits| bits <= SCAN_BITS);
-        bits && !multi && meta.present == documents && meta.distinct > 0
-    };
-    let whole = fields[i].scanned == (0, fields[i].distinct);
-    let few = |meta: &FieldMeta| meta.within.is_none() && meta.distinct <= 1 << SCAN_BITS;
-    let other = fields.get(outer).is_some_and(few);
-    if whole && other && narrow(i) && narrow(outer) {
-        return Ok(());
-    }
-    let name = &schema.fields[i].name;
-    Err(Error::corrupt(format!("field `{name}` is within one that it cannot be within")))
 }

@@ -18,14 +18,12 @@ use crate::search::codec::dictionary::Dictionary;
 use crate::search::codec::payload::{Payloads, Step};
 use crate::search::codec::points::{Numbers, Points};
 use crate::search::codec::postings::{Parts, Postings};
-use crate::search::codec::within::Within;
 use crate::search::format::limits::{SCAN_BITS, SMALL_DOCUMENTS};
 use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use crate::search::model::schema::Schema;
 use crate::search::model::types::Type;
 use crate::search::model::value::Value;
 use crate::search::partition::derived::Made;
-use crate::search::simd::scan::Scanned;
 use crate::{Error, Result};
 pub(crate) use field_view::FieldView;
 use std::borrow::Cow;
@@ -332,15 +330,14 @@ impl Partition {
     }
 
     /// The column of a field of one value, if it is narrow enough to be scanned or has to be.
-    pub(crate) fn scanned(&self, field: usize) -> Result<Option<Scanned<'_>>> {
+    pub(crate) fn scanned(&self, field: usize) -> Result<Option<Packed<'_>>> {
         let f = &self.fields[field];
         let narrow = f.meta.column_bits.is_some_and(|bits| bits <= SCAN_BITS);
         if f.multi || !(narrow || f.meta.is_scanned()) {
             return Ok(None);
         }
         Ok(match self.column(field)? {
-            Some(Column::Single(column)) => Some(Scanned::Alone(column)),
-            Some(Column::Within(column)) => Some(Scanned::Within(column)),
+            Some(Column::Single(column)) => Some(column),
             _ => None,
         })
     }
@@ -402,32 +399,11 @@ impl Partition {
         let bytes = self.part(f, part::COLUMN)?;
         if !f.multi {
             let ords = self.at_file(Packed::new(bytes, bits, self.documents as usize))?;
-            return Ok(Some(match f.meta.within {
-                None => Column::Single(ords),
-                Some(outer) => Column::Within(self.within(f, outer as usize, ords)?),
-            }));
+            return Ok(Some(Column::Single(ords)));
         }
         let ords = self.at_file(Packed::new(bytes, bits, f.meta.postings as usize))?;
         let starts = Increasing::new(self.part(f, part::STARTS)?, self.documents as usize + 1);
         Ok(Some(Column::Multi { starts: self.at_file(starts)?, ords }))
-    }
-
-    /// The column of a field within another one.
-    fn within<'p>(
-        &'p self,
-        f: &'p FieldPart,
-        outer: usize,
-        inner: Packed<'p>,
-    ) -> Result<Within<'p>> {
-        let keys = self.meta(outer).distinct;
-        let outer = match self.fields[outer].meta.within {
-            None => self.column(outer)?,
-            Some(_) => None,
-        };
-        let Some(Column::Single(outer)) = outer else {
-            return self.at_file(Err(Error::corrupt("a field is within one without a column")));
-        };
-        self.at_file(Within::new(outer, inner, (self.part(f, part::FIRSTS)?, keys)))
     }
 
     /// Asks for the memory of a payload: see [`Payloads::fetch`].
@@ -463,8 +439,7 @@ impl Partition {
     #[inline(always)]
     pub(crate) fn fixed(&self, field: usize) -> Result<Option<(Packed<'_>, Increasing<'_>)>> {
         let f = &self.fields[field];
-        let alone = !f.multi && f.meta.within.is_none();
-        let (Some(bits), true, true) = (f.meta.column_bits, alone, f.ty.is_fixed()) else {
+        let (Some(bits), false, true) = (f.meta.column_bits, f.multi, f.ty.is_fixed()) else {
             return Ok(None);
         };
         let (ords, keys) = (self.part(f, part::COLUMN)?, self.part(f, part::KEYS)?);

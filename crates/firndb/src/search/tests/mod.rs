@@ -41,7 +41,6 @@ mod relations;
 mod scans;
 mod shelf;
 mod verify;
-mod within;
 mod world;
 
 use crate::ErrorKind;

@@ -54,9 +54,6 @@ impl FieldCheck<'_> {
         ensure((first, last) == (0, meta.postings), || {
             format!("its sums go from {first} to {last}, not from 0 to {}", meta.postings)
         })?;
-        if let Some(Column::Within(column)) = self.part.column(self.i)? {
-            column.verify(meta.distinct)?;
-        }
         match self.part.points(self.i)? {
             Some((points, which)) => self.points(&points, which),
             None => self.postings(),

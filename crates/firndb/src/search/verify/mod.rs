@@ -101,7 +101,6 @@ fn sections(part: &Partition) -> Result<()> {
             (part::STARTS, column && field.multi),
             (part::PLACES, slices && meta.slice_bits == DIVIDED),
             (part::POINTS, points),
-            (part::FIRSTS, meta.within.is_some()),
         ];
         expected.extend(wanted.iter().filter(|(_, on)| *on).map(|(p, _)| section(i, *p)));
     }

@@ -7,6 +7,7 @@ mod iter;
 
 use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
+use crate::bytes::packed::Packed;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
 use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
@@ -15,7 +16,7 @@ pub(crate) use crate::search::codec::slices::BLOCK;
 use crate::search::codec::slices::{Slices, Span};
 use crate::search::format::{FieldMeta, Ordered};
 use crate::search::simd::kernels;
-use crate::search::simd::scan::{self, Keys, Scanned, Wanted};
+use crate::search::simd::scan::{self, Keys, Wanted};
 use crate::{Error, Result};
 
 /// The sections of a field's postings, as they are in the file.
@@ -28,7 +29,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) bitsets: &'a [u8],
     pub(crate) runs: &'a [u8],
     /// If it is one that is scanned.
-    pub(crate) column: Option<Scanned<'a>>,
+    pub(crate) column: Option<Packed<'a>>,
     /// The points that the field is part of, and which part: 0 or 1.
     pub(crate) points: Option<(Points<'a>, usize)>,
     /// If these hold values: the keys, and the least of them.
@@ -47,7 +48,7 @@ pub(crate) struct Postings<'a> {
     exception_count: usize,
     bitsets: &'a [u8],
     runs: &'a [u8],
-    column: Option<Scanned<'a>>,
+    column: Option<Packed<'a>>,
     /// Ordinals that have no lists, but are in the column.
     scanned: (u32, u32),
     points: Option<(Points<'a>, usize)>,
@@ -328,7 +329,7 @@ impl<'a> Postings<'a> {
     /// What is to be found in the column: ordinals of a field that has nothing else, or some keys.
     fn wanted(&self, (start, end): (u32, u32), keys: Keys) -> Option<Wanted> {
         if start < end {
-            return self.column.map(|column| Wanted::of(&[(start, end)], &column));
+            return self.column.map(|column| Wanted::new(&[(start, end)], column.raw().1));
         }
         (!keys.is_empty()).then_some(Wanted::Keys(keys))
     }

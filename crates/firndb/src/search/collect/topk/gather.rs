@@ -5,7 +5,7 @@ use crate::Result;
 use crate::search::collect::rank::Packed;
 use crate::search::exec::sink::Sink;
 use crate::search::simd::kernels;
-use crate::search::simd::scan::{self, Scanned};
+use crate::search::simd::scan;
 use std::ops::ControlFlow;
 
 /// Words of matches that are looked at at a time.
@@ -25,7 +25,7 @@ impl<K: Packed> Search<'_, '_, K> {
         if kernels::count(words) * OFFER >= pass {
             let mut found = [0; STEP];
             let found = &mut found[..words.len()];
-            scan::fill(Scanned::Alone(column), &best, first as usize / 64, found);
+            scan::fill(column, &best, first as usize / 64, found);
             kernels::and(words, found);
         }
     }

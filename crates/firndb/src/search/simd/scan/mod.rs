@@ -16,45 +16,10 @@ mod avx512;
 mod wanted;
 
 use crate::bytes::packed::{GROUP, Packed};
-use crate::search::codec::within::Within;
 use crate::search::simd::kernels;
 #[cfg(target_arch = "x86_64")]
 use crate::search::simd::unpack_avx2;
-#[cfg(test)]
-pub(crate) use wanted::apart;
 pub(crate) use wanted::{Keys, Wanted};
-
-/// A column that is scanned.
-#[derive(Clone, Copy)]
-pub(crate) enum Scanned<'a> {
-    Alone(Packed<'a>),
-    Within(Within<'a>),
-}
-
-impl Scanned<'_> {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Scanned::Alone(column) => column.len(),
-            Scanned::Within(column) => column.len(),
-        }
-    }
-
-    /// What a pass costs, as [`cost`] says.
-    pub(crate) fn cost(&self) -> u64 {
-        match self {
-            Scanned::Alone(column) => cost(column.raw().1),
-            Scanned::Within(column) => column.bits().into_iter().map(cost).sum(),
-        }
-    }
-
-    /// The ordinal of a document.
-    pub(crate) fn get(&self, doc: usize) -> u32 {
-        match self {
-            Scanned::Alone(column) => column.get(doc),
-            Scanned::Within(column) => column.get(doc),
-        }
-    }
-}
 
 /// What a pass over a column of so many bits costs for 64 documents on this processor, tenths of a
 /// nanosecond.
@@ -88,49 +53,18 @@ pub(crate) fn cost(bits: usize) -> u64 {
 const MANY: u64 = 1000;
 
 /// [`cost`] of a pass for what is wanted.
-pub(crate) fn cost_of(column: &Scanned, wanted: &Wanted) -> u64 {
-    match column {
-        Scanned::Alone(column) => cost_alone(column.raw().1, wanted),
-        Scanned::Within(column) => cost_within(column, wanted),
-    }
-}
-
-/// Both columns are passed over for each part.
-fn cost_within(column: &Within, wanted: &Wanted) -> u64 {
-    match wanted {
-        Wanted::Parts { parts, .. } => Scanned::Within(*column).cost() * parts.len() as u64,
-        _ => MANY,
-    }
-}
-
-fn cost_alone(bits: usize, wanted: &Wanted) -> u64 {
+pub(crate) fn cost_of(column: Packed, wanted: &Wanted) -> u64 {
+    let bits = column.raw().1;
     match wanted {
         Wanted::Keys(_) | Wanted::Range { .. } => cost(bits),
         Wanted::Ranges(ranges) => cost(bits) * ranges.len() as u64,
-        Wanted::Many { .. } | Wanted::Parts { .. } => MANY,
+        Wanted::Many { .. } => MANY,
     }
 }
 
 /// Sets each word `i` of `out` to those documents from `64 (first + i)` on whose ordinals are
 /// wanted.
-pub(crate) fn fill(column: Scanned, wanted: &Wanted, first: usize, out: &mut [u64]) {
-    match (column, wanted) {
-        (Scanned::Alone(column), _) => fill_alone(column, wanted, first, out),
-        (Scanned::Within(column), Wanted::Parts { parts, others }) => {
-            column.fill((parts, *others), first, out);
-        }
-        (Scanned::Within(_), wanted) => {
-            out.fill(0);
-            let end = column.len().min((first + out.len()) * 64);
-            for doc in first * 64..end {
-                out[doc / 64 - first] |= u64::from(wanted.has(column.get(doc))) << (doc % 64);
-            }
-        }
-    }
-}
-
-/// [`fill`] of ordinals that stand in a column as they are.
-pub(crate) fn fill_alone(column: Packed, wanted: &Wanted, first: usize, out: &mut [u64]) {
+pub(crate) fn fill(column: Packed, wanted: &Wanted, first: usize, out: &mut [u64]) {
     let done = fill_fast(column, wanted, first, out);
     if done == out.len() {
         return;
@@ -145,8 +79,6 @@ pub(crate) fn fill_alone(column: Packed, wanted: &Wanted, first: usize, out: &mu
         Wanted::Many { bits, behind } => {
             fill_each(column, |ord| wanted::has(bits, *behind, ord), first, out);
         }
-        // Only columns within others have these.
-        Wanted::Parts { .. } => out.fill(0),
     }
 }
 
@@ -196,7 +128,7 @@ fn fill_ranges(column: Packed, ranges: &[(u32, u32)], first: usize, out: &mut [u
     for (i, out) in out.chunks_mut(BLOCK).enumerate() {
         let found = &mut found[..out.len()];
         for &(start, len) in ranges {
-            fill_alone(column, &Wanted::Range { first: start, len }, first + i * BLOCK, found);
+            fill(column, &Wanted::Range { first: start, len }, first + i * BLOCK, found);
             kernels::or(out, found);
         }
     }
@@ -223,7 +155,7 @@ fn fill_each(column: Packed, has: impl Fn(u32) -> bool, first: usize, out: &mut 
 pub(crate) const BLOCK: usize = 64;
 
 /// Adds the documents whose ordinals are wanted to a bitset.
-pub(crate) fn add(column: Scanned, wanted: &Wanted, bits: &mut [u64]) {
+pub(crate) fn add(column: Packed, wanted: &Wanted, bits: &mut [u64]) {
     let mut found = [0; BLOCK];
     for (i, bits) in bits.chunks_mut(BLOCK).enumerate() {
         let found = &mut found[..bits.len()];
@@ -233,7 +165,7 @@ pub(crate) fn add(column: Scanned, wanted: &Wanted, bits: &mut [u64]) {
 }
 
 /// How many documents of a bitset have ordinals that are wanted.
-pub(crate) fn count(column: Scanned, wanted: &Wanted, bits: &[u64]) -> u64 {
+pub(crate) fn count(column: Packed, wanted: &Wanted, bits: &[u64]) -> u64 {
     let (mut found, mut sum) = ([0; BLOCK], 0);
     for (i, bits) in bits.chunks(BLOCK).enumerate() {
         let found = &mut found[..bits.len()];
@@ -245,11 +177,11 @@ pub(crate) fn count(column: Scanned, wanted: &Wanted, bits: &[u64]) -> u64 {
 }
 
 /// How many documents have wanted ordinals in both columns, which are of the same documents.
-pub(crate) fn count_both(a: (Scanned, &Wanted), b: (Scanned, &Wanted)) -> u64 {
+pub(crate) fn count_both(a: (Packed, &Wanted), b: (Packed, &Wanted)) -> u64 {
     #[allow(unused_mut, reason = "the fast version is for x86-64")]
     let (mut first, mut sum) = (0, 0);
     #[cfg(target_arch = "x86_64")]
-    if let ((Scanned::Alone(c), Wanted::Keys(x)), (Scanned::Alone(d), Wanted::Keys(y))) = (a, b)
+    if let ((c, Wanted::Keys(x)), (d, Wanted::Keys(y))) = (a, b)
         && [c, d].iter().all(|column| column.raw().1 == 4)
     {
         let (a, b) = ((c, x), (d, y));
@@ -281,7 +213,7 @@ pub(crate) fn count_both(a: (Scanned, &Wanted), b: (Scanned, &Wanted)) -> u64 {
 /// Replaces `out` by documents from word `*word` on whose ordinals are wanted: about `size` of
 /// them, and at most 1,024. Those behind `last` need not come.
 pub(crate) fn push(
-    column: Scanned,
+    column: Packed,
     wanted: &Wanted,
     (word, last): (&mut usize, u32),
     size: usize,

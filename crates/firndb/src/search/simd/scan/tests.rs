@@ -46,7 +46,7 @@ fn every_width_gives_the_documents_that_are_wanted() {
             let documents = [0, 1, 63, 64, 128, 777, 4096, 5000][round % 8] + rng.below(99);
             let (ords, wanted) = column(&mut rng, bits, documents);
             let bytes = packed(bits, &ords);
-            let column = Scanned::Alone(Packed::new(&bytes, bits, documents).unwrap());
+            let column = Packed::new(&bytes, bits, documents).unwrap();
             let inside = |doc: usize| ords.get(doc).is_some_and(|&ord| wanted.has(ord));
             let words = documents.div_ceil(64) + rng.below(3);
             let first = rng.below(words + 1);
@@ -98,7 +98,6 @@ fn two_columns_are_counted_together() {
         }
         let bytes = [packed(bits[0], &a), packed(bits[1], &b)];
         let [x, y] = [0, 1].map(|i| Packed::new(&bytes[i], bits[i], documents).unwrap());
-        let [x, y] = [x, y].map(Scanned::Alone);
         let both = a.iter().zip(&b).filter(|(a, b)| keys.has(**a) && others.has(**b)).count();
         with_each_version(|version| {
             let found = count_both((x, &keys), (y, &others));

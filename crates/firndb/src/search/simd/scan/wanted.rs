@@ -1,6 +1,5 @@
 //! Which ordinals of a column are wanted.
 
-use super::Scanned;
 use crate::search::format::limits::SCAN_BITS;
 use crate::search::simd::kernels;
 use std::sync::Arc;
@@ -59,25 +58,9 @@ pub(crate) enum Wanted {
     Ranges(Arc<[(u32, u32)]>),
     /// Those whose bits are set; of all ordinals behind the last bit what `behind` says.
     Many { bits: Arc<[u64]>, behind: bool },
-    /// Of a column within another one some keys of that, and which of theirs; or all others.
-    Parts { parts: Arc<[(Keys, Keys)]>, others: bool },
 }
 
 impl Wanted {
-    /// The ordinals of some ranges `start..end`, for a column.
-    pub(crate) fn of(intervals: &[(u32, u32)], column: &Scanned) -> Wanted {
-        let within = match column {
-            Scanned::Alone(column) => return Wanted::new(intervals, column.raw().1),
-            Scanned::Within(within) => within,
-        };
-        let ranges = apart(intervals);
-        let wanted = Wanted::Parts { parts: within.parts(&ranges).into(), others: false };
-        match super::cost_of(column, &wanted) <= super::MANY {
-            true => wanted,
-            false => Wanted::many(&ranges, 32),
-        }
-    }
-
     /// The ordinals of some ranges `start..end`, for a column of so many bits.
     pub(crate) fn new(intervals: &[(u32, u32)], bits: usize) -> Wanted {
         if bits <= SCAN_BITS.into() {
@@ -100,7 +83,7 @@ impl Wanted {
     }
 
     /// The ordinals of ranges that ascend, one by one.
-    pub(crate) fn many(intervals: &[(u32, u32)], bits: usize) -> Wanted {
+    fn many(intervals: &[(u32, u32)], bits: usize) -> Wanted {
         // A column has no ordinals of more bits, whatever a damaged file says of keys.
         let most = intervals.last().map_or(0, |(_, end)| *end) as usize;
         let mut set = vec![0; most.min(1 << bits.min(31)).div_ceil(64)];
@@ -129,13 +112,11 @@ impl Wanted {
             Wanted::Many { bits, behind } => {
                 Wanted::Many { bits: bits.iter().map(|word| !word).collect(), behind: !behind }
             }
-            Wanted::Parts { parts, others } => {
-                Wanted::Parts { parts: parts.clone(), others: !others }
-            }
         }
     }
 
-    /// Whether an ordinal is wanted, of a column that is within none.
+    /// Whether an ordinal is wanted.
+    #[cfg(test)]
     pub(crate) fn has(&self, ord: u32) -> bool {
         match self {
             Wanted::Keys(keys) => keys.bit(ord) == 1,
@@ -144,13 +125,12 @@ impl Wanted {
                 ranges.iter().any(|(first, len)| ord.wrapping_sub(*first) < *len)
             }
             Wanted::Many { bits, behind } => has(bits, *behind, ord),
-            Wanted::Parts { .. } => false,
         }
     }
 }
 
 /// Ranges `start..end` in ascending order, and those that touch as one.
-pub(crate) fn apart(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
+fn apart(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut all: Vec<_> = intervals.iter().copied().filter(|(start, end)| start < end).collect();
     all.sort_unstable();
     all.dedup_by(|next, last| {
