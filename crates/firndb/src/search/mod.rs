@@ -42,7 +42,6 @@ mod format;
 mod simd;
 mod codec;
 mod partition;
-mod verify;
 mod build;
 mod plan;
 mod stats;

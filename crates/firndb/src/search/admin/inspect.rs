@@ -10,7 +10,7 @@ use crate::search::format::manifest;
 use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
 use crate::search::model::schema::{Field, Payload, Roles};
 use crate::search::partition::Partition;
-use crate::search::verify;
+use crate::search::partition::verify;
 use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 

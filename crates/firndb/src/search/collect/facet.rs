@@ -6,9 +6,9 @@
 //! it.
 
 use crate::Result;
-use crate::search::build::interner::KeyMap;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Fill;
+use crate::search::model::key_map::KeyMap;
 use crate::search::model::query::Filter;
 use crate::search::model::types::Type;
 use crate::search::model::value::{Key, Value, decode_key};

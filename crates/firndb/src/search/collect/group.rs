@@ -6,10 +6,10 @@
 //! depend on the plan or on threads.
 
 use crate::Result;
-use crate::search::build::interner::KeyMap;
 use crate::search::codec::column::Column;
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
+use crate::search::model::key_map::KeyMap;
 use crate::search::model::types::Type;
 use crate::search::model::value::{
     Key, Value, decode_bytes, decode_fixed, decode_key, key_to_f64, key_to_i64,

@@ -25,8 +25,8 @@ use crate::search::collection::relations::joined;
 use crate::search::format::manifest::Relation;
 use crate::search::format::manifest::{self, Member};
 use crate::search::partition::Partition;
+use crate::search::partition::verify;
 use crate::search::reader::Reader;
-use crate::search::verify;
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -54,6 +54,17 @@ pub struct Collection {
 }
 
 impl Collection {
+    /// `InvalidArgument` if the collection belongs to an index: then [`Collection::change`] is
+    /// refused, and so is everything that begins with it.
+    pub fn check_changeable(&self) -> Result<()> {
+        owner::check_changeable(&self.place().disk, &self.dir)
+    }
+
+    /// Marks the collection as that of an index. `Locked` if another process changes it.
+    pub(crate) fn mark(&self) -> Result<()> {
+        owner::mark(&self.place().disk, &self.dir)
+    }
+
     /// Opens the newest set of a collection.
     pub fn open(dir: impl AsRef<Path>) -> Result<Collection> {
         Self::open_on(disk::os(), dir.as_ref())
@@ -131,7 +142,7 @@ impl Collection {
             let next = Place::newest(&self.disk, &self.dir, Some(&place.set))?;
             place = self.swap(&place, next);
         }
-        self.check_changeable_at(&place)?;
+        owner::check_changeable(&&place.disk, &self.dir)?;
         self.begin(turn, place)
     }
 

@@ -8,7 +8,7 @@
 //! of the others. Both are refused.
 
 use crate::search::build::builder::PartitionBuilder;
-use crate::search::collection::{Change, place};
+use crate::search::collection::{Change, Collection, current, place};
 use crate::search::format::manifest::Member;
 use crate::search::format::manifest::Relation;
 use crate::{Error, ErrorKind, Result};
@@ -50,6 +50,30 @@ fn some(names: &[String]) -> String {
 }
 
 impl Change<'_> {
+    /// Makes the set that of another collection, whose files get a second name in this directory,
+    /// or are copied where no hard link is possible. Nobody may change the other one meanwhile.
+    pub(crate) fn link_all(&mut self, from: &Collection) -> Result<()> {
+        let source = from.place();
+        self.clear();
+        for member in &source.set.members {
+            let (file, to) = (from.dir.join(&member.file), self.collection.dir.join(&member.file));
+            let disk = self.place.disk.clone();
+            let opened = match disk.link(&file, &to) {
+                Ok(()) => current::open_member(&disk, &to, member, None),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                    current::open_member(&disk, &to, member, None)
+                }
+                Err(e) => Err(e),
+            };
+            match opened {
+                Ok(part) => self.take(member.clone(), part),
+                // No link can be made, or what is there is damaged.
+                Err(_) => self.copy(&member.name, member.relation.clone(), &file)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Adds a partition that continues another one of this change or of the collection, and returns
     /// its name: the first of `NAME.2`, `NAME.3`, ... that is free. It is replaced and removed
     /// with that one. `NotFound` if there is no partition `name`.

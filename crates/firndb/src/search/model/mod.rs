@@ -3,6 +3,7 @@
 pub(crate) mod condition;
 pub(crate) mod document;
 pub mod query;
+pub(crate) mod key_map;
 pub(crate) mod names;
 pub(crate) mod schema;
 pub(crate) mod types;

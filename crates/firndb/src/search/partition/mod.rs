@@ -4,6 +4,7 @@
 //! it is first used.
 
 pub(crate) mod set;
+pub(crate) mod verify;
 
 mod derived;
 mod field_view;

@@ -19,7 +19,7 @@ use crate::search::partition::set::Limits;
 pub use explain::Explain;
 pub use fields::FieldReader;
 
-use crate::search::verify;
+use crate::search::partition::verify;
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -4,8 +4,8 @@
 use super::slots::Slots;
 use super::{ABSENT, Known};
 use crate::bytes::increasing::Increasing;
-use crate::search::build::interner::KeyMap;
 use crate::search::codec::dictionary::Dictionary;
+use crate::search::model::key_map::KeyMap;
 use crate::search::model::value::Key;
 use crate::search::partition::Partition;
 use crate::search::partition::set::{Changes, Set};

@@ -59,7 +59,7 @@ impl Schema {
     /// # Ok::<(), firndb::Error>(())
     /// ```
     pub fn from_toml(text: &str) -> Result<Schema> {
-        let reader = Reader { text };
+        let reader = SchemaReader { text };
         match DeTable::parse(text) {
             Ok(table) => reader.schema(table.get_ref()),
             Err(error) => Err(reader.error(error.span().unwrap_or(0..0), error.message())),
@@ -141,11 +141,11 @@ fn quote(text: &str) -> String {
 type Entry<'a> = (&'a str, Range<usize>, &'a Spanned<DeValue<'a>>);
 
 /// Finds its way in a parsed document; the text serves the line numbers of errors.
-struct Reader<'a> {
+struct SchemaReader<'a> {
     text: &'a str,
 }
 
-impl Reader<'_> {
+impl SchemaReader<'_> {
     fn schema(&self, table: &DeTable) -> Result<Schema> {
         let mut schema = Schema::default();
         let (mut order, mut points, mut fields_at) = (None, None, None);
