@@ -4,7 +4,7 @@ use crate::bytes::frozen::Frozen;
 use crate::bytes::int::u32_at;
 use crate::disk;
 use crate::inspect::{InspectedItem, InspectedSection, Inspection};
-use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
+use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::format::manifest;
 use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
@@ -125,7 +125,7 @@ fn describe_field(
         chosen.push("damaged exceptions".into());
     }
     let forms = exception_forms(exceptions.unwrap_or(&[]), meta.exceptions);
-    for (count, form) in forms.into_iter().zip(["bitsets", "sparse bitsets", "runs", "scans"]) {
+    for (count, form) in forms.into_iter().zip(["bitsets", "runs", "scans"]) {
         if count > 0 {
             chosen.push(format!("{form} for {count} values"));
         }
@@ -149,14 +149,13 @@ fn describe_field(
 }
 
 /// How many of a field's keys are kept as bitsets, as runs and in its column.
-fn exception_forms(exceptions: &[u8], count: u32) -> [u64; 4] {
-    let mut forms = [0; 4];
+fn exception_forms(exceptions: &[u8], count: u32) -> [u64; 3] {
+    let mut forms = [0; 3];
     for entry in exceptions.chunks_exact(EXCEPTION).take(count as usize) {
         forms[match u32_at(entry, 4) {
             0 => 0,
-            SPARSE => 1,
-            IN_COLUMN => 3,
-            _ => 2,
+            IN_COLUMN => 2,
+            _ => 1,
         }] += 1;
     }
     forms

@@ -20,7 +20,6 @@ use std::cell::OnceCell;
 const DECODE: u64 = 10;
 const GATHER: u64 = 20;
 const PROBE: u64 = 10;
-const SPARSE_PROBE: u64 = 60;
 const WORD: u64 = 2;
 
 /// A condition on the documents of one partition.
@@ -244,14 +243,7 @@ impl Clause {
             }
             Form::Ordinals { field, multi, .. } => {
                 let column = part.meta(field).column_bits.is_some() && !multi;
-                if column {
-                    Some(GATHER)
-                } else {
-                    self.mapped(part, scratch)?.map(|bitset| match bitset {
-                        Bitset::Plain(_) => PROBE,
-                        Bitset::Sparse(_) => SPARSE_PROBE,
-                    })
-                }
+                if column { Some(GATHER) } else { self.mapped(part, scratch)?.map(|_| PROBE) }
             }
         })
     }

@@ -11,7 +11,7 @@
 //! | 3 | sums | `distinct + 1` increasing: entry i = postings before key i | postings_build |
 //! | 4 | slices | documents, key after key, of keys not in part 5 and not scanned | slices |
 //! | 5 | exceptions | 24 bytes for each key not in part 4, as below | postings_build |
-//! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i; or sparse | bitset |
+//! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | bitset |
 //! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
 //! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
@@ -27,8 +27,7 @@
 //! ```text
 //! OFFSET  SIZE  FIELD
 //! 0       4     ordinal of the key; they ascend
-//! 4       4     runs in part 7; 0: a bitset in part 6; 2^32 - 2: a sparse one; 2^32 - 1: what part
-//!               8 has, of one value a document and at most 8 bits
+//! 4       4     runs in part 7; 0: a bitset in part 6; 2^32 - 1: what part 8 has, of one value a document and at most 8 bits
 //! 8       8     offset in that part, behind the one before; 0 for part 8
 //! 16      8     documents of the exceptions before
 //! ```

@@ -201,7 +201,7 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
     if !n.is_multiple_of(5) {
         values.push(("on", Value::Bool(n < 40 || n.is_multiple_of(2))));
     }
-    // In large partitions sparse bitsets and divided lists.
+    // In large partitions bitsets and divided lists.
     values.extend(
         [9, 11, 70, 90]
             .into_iter()

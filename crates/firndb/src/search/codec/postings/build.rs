@@ -4,7 +4,7 @@
 //! | form | bytes | chosen for a key if |
 //! |---|---|---|
 //! | slice | documents x bits / 8, or less if divided: `slices.rs` | nothing below is smaller |
-//! | bitset | an eighth of all documents, or less: `bitset.rs` | about 1/20 have the key, or more |
+//! | bitset | an eighth of all documents: `bitset.rs` | about 1/20 have the key, or more |
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | column | 0 | the field has one of 3 to 8 bits, and 1/1024 of them or more have the key |
 //! | none | 0 | the sums say it all, of an ordered field, or points or a scan of the column do |
@@ -27,8 +27,6 @@ const FEW_RUNS: usize = 64;
 pub(crate) const EXCEPTION: usize = 24;
 /// In the place of the number of runs: the documents of the key are found in the column.
 pub(crate) const IN_COLUMN: u32 = u32::MAX;
-/// In the place of the number of runs: a sparse bitset.
-pub(crate) const SPARSE: u32 = u32::MAX - 1;
 
 /// The parts SUMS, SLICES, PLACES, EXCEPTIONS, BITSETS and RUNS; empty ones are not written.
 #[derive(Default)]
@@ -178,8 +176,8 @@ impl Inverted {
                 }
                 Form::Bitset => {
                     let offset = out.bitsets.len() as u64;
-                    let sparse = bitset::push(&mut out.bitsets, docs, documents);
-                    exceptions.u32(if sparse { SPARSE } else { 0 });
+                    bitset::push(&mut out.bitsets, docs, documents);
+                    exceptions.u32(0);
                     exceptions.u64(offset);
                 }
             }

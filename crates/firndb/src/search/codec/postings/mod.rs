@@ -10,7 +10,7 @@ use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::packed::Packed;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
-use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
+use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN};
 pub(crate) use crate::search::codec::postings::iter::Cursor;
 pub(crate) use crate::search::codec::slices::BLOCK;
 use crate::search::codec::slices::{Slices, Span};
@@ -244,8 +244,7 @@ impl<'a> Postings<'a> {
         let (runs, offset) = (u32_at(self.exceptions, at + 4), u64_at(self.exceptions, at + 8));
         let (offset, documents) = (offset as usize, self.documents as usize);
         match runs {
-            0 => Kept::Bitset(Bitset::plain(self.bitsets, offset, documents)),
-            SPARSE => Kept::Bitset(Bitset::sparse(self.bitsets, offset, documents)),
+            0 => Kept::Bitset(Bitset::new(self.bitsets, offset, documents)),
             IN_COLUMN => Kept::Column,
             runs => {
                 let end = offset.checked_add(runs as usize * 8);

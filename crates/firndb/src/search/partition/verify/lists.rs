@@ -7,7 +7,7 @@ use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::packed::Packed;
 use crate::search::codec::column::Column;
-use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
+use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::format::{Ordered, part};
 use crate::{Error, Result};
@@ -99,15 +99,9 @@ impl<'p> Lists<'p> {
             ensure(offset == 0, || format!("key {ord} is in the column at offset {offset}"))?;
             return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
         }
-        let is_runs = runs != 0 && runs != SPARSE as usize;
+        let is_runs = runs != 0;
         let Area { bytes: area, read } = if is_runs { &mut self.runs } else { &mut self.bitsets };
         ensure(offset == *read, || format!("key {ord} is at offset {offset}, not at {read}"))?;
-        if runs == SPARSE as usize {
-            let damaged = || format!("the sparse bitset of key {ord} is damaged");
-            let bytes = area.get(offset..).unwrap_or(&[]);
-            *read += each_of_sparse(bytes, self.documents, damaged, visit)?;
-            return Ok(());
-        }
         let size = if is_runs { runs * 8 } else { self.documents.div_ceil(64) * 8 };
         *read += size;
         let bytes = area.get(offset..*read).ok_or_else(|| {
@@ -272,40 +266,6 @@ impl<'p> Slices<'p> {
             }
         }
     }
-}
-
-/// The documents of a sparse bitset, and how many bytes it has. Every one is what it would be
-/// written as; `damaged` says that one is not.
-fn each_of_sparse(
-    bytes: &[u8],
-    documents: usize,
-    damaged: impl Fn() -> String,
-    mut visit: impl FnMut(u32) -> Result<()>,
-) -> Result<usize> {
-    let (blocks, groups) = (documents.div_ceil(4096), documents.div_ceil(256));
-    let masks = 4 * (blocks + 1);
-    let (first, mut at) = (masks + 8 * groups, 0);
-    let byte = |at: usize| bytes.get(first + at).copied().unwrap_or(0);
-    for group in 0..groups {
-        ensure(group % 16 > 0 || u32_at(bytes, group / 4) as usize == at, &damaged)?;
-        let mut mask = u64_at(bytes, masks + 8 * group);
-        let mut upper = false;
-        while mask != 0 {
-            let doc = group * 256 + mask.trailing_zeros() as usize * 4;
-            let nibble = byte(at) >> (4 * u8::from(upper)) & 15;
-            ensure(nibble != 0, &damaged)?;
-            (0..4).filter(|i| nibble >> i & 1 == 1).try_for_each(|i| visit((doc + i) as u32))?;
-            at += usize::from(upper);
-            upper = !upper;
-            mask &= mask - 1;
-        }
-        ensure(!upper || byte(at) >> 4 == 0, &damaged)?;
-        at += usize::from(upper);
-    }
-    let end = first + at;
-    let ends = u32_at(bytes, 4 * blocks) as usize == at;
-    ensure(ends && bytes.get(end..end + 32).is_some_and(|bytes| bytes == [0; 32]), &damaged)?;
-    Ok(end + 32)
 }
 
 fn each_bit(bitset: &[u8], mut visit: impl FnMut(u32) -> Result<()>) -> Result<()> {
