@@ -94,10 +94,10 @@ pub(crate) enum Column<'a> {
         sums: Increasing<'a>,
         present: u32,
     },
-    /// Made for one query from the postings of a field without a column.
-    Made(Vec<u32>),
+    /// Derived for one query from the postings of a field without a column.
+    Derived(Vec<u32>),
     /// The same for a multi-valued field.
-    MadeMulti {
+    DerivedMulti {
         starts: Vec<u32>,
         ords: Vec<u32>,
     },
@@ -109,7 +109,7 @@ impl Column<'_> {
     pub(crate) fn get(&self, doc: u32) -> u32 {
         match self {
             Column::Single(ords) => ords.get(doc as usize),
-            Column::Made(ords) => ords.get(doc as usize).copied().unwrap_or(0),
+            Column::Derived(ords) => ords.get(doc as usize).copied().unwrap_or(0),
             Column::Ascending { sums, present } if doc < *present => {
                 sums.lower_bound(u64::from(doc) + 1).max(1) as u32 - 1
             }
@@ -119,7 +119,7 @@ impl Column<'_> {
             Column::Ascending { sums, .. } | Column::Descending { sums, .. } => {
                 (sums.len() - 1) as u32
             }
-            Column::Multi { .. } | Column::MadeMulti { .. } => 0,
+            Column::Multi { .. } | Column::DerivedMulti { .. } => 0,
         }
     }
 
@@ -133,7 +133,7 @@ impl Column<'_> {
                 let end = (starts.get(d + 1).wrapping_sub(o + 1) as usize).min(ords.len());
                 (start..end).for_each(|i| each(ords.get(i)));
             }
-            Column::MadeMulti { starts, ords } => {
+            Column::DerivedMulti { starts, ords } => {
                 let d = doc as usize;
                 let range = starts.get(d).zip(starts.get(d + 1));
                 let slice = range.and_then(|(&s, &e)| ords.get(s as usize..e as usize));

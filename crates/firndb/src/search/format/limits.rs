@@ -1,4 +1,4 @@
-//! Limits that the forms of a partition file depend on.
+//! QueryLimits that the forms of a partition file depend on.
 
 /// Words of the largest small partition.
 pub(crate) const SMALL_WORDS: usize = 64;

@@ -24,7 +24,7 @@ use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, secti
 use crate::search::model::schema::Schema;
 use crate::search::model::types::Type;
 use crate::search::model::value::Value;
-use crate::search::partition::derived::Made;
+use crate::search::partition::derived::Derived;
 use crate::{Error, Result};
 pub(crate) use field_view::FieldView;
 use std::borrow::Cow;
@@ -60,7 +60,7 @@ pub(crate) struct FieldPart {
     /// The earlier field of the point that its documents are in, and whether it is the other one.
     point: Option<(u32, bool)>,
     /// Of a field whose points hold values: what is made of them.
-    made: Option<Box<OnceLock<Made>>>,
+    made: Option<Box<OnceLock<Derived>>>,
 }
 
 /// The parts of postings that most fields do without.

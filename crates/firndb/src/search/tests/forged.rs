@@ -101,9 +101,9 @@ fn more_keys_than_documents_vouch_for_themselves() {
 #[test]
 fn more_postings_than_the_counts_say_are_an_error() {
     let built = Victim::built();
-    assert!(open(&built.0).unwrap().column_or_made(1).is_ok());
+    assert!(open(&built.0).unwrap().column_or_derived(1).is_ok());
     let forged = built.section(section(1, part::RUNS), |bytes| bytes[4] = 255);
-    corrupt(open(&forged).unwrap().column_or_made(1), "`run` has more postings");
+    corrupt(open(&forged).unwrap().column_or_derived(1), "`run` has more postings");
 }
 
 #[test]

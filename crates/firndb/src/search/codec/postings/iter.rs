@@ -5,7 +5,7 @@ use crate::bytes::int::u32_at;
 use crate::search::simd::scan::{self, Keys};
 
 /// Walks over the documents of some pieces, block by block.
-pub(crate) struct Cursor {
+pub(crate) struct PostingsIter {
     pieces: Pieces,
     /// Place inside the first exception: run and document in it, or word of a bitset; the next
     /// group of points; or, behind all other exceptions, the next word of the column.
@@ -14,9 +14,9 @@ pub(crate) struct Cursor {
     keys: Keys,
 }
 
-impl Cursor {
-    pub(crate) fn new(pieces: Pieces) -> Cursor {
-        Cursor { pieces, at: (0, 0), keys: Keys::default() }
+impl PostingsIter {
+    pub(crate) fn new(pieces: Pieces) -> PostingsIter {
+        PostingsIter { pieces, at: (0, 0), keys: Keys::default() }
     }
 
     /// Replaces `out` by the next documents, about [`BLOCK`] of them, of points a group; false at

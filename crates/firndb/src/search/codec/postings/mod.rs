@@ -11,12 +11,12 @@ use crate::bytes::packed::Packed;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
 use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN};
-pub(crate) use crate::search::codec::postings::iter::Cursor;
+pub(crate) use crate::search::codec::postings::iter::PostingsIter;
 pub(crate) use crate::search::codec::slices::BLOCK;
 use crate::search::codec::slices::{Slices, Span};
 use crate::search::format::{FieldMeta, Ordered};
 use crate::search::simd::kernels;
-use crate::search::simd::scan::{self, Keys, Wanted};
+use crate::search::simd::scan::{self, Keys, OrdinalSet};
 use crate::{Error, Result};
 
 /// The sections of a field's postings, as they are in the file.
@@ -326,11 +326,11 @@ impl<'a> Postings<'a> {
     }
 
     /// What is to be found in the column: ordinals of a field that has nothing else, or some keys.
-    fn wanted(&self, (start, end): (u32, u32), keys: Keys) -> Option<Wanted> {
+    fn wanted(&self, (start, end): (u32, u32), keys: Keys) -> Option<OrdinalSet> {
         if start < end {
-            return self.column.map(|column| Wanted::new(&[(start, end)], column.raw().1));
+            return self.column.map(|column| OrdinalSet::new(&[(start, end)], column.raw().1));
         }
-        (!keys.is_empty()).then_some(Wanted::Keys(keys))
+        (!keys.is_empty()).then_some(OrdinalSet::Keys(keys))
     }
 
     /// The number of documents of the ordinals `start..end` that are in a bitset.
@@ -356,7 +356,7 @@ impl<'a> Postings<'a> {
         let mut pieces = self.pieces(start, end);
         let slice = std::mem::take(&mut pieces.slice);
         if self.exception_count > 0 || self.ordered != Ordered::No || self.points.is_some() {
-            let (mut cursor, mut block) = (Cursor::new(pieces), Vec::with_capacity(BLOCK));
+            let (mut cursor, mut block) = (PostingsIter::new(pieces), Vec::with_capacity(BLOCK));
             while cursor.next(self, &mut block) {
                 block.iter().for_each(|&doc| each(doc));
             }

@@ -21,7 +21,7 @@ use crate::search::format::manifest::{self, Member};
 use crate::search::format::{Ordered, global, part, section};
 use crate::search::model::schema::Payload;
 use crate::search::partition::Partition;
-use crate::search::partition::set::Set;
+use crate::search::partition::set::PartitionSet;
 use crate::{Error, Result};
 use field::FieldCheck;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(crate) fn set<'m>(
             .map_err(|e| e.in_file(&path))?;
         named.push((member.name.clone(), Arc::new(part)));
     }
-    Set::new(named).map(|_| ()).map_err(|e| Error::corrupt(e.message()).in_file(dir))
+    PartitionSet::new(named).map(|_| ()).map_err(|e| Error::corrupt(e.message()).in_file(dir))
 }
 
 /// Checks every byte of a partition file, and that its structures agree with each other.
