@@ -23,7 +23,7 @@
 //! # Query path
 //! 1. `parse_query` reads the text, if it is text: a `Query` with a `Filter`.
 //! 2. `Plan::new` normalises the filter; `key_of` and `interval` turn literals into bounds of keys.
-//!    `Reader::count` of one condition often ends here, with the sums or the statistics.
+//!    `Reader::count` of one condition often ends here, with the offsets or the statistics.
 //! 3. `Bundles::view` gives the set to run on: bundles made of small partitions, if queries have
 //!    paid for them, and else the partitions. Places found there become hits by `View::place`.
 //!    From here on `Executor::share` may let several threads take partitions in turn.

@@ -2,7 +2,7 @@
 //!
 //! A field has a column if its values must be read back or sorted by, if it is scanned, or if its
 //! ordinals have at most 8 bits (then it costs little and lets a condition be verified document by
-//! document, or its documents be found by a scan). An ordered field does without: the sums say it.
+//! document, or its documents be found by a scan). An ordered field does without: the offsets say it.
 
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::packed::{Packed, PackedWriter, width};
@@ -84,14 +84,14 @@ pub(crate) enum Column<'a> {
         starts: Increasing<'a>,
         ords: Packed<'a>,
     },
-    /// Documents `sums[o]..sums[o + 1]` have ordinal o.
+    /// Documents `offsets[o]..offsets[o + 1]` have ordinal o.
     Ascending {
-        sums: Increasing<'a>,
+        offsets: Increasing<'a>,
         present: u32,
     },
-    /// Documents `present - sums[o + 1]..present - sums[o]` have ordinal o.
+    /// Documents `present - offsets[o + 1]..present - offsets[o]` have ordinal o.
     Descending {
-        sums: Increasing<'a>,
+        offsets: Increasing<'a>,
         present: u32,
     },
     /// Derived for one query from the postings of a field without a column.
@@ -110,14 +110,14 @@ impl Column<'_> {
         match self {
             Column::Single(ords) => ords.get(doc as usize),
             Column::Derived(ords) => ords.get(doc as usize).copied().unwrap_or(0),
-            Column::Ascending { sums, present } if doc < *present => {
-                sums.lower_bound(u64::from(doc) + 1).max(1) as u32 - 1
+            Column::Ascending { offsets, present } if doc < *present => {
+                offsets.lower_bound(u64::from(doc) + 1).max(1) as u32 - 1
             }
-            Column::Descending { sums, present } if doc < *present => {
-                sums.lower_bound(u64::from(present - doc)).max(1) as u32 - 1
+            Column::Descending { offsets, present } if doc < *present => {
+                offsets.lower_bound(u64::from(present - doc)).max(1) as u32 - 1
             }
-            Column::Ascending { sums, .. } | Column::Descending { sums, .. } => {
-                (sums.len() - 1) as u32
+            Column::Ascending { offsets, .. } | Column::Descending { offsets, .. } => {
+                (offsets.len() - 1) as u32
             }
             Column::Multi { .. } | Column::DerivedMulti { .. } => 0,
         }

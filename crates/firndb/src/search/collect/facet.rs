@@ -2,7 +2,7 @@
 //!
 //! Each partition counts by ordinal; ordinals become keys once a partition is done, and partitions
 //! are joined by key. Few matches are counted one by one through the column, many through the
-//! postings, bitset by bitset where there are bitsets; if everything matches the prefix sums say
+//! postings, bitset by bitset where there are bitsets; if everything matches the prefix offsets say
 //! it.
 
 use crate::Result;
@@ -181,9 +181,9 @@ fn count_field(
     let dictionary = part.dictionary(field)?;
     let mut by_ord = vec![0u64; distinct as usize + 1];
     let with_value = if everything {
-        let sums = part.sums(field)?;
+        let offsets = part.offsets(field)?;
         for (ord, count) in by_ord.iter_mut().take(distinct as usize).enumerate() {
-            *count = sums.get(ord + 1).wrapping_sub(sums.get(ord));
+            *count = offsets.get(ord + 1).wrapping_sub(offsets.get(ord));
         }
         u64::from(meta.present)
     } else if let Some(column) = column.filter(|_| !by_key) {

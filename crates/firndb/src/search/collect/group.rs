@@ -1,7 +1,7 @@
 //! Groups and aggregates: matches by the values of up to two fields, and count, minimum, maximum,
 //! sum and average of other fields in each group.
 //!
-//! Each partition groups by ordinals; they become keys once it is done. Sums are exact for
+//! Each partition groups by ordinals; they become keys once it is done. Offsets are exact for
 //! integers; floats are added in document order, partition by partition, so that results do not
 //! depend on the plan or on threads.
 
@@ -140,7 +140,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds what another thread found. Sums of floats are not shared by threads.
+    /// Adds what another thread found. Offsets of floats are not shared by threads.
     fn add(&mut self, other: Tally) {
         self.count += other.count;
         for (total, more) in self.aggregates.iter_mut().zip(other.aggregates) {

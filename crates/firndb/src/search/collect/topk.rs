@@ -144,8 +144,8 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
                     Form::Ordinals { field, first, last: first + 1, multi: false }
                 }
             };
-            let sums = part.sums(field)?;
-            let count = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            let offsets = part.offsets(field)?;
+            let count = offsets.get(end as usize).wrapping_sub(offsets.get(start as usize));
             let count = count.min(part.meta(field).postings);
             extra.push(Clause::new(form, negate, count));
             Ok(())
@@ -231,10 +231,10 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         if !meta.is_scanned() {
             return Ok(u64::MAX);
         }
-        let (sums, (first, end)) = (part.sums(field)?, meta.scanned);
+        let (offsets, (first, end)) = (part.offsets(field)?, meta.scanned);
         let start = self.start(meta.distinct);
         let between =
-            |from: u32, to: u32| sums.get(to as usize).wrapping_sub(sums.get(from as usize));
+            |from: u32, to: u32| offsets.get(to as usize).wrapping_sub(offsets.get(from as usize));
         Ok(match self.ranks.first_descending() {
             true => match meta.distinct - start {
                 top if top <= first => u64::MAX,
@@ -323,15 +323,15 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         meta: &FieldMeta,
         size: u64,
     ) -> (u32, u32) {
-        let (sums, distinct, scanned) = (&postings.sums, meta.distinct, meta.scanned);
+        let (offsets, distinct, scanned) = (&postings.offsets, meta.distinct, meta.scanned);
         if self.ranks.first_descending() {
             let end = distinct - rank;
-            let below = sums.get(end as usize).saturating_sub(size);
-            let start = (sums.lower_bound(below) as u32).min(end - 1);
+            let below = offsets.get(end as usize).saturating_sub(size);
+            let start = (offsets.lower_bound(below) as u32).min(end - 1);
             (if end > scanned.1 { start.max(scanned.1) } else { start }, end)
         } else {
-            let above = sums.get(rank as usize).saturating_add(size);
-            let end = (sums.lower_bound(above) as u32).clamp(rank + 1, distinct);
+            let above = offsets.get(rank as usize).saturating_add(size);
+            let end = (offsets.lower_bound(above) as u32).clamp(rank + 1, distinct);
             (rank, if rank < scanned.0 { end.min(scanned.0) } else { end })
         }
     }

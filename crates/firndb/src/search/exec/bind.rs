@@ -100,12 +100,12 @@ impl Binder<'_, '_> {
         }
         let first = self.work.scratch.intervals.len();
         self.push_intervals(p, leaf, field)?;
-        let (meta, sums) = (part.meta(field), part.sums(field)?);
+        let (meta, offsets) = (part.meta(field), part.offsets(field)?);
         let last = self.work.scratch.intervals.len();
         let multi = set.schema.fields[condition.field].multi;
         let mut count = 0;
         for &(start, end) in &self.work.scratch.intervals[first..last] {
-            let postings = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            let postings = offsets.get(end as usize).wrapping_sub(offsets.get(start as usize));
             count = meta.postings.min(postings.saturating_add(count));
         }
         if count == 0 {

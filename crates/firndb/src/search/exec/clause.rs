@@ -107,7 +107,7 @@ impl Clause {
                 return Ok(share(cost_scan(part, column, wanted)) + words);
             }
             if let Some((field, _)) = self.single(scratch)
-                && part.meta(field).exceptions == 0
+                && part.meta(field).special_forms == 0
             {
                 return Ok(share(self.count) * DECODE + words);
             }
@@ -173,7 +173,7 @@ impl Clause {
         scratch: &Scratch,
     ) -> Result<Option<Bitset<'p>>> {
         let Some((field, (start, end))) = self.interval(scratch) else { return Ok(None) };
-        if end != start + 1 || part.meta(field).exceptions == 0 {
+        if end != start + 1 || part.meta(field).special_forms == 0 {
             return Ok(None);
         }
         let postings = part.postings(field)?;
@@ -214,7 +214,7 @@ impl Clause {
             return Ok(scratch.intervals[first..last].iter().map(cost).sum());
         }
         let mut cost = points.unwrap_or(self.count * DECODE);
-        if part.meta(field).exceptions > 0 {
+        if part.meta(field).special_forms > 0 {
             cost = cost.min(words * WORD * 8 + cost / 2);
         }
         Ok(cost)

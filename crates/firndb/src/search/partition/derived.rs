@@ -1,7 +1,7 @@
 //! What is made of a field when it is first asked for: the column of a field without one, and the
-//! keys and the sums of a field whose points hold values.
+//! keys and the offsets of a field whose points hold values.
 //!
-//! Columns are made for the time of a query. Keys and sums stay: the values of all documents are
+//! Columns are made for the time of a query. Keys and offsets stay: the values of all documents are
 //! sorted for them, and most questions about points do without (`windows.rs`).
 
 use super::{FieldPart, Partition};
@@ -12,26 +12,28 @@ use crate::search::codec::postings::PostingsIter;
 use crate::search::format::{FieldMeta, part};
 use crate::{Error, Result};
 
-/// The parts KEYS and SUMS of a field that has neither in the file.
+/// The parts KEYS and OFFSETS of a field that has neither in the file.
 pub(crate) struct Derived {
     keys: Vec<u8>,
-    sums: Vec<u8>,
+    offsets: Vec<u8>,
 }
 
 impl Partition {
-    /// KEYS or SUMS of a field whose points hold values, as if they were in the file; of other
+    /// KEYS or OFFSETS of a field whose points hold values, as if they were in the file; of other
     /// parts and other fields nothing.
     #[cold]
     pub(crate) fn made<'p>(&self, field: &'p FieldPart, part: u32) -> Result<&'p [u8]> {
         let Some(made) = &field.made else { return Ok(&[]) };
-        if ![part::KEYS, part::SUMS].contains(&part) {
+        if ![part::KEYS, part::OFFSETS].contains(&part) {
             return Ok(&[]);
         }
         if made.get().is_none() {
             // Another thread may have been faster.
             let _ = made.set(self.at_file(self.make(field))?);
         }
-        Ok(made.get().map_or(&[], |made| if part == part::KEYS { &made.keys } else { &made.sums }))
+        Ok(made
+            .get()
+            .map_or(&[], |made| if part == part::KEYS { &made.keys } else { &made.offsets }))
     }
 
     fn make(&self, field: &FieldPart) -> Result<Derived> {
@@ -41,9 +43,9 @@ impl Partition {
             *end += group.len() as u64;
             Some(*end)
         });
-        let sums: Vec<u64> = std::iter::once(0).chain(ends).collect();
+        let offsets: Vec<u64> = std::iter::once(0).chain(ends).collect();
         let keys = increasing::encode(keys.into_iter());
-        Ok(Derived { keys, sums: increasing::encode(sums.into_iter()) })
+        Ok(Derived { keys, offsets: increasing::encode(offsets.into_iter()) })
     }
 
     /// The values that points hold of a field, ascending, each above its document in 32 bits.
@@ -127,13 +129,13 @@ impl Partition {
         };
         if !f.multi {
             let mut ords = vec![distinct; n];
-            let whole = postings.slices.whole().filter(|_| f.meta.exceptions == 0);
+            let whole = postings.slices.whole().filter(|_| f.meta.special_forms == 0);
             if let Some(slices) = whole {
                 let mut docs = Vec::new();
                 slices.decode(0, slices.len(), &mut docs);
                 let mut start = 0;
                 for ord in 0..distinct {
-                    let end = postings.sums.get(ord as usize + 1) as usize;
+                    let end = postings.offsets.get(ord as usize + 1) as usize;
                     for &doc in docs.get(start..end).unwrap_or(&[]) {
                         if let Some(slot) = ords.get_mut(doc as usize) {
                             *slot = ord;

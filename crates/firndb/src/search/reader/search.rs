@@ -196,7 +196,7 @@ impl Reader {
                 None => key.as_ref().and_then(|key| dictionary.find(key)),
             };
             if let Some(ord) = found {
-                let (before, with) = part.sums(local)?.pair(ord as usize);
+                let (before, with) = part.offsets(local)?.pair(ord as usize);
                 count += with.wrapping_sub(before);
             }
         }

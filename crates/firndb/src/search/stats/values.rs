@@ -238,7 +238,7 @@ impl<'p> Keyed<'p> {
     fn of(set: &'p PartitionSet, field: usize, p: usize) -> Result<Keyed<'p>> {
         let part: &Partition = &set.partitions[p];
         let keys = match set.local(p, field) {
-            Some(field) => Some((part.dictionary(field)?, part.sums(field)?)),
+            Some(field) => Some((part.dictionary(field)?, part.offsets(field)?)),
             None => None,
         };
         let keyed = Keyed { documents: part.documents, keys };
@@ -259,7 +259,7 @@ impl<'p> Keyed<'p> {
     }
 
     fn documents(&self, ord: u32) -> u64 {
-        self.keys.as_ref().map_or(0, |(_, sums)| documents_of(self.documents, sums, ord))
+        self.keys.as_ref().map_or(0, |(_, offsets)| documents_of(self.documents, offsets, ord))
     }
 
     /// Compares key `i` with key `j` of another partition; a key that is not there comes last.
@@ -275,8 +275,8 @@ impl<'p> Keyed<'p> {
 }
 
 /// Documents of a partition that have a value: no more than there are, whatever the file says.
-fn documents_of(documents: u32, sums: &Increasing, ord: u32) -> u64 {
-    let count = sums.get(ord as usize + 1).wrapping_sub(sums.get(ord as usize));
+fn documents_of(documents: u32, offsets: &Increasing, ord: u32) -> u64 {
+    let count = offsets.get(ord as usize + 1).wrapping_sub(offsets.get(ord as usize));
     count.min(u64::from(documents))
 }
 

@@ -1,7 +1,7 @@
 //! Bitsets and divided lists, of fields of one value and of several: every kind of question
 //! is answered document by document, with every plan and instruction set, merged or not.
 
-use super::{exceptions, merge_all, store, with_each_plan};
+use super::{merge_all, special_forms, store, with_each_plan};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::model::query::{and, asc, between, eq, is_in, not, or};
 use crate::search::testing::{Rng, reader_of};
@@ -143,7 +143,7 @@ fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
 
 /// How many keys of a field have a bitset.
 fn bitsets(reader: &Reader, field: usize) -> usize {
-    exceptions(reader, field).iter().filter(|(_, form)| *form == 0).count()
+    special_forms(reader, field).iter().filter(|(_, form)| *form == 0).count()
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn lists_of_zeros_or_of_ones_are_read_to_their_end() {
         disk.write_raw(path, &forged);
         let reader = Reader::open_files_on(&*disk, &[path]).unwrap();
         for word in ["w0", "w7", "w49"] {
-            // The sums are right, and so is what needs nothing else.
+            // The offsets are right, and so is what needs nothing else.
             assert_eq!(reader.count(&eq("word", word)).unwrap(), 120);
             let few = and([eq("word", word), lt("n", 3000u64)]);
             assert!(reader.count(&few).unwrap_or(0) <= 120);

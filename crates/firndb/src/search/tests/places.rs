@@ -441,7 +441,7 @@ fn meta_data_that_cannot_be_are_refused() {
     caught(meta(|m| m[LON].span = 0), "part of no point");
     caught(meta(|m| (m[LAT].span, m[LON].span) = (0, 0)), "");
     caught(meta(|m| m[LAT].column_bits = Some(9)), "cannot be");
-    caught(meta(|m| m[LAT].exceptions = 1), "cannot be");
+    caught(meta(|m| m[LAT].special_forms = 1), "cannot be");
     caught(meta(|m| m[LAT].present -= 1), "cannot be");
     caught(meta(|m| m[LAT].distinct = 0), "cannot be");
     caught(meta(|m| m[LAT].span = 1 << 27), "cannot be");
