@@ -51,7 +51,7 @@ pub struct Generation {
 enum Store {
     Table(Arc<Table>),
     Approximate(Arc<ApproximateTable>),
-    Collection(search::Current),
+    Collection(search::OpenSet),
 }
 
 impl Generation {
@@ -325,7 +325,7 @@ fn open_collection(
     });
     // What the manifest does not name is not there.
     let locate = |file: &str| paths.get(file).cloned().unwrap_or_else(|| cache.dir().join(file));
-    let opened = search::Current::open(disk, number, &paths[set], &locate, before);
+    let opened = search::OpenSet::open(disk, number, &paths[set], &locate, before);
     let set = opened.map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             Error::corrupt(format!("the set and the manifest disagree: {}", e.message()))

@@ -23,11 +23,11 @@
 //! # Query path
 //! 1. `parse_query` reads the text, if it is text: a `Query` with a `Filter`.
 //! 2. `Plan::new` normalises the filter; `key_of` and `interval` turn literals into bounds of keys.
-//!    `Reader::count` of one condition often ends here, with the sums or the catalogue.
+//!    `Reader::count` of one condition often ends here, with the offsets or the statistics.
 //! 3. `Bundles::view` gives the set to run on: bundles made of small partitions, if queries have
 //!    paid for them, and else the partitions. Places found there become hits by `View::place`.
 //!    From here on `Executor::share` may let several threads take partitions in turn.
-//! 4. `Executor::new` asks `Catalogues::known` about each condition: `Executor::pruned` then rules
+//! 4. `Executor::new` asks `Statistics::known` about each condition: `Executor::pruned` then rules
 //!    partitions out without touching them.
 //! 5. Small partitions: `Executor::run_small` applies all conditions to one bitset on the stack.
 //! 6. Others: `Executor::prepare` binds each condition to ordinals (`bind_leaf`) with their exact
@@ -62,7 +62,7 @@ pub use collect::facet::{Facet, FacetCounts};
 pub use collect::group::{Aggregate, Group, GroupBy, Number};
 pub use collect::rank::MAX_ORDER;
 pub use collection::compact::{Compaction, Merge, MergePolicy};
-pub(crate) use collection::current::{Current, newest as newest_set};
+pub(crate) use collection::current::{OpenSet, newest as newest_set};
 pub use collection::{Change, Collection, MAX_PARTITIONS};
 pub use format::MAX_DOCUMENTS;
 #[cfg(test)]

@@ -65,7 +65,7 @@ fn room(n: u64) -> Document {
 }
 
 /// The partitions: small ones with raw and with compressed payloads; one just large enough for
-/// points, sparse bitsets, and keys and fields that are found in the column; and one just large
+/// points, and keys and fields that are found in the column; and one just large
 /// enough for two chunks, with two values that nearly all of its documents have, and long lists.
 fn partitions() -> [(&'static str, PartitionBuilder); 4] {
     let schema = || Schema::from_toml(&format!("[fields]\n{FIELDS}")).unwrap();
@@ -254,7 +254,7 @@ fn golden_files_have_every_structure() {
         "slices",
         "exceptions",
         "bitsets",
-        "sparse bitsets for 2 values",
+        "bitsets for 2 values",
         "runs",
         "scans for 11 values",
         "slices of 13 bits; scans for 304 values",

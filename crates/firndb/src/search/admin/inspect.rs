@@ -4,7 +4,7 @@ use crate::bytes::frozen::Frozen;
 use crate::bytes::int::u32_at;
 use crate::disk;
 use crate::inspect::{InspectedItem, InspectedSection, Inspection};
-use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
+use crate::search::codec::postings::build::{IN_COLUMN, SPECIAL_FORM};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::format::manifest;
 use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
@@ -73,9 +73,9 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
         let bytes = parts.iter().map(|(_, bytes)| bytes).sum();
         let pair = schema.points().find(|pair| pair.contains(&field.name.as_str()));
         let other = pair.map_or("", |[a, b]| if a == field.name { b } else { a });
-        let exceptions = file.find(section(i, part::EXCEPTIONS));
-        let exceptions = exceptions.map_or(Ok(&[][..]), |at| file.section(at)).ok();
-        let facts = describe_field(field, meta, &parts, (exceptions, other));
+        let special_forms = file.find(section(i, part::SPECIAL_FORMS));
+        let special_forms = special_forms.map_or(Ok(&[][..]), |at| file.section(at)).ok();
+        let facts = describe_field(field, meta, &parts, (special_forms, other));
         seen.items.push(InspectedItem { name: field.name.clone(), bytes, facts });
     }
     for i in 0..file.entries() {
@@ -93,13 +93,13 @@ pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result
     Ok(())
 }
 
-/// `exceptions` are those of the field, if they are not damaged; `other` makes a point with it, if
+/// `special_forms` are those of the field, if they are not damaged; `other` makes a point with it, if
 /// one does.
 fn describe_field(
     field: &Field,
     meta: &FieldMeta,
     parts: &[(u32, u64)],
-    (exceptions, other): (Option<&[u8]>, &str),
+    (special_forms, other): (Option<&[u8]>, &str),
 ) -> Vec<(String, String)> {
     let has = |part: u32| parts.iter().any(|(p, bytes)| *p == part && *bytes > 0);
     let mut chosen: Vec<String> = Vec::new();
@@ -121,11 +121,11 @@ fn describe_field(
     if meta.is_scanned() {
         chosen.push(format!("scans for {} values", meta.scanned.1 - meta.scanned.0));
     }
-    if exceptions.is_none() {
-        chosen.push("damaged exceptions".into());
+    if special_forms.is_none() {
+        chosen.push("damaged special forms".into());
     }
-    let forms = exception_forms(exceptions.unwrap_or(&[]), meta.exceptions);
-    for (count, form) in forms.into_iter().zip(["bitsets", "sparse bitsets", "runs", "scans"]) {
+    let forms = exception_forms(special_forms.unwrap_or(&[]), meta.special_forms);
+    for (count, form) in forms.into_iter().zip(["bitsets", "runs", "scans"]) {
         if count > 0 {
             chosen.push(format!("{form} for {count} values"));
         }
@@ -149,14 +149,13 @@ fn describe_field(
 }
 
 /// How many of a field's keys are kept as bitsets, as runs and in its column.
-fn exception_forms(exceptions: &[u8], count: u32) -> [u64; 4] {
-    let mut forms = [0; 4];
-    for entry in exceptions.chunks_exact(EXCEPTION).take(count as usize) {
+fn exception_forms(special_forms: &[u8], count: u32) -> [u64; 3] {
+    let mut forms = [0; 3];
+    for entry in special_forms.chunks_exact(SPECIAL_FORM).take(count as usize) {
         forms[match u32_at(entry, 4) {
             0 => 0,
-            SPARSE => 1,
-            IN_COLUMN => 3,
-            _ => 2,
+            IN_COLUMN => 2,
+            _ => 1,
         }] += 1;
     }
     forms

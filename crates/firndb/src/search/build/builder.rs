@@ -11,7 +11,7 @@
 use crate::disk::{self, DiskRef};
 use crate::search::build::interner::Interner;
 use crate::search::build::partition_writer::{FieldData, sort_documents, write_partition};
-use crate::search::build::payload_spill::Spill;
+use crate::search::build::payload_spill::PayloadSpill;
 use crate::search::codec::column::{MISSING, Ordinals};
 use crate::search::codec::dictionary::Keys;
 use crate::search::format::MAX_DOCUMENTS;
@@ -29,7 +29,7 @@ pub struct PartitionBuilder {
     schema: Schema,
     fields: Vec<Values>,
     documents: u32,
-    payloads: Spill,
+    payloads: PayloadSpill,
     memory_limit: usize,
     /// Keys of the document being added, before it is known to be good.
     pending: Vec<(usize, Key)>,
@@ -54,7 +54,7 @@ impl PartitionBuilder {
             schema,
             fields,
             documents: 0,
-            payloads: Spill::new(DEFAULT_MEMORY / 4),
+            payloads: PayloadSpill::new(DEFAULT_MEMORY / 4),
             memory_limit: DEFAULT_MEMORY,
             pending: Vec::new(),
         }

@@ -165,8 +165,8 @@ impl<'p> Source<'p> {
     ) -> Result<Source<'p>> {
         let multi = part.schema.fields[field].multi;
         let (keys, column) = match part.ranked(field)? {
-            Some((keys, ords)) => (Sorted::Fixed(keys), Column::Made(ords)),
-            None => (Sorted::of(part, field)?, part.column_or_made(field)?),
+            Some((keys, ords)) => (Sorted::Fixed(keys), Column::Derived(ords)),
+            None => (Sorted::of(part, field)?, part.column_or_derived(field)?),
         };
         let distinct = keys.len() as u32;
         let ordinals = ordinals(part, &column, multi, distinct)?;
@@ -215,7 +215,7 @@ fn ordinals(part: &Partition, column: &Column, multi: bool, distinct: u32) -> Re
                 packed.decode(0, packed.len(), &mut ords);
                 (starts.map(|start| start as u32).collect(), ords)
             }
-            Column::MadeMulti { starts, ords } => (starts.clone(), ords.clone()),
+            Column::DerivedMulti { starts, ords } => (starts.clone(), ords.clone()),
             _ => (vec![0; part.documents as usize + 1], Vec::new()),
         };
         let ends = starts.first() == Some(&0) && starts.last() == Some(&(ords.len() as u32));

@@ -172,7 +172,7 @@ pub(crate) fn write_field(
         return Ok(FieldMeta { least, span, postings: meta.present.into(), ..meta });
     }
     let indexed = field.roles.filterable || field.roles.sortable;
-    // Where each document has a key of its own, sums take nothing and are as fast as a column.
+    // Where each document has a key of its own, offsets take nothing and are as fast as a column.
     let ordered = indexed || distinct == n;
     meta.ordered = if ordered { ordinals.ordered() } else { Ordered::No };
 
@@ -221,10 +221,10 @@ pub(crate) fn write_keys(
 
 fn write_postings(w: &mut FrozenWriter, field: usize, encoded: &Encoded) -> Result<()> {
     let parts = [
-        (part::SUMS, &encoded.sums),
+        (part::OFFSETS, &encoded.offsets),
         (part::SLICES, &encoded.slices),
         (part::PLACES, &encoded.places),
-        (part::EXCEPTIONS, &encoded.exceptions),
+        (part::SPECIAL_FORMS, &encoded.special_forms),
         (part::BITSETS, &encoded.bitsets),
         (part::RUNS, &encoded.runs),
     ];

@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 
 /// Collects payloads.
-pub(crate) struct Spill {
+pub(crate) struct PayloadSpill {
     budget: usize,
     place: Option<(DiskRef, PathBuf)>,
     file: Option<(Box<dyn Append>, Box<dyn ReadAt>)>,
@@ -16,9 +16,16 @@ pub(crate) struct Spill {
     offsets: Vec<u64>,
 }
 
-impl Spill {
-    pub(crate) fn new(budget: usize) -> Spill {
-        Spill { budget, place: None, file: None, spilled: 0, memory: Vec::new(), offsets: vec![0] }
+impl PayloadSpill {
+    pub(crate) fn new(budget: usize) -> PayloadSpill {
+        PayloadSpill {
+            budget,
+            place: None,
+            file: None,
+            spilled: 0,
+            memory: Vec::new(),
+            offsets: vec![0],
+        }
     }
 
     pub(crate) fn set_budget(&mut self, budget: usize) {
@@ -59,7 +66,7 @@ impl Spill {
 
     /// Ends collecting.
     pub(crate) fn finish(self) -> Result<Spilled> {
-        let Spill { file, spilled, memory, offsets, .. } = self;
+        let PayloadSpill { file, spilled, memory, offsets, .. } = self;
         let map = file.map(|(_, read)| read.map()).transpose()?;
         Ok(Spilled { map, spilled, memory, offsets })
     }
@@ -97,7 +104,7 @@ mod tests {
         let disk = SimDisk::new();
         let folder = Path::new("/spill");
         disk.create_dir_all(folder).unwrap();
-        let mut spill = Spill::new(4);
+        let mut spill = PayloadSpill::new(4);
         spill.set_folder(disk.clone() as DiskRef, folder);
         for payload in ["one", "two", "three"] {
             spill.push(payload.as_bytes()).unwrap();

@@ -12,37 +12,37 @@ use crate::search::build::partition_writer::{
 };
 use crate::search::codec::payload;
 use crate::search::codec::points::choice::Medium;
-use crate::search::collect::request::Place;
+use crate::search::collect::request::DocAddress;
 use crate::search::format::{FieldMeta, encode_meta, global, section};
 use crate::search::model::query::{Cursor, OrderBy};
 use crate::search::model::schema::{Payload, Schema};
 use crate::search::partition::Partition;
-use crate::search::partition::set::Set;
-use crate::search::stats::{Below, Catalogues, SearchSet};
+use crate::search::partition::set::PartitionSet;
+use crate::search::stats::{BaseStatistics, SearchSet, Statistics};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 /// What a query pays for a partition beyond the first of what could be a bundle, nanoseconds.
-const TOLL: u64 = 1000;
+const MISS_CREDIT: u64 = 1000;
 
-pub(crate) fn toll(cut: &Range<usize>) -> u64 {
-    (cut.len() as u64 - 1) * TOLL
+pub(crate) fn miss_credit(cut: &Range<usize>) -> u64 {
+    (cut.len() as u64 - 1) * MISS_CREDIT
 }
 
 /// A set as queries see it: bundles in the places of their partitions.
-pub(crate) struct View {
+pub(crate) struct BundleView {
     pub(crate) set: SearchSet,
     /// For each field of the schema whether all bundles have it.
     pub(crate) fields: Vec<bool>,
     /// For each partition of `set`.
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<ViewPartition>,
     /// What queries pay because of cuts that are no bundles.
-    pub(crate) toll: u64,
+    pub(crate) miss_credit: u64,
 }
 
 /// A partition of a view: a bundle, or a partition of the set below.
-pub(crate) struct Lane {
+pub(crate) struct ViewPartition {
     /// The number of the partition below, or of the first of several.
     first: usize,
     pub(crate) bundle: Option<Arc<Bundle>>,
@@ -64,25 +64,25 @@ pub(crate) fn order_within(schema: &Schema, fields: &[bool]) -> Vec<OrderBy> {
     if schema.order.iter().all(told) { schema.order.clone() } else { Vec::new() }
 }
 
-impl View {
+impl BundleView {
     pub(crate) fn new(
         set: &SearchSet,
         fields: Vec<bool>,
         cuts: &[Range<usize>],
         made: Vec<Option<Arc<Bundle>>>,
-    ) -> View {
+    ) -> BundleView {
         let mut lanes = Vec::new();
-        let loose = |lanes: &mut Vec<Lane>, range: Range<usize>| {
-            lanes.extend(range.map(|first| Lane { first, bundle: None }));
+        let loose = |lanes: &mut Vec<ViewPartition>, range: Range<usize>| {
+            lanes.extend(range.map(|first| ViewPartition { first, bundle: None }));
         };
         let (mut at, mut unpaid) = (0, 0);
         for (cut, bundle) in cuts.iter().zip(made) {
             if bundle.is_none() {
-                unpaid += toll(cut);
+                unpaid += miss_credit(cut);
                 continue;
             }
             loose(&mut lanes, at..cut.start);
-            lanes.push(Lane { first: cut.start, bundle });
+            lanes.push(ViewPartition { first: cut.start, bundle });
             at = cut.end;
         }
         loose(&mut lanes, at..set.partitions.len());
@@ -91,18 +91,18 @@ impl View {
             None => (lane.first, None),
         });
         let mut view = set.with(partitions.collect());
-        // Of few bundles and nothing else a catalogue is made in no time.
+        // Of few bundles and nothing else a statistics is made in no time.
         let bundled = lanes.iter().filter(|lane| lane.bundle.is_some()).count();
         if lanes.len() > 2 * bundled {
             let ends = lanes.iter().skip(1).map(|lane| lane.first).chain([set.partitions.len()]);
-            let below = Below {
-                catalogues: set.catalogues.clone(),
+            let below = BaseStatistics {
+                statistics: set.statistics.clone(),
                 lanes: lanes.iter().map(|lane| lane.first).zip(ends).map(|(a, b)| a..b).collect(),
             };
-            let own = Catalogues::new(set.schema.fields.len(), lanes.len());
-            view.catalogues = Arc::new(own.above(below));
+            let own = Statistics::new(set.schema.fields.len(), lanes.len());
+            view.statistics = Arc::new(own.above(below));
         }
-        View { set: view, fields, lanes, toll: unpaid }
+        BundleView { set: view, fields, lanes, miss_credit: unpaid }
     }
 
     pub(crate) fn has(&self, mut fields: impl Iterator<Item = usize>) -> bool {
@@ -133,15 +133,15 @@ impl View {
     }
 
     /// Where a document is in the set below.
-    pub(crate) fn place(&self, (lane, doc): Place) -> Place {
-        let Lane { first, bundle } = &self.lanes[lane as usize];
+    pub(crate) fn place(&self, (lane, doc): DocAddress) -> DocAddress {
+        let ViewPartition { first, bundle } = &self.lanes[lane as usize];
         let Some(bundle) = bundle else { return (*first as u32, doc) };
         let i = bundle.starts.partition_point(|&start| start <= doc) - 1;
         ((first + i) as u32, doc - bundle.starts[i])
     }
 
     /// A cursor of the set below, in terms of this one.
-    pub(crate) fn cursor(&self, below: &Set, cursor: &Cursor) -> Cursor {
+    pub(crate) fn cursor(&self, below: &PartitionSet, cursor: &Cursor) -> Cursor {
         let at = |partition: String, doc| Cursor { keys: cursor.keys.clone(), partition, doc };
         // Everything in partitions before p and `seen` documents of p is behind the cursor.
         let (p, seen) = match below.names.binary_search(&cursor.partition) {
@@ -164,7 +164,7 @@ impl Bundle {
     /// Merges the wanted fields of some partitions. `before` is a bundle of most of them: what it
     /// has of them is taken from there.
     pub(crate) fn new(
-        set: &Set,
+        set: &PartitionSet,
         cut: Range<usize>,
         wanted: &[bool],
         before: Option<&Bundle>,

@@ -9,17 +9,17 @@
 //! partition and document either way (`Partition::origins`), so that answers are those of the
 //! partitions.
 //!
-//! Nothing is made when a set is opened. Queries in many small partitions pay a toll, and once they
-//! have paid about half of what merging the fields they need costs, it is done: whoever asks once
+//! Nothing is made when a set is opened. Queries in many small partitions pay a miss_credit, and once they
+//! have credit about half of what merging the fields they need costs, it is done: whoever asks once
 //! never waits for it, and whoever asks often waits no more than a few times the time that could
 //! not be avoided. When a partition is replaced the other bundles are carried over; its own is made
-//! again when queries have paid for it, from the bundle that was there and what is new.
+//! again when queries have credit for it, from the bundle that was there and what is new.
 
 use crate::Result;
-use crate::search::cache::bundle_view::toll;
-use crate::search::cache::bundle_view::{Bundle, View, order_within};
+use crate::search::cache::bundle_view::miss_credit;
+use crate::search::cache::bundle_view::{Bundle, BundleView, order_within};
 use crate::search::partition::Partition;
-use crate::search::partition::set::Limits;
+use crate::search::partition::set::QueryLimits;
 use crate::search::stats::SearchSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ const MOST: u32 = 1 << 15;
 const SIZE: u64 = 1 << 18;
 
 /// Tolls that buy a document for a bundle, for each field, nanoseconds. It takes about 75: whoever
-/// has paid half of that will go on asking.
+/// has credit half of that will go on asking.
 const COST: u64 = 40;
 /// The same if most are copied from a bundle of the set before. It takes about 35.
 const COST_AGAIN: u64 = 10;
@@ -42,9 +42,9 @@ const LIMIT: u64 = 256 << 20;
 pub(crate) struct Bundles {
     /// The partitions that can become bundles.
     cuts: Vec<Range<usize>>,
-    view: RwLock<Option<Arc<View>>>,
+    view: RwLock<Option<Arc<BundleView>>>,
     /// Tolls that bought nothing yet.
-    paid: AtomicU64,
+    credit: AtomicU64,
     work: Mutex<Work>,
     limit: AtomicU64,
 }
@@ -93,7 +93,7 @@ impl Bundles {
         Bundles {
             cuts,
             view: RwLock::new(None),
-            paid: AtomicU64::new(0),
+            credit: AtomicU64::new(0),
             work: Mutex::new(Work { made, before, ..Work::default() }),
             limit: AtomicU64::new(LIMIT),
         }
@@ -103,7 +103,7 @@ impl Bundles {
     pub(crate) fn carried(&self, old: &SearchSet, new: &SearchSet) -> Bundles {
         let view = self.current();
         let bundles = view.iter().flat_map(|view| view.bundles());
-        let kept: Vec<_> = bundles.filter_map(|bundle| heir(old, new, bundle)).collect();
+        let kept: Vec<_> = bundles.filter_map(|bundle| successor(old, new, bundle)).collect();
         let ranges: Vec<_> = kept.iter().map(|(range, _)| range.clone()).collect();
         let mut next = Self::cut(&new.partitions, &ranges);
         let Some(view) = &view else { return next };
@@ -128,7 +128,7 @@ impl Bundles {
     }
 
     /// The bundles that queries get.
-    pub(crate) fn current(&self) -> Option<Arc<View>> {
+    pub(crate) fn current(&self) -> Option<Arc<BundleView>> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -139,7 +139,7 @@ impl Bundles {
         };
         let made: Vec<_> = work.made.iter().map(whole).collect();
         if made.iter().any(Option::is_some) {
-            let view = View::new(set, work.wanted.clone(), &self.cuts, made);
+            let view = BundleView::new(set, work.wanted.clone(), &self.cuts, made);
             *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(view));
         }
     }
@@ -160,22 +160,22 @@ impl Bundles {
         self.work().stuck = false;
     }
 
-    /// The view for a query that needs these fields. Makes a bundle if queries have paid for it.
+    /// The view for a query that needs these fields. Makes a bundle if queries have credit for it.
     pub(crate) fn view(
         &self,
         set: &SearchSet,
         fields: impl Iterator<Item = usize> + Clone,
-    ) -> Option<Arc<View>> {
+    ) -> Option<Arc<BundleView>> {
         if self.cuts.is_empty() {
             return None;
         }
         let view = self.current().filter(|view| view.has(fields.clone()));
-        let whole = || self.cuts.iter().map(toll).sum();
-        let toll = view.as_ref().map_or_else(whole, |view| view.toll);
-        if toll == 0 {
+        let whole = || self.cuts.iter().map(miss_credit).sum();
+        let miss_credit = view.as_ref().map_or_else(whole, |view| view.miss_credit);
+        if miss_credit == 0 {
             return view;
         }
-        self.paid.fetch_add(toll, Ordering::Relaxed);
+        self.credit.fetch_add(miss_credit, Ordering::Relaxed);
         // If another thread is at it, this one goes on with what there is.
         let Ok(mut work) = self.work.try_lock() else { return view };
         work.want(set, fields.clone());
@@ -188,10 +188,10 @@ impl Bundles {
         }
     }
 
-    /// Spends tolls, if so much was paid: another thread may have spent what this one saw.
+    /// Spends tolls, if so much was credit: another thread may have spent what this one saw.
     fn spend(&self, cost: u64) -> bool {
-        let left = |paid: u64| paid.checked_sub(cost);
-        self.paid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
+        let left = |credit: u64| credit.checked_sub(cost);
+        self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
     }
 
     /// Makes all bundles, with these fields.
@@ -199,7 +199,7 @@ impl Bundles {
         &self,
         set: &SearchSet,
         fields: impl Iterator<Item = usize>,
-        limits: &Limits,
+        limits: &QueryLimits,
     ) -> Result<()> {
         let mut work = self.work();
         work.want(set, fields);
@@ -282,7 +282,7 @@ impl Work {
 
 /// The partitions of set `new` between the names of which a bundle of set `old` has its own, or
 /// only from the first to the last of its own, if most of their documents are in it.
-fn heir<'b>(
+fn successor<'b>(
     old: &SearchSet,
     new: &SearchSet,
     (range, bundle): (Range<usize>, &'b Arc<Bundle>),
@@ -336,9 +336,9 @@ mod tests {
     #[test]
     fn tolls_are_spent_once() {
         let bundles = Bundles::new(&[]);
-        bundles.paid.store(150, Ordering::Relaxed);
+        bundles.credit.store(150, Ordering::Relaxed);
         // Two threads that saw the same 150.
         assert_eq!([bundles.spend(100), bundles.spend(100)], [true, false]);
-        assert_eq!(bundles.paid.load(Ordering::Relaxed), 50);
+        assert_eq!(bundles.credit.load(Ordering::Relaxed), 50);
     }
 }

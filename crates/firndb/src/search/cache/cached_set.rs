@@ -4,7 +4,7 @@ use crate::Result;
 use crate::search::cache::bundles::Bundles;
 use crate::search::model::schema::Schema;
 use crate::search::partition::Partition;
-use crate::search::partition::set::Set;
+use crate::search::partition::set::PartitionSet;
 use crate::search::stats::SearchSet;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ impl Deref for CachedSet {
 impl CachedSet {
     /// Puts partitions together, in the order of their names.
     pub(crate) fn new(named: Vec<(String, Arc<Partition>)>) -> Result<CachedSet> {
-        let set = SearchSet::new(Set::new(named)?);
+        let set = SearchSet::new(PartitionSet::new(named)?);
         let bundles = Bundles::new(&set.partitions);
         Ok(CachedSet { set, bundles })
     }
 
     /// An empty set with the fields of this schema.
     pub(crate) fn empty(schema: Arc<Schema>) -> CachedSet {
-        CachedSet { set: SearchSet::new(Set::empty(schema)), bundles: Bundles::new(&[]) }
+        CachedSet { set: SearchSet::new(PartitionSet::empty(schema)), bundles: Bundles::new(&[]) }
     }
 
     /// The set of these partitions, which replaces this one. Carries over statistics and bundles

@@ -2,7 +2,7 @@
 //!
 //! A field has a column if its values must be read back or sorted by, if it is scanned, or if its
 //! ordinals have at most 8 bits (then it costs little and lets a condition be verified document by
-//! document, or its documents be found by a scan). An ordered field does without: the sums say it.
+//! document, or its documents be found by a scan). An ordered field does without: the offsets say it.
 
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::packed::{Packed, PackedWriter, width};
@@ -84,20 +84,20 @@ pub(crate) enum Column<'a> {
         starts: Increasing<'a>,
         ords: Packed<'a>,
     },
-    /// Documents `sums[o]..sums[o + 1]` have ordinal o.
+    /// Documents `offsets[o]..offsets[o + 1]` have ordinal o.
     Ascending {
-        sums: Increasing<'a>,
+        offsets: Increasing<'a>,
         present: u32,
     },
-    /// Documents `present - sums[o + 1]..present - sums[o]` have ordinal o.
+    /// Documents `present - offsets[o + 1]..present - offsets[o]` have ordinal o.
     Descending {
-        sums: Increasing<'a>,
+        offsets: Increasing<'a>,
         present: u32,
     },
-    /// Made for one query from the postings of a field without a column.
-    Made(Vec<u32>),
+    /// Derived for one query from the postings of a field without a column.
+    Derived(Vec<u32>),
     /// The same for a multi-valued field.
-    MadeMulti {
+    DerivedMulti {
         starts: Vec<u32>,
         ords: Vec<u32>,
     },
@@ -109,17 +109,17 @@ impl Column<'_> {
     pub(crate) fn get(&self, doc: u32) -> u32 {
         match self {
             Column::Single(ords) => ords.get(doc as usize),
-            Column::Made(ords) => ords.get(doc as usize).copied().unwrap_or(0),
-            Column::Ascending { sums, present } if doc < *present => {
-                sums.lower_bound(u64::from(doc) + 1).max(1) as u32 - 1
+            Column::Derived(ords) => ords.get(doc as usize).copied().unwrap_or(0),
+            Column::Ascending { offsets, present } if doc < *present => {
+                offsets.lower_bound(u64::from(doc) + 1).max(1) as u32 - 1
             }
-            Column::Descending { sums, present } if doc < *present => {
-                sums.lower_bound(u64::from(present - doc)).max(1) as u32 - 1
+            Column::Descending { offsets, present } if doc < *present => {
+                offsets.lower_bound(u64::from(present - doc)).max(1) as u32 - 1
             }
-            Column::Ascending { sums, .. } | Column::Descending { sums, .. } => {
-                (sums.len() - 1) as u32
+            Column::Ascending { offsets, .. } | Column::Descending { offsets, .. } => {
+                (offsets.len() - 1) as u32
             }
-            Column::Multi { .. } | Column::MadeMulti { .. } => 0,
+            Column::Multi { .. } | Column::DerivedMulti { .. } => 0,
         }
     }
 
@@ -133,7 +133,7 @@ impl Column<'_> {
                 let end = (starts.get(d + 1).wrapping_sub(o + 1) as usize).min(ords.len());
                 (start..end).for_each(|i| each(ords.get(i)));
             }
-            Column::MadeMulti { starts, ords } => {
+            Column::DerivedMulti { starts, ords } => {
                 let d = doc as usize;
                 let range = starts.get(d).zip(starts.get(d + 1));
                 let slice = range.and_then(|(&s, &e)| ords.get(s as usize..e as usize));

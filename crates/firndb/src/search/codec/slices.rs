@@ -204,7 +204,7 @@ impl<'a> Slices<'a> {
             Form::Whole(numbers) => (numbers.len(), None),
             Form::Divided { places, entries, .. } => (entries, Some(places)),
         };
-        // Sums of a damaged file may say anything.
+        // Offsets of a damaged file may say anything.
         let last = last.min(entries);
         let span = Span { first: first.min(last), last, ..Span::default() };
         match places.filter(|_| !span.is_empty()) {

@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::search::exec::context::AHEAD;
 use crate::search::exec::executor::Executor;
-use crate::search::exec::sink::Count;
+use crate::search::exec::sink::CountSink;
 
 /// The number of matches in all partitions.
 pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
@@ -26,7 +26,7 @@ pub(crate) fn count_all(executor: &mut Executor) -> Result<u64> {
 pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> {
     let part = &*executor.query.set.partitions[p];
     if part.is_small() {
-        let mut counter = Count::default();
+        let mut counter = CountSink::default();
         let _ = executor.run(p, Vec::new(), &mut counter)?;
         return Ok(counter.0);
     }
@@ -38,7 +38,7 @@ pub(crate) fn count_partition(executor: &mut Executor, p: usize) -> Result<u64> 
         executor.reset();
         return Ok(count);
     }
-    let mut counter = Count::default();
+    let mut counter = CountSink::default();
     let done = executor.work.conjunction(part, 0, &mut counter);
     executor.reset();
     done.map(|_| counter.0)

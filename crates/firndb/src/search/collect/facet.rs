@@ -2,18 +2,18 @@
 //!
 //! Each partition counts by ordinal; ordinals become keys once a partition is done, and partitions
 //! are joined by key. Few matches are counted one by one through the column, many through the
-//! postings, bitset by bitset where there are bitsets; if everything matches the prefix sums say
+//! postings, bitset by bitset where there are bitsets; if everything matches the prefix offsets say
 //! it.
 
 use crate::Result;
 use crate::search::exec::executor::Executor;
-use crate::search::exec::sink::Fill;
+use crate::search::exec::sink::BitsetSink;
 use crate::search::model::key_map::KeyMap;
 use crate::search::model::query::Filter;
 use crate::search::model::types::Type;
 use crate::search::model::value::{Key, Value, decode_key};
 use crate::search::partition::Partition;
-use crate::search::partition::set::Limits;
+use crate::search::partition::set::QueryLimits;
 use crate::search::simd::kernels;
 use crate::search::simd::scan;
 
@@ -130,7 +130,7 @@ fn count_in(
             continue;
         }
         let part = &*set.partitions[p];
-        let mut matches = Fill { bits: vec![0; part.words()] };
+        let mut matches = BitsetSink { bits: vec![0; part.words()] };
         let _ = executor.run(p, Vec::new(), &mut matches)?;
         let total = kernels::count(&matches.bits);
         if total == 0 {
@@ -159,7 +159,7 @@ fn count_field(
     field: usize,
     bits: &[u64],
     total: u64,
-    limits: &Limits,
+    limits: &QueryLimits,
     counts: &mut Counts,
 ) -> Result<()> {
     let meta = part.meta(field);
@@ -169,7 +169,7 @@ fn count_field(
     let column = match () {
         () if multi || everything => None,
         // The documents of a key stand nowhere together.
-        () if meta.in_points => Some(part.column_or_made(field)?),
+        () if meta.in_points => Some(part.column_or_derived(field)?),
         () => part.column(field)?,
     };
     let pass = u64::from(distinct) * part.words() as u64;
@@ -181,9 +181,9 @@ fn count_field(
     let dictionary = part.dictionary(field)?;
     let mut by_ord = vec![0u64; distinct as usize + 1];
     let with_value = if everything {
-        let sums = part.sums(field)?;
+        let offsets = part.offsets(field)?;
         for (ord, count) in by_ord.iter_mut().take(distinct as usize).enumerate() {
-            *count = sums.get(ord + 1).wrapping_sub(sums.get(ord));
+            *count = offsets.get(ord + 1).wrapping_sub(offsets.get(ord));
         }
         u64::from(meta.present)
     } else if let Some(column) = column.filter(|_| !by_key) {
@@ -212,7 +212,7 @@ fn count_by_key(
     part: &Partition,
     field: usize,
     bits: &[u64],
-    limits: &Limits,
+    limits: &QueryLimits,
     by_ord: &mut [u64],
 ) -> Result<u64> {
     let (meta, postings) = (part.meta(field), part.postings(field)?);
@@ -275,14 +275,15 @@ mod tests {
         let part = &reader.set.partitions[0];
         let (mut few, mut most) = (vec![0; part.words()], vec![!0; part.words()]);
         (few[0], *most.last_mut().unwrap()) = (7, 0);
-        let stopped = Limits { cancel: Some(Arc::new(AtomicBool::new(true))), ..Limits::default() };
+        let stopped =
+            QueryLimits { cancel: Some(Arc::new(AtomicBool::new(true))), ..QueryLimits::default() };
         for (field, bits) in [(0, &few), (0, &most), (1, &few), (1, &most)] {
             let total = kernels::count(bits);
-            let count = |limits: &Limits| {
+            let count = |limits: &QueryLimits| {
                 let mut counts = Counts { by_key: KeyMap::default(), missing: 0 };
                 count_field(part, field, bits, total, limits, &mut counts).map(|()| counts)
             };
-            let counts = count(&Limits::default()).unwrap();
+            let counts = count(&QueryLimits::default()).unwrap();
             assert_eq!((counts.by_key.len() as u64, counts.missing), (total, 0));
             assert_eq!(count(&stopped).err().unwrap().kind(), ErrorKind::Cancelled);
         }

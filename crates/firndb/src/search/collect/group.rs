@@ -1,7 +1,7 @@
 //! Groups and aggregates: matches by the values of up to two fields, and count, minimum, maximum,
 //! sum and average of other fields in each group.
 //!
-//! Each partition groups by ordinals; they become keys once it is done. Sums are exact for
+//! Each partition groups by ordinals; they become keys once it is done. Offsets are exact for
 //! integers; floats are added in document order, partition by partition, so that results do not
 //! depend on the plan or on threads.
 
@@ -15,7 +15,7 @@ use crate::search::model::value::{
     Key, Value, decode_bytes, decode_fixed, decode_key, key_to_f64, key_to_i64,
 };
 use crate::search::partition::Partition;
-use crate::search::partition::set::Limits;
+use crate::search::partition::set::QueryLimits;
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 
@@ -59,7 +59,7 @@ impl Number {
     }
 }
 
-/// Count, minimum, maximum, sum and average of a field's values over some documents.
+/// CountSink, minimum, maximum, sum and average of a field's values over some documents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
     /// Number of values.
@@ -76,7 +76,7 @@ pub struct Aggregate {
 
 /// An aggregate over all partitions so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningAggregate {
     ty: Type,
     count: u64,
     min: Option<Key>,
@@ -85,9 +85,9 @@ pub(crate) struct Running {
     float: f64,
 }
 
-impl Running {
-    fn new(ty: Type) -> Running {
-        Running { ty, count: 0, min: None, max: None, int: 0, float: 0.0 }
+impl RunningAggregate {
+    fn new(ty: Type) -> RunningAggregate {
+        RunningAggregate { ty, count: 0, min: None, max: None, int: 0, float: 0.0 }
     }
 
     /// Adds what a partition has.
@@ -107,7 +107,7 @@ impl Running {
         Ok(())
     }
 
-    fn add(&mut self, other: Running) {
+    fn add(&mut self, other: RunningAggregate) {
         self.min = self.min.take().into_iter().chain(other.min).min();
         self.max = self.max.take().into_iter().chain(other.max).max();
         self.count += other.count;
@@ -136,11 +136,11 @@ impl Running {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) count: u64,
-    pub(crate) aggregates: Vec<Running>,
+    pub(crate) aggregates: Vec<RunningAggregate>,
 }
 
 impl Tally {
-    /// Adds what another thread found. Sums of floats are not shared by threads.
+    /// Adds what another thread found. Offsets of floats are not shared by threads.
     fn add(&mut self, other: Tally) {
         self.count += other.count;
         for (total, more) in self.aggregates.iter_mut().zip(other.aggregates) {
@@ -163,7 +163,7 @@ pub(crate) fn sorted(found: Groups, types: &[Type]) -> Result<Vec<Group>> {
     for (key, tally) in found {
         let values = key.iter().zip(types);
         let values = values.map(|(k, &ty)| k.as_ref().map(|k| decode_key(ty, k)).transpose());
-        let aggregates = tally.aggregates.into_iter().map(Running::finish);
+        let aggregates = tally.aggregates.into_iter().map(RunningAggregate::finish);
         all.push(Group {
             key: values.collect::<Result<_>>()?,
             count: tally.count,
@@ -206,7 +206,7 @@ fn groups_in(
     turns: &mut dyn Iterator<Item = usize>,
 ) -> Result<Groups> {
     let set = executor.query.set;
-    let running = || of.iter().map(|&f| Running::new(set.schema.fields[f].ty)).collect();
+    let running = || of.iter().map(|&f| RunningAggregate::new(set.schema.fields[f].ty)).collect();
     let mut groups = Groups::default();
     if keys.is_empty() {
         groups.insert(Vec::new(), Tally { count: 0, aggregates: running() });
@@ -241,7 +241,7 @@ impl<'p> Source<'p> {
         Ok(Source {
             part,
             field,
-            column: field.map(|field| part.column_or_made(field)).transpose()?,
+            column: field.map(|field| part.column_or_derived(field)).transpose()?,
             distinct: field.map_or(0, |field| part.meta(field).distinct),
             ty: field.map_or(Type::Bytes, |field| part.schema.fields[field].ty),
         })
@@ -373,8 +373,8 @@ impl<'p> Grouping<'p> {
     fn join(
         self,
         groups: &mut Groups,
-        running: &dyn Fn() -> Vec<Running>,
-        limits: &Limits,
+        running: &dyn Fn() -> Vec<RunningAggregate>,
+        limits: &QueryLimits,
     ) -> Result<()> {
         let width = self.keys.get(1).map_or(1, |two| u64::from(two.distinct) + 1);
         for (n, slot) in self.slots.into_iter().enumerate() {

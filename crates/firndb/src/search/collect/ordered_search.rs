@@ -5,16 +5,19 @@
 
 use crate::Result;
 use crate::search::collect::rank::Ranks;
-use crate::search::collect::request::{Place, Wanted};
+use crate::search::collect::request::{DocAddress, PageRequest};
 use crate::search::collect::topk::search;
-use crate::search::collect::topk_heap::Best;
+use crate::search::collect::topk_heap::TopKHeap;
 use crate::search::exec::context::AHEAD;
 use crate::search::exec::executor::Executor;
-use crate::search::exec::sink::Count;
+use crate::search::exec::sink::CountSink;
 use crate::search::model::value::Key;
 
 /// The first `k` matches in order, and the number of all matches if it was asked for.
-pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<Place>, u64)> {
+pub(crate) fn ordered(
+    executor: &mut Executor,
+    wanted: &PageRequest,
+) -> Result<(Vec<DocAddress>, u64)> {
     let set = executor.query.set;
     if let [part] = set.partitions.as_slice() {
         if executor.query.pruned(0) {
@@ -22,13 +25,13 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
             return Ok((Vec::new(), 0));
         }
         let ranks = Ranks::new(set, 0, part, wanted.order)?;
-        let found = search(executor, wanted, 0, &ranks, &Best::new(wanted.k, wanted.order))?;
+        let found = search(executor, wanted, 0, &ranks, &TopKHeap::new(wanted.k, wanted.order))?;
         return Ok((
             found.docs.into_iter().map(|doc| (0, part.origin(doc))).collect(),
             found.count,
         ));
     }
-    let zones = set.catalogues.zones(set, wanted.order[0].field)?;
+    let zones = set.statistics.zones(set, wanted.order[0].field)?;
     let visits = zones.best_first(wanted.order[0].descending);
     let visited = executor.share(visits.len(), |executor, turns| {
         let mut visit = Visit::new(executor, wanted);
@@ -47,8 +50,8 @@ pub(crate) fn ordered(executor: &mut Executor, wanted: &Wanted) -> Result<(Vec<P
 
 /// What one thread found in its partitions.
 struct Visit<'q> {
-    wanted: &'q Wanted<'q>,
-    best: Best<'q>,
+    wanted: &'q PageRequest<'q>,
+    best: TopKHeap<'q>,
     count: u64,
     /// Most partitions have no match.
     few: bool,
@@ -56,9 +59,9 @@ struct Visit<'q> {
 }
 
 impl<'q> Visit<'q> {
-    fn new(executor: &Executor, wanted: &'q Wanted<'q>) -> Visit<'q> {
+    fn new(executor: &Executor, wanted: &'q PageRequest<'q>) -> Visit<'q> {
         let few = wanted.after.is_none() && executor.query.is_rare();
-        let best = Best::new(wanted.k, wanted.order);
+        let best = TopKHeap::new(wanted.k, wanted.order);
         Visit { wanted, best, count: 0, few, matches: Vec::new() }
     }
 
@@ -76,7 +79,7 @@ impl<'q> Visit<'q> {
         let (set, wanted) = (executor.query.set, self.wanted);
         if self.best.beats(bounds, wanted.order[0].descending) {
             if wanted.count {
-                let mut counter = Count::default();
+                let mut counter = CountSink::default();
                 let _ = executor.run(p, Vec::new(), &mut counter)?;
                 self.count += counter.0;
             } else {

@@ -11,8 +11,8 @@ use crate::search::codec::column::Column;
 use crate::search::model::query::Cursor;
 use crate::search::model::value::{Key, encode};
 use crate::search::partition::Partition;
-use crate::search::partition::set::Set;
-use crate::search::simd::scan::Wanted;
+use crate::search::partition::set::PartitionSet;
+use crate::search::simd::scan::OrdinalSet;
 use crate::{Error, Result};
 use std::ops::Bound;
 
@@ -21,7 +21,7 @@ pub const MAX_ORDER: usize = 16;
 
 /// An order in terms of the reader's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct By {
+pub(crate) struct SortKey {
     pub(crate) field: usize,
     pub(crate) descending: bool,
     /// Keys are 64-bit numbers.
@@ -103,12 +103,17 @@ pub(crate) struct Ranks<'p> {
 }
 
 impl<'p> Ranks<'p> {
-    pub(crate) fn new(set: &Set, p: usize, part: &'p Partition, order: &[By]) -> Result<Ranks<'p>> {
+    pub(crate) fn new(
+        set: &PartitionSet,
+        p: usize,
+        part: &'p Partition,
+        order: &[SortKey],
+    ) -> Result<Ranks<'p>> {
         let mut fields = Vec::with_capacity(order.len());
         for by in order {
             let field = set.local(p, by.field);
             let (column, distinct) = match field {
-                Some(field) => (Some(part.column_or_made(field)?), part.meta(field).distinct),
+                Some(field) => (Some(part.column_or_derived(field)?), part.meta(field).distinct),
                 None => (None, 0),
             };
             let bits = u32::from(width(u64::from(distinct)));
@@ -147,9 +152,9 @@ impl<'p> Ranks<'p> {
     /// The smallest packed number of what comes after a cursor.
     pub(crate) fn after<K: Packed>(
         &self,
-        set: &Set,
+        set: &PartitionSet,
         p: usize,
-        order: &[By],
+        order: &[SortKey],
         cursor: &Cursor,
     ) -> Result<(K, Option<u32>)> {
         let part = &set.partitions[p];
@@ -212,14 +217,14 @@ impl<'p> Ranks<'p> {
         &self,
         key: K,
         all: bool,
-    ) -> Option<(Ordinals<'p>, Wanted)> {
+    ) -> Option<(Ordinals<'p>, OrdinalSet)> {
         let f = &self.fields[0];
         let Some(Column::Single(column)) = f.column.as_ref().filter(|_| f.distinct > 0) else {
             return None;
         };
         let rank = key.above(if all { self.bits() - f.bits } else { 32 });
         let range = self.below(rank.saturating_add(1));
-        (rank < f.distinct).then(|| (*column, Wanted::new(&[range], column.raw().1)))
+        (rank < f.distinct).then(|| (*column, OrdinalSet::new(&[range], column.raw().1)))
     }
 
     /// The ordinals whose rank in the first field is below `rank`.
@@ -281,10 +286,10 @@ impl Ranked<'_> {
 
 /// Resolves the fields of an order: each must be sortable; a field named twice counts once.
 pub(crate) fn resolve(
-    set: &Set,
+    set: &PartitionSet,
     order: &[crate::search::model::query::OrderBy],
-) -> Result<Vec<By>> {
-    let mut resolved: Vec<By> = Vec::with_capacity(order.len());
+) -> Result<Vec<SortKey>> {
+    let mut resolved: Vec<SortKey> = Vec::with_capacity(order.len());
     for key in order {
         let found = set.schema.field(&key.field);
         let (field, described) = found.ok_or_else(|| set.schema.unknown(&key.field))?;
@@ -299,7 +304,7 @@ pub(crate) fn resolve(
         }
         if !resolved.iter().any(|by| by.field == field) {
             let fixed = described.ty.is_fixed();
-            resolved.push(By { field, descending: key.descending, fixed });
+            resolved.push(SortKey { field, descending: key.descending, fixed });
         }
     }
     if resolved.len() > MAX_ORDER {

@@ -14,11 +14,11 @@
 mod gather;
 
 use crate::Result;
-use crate::search::codec::postings::Cursor as PostingsCursor;
+use crate::search::codec::postings::PostingsIter;
 use crate::search::collect::count::count_partition;
-use crate::search::collect::rank::{By, Packed, Ranks, Wide};
-use crate::search::collect::request::Wanted;
-use crate::search::collect::topk_heap::Best;
+use crate::search::collect::rank::{Packed, Ranks, SortKey, Wide};
+use crate::search::collect::request::PageRequest;
+use crate::search::collect::topk_heap::TopKHeap;
 use crate::search::exec::check::Check;
 use crate::search::exec::clause::{self, Clause, Form};
 use crate::search::exec::executor::Executor;
@@ -26,17 +26,17 @@ use crate::search::exec::sink::Sink;
 use crate::search::format::{FieldMeta, Ordered};
 use crate::search::model::query::{Cursor, OrderBy};
 use crate::search::partition::Partition;
-use crate::search::partition::set::Set;
+use crate::search::partition::set::PartitionSet;
 use gather::InOrder;
 
 /// The best documents of partition `p`, of those that are better than the best found elsewhere.
 pub(crate) fn search(
     executor: &mut Executor,
-    wanted: &Wanted,
+    wanted: &PageRequest,
     p: usize,
     ranks: &Ranks,
-    best: &Best,
-) -> Result<Found> {
+    best: &TopKHeap,
+) -> Result<TopDocs> {
     if ranks.bits() <= 128 {
         Search::<u128>::new(ranks, wanted, p)?.run(executor, best)
     } else {
@@ -44,8 +44,8 @@ pub(crate) fn search(
     }
 }
 
-/// Best documents of a partition in order, and how many matches it has (0 if nobody asked).
-pub(crate) struct Found {
+/// TopKHeap documents of a partition in order, and how many matches it has (0 if nobody asked).
+pub(crate) struct TopDocs {
     pub(crate) docs: Vec<u32>,
     pub(crate) count: u64,
 }
@@ -53,7 +53,7 @@ pub(crate) struct Found {
 /// The search in one partition.
 struct Search<'a, 'p, K> {
     ranks: &'a Ranks<'p>,
-    wanted: &'a Wanted<'a>,
+    wanted: &'a PageRequest<'a>,
     p: usize,
     buffer: Vec<K>,
     /// Documents of one rank in the first field stand in the order of the others: no need to look
@@ -69,7 +69,7 @@ struct Search<'a, 'p, K> {
 }
 
 impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
-    fn new(ranks: &'a Ranks<'p>, wanted: &'a Wanted<'a>, p: usize) -> Result<Self> {
+    fn new(ranks: &'a Ranks<'p>, wanted: &'a PageRequest<'a>, p: usize) -> Result<Self> {
         let floor = wanted.after.map(|cursor| (cursor, None, None));
         Ok(Search {
             ranks,
@@ -84,7 +84,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         })
     }
 
-    fn run(mut self, executor: &mut Executor, best: &Best) -> Result<Found> {
+    fn run(mut self, executor: &mut Executor, best: &TopKHeap) -> Result<TopDocs> {
         let (set, p) = (executor.query.set, self.p);
         let part = &*set.partitions[p];
         if let Some((cursor, key, first)) = &mut self.floor {
@@ -98,7 +98,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let counting = self.counting;
         let Some(extra) = self.bounds(executor, part, best)? else {
             // Nothing here is good enough, but it may have to be counted.
-            return Ok(Found { docs: Vec::new(), count: self.count(executor)? });
+            return Ok(TopDocs { docs: Vec::new(), count: self.count(executor)? });
         };
         if counting && (!extra.is_empty() || self.floor.is_some()) {
             executor.reset();
@@ -115,7 +115,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         let k = self.wanted.k;
         self.buffer.sort_unstable();
         self.buffer.truncate(k);
-        Ok(Found { docs: self.buffer.iter().map(|key| key.low()).collect(), count })
+        Ok(TopDocs { docs: self.buffer.iter().map(|key| key.low()).collect(), count })
     }
 
     fn count(&self, executor: &mut Executor) -> Result<u64> {
@@ -131,7 +131,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         &self,
         executor: &mut Executor,
         part: &Partition,
-        best: &Best,
+        best: &TopKHeap,
     ) -> Result<Option<Vec<Clause>>> {
         let mut extra = Vec::new();
         let Some(field) = self.ranks.first_field() else { return Ok(Some(extra)) };
@@ -144,8 +144,8 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
                     Form::Ordinals { field, first, last: first + 1, multi: false }
                 }
             };
-            let sums = part.sums(field)?;
-            let count = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            let offsets = part.offsets(field)?;
+            let count = offsets.get(end as usize).wrapping_sub(offsets.get(start as usize));
             let count = count.min(part.meta(field).postings);
             extra.push(Clause::new(form, negate, count));
             Ok(())
@@ -231,10 +231,10 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         if !meta.is_scanned() {
             return Ok(u64::MAX);
         }
-        let (sums, (first, end)) = (part.sums(field)?, meta.scanned);
+        let (offsets, (first, end)) = (part.offsets(field)?, meta.scanned);
         let start = self.start(meta.distinct);
         let between =
-            |from: u32, to: u32| sums.get(to as usize).wrapping_sub(sums.get(from as usize));
+            |from: u32, to: u32| offsets.get(to as usize).wrapping_sub(offsets.get(from as usize));
         Ok(match self.ranks.first_descending() {
             true => match meta.distinct - start {
                 top if top <= first => u64::MAX,
@@ -283,7 +283,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
                 steps += pass;
                 executor.work.stats.words += part.words() as u64;
             }
-            let mut cursor = PostingsCursor::new(postings.pieces(start, end));
+            let mut cursor = PostingsIter::new(postings.pieces(start, end));
             while cursor.next(&postings, &mut docs) {
                 steps += docs.len() as u64;
                 seen += docs.len() as u64;
@@ -323,15 +323,15 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
         meta: &FieldMeta,
         size: u64,
     ) -> (u32, u32) {
-        let (sums, distinct, scanned) = (&postings.sums, meta.distinct, meta.scanned);
+        let (offsets, distinct, scanned) = (&postings.offsets, meta.distinct, meta.scanned);
         if self.ranks.first_descending() {
             let end = distinct - rank;
-            let below = sums.get(end as usize).saturating_sub(size);
-            let start = (sums.lower_bound(below) as u32).min(end - 1);
+            let below = offsets.get(end as usize).saturating_sub(size);
+            let start = (offsets.lower_bound(below) as u32).min(end - 1);
             (if end > scanned.1 { start.max(scanned.1) } else { start }, end)
         } else {
-            let above = sums.get(rank as usize).saturating_add(size);
-            let end = (sums.lower_bound(above) as u32).clamp(rank + 1, distinct);
+            let above = offsets.get(rank as usize).saturating_add(size);
+            let end = (offsets.lower_bound(above) as u32).clamp(rank + 1, distinct);
             (rank, if rank < scanned.0 { end.min(scanned.0) } else { end })
         }
     }
@@ -372,7 +372,12 @@ fn scan_pass(part: &Partition, field: usize) -> Result<u64> {
 
 /// Whether the numbers of a partition's documents ascend in an order, ties included: if documents
 /// moved only an order that leaves no ties but those of the schema's.
-pub(crate) fn in_document_order(set: &Set, p: usize, part: &Partition, wanted: &[By]) -> bool {
+pub(crate) fn in_document_order(
+    set: &PartitionSet,
+    p: usize,
+    part: &Partition,
+    wanted: &[SortKey],
+) -> bool {
     if begins_order(set, part, wanted) {
         return true;
     }
@@ -386,14 +391,14 @@ pub(crate) fn in_document_order(set: &Set, p: usize, part: &Partition, wanted: &
 
 /// Whether the documents of a partition, and any of them, stand in an order because the schema's
 /// begins with it; where documents moved, because it is the schema's.
-fn begins_order(set: &Set, part: &Partition, wanted: &[By]) -> bool {
+fn begins_order(set: &PartitionSet, part: &Partition, wanted: &[SortKey]) -> bool {
     let names = &set.schema.fields;
     let order = &part.schema.order;
     let long_enough = match part.origins {
         None => wanted.len() <= order.len(),
         Some(_) => wanted.len() == order.len(),
     };
-    let same = |(by, key): (&By, &OrderBy)| {
+    let same = |(by, key): (&SortKey, &OrderBy)| {
         names[by.field].name == key.field && by.descending == key.descending
     };
     long_enough && wanted.iter().zip(order).all(same)

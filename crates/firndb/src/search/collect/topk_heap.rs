@@ -2,8 +2,8 @@
 //! common.
 
 use crate::Result;
-use crate::search::collect::rank::{By, Ranks};
-use crate::search::collect::request::Place;
+use crate::search::collect::rank::{Ranks, SortKey};
+use crate::search::collect::request::DocAddress;
 use crate::search::model::value::Key;
 use crate::search::partition::Partition;
 use std::cmp::Reverse;
@@ -13,9 +13,9 @@ use std::collections::BinaryHeap;
 const HEAD: usize = 2;
 
 /// The best `k` matches so far.
-pub(crate) struct Best<'q> {
+pub(crate) struct TopKHeap<'q> {
     k: usize,
-    order: &'q [By],
+    order: &'q [SortKey],
     /// How many fields of the order are fixed-width and kept in the head.
     fixed: usize,
     heap: BinaryHeap<Entry>,
@@ -26,7 +26,7 @@ pub(crate) struct Best<'q> {
 struct Entry {
     head: [u128; HEAD],
     rest: Vec<Directed>,
-    place: Place,
+    place: DocAddress,
 }
 
 /// A key that compares in the direction of its field; absent keys come last.
@@ -40,10 +40,10 @@ enum Directed {
 /// Stands for an absent key: larger than every key in either direction.
 const MISSING: u128 = 1 << 64;
 
-impl<'q> Best<'q> {
-    pub(crate) fn new(k: usize, order: &'q [By]) -> Best<'q> {
+impl<'q> TopKHeap<'q> {
+    pub(crate) fn new(k: usize, order: &'q [SortKey]) -> TopKHeap<'q> {
         let fixed = order.iter().take(HEAD).take_while(|by| by.fixed).count();
-        Best { k, order, fixed, heap: BinaryHeap::new() }
+        TopKHeap { k, order, fixed, heap: BinaryHeap::new() }
     }
 
     /// Takes a document of partition `p` if it is good enough; false if it is not (then nothing
@@ -86,7 +86,7 @@ impl<'q> Best<'q> {
     }
 
     /// Takes what another one has that is good enough.
-    pub(crate) fn join(&mut self, other: Best) {
+    pub(crate) fn join(&mut self, other: TopKHeap) {
         for entry in other.heap {
             self.take(entry);
         }
@@ -126,7 +126,7 @@ impl<'q> Best<'q> {
     }
 
     /// The matches in order.
-    pub(crate) fn into_places(self) -> Vec<Place> {
+    pub(crate) fn into_places(self) -> Vec<DocAddress> {
         self.heap.into_sorted_vec().into_iter().map(|entry| entry.place).collect()
     }
 }

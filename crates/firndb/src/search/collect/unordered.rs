@@ -7,7 +7,7 @@
 
 use crate::Result;
 use crate::search::collect::count::count_partition;
-use crate::search::collect::request::{Place, Wanted};
+use crate::search::collect::request::{DocAddress, PageRequest};
 use crate::search::exec::clause::{Clause, Form};
 use crate::search::exec::executor::Executor;
 use crate::search::exec::sink::Sink;
@@ -23,9 +23,9 @@ pub(crate) const TRIED: usize = 16;
 /// `most` partitions.
 pub(crate) fn places(
     executor: &mut Executor,
-    wanted: &Wanted,
+    wanted: &PageRequest,
     most: usize,
-) -> Result<Option<(Vec<Place>, u64)>> {
+) -> Result<Option<(Vec<DocAddress>, u64)>> {
     let (mut places, mut total, mut looked) = (Vec::new(), 0, 0);
     let (set, k) = (executor.query.set, wanted.k);
     for p in 0..set.partitions.len() {
@@ -40,7 +40,7 @@ pub(crate) fn places(
                 return Ok(None);
             }
             looked += 1;
-            let mut sink = Take::new(part, k - places.len(), first);
+            let mut sink = FirstSink::new(part, k - places.len(), first);
             // Of documents that stand in this order those before the cursor need no look.
             let rest = (first > 0 && part.origins.is_none()).then(|| {
                 let form = Form::Documents(first.min(part.documents), part.documents);
@@ -74,7 +74,7 @@ fn first_of(name: &str, after: Option<&Cursor>) -> u32 {
 }
 
 /// Takes the first matches from number `first` on until there are `k`.
-struct Take<'p> {
+struct FirstSink<'p> {
     part: &'p Partition,
     k: usize,
     first: u32,
@@ -85,10 +85,10 @@ struct Take<'p> {
     end: u32,
 }
 
-impl<'p> Take<'p> {
-    fn new(part: &'p Partition, k: usize, first: u32) -> Take<'p> {
+impl<'p> FirstSink<'p> {
+    fn new(part: &'p Partition, k: usize, first: u32) -> FirstSink<'p> {
         let seen = part.origins.as_ref().map(|_| 0);
-        Take { part, k, first, numbers: Vec::new(), seen, end: u32::MAX }
+        FirstSink { part, k, first, numbers: Vec::new(), seen, end: u32::MAX }
     }
 
     /// The numbers of the first matches, ascending.
@@ -101,7 +101,7 @@ impl<'p> Take<'p> {
     }
 }
 
-impl Sink for Take<'_> {
+impl Sink for FirstSink<'_> {
     fn ascending(&self) -> bool {
         true
     }
@@ -150,7 +150,7 @@ mod tests {
         let plan = Plan::new(&Filter::All, reader.schema()).unwrap();
         for (doc, expected) in [(40_000, 3), (49_998, 1), (49_999, 0), (u32::MAX, 0)] {
             let cursor = Cursor { keys: Vec::new(), partition: "0".into(), doc };
-            let wanted = Wanted { order: &[], k: 3, after: Some(&cursor), count: false };
+            let wanted = PageRequest { order: &[], k: 3, after: Some(&cursor), count: false };
             let (places, stats) = reader.tried(&plan, &wanted).unwrap().unwrap();
             let docs: Vec<u32> = places.iter().map(|place| place.1).collect();
             assert_eq!(docs, (doc.saturating_add(1)..).take(expected).collect::<Vec<u32>>());

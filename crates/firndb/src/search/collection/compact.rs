@@ -290,7 +290,7 @@ fn in_order(a: &Partition, b: &Partition) -> Result<bool> {
 /// The key of a document in a single-valued field.
 fn key(part: &Partition, field: &str, doc: u32) -> Result<Option<Key>> {
     let Some((field, _)) = part.schema.field(field) else { return Ok(None) };
-    let (dictionary, ord) = (part.dictionary(field)?, part.column_or_made(field)?.get(doc));
+    let (dictionary, ord) = (part.dictionary(field)?, part.column_or_derived(field)?.get(doc));
     Ok((ord < part.meta(field).distinct).then(|| dictionary.key(ord)))
 }
 

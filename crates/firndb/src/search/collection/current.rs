@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A set that was opened.
-pub(crate) struct Current {
+pub(crate) struct OpenSet {
     pub(crate) number: u64,
     /// The content id of its file: sets of the same number may differ, sets of the same content id
     /// are the same.
@@ -40,20 +40,20 @@ pub(crate) struct Members<'a> {
 /// Where the partition file of a name is.
 pub(crate) type Locate<'a> = &'a dyn Fn(&str) -> PathBuf;
 
-impl Current {
+impl OpenSet {
     /// Opens the set in the file `set`.
     pub(crate) fn open(
         disk: &DiskRef,
         number: u64,
         set: &Path,
         locate: Locate,
-        before: Option<&Current>,
-    ) -> Result<Current> {
+        before: Option<&OpenSet>,
+    ) -> Result<OpenSet> {
         let known = before.map_or(&[][..], |before| &before.members);
         let SetFile { members, schema, content } = manifest::read_whole(&**disk, set, known)?;
         let (schema, opened) = (Arc::new(schema), &BTreeMap::new());
         let set = Members { number, content, members, schema, opened };
-        Current::of(disk, set, locate, before)
+        OpenSet::of(disk, set, locate, before)
     }
 
     /// Puts a set together.
@@ -61,8 +61,8 @@ impl Current {
         disk: &DiskRef,
         set: Members,
         locate: Locate,
-        before: Option<&Current>,
-    ) -> Result<Current> {
+        before: Option<&OpenSet>,
+    ) -> Result<OpenSet> {
         let Members { number, content, members, schema, opened } = set;
         let partitions = open_all(disk, locate, &members, before, opened)?;
         let set = match members.is_empty() {
@@ -82,7 +82,7 @@ impl Current {
                 }
             }
         };
-        Ok(Current { number, content, members, reader: Reader::new(set) })
+        Ok(OpenSet { number, content, members, reader: Reader::new(set) })
     }
 
     /// The name of the set's own file.
@@ -99,7 +99,7 @@ pub(crate) fn newest_number(disk: &DiskRef, dir: &Path) -> Result<u64> {
 }
 
 /// Opens the newest set in a directory.
-pub(crate) fn newest(disk: &DiskRef, dir: &Path) -> Result<Current> {
+pub(crate) fn newest(disk: &DiskRef, dir: &Path) -> Result<OpenSet> {
     load(disk, dir, newest_number(disk, dir)?, None)
 }
 
@@ -108,12 +108,12 @@ pub(crate) fn load(
     disk: &DiskRef,
     dir: &Path,
     newest_seen: u64,
-    before: Option<&Current>,
-) -> Result<Current> {
+    before: Option<&OpenSet>,
+) -> Result<OpenSet> {
     let (mut number, mut tried) = (newest_seen, None);
     loop {
         let (set, locate) = (dir.join(manifest::file_name(number)), |file: &str| dir.join(file));
-        match Current::open(disk, number, &set, &locate, before).map_err(in_its_place) {
+        match OpenSet::open(disk, number, &set, &locate, before).map_err(in_its_place) {
             // Another process may have published a newer set and cleaned this one up meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound && tried != Some(number) => {
                 tried = Some(number);
@@ -142,7 +142,7 @@ fn open_all(
     disk: &DiskRef,
     locate: Locate,
     members: &[Arc<Member>],
-    before: Option<&Current>,
+    before: Option<&OpenSet>,
     opened: &BTreeMap<String, Arc<Partition>>,
 ) -> Result<Vec<Arc<Partition>>> {
     let known = before.map_or(&[][..], |before| &before.members);

@@ -13,14 +13,14 @@ pub(crate) mod compact;
 pub(crate) mod create;
 pub(crate) mod current;
 pub(crate) mod owner;
-pub(crate) mod place;
+pub(crate) mod open_dir;
 mod relations;
 
 use crate::disk::{self, DiskRef, Lock};
 use crate::search::build::builder::{Built, PartitionBuilder};
 use crate::search::build::merge;
-use crate::search::collection::current::{Current, Members};
-use crate::search::collection::place::Place;
+use crate::search::collection::current::{Members, OpenSet};
+use crate::search::collection::open_dir::OpenDir;
 use crate::search::collection::relations::joined;
 use crate::search::format::manifest::Relation;
 use crate::search::format::manifest::{self, Member};
@@ -47,7 +47,7 @@ pub(crate) const MAX_NAME: usize = 100;
 pub struct Collection {
     pub(crate) disk: DiskRef,
     pub(crate) dir: PathBuf,
-    place: RwLock<Arc<Place>>,
+    place: RwLock<Arc<OpenDir>>,
     /// Held while a change is under way in this process. The content id of the last set that was
     /// made here, if it left nothing in the directory that is not of it.
     changing: Mutex<Option<u128>>,
@@ -71,12 +71,12 @@ impl Collection {
     }
 
     pub(crate) fn open_on(disk: DiskRef, dir: &Path) -> Result<Collection> {
-        let place = Arc::new(Place::newest(&disk, dir, None)?);
+        let place = Arc::new(OpenDir::newest(&disk, dir, None)?);
         let (dir, place) = (dir.to_path_buf(), RwLock::new(place));
         Ok(Collection { disk, dir, place, changing: Mutex::new(None) })
     }
 
-    pub(crate) fn place(&self) -> Arc<Place> {
+    pub(crate) fn place(&self) -> Arc<OpenDir> {
         self.place.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -117,7 +117,7 @@ impl Collection {
 
     /// Makes `next` the current set, which was found by somebody who had `before`, unless another
     /// thread knows better.
-    fn swap(&self, before: &Arc<Place>, next: Place) -> Arc<Place> {
+    fn swap(&self, before: &Arc<OpenDir>, next: OpenDir) -> Arc<OpenDir> {
         let next = Arc::new(next);
         let mut place = self.place.write().unwrap_or_else(PoisonError::into_inner);
         let is_newer = next.is_beside(&place) && next.set.number > place.set.number;
@@ -139,7 +139,7 @@ impl Collection {
         let turn = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut place = self.place();
         if !place.is_there()? {
-            let next = Place::newest(&self.disk, &self.dir, Some(&place.set))?;
+            let next = OpenDir::newest(&self.disk, &self.dir, Some(&place.set))?;
             place = self.swap(&place, next);
         }
         owner::check_changeable(&&place.disk, &self.dir)?;
@@ -158,7 +158,7 @@ impl Collection {
     fn begin<'a>(
         &'a self,
         mut turn: MutexGuard<'a, Option<u128>>,
-        mut place: Arc<Place>,
+        mut place: Arc<OpenDir>,
     ) -> Result<Change<'a>> {
         let lock = place.disk.lock(&self.dir.join(LOCK))?;
         // Forgotten until `commit` knows better: a change that is cut short leaves files.
@@ -182,7 +182,7 @@ impl Collection {
 
     /// Removes what the set does not name: older sets, replaced partitions, leftovers of changes
     /// that were cut off.
-    pub(crate) fn clean(&self, disk: &DiskRef, current: &Current) -> Result<()> {
+    pub(crate) fn clean(&self, disk: &DiskRef, current: &OpenSet) -> Result<()> {
         let named: HashSet<&str> = current.members.iter().map(|m| m.file.as_str()).collect();
         for name in disk.list(&self.dir)? {
             let old_set = manifest::number(&name).is_some_and(|n| n < current.number);
@@ -206,7 +206,7 @@ pub struct Change<'a> {
     /// The directory has nothing but what the current set names and what was staged.
     tidy: bool,
     /// What there was before; all files are read and written in its directory.
-    pub(crate) place: Arc<Place>,
+    pub(crate) place: Arc<OpenDir>,
     lock: Box<dyn Lock>,
     turn: MutexGuard<'a, Option<u128>>,
 }
@@ -400,7 +400,7 @@ impl Change<'_> {
         // It lasts when the last partition goes.
         let schema = place.set.reader.set.schema.clone();
         let next = Members { number, content: 0, members, schema, opened };
-        let mut next = Current::of(disk, next, &locate, Some(&place.set))?;
+        let mut next = OpenSet::of(disk, next, &locate, Some(&place.set))?;
         // The names of the new partitions must be durable before the set that names them.
         disk.sync_dir(dir)?;
         let schema = next.reader.schema();
@@ -411,13 +411,13 @@ impl Change<'_> {
             })?;
         // The new set is published either way; what cannot be removed now goes with a later change.
         *self.turn = self.clean(&next).ok().map(|()| next.content);
-        let next = collection.swap(&place, Place { disk: disk.clone(), set: next });
+        let next = collection.swap(&place, OpenDir { disk: disk.clone(), set: next });
         Ok(next.set.reader.clone())
     }
 
     /// Removes what this change made superfluous; everything that `next` does not name if there may
     /// be more of it.
-    fn clean(&self, next: &Current) -> Result<()> {
+    fn clean(&self, next: &OpenSet) -> Result<()> {
         if !self.tidy {
             return self.collection.clean(&self.place.disk, next);
         }

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::search::exec::clause::{Clause, Form};
 use crate::search::exec::context::QueryContext;
 use crate::search::exec::scratch::FEW;
-use crate::search::exec::sink::Fill;
+use crate::search::exec::sink::BitsetSink;
 use crate::search::exec::windows;
 use crate::search::exec::workspace::Workspace;
 use crate::search::plan::push_interval;
@@ -100,12 +100,12 @@ impl Binder<'_, '_> {
         }
         let first = self.work.scratch.intervals.len();
         self.push_intervals(p, leaf, field)?;
-        let (meta, sums) = (part.meta(field), part.sums(field)?);
+        let (meta, offsets) = (part.meta(field), part.offsets(field)?);
         let last = self.work.scratch.intervals.len();
         let multi = set.schema.fields[condition.field].multi;
         let mut count = 0;
         for &(start, end) in &self.work.scratch.intervals[first..last] {
-            let postings = sums.get(end as usize).wrapping_sub(sums.get(start as usize));
+            let postings = offsets.get(end as usize).wrapping_sub(offsets.get(start as usize));
             count = meta.postings.min(postings.saturating_add(count));
         }
         if count == 0 {
@@ -172,7 +172,7 @@ impl Binder<'_, '_> {
         let base = self.work.clauses.len();
         let (intervals, bits) = (self.work.scratch.intervals.len(), self.work.scratch.bits_used);
         if self.conditions(p, node)?.is_some() {
-            let mut sink = Fill { bits: std::mem::take(self.work.scratch.bits_mut(out)) };
+            let mut sink = BitsetSink { bits: std::mem::take(self.work.scratch.bits_mut(out)) };
             let done = self.work.conjunction(part, base, &mut sink);
             *self.work.scratch.bits_mut(out) = sink.bits;
             let _ = done?;
@@ -192,7 +192,7 @@ mod tests {
     use crate::search::exec::executor::Executor;
     use crate::search::exec::scratch::Scratch;
     use crate::search::model::query::{and, eq, gt, is_in, not, or};
-    use crate::search::partition::set::Limits;
+    use crate::search::partition::set::QueryLimits;
     use crate::search::plan::Plan;
     use crate::search::testing::{FORCED, Forced, reader_of};
     use crate::search::{
@@ -251,7 +251,7 @@ mod tests {
             FORCED.set(Forced { list, ..Forced::default() });
             let scratch = Box::new(Scratch::default());
             let mut executor = Executor::new(&reader.set, &plan, &reader.limits, scratch).unwrap();
-            let mut sink = Fill { bits: vec![0; reader.set.partitions[0].words()] };
+            let mut sink = BitsetSink { bits: vec![0; reader.set.partitions[0].words()] };
             let _ = executor.run(0, Vec::new(), &mut sink).unwrap();
             assert_eq!(kernels::count(&sink.bits), expected, "{list:?}");
             let made = executor.work.scratch.made();
@@ -295,7 +295,8 @@ mod tests {
         let reader = reader_of([builder]);
         let filter = and((0..10).map(|n| gt("a", n)));
         let plan = Plan::new(&filter, reader.schema()).unwrap();
-        let stopped = Limits { cancel: Some(Arc::new(AtomicBool::new(true))), ..Limits::default() };
+        let stopped =
+            QueryLimits { cancel: Some(Arc::new(AtomicBool::new(true))), ..QueryLimits::default() };
         let scratch = Box::new(Scratch::default());
         let mut executor = Executor::new(&reader.set, &plan, &stopped, scratch).unwrap();
         let error = executor.prepare(0, Vec::new()).err().unwrap();

@@ -14,13 +14,12 @@ use crate::search::exec::scratch::Scratch;
 use crate::search::format::Ordered;
 use crate::search::partition::Partition;
 use crate::search::simd::kernels;
-use crate::search::simd::scan::{self, Wanted};
+use crate::search::simd::scan::{self, OrdinalSet};
 use std::cell::OnceCell;
 
 const DECODE: u64 = 10;
 const GATHER: u64 = 20;
 const PROBE: u64 = 10;
-const SPARSE_PROBE: u64 = 60;
 const WORD: u64 = 2;
 
 /// A condition on the documents of one partition.
@@ -32,15 +31,15 @@ pub(crate) struct Clause {
     pub(crate) count: u64,
     pub(crate) least: u64,
     /// What [`Clause::scan`] found, for every step of a plan asks.
-    scanned: OnceCell<Option<Wanted>>,
+    scanned: OnceCell<Option<OrdinalSet>>,
 }
 
 /// How a clause can be walked document by document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lead {
+pub(crate) enum WalkOrder {
     Ascending,
-    Once,
-    No,
+    Distinct,
+    Unsupported,
 }
 
 /// What the condition is over.
@@ -108,7 +107,7 @@ impl Clause {
                 return Ok(share(cost_scan(part, column, wanted)) + words);
             }
             if let Some((field, _)) = self.single(scratch)
-                && part.meta(field).exceptions == 0
+                && part.meta(field).special_forms == 0
             {
                 return Ok(share(self.count) * DECODE + words);
             }
@@ -136,7 +135,7 @@ impl Clause {
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<(Packed<'p>, &Wanted)>> {
+    ) -> Result<Option<(Packed<'p>, &OrdinalSet)>> {
         let Form::Ordinals { field, first, last, multi: false } = self.form else {
             return Ok(None);
         };
@@ -145,7 +144,7 @@ impl Clause {
             return Ok(wanted.as_ref().map(|wanted| (column, wanted)));
         }
         let intervals = &scratch.intervals[first..last];
-        let wanted = Wanted::new(intervals, column.raw().1);
+        let wanted = OrdinalSet::new(intervals, column.raw().1);
         // Where documents are in the order of a field, they are ranges.
         let listed = part.meta(field).ordered != Ordered::No || {
             let postings = part.postings(field)?;
@@ -161,9 +160,9 @@ impl Clause {
         &self,
         part: &'p Partition,
         scratch: &Scratch,
-    ) -> Result<Option<(Packed<'p>, Wanted)>> {
+    ) -> Result<Option<(Packed<'p>, OrdinalSet)>> {
         let found = self.scan(part, scratch)?;
-        let own = |wanted: &Wanted| if self.negate { wanted.others() } else { wanted.clone() };
+        let own = |wanted: &OrdinalSet| if self.negate { wanted.others() } else { wanted.clone() };
         Ok(found.map(|(column, wanted)| (column, own(wanted))))
     }
 
@@ -174,7 +173,7 @@ impl Clause {
         scratch: &Scratch,
     ) -> Result<Option<Bitset<'p>>> {
         let Some((field, (start, end))) = self.interval(scratch) else { return Ok(None) };
-        if end != start + 1 || part.meta(field).exceptions == 0 {
+        if end != start + 1 || part.meta(field).special_forms == 0 {
             return Ok(None);
         }
         let postings = part.postings(field)?;
@@ -215,7 +214,7 @@ impl Clause {
             return Ok(scratch.intervals[first..last].iter().map(cost).sum());
         }
         let mut cost = points.unwrap_or(self.count * DECODE);
-        if part.meta(field).exceptions > 0 {
+        if part.meta(field).special_forms > 0 {
             cost = cost.min(words * WORD * 8 + cost / 2);
         }
         Ok(cost)
@@ -244,14 +243,7 @@ impl Clause {
             }
             Form::Ordinals { field, multi, .. } => {
                 let column = part.meta(field).column_bits.is_some() && !multi;
-                if column {
-                    Some(GATHER)
-                } else {
-                    self.mapped(part, scratch)?.map(|bitset| match bitset {
-                        Bitset::Plain(_) => PROBE,
-                        Bitset::Sparse(_) => SPARSE_PROBE,
-                    })
-                }
+                if column { Some(GATHER) } else { self.mapped(part, scratch)?.map(|_| PROBE) }
             }
         })
     }
@@ -347,28 +339,28 @@ impl Clause {
 
     /// Whether a walk over the clause's postings meets each document once (`distinct`) and in
     /// ascending order.
-    pub(crate) fn lead(&self, part: &Partition, scratch: &Scratch) -> Result<Lead> {
+    pub(crate) fn lead(&self, part: &Partition, scratch: &Scratch) -> Result<WalkOrder> {
         if self.scan(part, scratch)?.is_some() {
-            return Ok(Lead::Ascending);
+            return Ok(WalkOrder::Ascending);
         }
         if self.negate {
-            return Ok(Lead::No);
+            return Ok(WalkOrder::Unsupported);
         }
         match self.form {
-            Form::Bits(_) => Ok(Lead::No),
-            Form::Documents(..) => Ok(Lead::Ascending),
-            Form::Window { .. } => Ok(Lead::Once),
+            Form::Bits(_) => Ok(WalkOrder::Unsupported),
+            Form::Documents(..) => Ok(WalkOrder::Ascending),
+            Form::Window { .. } => Ok(WalkOrder::Distinct),
             Form::Ordinals { multi, .. } => Ok(match self.interval(scratch) {
                 Some((field, (start, end))) => {
                     let pieces = part.postings(field)?.pieces(start, end);
                     match (pieces.sorted, multi) {
-                        (true, _) => Lead::Ascending,
-                        (false, false) => Lead::Once,
-                        (false, true) => Lead::No,
+                        (true, _) => WalkOrder::Ascending,
+                        (false, false) => WalkOrder::Distinct,
+                        (false, true) => WalkOrder::Unsupported,
                     }
                 }
-                None if multi => Lead::No,
-                None => Lead::Once,
+                None if multi => WalkOrder::Unsupported,
+                None => WalkOrder::Distinct,
             }),
         }
     }
@@ -385,7 +377,7 @@ pub(crate) fn cost_of_list(documents: u64) -> u64 {
 }
 
 /// Cost of a scan of a column.
-fn cost_scan(part: &Partition, column: Packed, wanted: &Wanted) -> u64 {
+fn cost_scan(part: &Partition, column: Packed, wanted: &OrdinalSet) -> u64 {
     part.words() as u64 * scan::cost_of(column, wanted)
 }
 

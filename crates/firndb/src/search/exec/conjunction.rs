@@ -11,10 +11,10 @@
 use crate::Result;
 use crate::search::codec::bitset::Bitset;
 use crate::search::exec::check::Check;
-use crate::search::exec::clause::Lead;
+use crate::search::exec::clause::WalkOrder;
 use crate::search::exec::clause::cost_of_list;
 use crate::search::exec::clause::{Clause, Form, materialise};
-use crate::search::exec::lead_iter::LeadCursor;
+use crate::search::exec::lead_iter::LeadIter;
 use crate::search::exec::scratch::{FEW, Scratch};
 use crate::search::exec::sink::Sink;
 use crate::search::exec::workspace::Workspace;
@@ -42,7 +42,7 @@ impl Workspace<'_> {
                 return Ok(()); // Those behind it have no fewer documents.
             }
             let how = clause.lead(part, &self.scratch)?;
-            let leads = how == Lead::Ascending || (how == Lead::Once && !ascending);
+            let leads = how == WalkOrder::Ascending || (how == WalkOrder::Distinct && !ascending);
             if leads && clause.scan(part, &self.scratch)?.is_none() {
                 self.clauses[base..=i].rotate_right(1);
                 return Ok(());
@@ -70,7 +70,7 @@ impl Workspace<'_> {
         let first = &self.clauses[base];
         let mut estimate = first.at_most(documents) as f64;
         let how = first.lead(part, &self.scratch)?;
-        if how == Lead::Ascending && matches!(first.form, Form::Ordinals { .. }) {
+        if how == WalkOrder::Ascending && matches!(first.form, Form::Ordinals { .. }) {
             estimate *= share;
         }
         let mut list = first.cost_walk(part, &self.scratch, (estimate, share))?;
@@ -92,7 +92,8 @@ impl Workspace<'_> {
         }
         // A walk ends when the page is full; bitsets are made whole.
         let share = (sink.wanted() as f64 / estimate.max(1.0)).min(1.0);
-        let leads = how == Lead::Ascending || (how == Lead::Once && !sink.ascending());
+        let leads =
+            how == WalkOrder::Ascending || (how == WalkOrder::Distinct && !sink.ascending());
         match leads && choose(list as f64 * share <= words as f64) {
             true => self.by_list(part, base, window, how, sink),
             false => self.by_words(part, base, window, sink),
@@ -105,7 +106,7 @@ impl Workspace<'_> {
         if let Form::Documents(..) = self.clauses[base].form {
             for i in base + 1..self.clauses.len() {
                 let list = matches!(self.clauses[i].form, Form::Ordinals { .. });
-                if list && self.clauses[i].lead(part, &self.scratch)? == Lead::Ascending {
+                if list && self.clauses[i].lead(part, &self.scratch)? == WalkOrder::Ascending {
                     self.clauses[base..=i].rotate_right(1);
                     break;
                 }
@@ -121,11 +122,11 @@ impl Workspace<'_> {
         part: &Partition,
         lead: usize,
         window: (u32, u32),
-        how: Lead,
+        how: WalkOrder,
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.stats.by_list += 1;
-        let (ascending, all) = (how == Lead::Ascending, (0, part.documents));
+        let (ascending, all) = (how == WalkOrder::Ascending, (0, part.documents));
         let window = if ascending { window } else { all };
         let own = self.scratch.bits_used;
         let mut checks = Vec::with_capacity(self.clauses.len() - lead - 1);
@@ -138,7 +139,7 @@ impl Workspace<'_> {
         }
         let mut docs = std::mem::take(&mut self.scratch.docs);
         let clause = &self.clauses[lead];
-        let mut cursor = LeadCursor::new(clause, part, &self.scratch, window)?;
+        let mut cursor = LeadIter::new(clause, part, &self.scratch, window)?;
         let mut flow = ControlFlow::Continue(());
         while flow.is_continue() && cursor.next(clause, part, &self.scratch, &mut docs)? {
             self.limits.check()?;

@@ -2,9 +2,9 @@
 
 use crate::Result;
 use crate::search::model::value::Key;
-use crate::search::partition::set::Limits;
+use crate::search::partition::set::QueryLimits;
 use crate::search::plan::{Node, Plan, Test};
-use crate::search::stats::{Known, SearchSet};
+use crate::search::stats::{LeafStatistics, SearchSet};
 use std::ops::Bound as Edge;
 
 /// Partitions between asking for memory and using it.
@@ -14,9 +14,9 @@ pub(crate) const AHEAD: usize = 4;
 pub(crate) struct QueryContext<'r> {
     pub(crate) set: &'r SearchSet,
     pub(crate) plan: &'r Plan,
-    pub(crate) limits: &'r Limits,
+    pub(crate) limits: &'r QueryLimits,
     /// For each leaf what the statistics know of it.
-    pub(crate) known: Vec<Option<Known>>,
+    pub(crate) known: Vec<Option<LeafStatistics>>,
     /// For each leaf that is a range of fixed-width keys: the smallest and the largest.
     pub(crate) ranges: Vec<Option<(u64, u64)>>,
     /// The parts of a root `and`, the rarest first as far as the statistics know.
@@ -24,7 +24,7 @@ pub(crate) struct QueryContext<'r> {
 }
 
 impl<'r> QueryContext<'r> {
-    pub(crate) fn new(set: &'r SearchSet, plan: &'r Plan, limits: &'r Limits) -> Result<Self> {
+    pub(crate) fn new(set: &'r SearchSet, plan: &'r Plan, limits: &'r QueryLimits) -> Result<Self> {
         let mut query = QueryContext {
             set,
             plan,
@@ -34,7 +34,7 @@ impl<'r> QueryContext<'r> {
             ranges: Vec::with_capacity(plan.leaves.len()),
         };
         for leaf in &plan.leaves {
-            query.known.push(set.catalogues.known(set, leaf)?);
+            query.known.push(set.statistics.known(set, leaf)?);
             let fixed = set.schema.fields[leaf.field].ty.is_fixed();
             query.ranges.push(if fixed { fixed_range(&leaf.test) } else { None });
         }
@@ -59,7 +59,7 @@ impl<'r> QueryContext<'r> {
     }
 
     /// Documents that satisfy the rarest condition that all matches must satisfy, as far as the
-    /// catalogue knows; else a number beyond all documents.
+    /// statistics knows; else a number beyond all documents.
     pub(crate) fn rarest(&self) -> Option<u64> {
         match &self.plan.root {
             Node::And(parts) => self.order.first().map(|&i| self.rarity(&parts[i])),
@@ -72,7 +72,7 @@ impl<'r> QueryContext<'r> {
         self.rarest().is_some_and(|total| total < 16 * self.set.partitions.len() as u64)
     }
 
-    /// Whether the catalogue rules a partition out.
+    /// Whether the statistics rules a partition out.
     pub(crate) fn pruned(&self, p: usize) -> bool {
         let absent = |node: &Node| match node {
             Node::Leaf(leaf, false) => {

@@ -8,7 +8,7 @@ use crate::search::exec::scratch::Scratch;
 use crate::search::exec::sink::Sink;
 use crate::search::exec::small::SmallRun;
 use crate::search::exec::workspace::Workspace;
-use crate::search::partition::set::Limits;
+use crate::search::partition::set::QueryLimits;
 use crate::search::plan::Plan;
 use crate::search::stats::SearchSet;
 use std::ops::ControlFlow;
@@ -23,7 +23,7 @@ impl<'r> Executor<'r> {
     pub(crate) fn new(
         set: &'r SearchSet,
         plan: &'r Plan,
-        limits: &'r Limits,
+        limits: &'r QueryLimits,
         scratch: Box<Scratch>,
     ) -> Result<Self> {
         let query = QueryContext::new(set, plan, limits)?;

@@ -2,39 +2,39 @@
 
 use crate::Result;
 use crate::bytes::packed::Packed;
-use crate::search::codec::postings::{BLOCK, Cursor};
+use crate::search::codec::postings::{BLOCK, PostingsIter};
 use crate::search::exec::clause::{Clause, Form};
 use crate::search::exec::scratch::Scratch;
 use crate::search::partition::Partition;
-use crate::search::simd::scan::{self, Wanted};
+use crate::search::simd::scan::{self, OrdinalSet};
 
 /// A walk over the documents of a leading clause, in blocks.
-pub(crate) struct LeadCursor<'p> {
+pub(crate) struct LeadIter<'p> {
     /// The column and what is wanted of it, if the clause is walked by a scan; and the next word.
-    scan: Option<(Packed<'p>, Wanted)>,
+    scan: Option<(Packed<'p>, OrdinalSet)>,
     word: usize,
     interval: usize,
-    cursor: Option<Cursor>,
+    cursor: Option<PostingsIter>,
     /// All that are wanted; of a range those that are left.
     documents: (u32, u32),
     /// Documents to take next: few at first, since a page may need no more.
     size: u32,
 }
 
-impl<'p> LeadCursor<'p> {
+impl<'p> LeadIter<'p> {
     /// Over the documents of a clause; those outside of `window` may be left out.
     pub(crate) fn new(
         clause: &Clause,
         part: &'p Partition,
         scratch: &Scratch,
         window: (u32, u32),
-    ) -> Result<LeadCursor<'p>> {
+    ) -> Result<LeadIter<'p>> {
         let documents = match clause.form {
             Form::Documents(a, b) => (a.max(window.0), b.min(window.1)),
             _ => window,
         };
         let (scan, word) = (clause.scan_negated(part, scratch)?, window.0 as usize / 64);
-        Ok(LeadCursor { scan, word, interval: 0, cursor: None, documents, size: 64 })
+        Ok(LeadIter { scan, word, interval: 0, cursor: None, documents, size: 64 })
     }
 
     /// The next documents; false at the end.
@@ -75,7 +75,7 @@ impl<'p> LeadCursor<'p> {
             }
             match clause.pieces(part, scratch, self.interval)? {
                 Some(pieces) => {
-                    self.cursor = Some(Cursor::new(postings.within(pieces, self.documents)));
+                    self.cursor = Some(PostingsIter::new(postings.within(pieces, self.documents)));
                 }
                 None => {
                     out.clear();

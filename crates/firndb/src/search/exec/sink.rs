@@ -40,9 +40,9 @@ pub(crate) trait Sink {
 
 /// Counts matches.
 #[derive(Default)]
-pub(crate) struct Count(pub(crate) u64);
+pub(crate) struct CountSink(pub(crate) u64);
 
-impl Sink for Count {
+impl Sink for CountSink {
     fn ascending(&self) -> bool {
         false
     }
@@ -63,11 +63,11 @@ impl Sink for Count {
 }
 
 /// Collects matches in a bitset.
-pub(crate) struct Fill {
+pub(crate) struct BitsetSink {
     pub(crate) bits: Vec<u64>,
 }
 
-impl Sink for Fill {
+impl Sink for BitsetSink {
     fn ascending(&self) -> bool {
         false
     }

@@ -4,7 +4,7 @@
 use crate::search::exec::clause::{Clause, Form};
 use crate::search::exec::scratch::Scratch;
 use crate::search::partition::Partition;
-use crate::search::partition::set::Limits;
+use crate::search::partition::set::QueryLimits;
 
 /// What a query touched, for `explain`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,14 +48,14 @@ impl Stats {
 
 /// The memory of one query, used for one partition after another.
 pub(crate) struct Workspace<'r> {
-    pub(crate) limits: &'r Limits,
+    pub(crate) limits: &'r QueryLimits,
     pub(crate) scratch: Box<Scratch>,
     pub(crate) stats: Stats,
     pub(crate) clauses: Vec<Clause>,
 }
 
 impl<'r> Workspace<'r> {
-    pub(crate) fn new(limits: &'r Limits, scratch: Box<Scratch>) -> Workspace<'r> {
+    pub(crate) fn new(limits: &'r QueryLimits, scratch: Box<Scratch>) -> Workspace<'r> {
         Workspace { limits, scratch, stats: Stats::default(), clauses: Vec::new() }
     }
 

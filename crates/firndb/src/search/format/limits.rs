@@ -1,4 +1,4 @@
-//! Limits that the forms of a partition file depend on.
+//! QueryLimits that the forms of a partition file depend on.
 
 /// Words of the largest small partition.
 pub(crate) const SMALL_WORDS: usize = 64;
@@ -12,7 +12,7 @@ pub(crate) const MAX_SPAN: u32 = (1 << 27) - 1;
 pub(crate) const SCAN_BITS: u8 = 8;
 
 /// Whether so many documents are written in forms that pay in larger partitions only: points, keys
-/// and fields whose documents are in the column, divided lists, sparse bitsets.
+/// and fields whose documents are in the column, divided lists.
 pub(crate) fn has_large_forms(documents: u32) -> bool {
     #[cfg(test)]
     if crate::search::testing::FORCED.get().forms {

@@ -8,10 +8,10 @@
 //! |---|---|---|---|
 //! | 1 | keys | the distinct keys, ascending, as below | dictionary |
 //! | 2 | key bytes | the keys of strings and bytes, one after the other | dictionary |
-//! | 3 | sums | `distinct + 1` increasing: entry i = postings before key i | postings_build |
+//! | 3 | offsets | `distinct + 1` increasing: entry i = postings before key i | postings_build |
 //! | 4 | slices | documents, key after key, of keys not in part 5 and not scanned | slices |
-//! | 5 | exceptions | 24 bytes for each key not in part 4, as below | postings_build |
-//! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i; or sparse | bitset |
+//! | 5 | special forms | 24 bytes for each key not in part 4, as below | postings_build |
+//! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | bitset |
 //! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
 //! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
 //! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
@@ -23,14 +23,13 @@
 //! keys are more than documents, part 1 has 16 bytes for every 64 of them at least, as the payload
 //! offsets have of documents: a small file cannot ask for memory for more.
 //!
-//! An exception, integers little-endian; the last has the ordinal 2^32 - 1:
+//! A special form, integers little-endian; the last has the ordinal 2^32 - 1:
 //! ```text
 //! OFFSET  SIZE  FIELD
 //! 0       4     ordinal of the key; they ascend
-//! 4       4     runs in part 7; 0: a bitset in part 6; 2^32 - 2: a sparse one; 2^32 - 1: what part
-//!               8 has, of one value a document and at most 8 bits
+//! 4       4     runs in part 7; 0: a bitset in part 6; 2^32 - 1: what part 8 has, of one value a document and at most 8 bits
 //! 8       8     offset in that part, behind the one before; 0 for part 8
-//! 16      8     documents of the exceptions before
+//! 16      8     documents of the special forms before
 //! ```
 //!
 //! | part | of the partition | holds |
@@ -55,12 +54,12 @@
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
 //!          u8 column bits (255 = no column), u8 slice bits (255 = divided lists),
 //!          u8 ordered (1 ascending, 2 descending), points (3), scanned (4), points by value (5),
-//!          u32 exceptions,
+//!          u32 special forms,
 //!          of a scanned field u32 first key without a list, u32 first behind them,
 //!          of points by value u64 least key, u32 span: the largest less the least, and 1
 //! ```
 //! An *ordered* field has its documents in the order of its keys (those without a value last): the
-//! documents of a key are a range given by the sums, and parts 4 to 7 are absent. So are they where
+//! documents of a key are a range given by the offsets, and parts 4 to 7 are absent. So are they where
 //! the documents of a key are in *points*. Of points *by value* neither field has parts 1 and 3:
 //! they are told from part 11. A *scanned* field has one value a document, and part 8; of some keys
 //! part 8 alone says which documents have them, and the others are in part 4. Fields that
@@ -83,9 +82,9 @@ pub const MAX_DOCUMENTS: u32 = 1 << 26;
 pub(crate) mod part {
     pub(crate) const KEYS: u32 = 1;
     pub(crate) const KEY_BYTES: u32 = 2;
-    pub(crate) const SUMS: u32 = 3;
+    pub(crate) const OFFSETS: u32 = 3;
     pub(crate) const SLICES: u32 = 4;
-    pub(crate) const EXCEPTIONS: u32 = 5;
+    pub(crate) const SPECIAL_FORMS: u32 = 5;
     pub(crate) const BITSETS: u32 = 6;
     pub(crate) const RUNS: u32 = 7;
     pub(crate) const COLUMN: u32 = 8;
@@ -97,9 +96,9 @@ pub(crate) mod part {
         "",
         "keys",
         "key bytes",
-        "sums",
+        "offsets",
         "slices",
-        "exceptions",
+        "special forms",
         "bitsets",
         "runs",
         "column",
@@ -159,7 +158,7 @@ pub(crate) struct FieldMeta {
     pub(crate) distinct: u32,
     pub(crate) present: u32,
     pub(crate) postings: u64,
-    pub(crate) exceptions: u32,
+    pub(crate) special_forms: u32,
     pub(crate) column_bits: Option<u8>,
     pub(crate) slice_bits: u8,
     pub(crate) ordered: Ordered,
@@ -173,7 +172,7 @@ pub(crate) struct FieldMeta {
 }
 
 impl FieldMeta {
-    /// Some keys have lists, unless an exception says something else of one.
+    /// Some keys have lists, unless a special form says something else of one.
     pub(crate) fn has_lists(&self) -> bool {
         let scanned = self.is_scanned() && self.scanned == (0, self.distinct);
         self.ordered == Ordered::No && !self.in_points && !scanned
@@ -276,7 +275,7 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
             () if f.is_scanned() => SCANNED,
             () => f.ordered as u8,
         });
-        out.u32(f.exceptions);
+        out.u32(f.special_forms);
         if f.is_scanned() {
             out.u32(f.scanned.0);
             out.u32(f.scanned.1);
@@ -311,7 +310,7 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(u32, Schema, Vec<FieldMeta>)>
     }
     from.finish()?;
     for (meta, field) in fields.iter().zip(&schema.fields).filter(|(meta, _)| meta.is_scanned()) {
-        if meta.column_bits.is_none() || field.multi || meta.exceptions > 0 {
+        if meta.column_bits.is_none() || field.multi || meta.special_forms > 0 {
             let name = &field.name;
             return Err(Error::corrupt(format!("field `{name}` has no column that is scanned")));
         }
@@ -341,7 +340,7 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         2 => Ordered::Descending,
         other => return Err(Error::corrupt(format!("{other} is no order of a field"))),
     };
-    let exceptions = from.u32()?;
+    let special_forms = from.u32()?;
     let scanned = if is_scanned { (from.u32()?, from.u32()?) } else { (0, 0) };
     if is_scanned && (scanned.0 >= scanned.1 || scanned.1 > distinct) {
         let (first, end) = scanned;
@@ -350,7 +349,7 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
     let (least, span) = if by_value { (from.u64()?, from.u32()?) } else { (0, 0) };
     let fits = (distinct..MAX_SPAN).contains(&span)
         && least.checked_add(u64::from(span.wrapping_sub(1))).is_some()
-        && (column_bits, exceptions) == (None, 0)
+        && (column_bits, special_forms) == (None, 0)
         && (distinct > 0 && postings == u64::from(present));
     if by_value && !fits {
         return Err(Error::corrupt(format!("{distinct} values of {span} from {least} cannot be")));
@@ -359,7 +358,7 @@ fn decode_field(from: &mut Decoder) -> Result<FieldMeta> {
         distinct,
         present,
         postings,
-        exceptions,
+        special_forms,
         column_bits,
         slice_bits,
         ordered,

@@ -1,49 +1,51 @@
 //! What is made of a field when it is first asked for: the column of a field without one, and the
-//! keys and the sums of a field whose points hold values.
+//! keys and the offsets of a field whose points hold values.
 //!
-//! Columns are made for the time of a query. Keys and sums stay: the values of all documents are
+//! Columns are made for the time of a query. Keys and offsets stay: the values of all documents are
 //! sorted for them, and most questions about points do without (`windows.rs`).
 
 use super::{FieldPart, Partition};
 use crate::bytes::increasing;
 use crate::search::codec::column::Column;
 use crate::search::codec::points::Points;
-use crate::search::codec::postings::Cursor;
+use crate::search::codec::postings::PostingsIter;
 use crate::search::format::{FieldMeta, part};
 use crate::{Error, Result};
 
-/// The parts KEYS and SUMS of a field that has neither in the file.
-pub(crate) struct Made {
+/// The parts KEYS and OFFSETS of a field that has neither in the file.
+pub(crate) struct Derived {
     keys: Vec<u8>,
-    sums: Vec<u8>,
+    offsets: Vec<u8>,
 }
 
 impl Partition {
-    /// KEYS or SUMS of a field whose points hold values, as if they were in the file; of other
+    /// KEYS or OFFSETS of a field whose points hold values, as if they were in the file; of other
     /// parts and other fields nothing.
     #[cold]
     pub(crate) fn made<'p>(&self, field: &'p FieldPart, part: u32) -> Result<&'p [u8]> {
         let Some(made) = &field.made else { return Ok(&[]) };
-        if ![part::KEYS, part::SUMS].contains(&part) {
+        if ![part::KEYS, part::OFFSETS].contains(&part) {
             return Ok(&[]);
         }
         if made.get().is_none() {
             // Another thread may have been faster.
             let _ = made.set(self.at_file(self.make(field))?);
         }
-        Ok(made.get().map_or(&[], |made| if part == part::KEYS { &made.keys } else { &made.sums }))
+        Ok(made
+            .get()
+            .map_or(&[], |made| if part == part::KEYS { &made.keys } else { &made.offsets }))
     }
 
-    fn make(&self, field: &FieldPart) -> Result<Made> {
+    fn make(&self, field: &FieldPart) -> Result<Derived> {
         let sorted = self.sorted(field)?;
         let keys: Vec<u64> = keys_of(&field.meta, &sorted).collect();
         let ends = same(&sorted).scan(0, |end, group| {
             *end += group.len() as u64;
             Some(*end)
         });
-        let sums: Vec<u64> = std::iter::once(0).chain(ends).collect();
+        let offsets: Vec<u64> = std::iter::once(0).chain(ends).collect();
         let keys = increasing::encode(keys.into_iter());
-        Ok(Made { keys, sums: increasing::encode(sums.into_iter()) })
+        Ok(Derived { keys, offsets: increasing::encode(offsets.into_iter()) })
     }
 
     /// The values that points hold of a field, ascending, each above its document in 32 bits.
@@ -90,30 +92,30 @@ impl Partition {
 
     /// Whether the keys of a field were made.
     #[cfg(test)]
-    pub(crate) fn is_made(&self, field: usize) -> bool {
+    pub(crate) fn is_derived(&self, field: usize) -> bool {
         self.fields[field].made.as_ref().is_some_and(|made| made.get().is_some())
     }
 
     /// The column of a field, made from its postings if the file has none: 4 bytes a document for
     /// the time of a query.
-    pub(crate) fn column_or_made(&self, field: usize) -> Result<Column<'_>> {
+    pub(crate) fn column_or_derived(&self, field: usize) -> Result<Column<'_>> {
         if let Some(column) = self.column(field)? {
             return Ok(column);
         }
         let f = &self.fields[field];
         let (n, distinct) = (self.documents as usize, f.meta.distinct);
         if let Some((_, ords)) = self.ranked(field)? {
-            return Ok(Column::Made(ords));
+            return Ok(Column::Derived(ords));
         }
         if let Some((points, which)) = self.points(field)? {
-            return Ok(Column::Made(self.ordinals_of(field, &points, which)));
+            return Ok(Column::Derived(self.ordinals_of(field, &points, which)));
         }
         let postings = self.postings(field)?;
         let mut block = Vec::new();
         let mut each = |visit: &mut dyn FnMut(u32, u32)| {
             let mut left = f.meta.postings;
             for ord in 0..distinct {
-                let mut cursor = Cursor::new(postings.pieces(ord, ord + 1));
+                let mut cursor = PostingsIter::new(postings.pieces(ord, ord + 1));
                 while cursor.next(&postings, &mut block) {
                     let rest = left.checked_sub(block.len() as u64);
                     left = rest.ok_or_else(|| self.too_many(field))?;
@@ -127,13 +129,13 @@ impl Partition {
         };
         if !f.multi {
             let mut ords = vec![distinct; n];
-            let whole = postings.slices.whole().filter(|_| f.meta.exceptions == 0);
+            let whole = postings.slices.whole().filter(|_| f.meta.special_forms == 0);
             if let Some(slices) = whole {
                 let mut docs = Vec::new();
                 slices.decode(0, slices.len(), &mut docs);
                 let mut start = 0;
                 for ord in 0..distinct {
-                    let end = postings.sums.get(ord as usize + 1) as usize;
+                    let end = postings.offsets.get(ord as usize + 1) as usize;
                     for &doc in docs.get(start..end).unwrap_or(&[]) {
                         if let Some(slot) = ords.get_mut(doc as usize) {
                             *slot = ord;
@@ -144,7 +146,7 @@ impl Partition {
             } else {
                 each(&mut |ord, doc| ords[doc as usize] = ord)?;
             }
-            return Ok(Column::Made(ords));
+            return Ok(Column::Derived(ords));
         }
         let mut starts = vec![0u32; n + 1];
         each(&mut |_, doc| starts[doc as usize + 1] += 1)?;
@@ -157,7 +159,7 @@ impl Partition {
             ords[next[doc as usize] as usize] = ord;
             next[doc as usize] += 1;
         })?;
-        Ok(Column::MadeMulti { starts, ords })
+        Ok(Column::DerivedMulti { starts, ords })
     }
 
     /// The ordinals of all documents by the points that they are in.

@@ -24,7 +24,7 @@ use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, secti
 use crate::search::model::schema::Schema;
 use crate::search::model::types::Type;
 use crate::search::model::value::Value;
-use crate::search::partition::derived::Made;
+use crate::search::partition::derived::Derived;
 use crate::{Error, Result};
 pub(crate) use field_view::FieldView;
 use std::borrow::Cow;
@@ -60,12 +60,12 @@ pub(crate) struct FieldPart {
     /// The earlier field of the point that its documents are in, and whether it is the other one.
     point: Option<(u32, bool)>,
     /// Of a field whose points hold values: what is made of them.
-    made: Option<Box<OnceLock<Made>>>,
+    made: Option<Box<OnceLock<Derived>>>,
 }
 
 /// The parts of postings that most fields do without.
 const RARE_PARTS: u16 =
-    1 << part::EXCEPTIONS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::PLACES;
+    1 << part::SPECIAL_FORMS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::PLACES;
 
 impl Partition {
     /// Whether the partition is small enough for [`SMALL_DOCUMENTS`]; tests may say no.
@@ -124,7 +124,7 @@ impl Partition {
             let point = schema.part_of_point(i).filter(|_| meta.in_points);
             let point = point.map(|(first, which)| (first as u32, which == 1));
             let made = meta.values().map(|_| Box::default());
-            if made.is_some() && parts & (1 << part::KEYS | 1 << part::SUMS) != 0 {
+            if made.is_some() && parts & (1 << part::KEYS | 1 << part::OFFSETS) != 0 {
                 return Err(Error::corrupt(format!("field {i} has keys beside its values")));
             }
             let section = section_at;
@@ -185,7 +185,7 @@ impl Partition {
                     continue;
                 }
                 self.dictionary(field)?;
-                if part.parts >> part::SUMS & 1 == 1 {
+                if part.parts >> part::OFFSETS & 1 == 1 {
                     self.postings(field)?;
                 }
             }
@@ -230,7 +230,7 @@ impl Partition {
     }
 
     /// Adds the documents of the ordinals `start..end` to a bitset, in a partition that is ready.
-    /// Gives the number of their entries, never more than the field has: damaged sums say anything.
+    /// Gives the number of their entries, never more than the field has: damaged offsets say anything.
     #[inline(always)]
     pub(crate) fn ready_add(
         &self,
@@ -245,11 +245,12 @@ impl Partition {
             postings.add_to(start, end, bits);
             return Ok(postings.count(start, end).min(f.meta.postings));
         }
-        let sums = self.ready_part(f, part::SUMS);
-        let sums = Increasing::trusted(sums, f.meta.distinct as usize + 1);
+        let offsets = self.ready_part(f, part::OFFSETS);
+        let offsets = Increasing::trusted(offsets, f.meta.distinct as usize + 1);
         let all = f.meta.postings as usize;
         let slices = Packed::trusted(self.ready_part(f, part::SLICES), f.meta.slice_bits, all);
-        let (first, last) = (sums.get(start as usize) as usize, sums.get(end as usize) as usize);
+        let (first, last) =
+            (offsets.get(start as usize) as usize, offsets.get(end as usize) as usize);
         slices.for_each(first, last.min(all), |doc| {
             if let Some(word) = bits.get_mut(doc as usize / 64) {
                 *word |= 1 << (doc % 64);
@@ -281,13 +282,13 @@ impl Partition {
     }
 
     /// Brings what a look-up in a small field touches first into the cache: the heads of keys and
-    /// sums.
+    /// offsets.
     pub(crate) fn prefetch(&self, field: usize, keys: bool) {
         let f = &self.fields[field];
         if keys {
             prefetch(self.ready_part(f, part::KEYS), 5);
         }
-        prefetch(self.ready_part(f, part::SUMS), 2);
+        prefetch(self.ready_part(f, part::OFFSETS), 2);
     }
 
     /// The distinct keys of a field.
@@ -305,13 +306,13 @@ impl Partition {
     pub(crate) fn postings(&self, field: usize) -> Result<Postings<'_>> {
         let f = &self.fields[field];
         let mut parts = Parts {
-            sums: self.part(f, part::SUMS)?,
+            offsets: self.part(f, part::OFFSETS)?,
             slices: self.part(f, part::SLICES)?,
             ..Parts::default()
         };
         if f.parts & RARE_PARTS != 0 || f.meta.is_scanned() {
             parts.places = self.part(f, part::PLACES)?;
-            parts.exceptions = self.part(f, part::EXCEPTIONS)?;
+            parts.special_forms = self.part(f, part::SPECIAL_FORMS)?;
             parts.bitsets = self.part(f, part::BITSETS)?;
             parts.runs = self.part(f, part::RUNS)?;
             parts.column = self.scanned(field)?;
@@ -325,7 +326,7 @@ impl Partition {
         self.at_file(Postings::new(&f.meta, self.documents, parts))
     }
 
-    /// The postings of a field in points for windows over these alone, without sums.
+    /// The postings of a field in points for windows over these alone, without offsets.
     pub(crate) fn postings_of_point(&self, field: usize) -> Result<Postings<'_>> {
         Ok(Postings::of_point(self.documents, self.points(field)?))
     }
@@ -355,11 +356,11 @@ impl Partition {
         Ok(Some((self.at_file(Points::new(bytes, self.documents, of))?, usize::from(other))))
     }
 
-    /// The prefix sums of a field's postings alone.
-    pub(crate) fn sums(&self, field: usize) -> Result<Increasing<'_>> {
+    /// The prefix offsets of a field's postings alone.
+    pub(crate) fn offsets(&self, field: usize) -> Result<Increasing<'_>> {
         let f = &self.fields[field];
-        let sums = self.part(f, part::SUMS)?;
-        self.at_file(Increasing::new(sums, f.meta.distinct as usize + 1))
+        let offsets = self.part(f, part::OFFSETS)?;
+        self.at_file(Increasing::new(offsets, f.meta.distinct as usize + 1))
     }
 
     /// The documents of an ordered field's ordinals, as a range; `None` if the field is not
@@ -374,9 +375,10 @@ impl Partition {
         if meta.ordered == Ordered::No {
             return Ok(None);
         }
-        let sums = self.sums(field)?;
+        let offsets = self.offsets(field)?;
         let all = u64::from(meta.present);
-        let (low, high) = (sums.get(start as usize).min(all), sums.get(end as usize).min(all));
+        let (low, high) =
+            (offsets.get(start as usize).min(all), offsets.get(end as usize).min(all));
         let (first, last) = match meta.ordered {
             Ordered::Descending => (all - high, all - low),
             _ => (low, high),
@@ -384,16 +386,18 @@ impl Partition {
         Ok(Some((first as u32, last.max(first) as u32)))
     }
 
-    /// The column of a field, if it has one (an ordered field has, through its sums).
+    /// The column of a field, if it has one (an ordered field has, through its offsets).
     pub(crate) fn column(&self, field: usize) -> Result<Option<Column<'_>>> {
         let f = &self.fields[field];
         let present = f.meta.present;
         let Some(bits) = f.meta.column_bits else {
             return Ok(match f.meta.ordered {
                 Ordered::No => None,
-                Ordered::Ascending => Some(Column::Ascending { sums: self.sums(field)?, present }),
+                Ordered::Ascending => {
+                    Some(Column::Ascending { offsets: self.offsets(field)?, present })
+                }
                 Ordered::Descending => {
-                    Some(Column::Descending { sums: self.sums(field)?, present })
+                    Some(Column::Descending { offsets: self.offsets(field)?, present })
                 }
             });
         };

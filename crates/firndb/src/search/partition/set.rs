@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// An immutable set of partitions in the order of their names.
-pub(crate) struct Set {
+pub(crate) struct PartitionSet {
     pub(crate) partitions: Vec<Arc<Partition>>,
     pub(crate) names: Arc<[String]>,
     /// The fields of all partitions.
@@ -20,9 +20,9 @@ pub(crate) struct Set {
 
 const ABSENT: u32 = u32::MAX;
 
-impl Set {
+impl PartitionSet {
     /// Puts partitions together, in the order of their names.
-    pub(crate) fn new(mut named: Vec<(String, Arc<Partition>)>) -> Result<Set> {
+    pub(crate) fn new(mut named: Vec<(String, Arc<Partition>)>) -> Result<PartitionSet> {
         named.sort_by(|a, b| a.0.cmp(&b.0));
         let (names, partitions): (Vec<String>, Vec<Arc<Partition>>) = named.into_iter().unzip();
         let schema = common_schema(&names, &partitions)?;
@@ -32,17 +32,23 @@ impl Set {
             maps.push(if same { maps[i - 1].clone() } else { map(&schema, &part.schema) });
         }
         let documents = documents(&partitions);
-        Ok(Set { partitions, names: names.into(), schema, maps, documents })
+        Ok(PartitionSet { partitions, names: names.into(), schema, maps, documents })
     }
 
     /// An empty set with the fields of this schema.
-    pub(crate) fn empty(schema: Arc<Schema>) -> Set {
-        Set { partitions: Vec::new(), names: Arc::new([]), schema, maps: Vec::new(), documents: 0 }
+    pub(crate) fn empty(schema: Arc<Schema>) -> PartitionSet {
+        PartitionSet {
+            partitions: Vec::new(),
+            names: Arc::new([]),
+            schema,
+            maps: Vec::new(),
+            documents: 0,
+        }
     }
 
     /// A set of some partitions of this one, by number; a partition that is given stands in the
     /// place of that number and has all fields of this set.
-    pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> Set {
+    pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> PartitionSet {
         let (mut partitions, mut names) = (Vec::new(), Vec::new());
         let mut maps = Vec::with_capacity(lanes.len());
         for (p, other) in lanes {
@@ -51,7 +57,7 @@ impl Set {
             names.push(self.names[p].clone());
         }
         let (names, schema) = (names.into(), self.schema.clone());
-        Set { partitions, names, schema, maps, documents: self.documents }
+        PartitionSet { partitions, names, schema, maps, documents: self.documents }
     }
 
     /// The set of these partitions, which replaces this one, and what changed. Shares with this
@@ -60,11 +66,11 @@ impl Set {
         &self,
         names: &[&str],
         partitions: Vec<Arc<Partition>>,
-    ) -> Result<(Set, Changes)> {
-        let changes = Changes::between(self, names, &partitions);
+    ) -> Result<(PartitionSet, SetChanges)> {
+        let changes = SetChanges::between(self, names, &partitions);
         let like = |&p: &usize| Arc::ptr_eq(&partitions[p].schema, &self.partitions[p].schema);
         let set = if changes.only_replaced() && changes.come.iter().all(like) {
-            Set {
+            PartitionSet {
                 documents: documents(&partitions),
                 partitions,
                 names: self.names.clone(),
@@ -73,7 +79,7 @@ impl Set {
             }
         } else {
             let names = names.iter().map(|name| name.to_string());
-            Set::new(names.zip(partitions).collect())?
+            PartitionSet::new(names.zip(partitions).collect())?
         };
         Ok((set, changes))
     }
@@ -89,7 +95,7 @@ impl Set {
 }
 
 /// What became of the partitions of a set in the one that follows.
-pub(crate) struct Changes {
+pub(crate) struct SetChanges {
     /// For each partition of the new set the number of the one of its name in the old set.
     pub(crate) before: Vec<Option<usize>>,
     /// The partitions of the new set that the old one does not have; some have names of old ones.
@@ -98,9 +104,9 @@ pub(crate) struct Changes {
     pub(crate) gone: Vec<usize>,
 }
 
-impl Changes {
-    fn between(old: &Set, names: &[&str], partitions: &[Arc<Partition>]) -> Changes {
-        let mut changes = Changes { before: Vec::new(), come: Vec::new(), gone: Vec::new() };
+impl SetChanges {
+    fn between(old: &PartitionSet, names: &[&str], partitions: &[Arc<Partition>]) -> SetChanges {
+        let mut changes = SetChanges { before: Vec::new(), come: Vec::new(), gone: Vec::new() };
         let mut at = 0;
         for (p, (name, part)) in names.iter().zip(partitions).enumerate() {
             while old.names.get(at).is_some_and(|other| other.as_str() < *name) {
@@ -177,14 +183,14 @@ fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
 
 /// When a query has to stop, and how many threads it may use.
 #[derive(Clone, Default)]
-pub(crate) struct Limits {
+pub(crate) struct QueryLimits {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancel: Option<Arc<AtomicBool>>,
     /// At most so many for a query; 0 counts as 1.
     pub(crate) threads: usize,
 }
 
-impl Limits {
+impl QueryLimits {
     /// `Cancelled` once the deadline has passed or the flag is up.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {

@@ -278,11 +278,11 @@ fn intersect(a: &Interval, b: &Interval) -> Option<Interval> {
 }
 
 /// The plan as text, for `explain`.
-pub(crate) struct Shown<'a>(pub(crate) &'a Plan, pub(crate) &'a Node, pub(crate) &'a Schema);
+pub(crate) struct PlanDisplay<'a>(pub(crate) &'a Plan, pub(crate) &'a Node, pub(crate) &'a Schema);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for PlanDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shown(plan, node, schema) = self;
+        let PlanDisplay(plan, node, schema) = self;
         match node {
             Node::All => f.write_str("all"),
             Node::Nothing => f.write_str("nothing"),
@@ -301,7 +301,12 @@ impl fmt::Display for Shown<'_> {
                 let word = if matches!(node, Node::And(_)) { " and " } else { " or " };
                 f.write_str("(")?;
                 for (i, part) in parts.iter().enumerate() {
-                    write!(f, "{}{}", if i == 0 { "" } else { word }, Shown(plan, part, schema))?;
+                    write!(
+                        f,
+                        "{}{}",
+                        if i == 0 { "" } else { word },
+                        PlanDisplay(plan, part, schema)
+                    )?;
                 }
                 f.write_str(")")
             }

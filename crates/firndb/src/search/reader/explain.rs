@@ -4,7 +4,7 @@ use crate::Result;
 use crate::search::exec::clause::Form;
 use crate::search::exec::workspace::Stats;
 use crate::search::model::query::Query;
-use crate::search::plan::{Node, Plan, Shown};
+use crate::search::plan::{Node, Plan, PlanDisplay};
 use crate::search::reader::Reader;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -56,14 +56,17 @@ impl Reader {
 
     fn describe(&self, plan: &Plan, query: &Query, stats: &Stats) -> Result<Vec<String>> {
         let schema = &self.set.schema;
-        let mut lines = vec![format!("filter: {}", Shown(plan, &plan.root, schema))];
+        let mut lines = vec![format!("filter: {}", PlanDisplay(plan, &plan.root, schema))];
         let parts = match &plan.root {
             Node::And(parts) => parts.as_slice(),
             other => std::slice::from_ref(other),
         };
         for part in parts.iter().filter(|part| matches!(part, Node::Leaf(..))) {
             let expected = self.at_most(plan, part)?;
-            lines.push(format!("  {}: at most {expected} documents", Shown(plan, part, schema)));
+            lines.push(format!(
+                "  {}: at most {expected} documents",
+                PlanDisplay(plan, part, schema)
+            ));
         }
         let ways = [
             (stats.windows, "looked for both ranges of a point in one window"),

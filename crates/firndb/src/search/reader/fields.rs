@@ -4,14 +4,14 @@ use crate::search::model::types::Type;
 use crate::search::model::value::{Value, key_to_i64};
 use crate::search::partition::FieldView;
 use crate::search::partition::Partition;
-use crate::search::partition::set::Set;
+use crate::search::partition::set::PartitionSet;
 use crate::search::reader::Hit;
 use crate::{Error, Result};
 
 /// Reads the values of one field of many hits: what a look-up needs is prepared once a partition,
 /// not once a hit as in [`Reader::value`].
 pub struct FieldReader<'r> {
-    pub(crate) set: &'r Set,
+    pub(crate) set: &'r PartitionSet,
     pub(crate) field: usize,
     pub(crate) ty: Type,
     /// The partition of the last hit; without a view if it does not have the field.

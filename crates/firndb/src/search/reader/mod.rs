@@ -15,7 +15,7 @@ use crate::search::model::types::Type;
 use crate::search::model::value::Value;
 use crate::search::model::value::decode_key;
 use crate::search::partition::Partition;
-use crate::search::partition::set::Limits;
+use crate::search::partition::set::QueryLimits;
 pub use explain::Explain;
 pub use fields::FieldReader;
 
@@ -33,7 +33,7 @@ use std::time::Instant;
 #[derive(Clone)]
 pub struct Reader {
     pub(crate) set: Arc<CachedSet>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: QueryLimits,
 }
 
 /// A partition of a reader.
@@ -71,7 +71,7 @@ const UNDER_WAY: usize = 32;
 
 impl Reader {
     pub(crate) fn new(set: CachedSet) -> Reader {
-        Reader { set: Arc::new(set), limits: Limits::default() }
+        Reader { set: Arc::new(set), limits: QueryLimits::default() }
     }
 
     /// A reader over partition files that belong to no collection; partitions are named by their
@@ -112,7 +112,7 @@ impl Reader {
     /// [`Reader::search`] with an order, by [`Reader::facets`] and, unless floats are added up, by
     /// [`Reader::group_by`]. The answers are the same.
     pub fn with_threads(&self, threads: usize) -> Reader {
-        let limits = Limits { threads, ..self.limits.clone() };
+        let limits = QueryLimits { threads, ..self.limits.clone() };
         Reader { set: self.set.clone(), limits }
     }
 
@@ -186,13 +186,13 @@ impl Reader {
 
     /// This reader with a deadline: a query under way then fails with `Cancelled`.
     pub fn with_deadline(&self, deadline: Instant) -> Reader {
-        let limits = Limits { deadline: Some(deadline), ..self.limits.clone() };
+        let limits = QueryLimits { deadline: Some(deadline), ..self.limits.clone() };
         Reader { set: self.set.clone(), limits }
     }
 
     /// This reader with a flag: once it is true, queries fail with `Cancelled`.
     pub fn with_cancel(&self, flag: Arc<AtomicBool>) -> Reader {
-        let limits = Limits { cancel: Some(flag), ..self.limits.clone() };
+        let limits = QueryLimits { cancel: Some(flag), ..self.limits.clone() };
         Reader { set: self.set.clone(), limits }
     }
 
@@ -247,10 +247,10 @@ impl Reader {
         Ok(Cursor { keys, partition, doc: hit.doc })
     }
 
-    /// Checks the checksums of everything queries touch, makes the value catalogue and bundles
+    /// Checks the checksums of everything queries touch, makes the value statistics and bundles
     /// small partitions, so that no query pays for it.
     pub fn warm(&self) -> Result<()> {
-        self.set.catalogues.warm(&self.set)?;
+        self.set.statistics.warm(&self.set)?;
         for part in &self.set.partitions {
             part.warm()?;
         }

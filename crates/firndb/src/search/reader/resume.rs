@@ -7,7 +7,7 @@
 
 use crate::Result;
 use crate::search::collect::rank;
-use crate::search::collect::request::Wanted;
+use crate::search::collect::request::PageRequest;
 use crate::search::model::query::{Cursor, Query};
 use crate::search::reader::{Hit, Reader};
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub(crate) fn resume<'a>(
     }
     let order = rank::resolve(&reader.set, &query.order)?;
     let first = Cursor { keys: cursor.keys.clone(), partition: String::new(), doc: 0 };
-    let wanted = Wanted { order: &order, k: 2, after: Some(&first), count: false };
+    let wanted = PageRequest { order: &order, k: 2, after: Some(&first), count: false };
     let (hits, ..) = reader.find(query, &wanted)?;
     let mut alike = Vec::with_capacity(hits.len());
     for hit in hits {

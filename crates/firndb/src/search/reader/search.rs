@@ -1,12 +1,12 @@
 //! Runs queries on a reader's set.
 
-use crate::search::cache::bundle_view::View;
+use crate::search::cache::bundle_view::BundleView;
 use crate::search::collect::count::count_all;
 use crate::search::collect::facet::{self, Facet, FacetCounts};
 use crate::search::collect::group::{self, Aggregate, Group, GroupBy};
 use crate::search::collect::ordered_search::{self};
 use crate::search::collect::rank;
-use crate::search::collect::request::{Place, Wanted};
+use crate::search::collect::request::{DocAddress, PageRequest};
 use crate::search::collect::topk::in_document_order;
 use crate::search::collect::unordered::{self, TRIED};
 use crate::search::exec::executor::Executor;
@@ -50,7 +50,7 @@ impl Reader {
         let k = query.skip.saturating_add(limit).min(documents) as usize;
         let after = query.after.as_ref().map(|cursor| resume(self, query, cursor)).transpose()?;
         let (after, count) = (after.as_deref(), query.count);
-        let wanted = Wanted { order: &order, k: if limit == 0 { 0 } else { k }, after, count };
+        let wanted = PageRequest { order: &order, k: if limit == 0 { 0 } else { k }, after, count };
         let (mut hits, count, stats) = self.find(query, &wanted)?;
         hits.drain(..hits.len().min(query.skip as usize));
         Ok((Page { hits, count: query.count.then_some(count) }, stats))
@@ -58,7 +58,11 @@ impl Reader {
 
     /// The first `wanted.k` matches of a query's filter, the number of all matches if that is
     /// wanted, and what was touched.
-    pub(crate) fn find(&self, query: &Query, wanted: &Wanted) -> Result<(Vec<Hit>, u64, Stats)> {
+    pub(crate) fn find(
+        &self,
+        query: &Query,
+        wanted: &PageRequest,
+    ) -> Result<(Vec<Hit>, u64, Stats)> {
         let order = wanted.order;
         if let Some(hits) = self.everything(query, wanted) {
             return Ok((hits, self.set.documents, Stats::default()));
@@ -78,7 +82,7 @@ impl Reader {
             Some(view) => Cow::Owned(view.cursor(&self.set, cursor)),
             None => Cow::Borrowed(cursor),
         });
-        let wanted = Wanted { after: after.as_deref(), ..*wanted };
+        let wanted = PageRequest { after: after.as_deref(), ..*wanted };
         let ((mut places, count), mut stats) = self.execute_on(set, &plan, |executor| {
             if wanted.k == 0 {
                 return Ok((Vec::new(), if wanted.count { count_all(executor)? } else { 0 }));
@@ -100,15 +104,15 @@ impl Reader {
     pub(crate) fn tried(
         &self,
         plan: &Plan,
-        wanted: &Wanted,
-    ) -> Result<Option<(Vec<Place>, Stats)>> {
+        wanted: &PageRequest,
+    ) -> Result<Option<(Vec<DocAddress>, Stats)>> {
         let look = |executor: &mut Executor| unordered::places(executor, wanted, TRIED);
         let (found, stats) = self.execute_on(&self.set, plan, look)?;
         Ok(found.map(|(places, _)| (places, stats)))
     }
 
     /// The first documents of one partition in their own order: a range.
-    fn everything(&self, query: &Query, wanted: &Wanted) -> Option<Vec<Hit>> {
+    fn everything(&self, query: &Query, wanted: &PageRequest) -> Option<Vec<Hit>> {
         let [part] = self.set.partitions.as_slice() else { return None };
         let (order, end) = (wanted.order, (wanted.k as u64).min(self.set.documents) as u32);
         let whole = query.filter == Filter::All && wanted.after.is_none();
@@ -192,21 +196,21 @@ impl Reader {
                 None => key.as_ref().and_then(|key| dictionary.find(key)),
             };
             if let Some(ord) = found {
-                let (before, with) = part.sums(local)?.pair(ord as usize);
+                let (before, with) = part.offsets(local)?.pair(ord as usize);
                 count += with.wrapping_sub(before);
             }
         }
         Ok(Some(count))
     }
 
-    /// The count of a single condition that the value catalogue knows.
+    /// The count of a single condition that the value statistics knows.
     fn count_known(&self, plan: &Plan) -> Result<Option<u64>> {
         let total = self.set.documents;
         Ok(match plan.root {
             Node::All => Some(total),
             Node::Nothing => Some(0),
             Node::Leaf(leaf, negate) => {
-                let known = self.set.catalogues.total(&self.set, &plan.leaves[leaf])?;
+                let known = self.set.statistics.total(&self.set, &plan.leaves[leaf])?;
                 known.map(|count| if negate { total - count } else { count })
             }
             _ => None,
@@ -304,17 +308,17 @@ impl Reader {
     }
 
     /// The bundles that a plan and a use of more fields can be run on, if there are.
-    pub(crate) fn view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<View>> {
+    pub(crate) fn view(&self, plan: &Plan, more: &[usize]) -> Option<Arc<BundleView>> {
         let fields = plan.leaves.iter().map(|leaf| leaf.field).chain(more.iter().copied());
         let view = self.set.bundles.view(&self.set, fields)?;
-        if view.set.catalogues.is_above() {
+        if view.set.statistics.is_above() {
             // Once: sets that follow have it from this one. A damaged partition is told later.
-            plan.leaves.iter().for_each(|leaf| drop(self.set.catalogues.make(&self.set, leaf)));
+            plan.leaves.iter().for_each(|leaf| drop(self.set.statistics.make(&self.set, leaf)));
         }
         Some(view)
     }
 }
 
-fn hits(places: Vec<Place>) -> Vec<Hit> {
+fn hits(places: Vec<DocAddress>) -> Vec<Hit> {
     places.into_iter().map(|(partition, doc)| Hit { partition, doc }).collect()
 }

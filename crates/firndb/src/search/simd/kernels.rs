@@ -6,9 +6,6 @@
 //! bitset are read as little-endian bytes, at any alignment.
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
-#[cfg(target_arch = "x86_64")]
-use crate::bytes::select;
-
 /// A version of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "the others are for x86-64"))]
@@ -51,25 +48,11 @@ pub(crate) fn can_move_bytes() -> bool {
     best() == Version::Avx512 && is_x86_feature_detected!("avx512vbmi")
 }
 
-/// Whether the processor can spread bytes over those that a mask has.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) fn can_expand_bytes() -> bool {
-    best() == Version::Avx512 && is_x86_feature_detected!("avx512vbmi2")
-}
-
 /// Whether the processor has the byte shuffle of AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn can_shuffle_bytes() -> bool {
     best() != Version::Portable && is_x86_feature_detected!("avx2")
-}
-
-/// Whether the processor puts bits where a mask has ones (`PDEP`) by one instruction.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(crate) fn can_deposit_bits() -> bool {
-    best() != Version::Portable && select::can_deposit()
 }
 
 /// How often bytes can be loaded that end within `len` bytes: the first time behind `loaded` of

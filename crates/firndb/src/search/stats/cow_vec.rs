@@ -10,14 +10,14 @@ const CHUNK: usize = 16;
 
 /// See the head of the file.
 #[derive(Clone)]
-pub(crate) struct Chunks<T> {
+pub(crate) struct CowVec<T> {
     chunks: Vec<Arc<Vec<T>>>,
     len: usize,
 }
 
-impl<T> Chunks<T> {
-    pub(crate) const fn new() -> Chunks<T> {
-        Chunks { chunks: Vec::new(), len: 0 }
+impl<T> CowVec<T> {
+    pub(crate) const fn new() -> CowVec<T> {
+        CowVec { chunks: Vec::new(), len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -34,7 +34,7 @@ impl<T> Chunks<T> {
     }
 }
 
-impl<T: Clone> Chunks<T> {
+impl<T: Clone> CowVec<T> {
     /// Element `i`, in a chunk that no other vector shares any more.
     pub(crate) fn get_mut(&mut self, i: usize) -> Option<&mut T> {
         Arc::make_mut(self.chunks.get_mut(i / CHUNK)?).get_mut(i % CHUNK)
@@ -49,9 +49,9 @@ impl<T: Clone> Chunks<T> {
     }
 }
 
-impl<T> FromIterator<T> for Chunks<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Chunks<T> {
-        let mut all = Chunks::new();
+impl<T> FromIterator<T> for CowVec<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> CowVec<T> {
+        let mut all = CowVec::new();
         let mut values = values.into_iter();
         loop {
             let chunk: Vec<T> = values.by_ref().take(CHUNK).collect();
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_clone_shares_what_does_not_change() {
         for n in [0, 1, 15, 16, 17, 100] {
-            let first: Chunks<usize> = (0..n).collect();
+            let first: CowVec<usize> = (0..n).collect();
             let mut second = first.clone();
             for i in n..n + 20 {
                 assert!(second.get_mut(i).is_none());

@@ -16,15 +16,15 @@ use crate::Result;
 use crate::search::model::condition::Interval;
 use crate::search::model::value::Key;
 use crate::search::partition::Partition;
-use crate::search::partition::set::{Changes, Set};
+use crate::search::partition::set::{PartitionSet, SetChanges};
 use crate::search::plan::push_interval;
 use crate::search::plan::{Leaf, Test};
-use crate::search::stats::cow_vec::Chunks;
+use crate::search::stats::cow_vec::CowVec;
 use slots::Slots;
 use std::cmp::Ordering;
 use std::ops::{Bound, Deref, Range};
 use std::sync::{Arc, OnceLock};
-use values::Values;
+use values::ValueTable;
 
 /// With fewer partitions their dictionaries are as fast.
 pub(crate) const MIN_PARTITIONS: usize = 4;
@@ -32,31 +32,31 @@ const ABSENT: u32 = u32::MAX;
 
 /// A set of partitions with the statistics of their values.
 pub(crate) struct SearchSet {
-    set: Set,
-    pub(crate) catalogues: Arc<Catalogues>,
+    set: PartitionSet,
+    pub(crate) statistics: Arc<Statistics>,
 }
 
 impl Deref for SearchSet {
-    type Target = Set;
+    type Target = PartitionSet;
 
-    fn deref(&self) -> &Set {
+    fn deref(&self) -> &PartitionSet {
         &self.set
     }
 }
 
 impl SearchSet {
     /// A set without statistics yet: queries make them.
-    pub(crate) fn new(set: Set) -> SearchSet {
-        let catalogues = Catalogues::new(set.schema.fields.len(), set.partitions.len());
-        SearchSet { set, catalogues: Arc::new(catalogues) }
+    pub(crate) fn new(set: PartitionSet) -> SearchSet {
+        let statistics = Statistics::new(set.schema.fields.len(), set.partitions.len());
+        SearchSet { set, statistics: Arc::new(statistics) }
     }
 
-    /// [`Set::with`], with statistics that the caller makes.
+    /// [`PartitionSet::with`], with statistics that the caller makes.
     pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> SearchSet {
         SearchSet::new(self.set.with(lanes))
     }
 
-    /// [`Set::next`]. Carries statistics over if few partitions changed.
+    /// [`PartitionSet::next`]. Carries statistics over if few partitions changed.
     pub(crate) fn next(
         &self,
         names: &[&str],
@@ -67,36 +67,36 @@ impl SearchSet {
         if set.schema.fields != self.schema.fields || !few {
             return Ok(SearchSet::new(set));
         }
-        let catalogues = Arc::new(self.catalogues.next(self, &set, &changes));
-        Ok(SearchSet { set, catalogues })
+        let statistics = Arc::new(self.statistics.next(self, &set, &changes));
+        Ok(SearchSet { set, statistics })
     }
 }
 
-/// The catalogues of a set, one of each kind a field.
-pub(crate) struct Catalogues {
+/// The statistics of a set, one of each kind a field.
+pub(crate) struct Statistics {
     slots: Slots,
-    values: Vec<OnceLock<Option<Arc<Values>>>>,
-    zones: Vec<OnceLock<Arc<Zones>>>,
+    values: Vec<OnceLock<Option<Arc<ValueTable>>>>,
+    zones: Vec<OnceLock<Arc<ZoneMaps>>>,
     /// Of a view of a set.
-    below: Option<Below>,
+    below: Option<BaseStatistics>,
 }
 
 /// What the set below a view knows.
-pub(crate) struct Below {
-    pub(crate) catalogues: Arc<Catalogues>,
+pub(crate) struct BaseStatistics {
+    pub(crate) statistics: Arc<Statistics>,
     /// The partitions there that each partition of the view stands for.
     pub(crate) lanes: Vec<Range<usize>>,
 }
 
 /// Smallest and largest key of a field in each partition; `None` where no document has a value.
-pub(crate) struct Zones {
-    bounds: Chunks<Option<(Key, Key)>>,
+pub(crate) struct ZoneMaps {
+    bounds: CowVec<Option<(Key, Key)>>,
     by_low: OnceLock<Vec<u32>>,
     by_high: OnceLock<Vec<u32>>,
 }
 
-/// What the catalogues know of a leaf.
-pub(crate) struct Known {
+/// What the statistics know of a leaf.
+pub(crate) struct LeafStatistics {
     /// One bit a partition: it has no document that satisfies the leaf.
     absent: Vec<u64>,
     /// For points: the ordinals in partition p are `ords[starts[p]..starts[p + 1]]`.
@@ -105,7 +105,7 @@ pub(crate) struct Known {
     pub(crate) total: Option<u64>,
 }
 
-impl Known {
+impl LeafStatistics {
     pub(crate) fn absent(&self, p: usize) -> bool {
         self.absent[p / 64] >> (p % 64) & 1 == 1
     }
@@ -124,10 +124,10 @@ impl Known {
     }
 }
 
-impl Catalogues {
+impl Statistics {
     /// None yet, for a set of so many fields and partitions.
-    pub(crate) fn new(fields: usize, partitions: usize) -> Catalogues {
-        Catalogues {
+    pub(crate) fn new(fields: usize, partitions: usize) -> Statistics {
+        Statistics {
             slots: Slots::new(partitions),
             values: (0..fields).map(|_| OnceLock::new()).collect(),
             zones: (0..fields).map(|_| OnceLock::new()).collect(),
@@ -137,14 +137,19 @@ impl Catalogues {
 
     /// These, of a view: what is known of the set below it is asked first, for that is carried from
     /// one set to the next, and these would be made anew after each change.
-    pub(crate) fn above(self, below: Below) -> Catalogues {
-        Catalogues { below: Some(below), ..self }
+    pub(crate) fn above(self, below: BaseStatistics) -> Statistics {
+        Statistics { below: Some(below), ..self }
     }
 
-    /// The catalogues of the set that follows a set with the same fields, whose these are.
-    pub(crate) fn next(&self, old: &Set, new: &Set, changes: &Changes) -> Catalogues {
+    /// The statistics of the set that follows a set with the same fields, whose these are.
+    pub(crate) fn next(
+        &self,
+        old: &PartitionSet,
+        new: &PartitionSet,
+        changes: &SetChanges,
+    ) -> Statistics {
         let slots = self.slots.next(changes);
-        let next = Catalogues { slots, ..Catalogues::new(self.values.len(), 0) };
+        let next = Statistics { slots, ..Statistics::new(self.values.len(), 0) };
         for field in 0..self.values.len() {
             match self.values[field].get() {
                 // A field with too many values may have fewer without those that are gone.
@@ -169,12 +174,12 @@ impl Catalogues {
     }
 
     /// What is known of a leaf without touching partitions; `None` if that is not worth it.
-    pub(crate) fn known(&self, set: &Set, leaf: &Leaf) -> Result<Option<Known>> {
+    pub(crate) fn known(&self, set: &PartitionSet, leaf: &Leaf) -> Result<Option<LeafStatistics>> {
         if set.partitions.len() < MIN_PARTITIONS {
             return Ok(None);
         }
         if let Some(below) = &self.below
-            && let Some(known) = below.catalogues.known_already(leaf)
+            && let Some(known) = below.statistics.known_already(leaf)
         {
             return below.known(set, leaf, &known).map(Some);
         }
@@ -188,7 +193,7 @@ impl Catalogues {
     }
 
     /// Makes what tells of a leaf.
-    pub(crate) fn make(&self, set: &Set, leaf: &Leaf) -> Result<()> {
+    pub(crate) fn make(&self, set: &PartitionSet, leaf: &Leaf) -> Result<()> {
         let by_values = match leaf.test {
             Test::Points(_) => self.values(set, leaf.field)?.is_some(),
             Test::Range(_) | Test::Exists => false,
@@ -200,7 +205,7 @@ impl Catalogues {
     }
 
     /// What is known of a leaf, if what tells it was made.
-    fn known_already(&self, leaf: &Leaf) -> Option<Known> {
+    fn known_already(&self, leaf: &Leaf) -> Option<LeafStatistics> {
         match &leaf.test {
             Test::Points(keys) => match self.values[leaf.field].get()? {
                 Some(values) => Some(values.find(keys, &self.slots)),
@@ -213,7 +218,7 @@ impl Catalogues {
         }
     }
 
-    fn in_zones(&self, field: usize, meets: impl Fn(&Key, &Key) -> bool) -> Option<Known> {
+    fn in_zones(&self, field: usize, meets: impl Fn(&Key, &Key) -> bool) -> Option<LeafStatistics> {
         let zones = self.zones[field].get()?;
         let mut absent = vec![0; zones.bounds.len().div_ceil(64)];
         for (p, bounds) in zones.bounds.iter().enumerate() {
@@ -221,29 +226,30 @@ impl Catalogues {
                 absent[p / 64] |= 1 << (p % 64);
             }
         }
-        Some(Known { absent, ords: None, total: None })
+        Some(LeafStatistics { absent, ords: None, total: None })
     }
 
-    pub(crate) fn zones(&self, set: &Set, field: usize) -> Result<&Zones> {
+    pub(crate) fn zones(&self, set: &PartitionSet, field: usize) -> Result<&ZoneMaps> {
         if self.zones[field].get().is_none() {
             let known = |p: usize| self.below.as_ref()?.bounds(p, field);
             let bounds = |p| known(p).map_or_else(|| bounds_of(set, field, p), Ok);
-            let zones = Zones::new((0..set.partitions.len()).map(bounds).collect::<Result<_>>()?);
+            let zones =
+                ZoneMaps::new((0..set.partitions.len()).map(bounds).collect::<Result<_>>()?);
             let _ = self.zones[field].set(Arc::new(zones)); // another thread may have been faster
         }
         Ok(self.zones[field].get().map(|zones| &**zones).unwrap_or(&EMPTY))
     }
 
-    fn values(&self, set: &Set, field: usize) -> Result<Option<&Values>> {
+    fn values(&self, set: &PartitionSet, field: usize) -> Result<Option<&ValueTable>> {
         if self.values[field].get().is_none() {
-            let values = Values::build(set, &self.slots, field)?.map(Arc::new);
+            let values = ValueTable::build(set, &self.slots, field)?.map(Arc::new);
             let _ = self.values[field].set(values);
         }
         Ok(self.values[field].get().and_then(|values| values.as_deref()))
     }
 
     /// Makes everything now.
-    pub(crate) fn warm(&self, set: &Set) -> Result<()> {
+    pub(crate) fn warm(&self, set: &PartitionSet) -> Result<()> {
         for (field, described) in set.schema.fields.iter().enumerate() {
             if described.roles.filterable || described.roles.sortable {
                 self.zones(set, field)?;
@@ -256,7 +262,7 @@ impl Catalogues {
     }
 
     /// The documents of all partitions that have the one value of a leaf.
-    pub(crate) fn total(&self, set: &Set, leaf: &Leaf) -> Result<Option<u64>> {
+    pub(crate) fn total(&self, set: &PartitionSet, leaf: &Leaf) -> Result<Option<u64>> {
         let Test::Points(keys) = &leaf.test else { return Ok(None) };
         if keys.len() != 1 || set.partitions.len() < MIN_PARTITIONS {
             return Ok(None);
@@ -266,10 +272,15 @@ impl Catalogues {
     }
 }
 
-impl Below {
+impl BaseStatistics {
     /// What is known of a leaf in a view, from what is known of it in the set below. Bundles are
     /// looked into.
-    fn known(&self, view: &Set, leaf: &Leaf, below: &Known) -> Result<Known> {
+    fn known(
+        &self,
+        view: &PartitionSet,
+        leaf: &Leaf,
+        below: &LeafStatistics,
+    ) -> Result<LeafStatistics> {
         let mut absent = vec![0; self.lanes.len().div_ceil(64)];
         let (mut starts, mut ords) = (vec![0], Vec::new());
         for (p, lane) in self.lanes.iter().enumerate() {
@@ -286,27 +297,27 @@ impl Below {
             starts.push(ords.len() as u32);
         }
         let ords = below.ords.is_some().then_some((starts, ords));
-        Ok(Known { absent, ords, total: below.total })
+        Ok(LeafStatistics { absent, ords, total: below.total })
     }
 
     /// The bounds of a field in a partition of the view that is one of the set below; `None` if it
     /// is a bundle, or they are not known.
     fn bounds(&self, p: usize, field: usize) -> Option<Option<(Key, Key)>> {
-        let (zones, lane) = (self.catalogues.zones[field].get()?, &self.lanes[p]);
+        let (zones, lane) = (self.statistics.zones[field].get()?, &self.lanes[p]);
         (lane.len() == 1).then(|| zones.bounds(lane.start).cloned())
     }
 }
 
-static EMPTY: Zones =
-    Zones { bounds: Chunks::new(), by_low: OnceLock::new(), by_high: OnceLock::new() };
+static EMPTY: ZoneMaps =
+    ZoneMaps { bounds: CowVec::new(), by_low: OnceLock::new(), by_high: OnceLock::new() };
 
-impl Zones {
-    fn new(bounds: Chunks<Option<(Key, Key)>>) -> Zones {
-        Zones { bounds, by_low: OnceLock::new(), by_high: OnceLock::new() }
+impl ZoneMaps {
+    fn new(bounds: CowVec<Option<(Key, Key)>>) -> ZoneMaps {
+        ZoneMaps { bounds, by_low: OnceLock::new(), by_high: OnceLock::new() }
     }
 
     /// Those of the set that follows.
-    fn next(&self, new: &Set, changes: &Changes, field: usize) -> Result<Zones> {
+    fn next(&self, new: &PartitionSet, changes: &SetChanges, field: usize) -> Result<ZoneMaps> {
         let mut bounds = if changes.only_replaced() {
             self.bounds.clone()
         } else {
@@ -318,7 +329,7 @@ impl Zones {
                 *place = bounds_of(new, field, p)?;
             }
         }
-        Ok(Zones::new(bounds))
+        Ok(ZoneMaps::new(bounds))
     }
 
     /// The smallest and the largest key in partition `p`.
@@ -344,7 +355,7 @@ impl Zones {
     }
 }
 
-fn bounds_of(set: &Set, field: usize, p: usize) -> Result<Option<(Key, Key)>> {
+fn bounds_of(set: &PartitionSet, field: usize, p: usize) -> Result<Option<(Key, Key)>> {
     let part = &set.partitions[p];
     let Some(field) = set.local(p, field) else { return Ok(None) };
     let meta = part.meta(field);
@@ -375,10 +386,10 @@ fn overlaps(range: &Interval, low: &Key, high: &Key) -> bool {
 }
 
 #[cfg(test)]
-impl Catalogues {
+impl Statistics {
     /// What is catalogued of a field: each value that is somewhere with its documents and places,
     /// and the bounds of all partitions.
-    pub(crate) fn dump(&self, set: &Set, field: usize) -> Result<String> {
+    pub(crate) fn dump(&self, set: &PartitionSet, field: usize) -> Result<String> {
         let mut text = format!("{:?}", self.zones(set, field)?.bounds.iter().collect::<Vec<_>>());
         if let Some(values) = self.values(set, field)? {
             text += &values.dump(&self.slots);

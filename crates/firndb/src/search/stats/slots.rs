@@ -1,7 +1,7 @@
-//! Numbers under which a catalogue knows partitions: they stay when others come or go, so that what
+//! Numbers under which a statistics knows partitions: they stay when others come or go, so that what
 //! is written down of a partition need not be changed because of its neighbours.
 
-use crate::search::partition::set::Changes;
+use crate::search::partition::set::SetChanges;
 
 const ABSENT: u32 = u32::MAX;
 
@@ -36,7 +36,7 @@ impl Slots {
     }
 
     /// Those of the next set: partitions whose names stay keep theirs, new ones get what is free.
-    pub(crate) fn next(&self, changes: &Changes) -> Slots {
+    pub(crate) fn next(&self, changes: &SetChanges) -> Slots {
         let (mut of, mut at) = (vec![ABSENT; changes.before.len()], vec![ABSENT; self.at.len()]);
         for (p, old) in changes.before.iter().enumerate() {
             if let Some(old) = *old {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn partitions_keep_their_slots_and_new_ones_take_what_is_free() {
-        let changes = |before: &[Option<usize>]| Changes {
+        let changes = |before: &[Option<usize>]| SetChanges {
             before: before.to_vec(),
             come: Vec::new(),
             gone: Vec::new(),

@@ -2,43 +2,47 @@
 //! ordinal, and how many documents have it.
 
 use super::slots::Slots;
-use super::{ABSENT, Known};
+use super::{ABSENT, LeafStatistics};
 use crate::bytes::increasing::Increasing;
 use crate::search::codec::dictionary::Dictionary;
 use crate::search::model::key_map::KeyMap;
 use crate::search::model::value::Key;
 use crate::search::partition::Partition;
-use crate::search::partition::set::{Changes, Set};
-use crate::search::stats::cow_vec::Chunks;
+use crate::search::partition::set::{PartitionSet, SetChanges};
+use crate::search::stats::cow_vec::CowVec;
 use crate::{Error, Result};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// Distinct values of a field over all partitions, beyond which its values are not catalogued.
 const MAX_VALUES: usize = 1 << 16;
-/// Entries of such a catalogue at most, one for each value that a partition has: 64 MiB.
+/// Entries of such a statistics at most, one for each value that a partition has: 64 MiB.
 const MAX_ENTRIES: usize = 1 << 23;
-/// Values that changed partitions brought, beyond which the table of all values is copied.
+/// ValueTable that changed partitions brought, beyond which the table of all values is copied.
 const MAX_ADDED: usize = 1 << 10;
 
 /// Where each value of a field is.
 #[derive(Clone)]
-pub(crate) struct Values {
+pub(crate) struct ValueTable {
     numbers: Arc<KeyMap<Key, u32>>,
     /// Numbers of the values that came since `numbers` was made.
     added: KeyMap<Key, u32>,
     /// For each value the slots of the partitions that have it, ascending, with its ordinal there.
-    rows: Chunks<Arc<[(u32, u32)]>>,
+    rows: CowVec<Arc<[(u32, u32)]>>,
     /// The length of all rows together.
     entries: usize,
     /// For each value its documents in all partitions.
     pub(crate) totals: Vec<u64>,
 }
 
-impl Values {
+impl ValueTable {
     /// `None` if the field has too many distinct values, or in too many partitions, or if its keys
     /// would have to be made for it.
-    pub(crate) fn build(set: &Set, slots: &Slots, field: usize) -> Result<Option<Values>> {
+    pub(crate) fn build(
+        set: &PartitionSet,
+        slots: &Slots,
+        field: usize,
+    ) -> Result<Option<ValueTable>> {
         let mut numbers: KeyMap<Key, u32> = KeyMap::default();
         let mut entries = 0;
         let mut rows: Vec<Vec<(u32, u32)>> = Vec::new();
@@ -70,7 +74,7 @@ impl Values {
         rows.iter_mut().for_each(|row| row.sort_unstable());
         let rows = rows.into_iter().map(Arc::from).collect();
         let (numbers, added) = (Arc::new(numbers), KeyMap::default());
-        Ok(Some(Values { numbers, added, rows, entries, totals }))
+        Ok(Some(ValueTable { numbers, added, rows, entries, totals }))
     }
 
     pub(crate) fn number(&self, key: &Key) -> Option<usize> {
@@ -82,7 +86,7 @@ impl Values {
         self.rows.get(number).map_or(&[], |row| row)
     }
 
-    pub(crate) fn find(&self, keys: &[Key], slots: &Slots) -> Known {
+    pub(crate) fn find(&self, keys: &[Key], slots: &Slots) -> LeafStatistics {
         let partitions = slots.partitions();
         let numbers = keys.iter().filter_map(|key| self.number(key));
         let mut starts = vec![0u32; partitions + 1];
@@ -105,7 +109,7 @@ impl Values {
             }
         }
         let total = Some(numbers.map(|n| self.totals[n]).sum());
-        Known { absent, ords: Some((starts, ords)), total }
+        LeafStatistics { absent, ords: Some((starts, ords)), total }
     }
 
     /// The partitions that have a value, with its ordinal there.
@@ -121,11 +125,11 @@ impl Values {
     /// The values of the set that follows; `None` if there are too many.
     pub(crate) fn next(
         &self,
-        sets: [&Set; 2],
+        sets: [&PartitionSet; 2],
         slots: [&Slots; 2],
-        changes: &Changes,
+        changes: &SetChanges,
         field: usize,
-    ) -> Result<Option<Values>> {
+    ) -> Result<Option<ValueTable>> {
         let mut values = self.clone();
         let [old, new] = sets;
         for &p in &changes.gone {
@@ -216,7 +220,7 @@ impl Values {
 }
 
 /// Whether the keys of a field in a partition are made of its points when something needs them.
-fn has_no_keys(set: &Set, field: usize, p: usize) -> bool {
+fn has_no_keys(set: &PartitionSet, field: usize, p: usize) -> bool {
     set.local(p, field).is_some_and(|field| set.partitions[p].meta(field).values().is_some())
 }
 
@@ -231,10 +235,10 @@ impl<'p> Keyed<'p> {
     /// Of a partition that is not there.
     const NONE: Keyed<'static> = Keyed { documents: 0, keys: None };
 
-    fn of(set: &'p Set, field: usize, p: usize) -> Result<Keyed<'p>> {
+    fn of(set: &'p PartitionSet, field: usize, p: usize) -> Result<Keyed<'p>> {
         let part: &Partition = &set.partitions[p];
         let keys = match set.local(p, field) {
-            Some(field) => Some((part.dictionary(field)?, part.sums(field)?)),
+            Some(field) => Some((part.dictionary(field)?, part.offsets(field)?)),
             None => None,
         };
         let keyed = Keyed { documents: part.documents, keys };
@@ -255,7 +259,7 @@ impl<'p> Keyed<'p> {
     }
 
     fn documents(&self, ord: u32) -> u64 {
-        self.keys.as_ref().map_or(0, |(_, sums)| documents_of(self.documents, sums, ord))
+        self.keys.as_ref().map_or(0, |(_, offsets)| documents_of(self.documents, offsets, ord))
     }
 
     /// Compares key `i` with key `j` of another partition; a key that is not there comes last.
@@ -271,13 +275,13 @@ impl<'p> Keyed<'p> {
 }
 
 /// Documents of a partition that have a value: no more than there are, whatever the file says.
-fn documents_of(documents: u32, sums: &Increasing, ord: u32) -> u64 {
-    let count = sums.get(ord as usize + 1).wrapping_sub(sums.get(ord as usize));
+fn documents_of(documents: u32, offsets: &Increasing, ord: u32) -> u64 {
+    let count = offsets.get(ord as usize + 1).wrapping_sub(offsets.get(ord as usize));
     count.min(u64::from(documents))
 }
 
 #[cfg(test)]
-impl Values {
+impl ValueTable {
     /// Each value that is somewhere with its documents and places.
     pub(crate) fn dump(&self, slots: &Slots) -> String {
         let all: usize = self.rows.iter().map(|row| row.len()).sum();

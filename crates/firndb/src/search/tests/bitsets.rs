@@ -1,8 +1,7 @@
-//! Sparse bitsets and divided lists, of fields of one value and of several: every kind of question
+//! Bitsets and divided lists, of fields of one value and of several: every kind of question
 //! is answered document by document, with every plan and instruction set, merged or not.
 
-use super::{exceptions, merge_all, store, with_each_plan};
-use crate::search::codec::postings::build::SPARSE;
+use super::{merge_all, special_forms, store, with_each_plan};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::model::query::{and, asc, between, eq, is_in, not, or};
 use crate::search::testing::{Rng, reader_of};
@@ -20,7 +19,7 @@ type Row = (Vec<u64>, u64, u64, i64);
 /// Whether a row satisfies a filter.
 type Holds = Box<dyn Fn(&Row) -> bool>;
 
-/// One document of how many has a tag: a plain bitset, three sparse ones, lists.
+/// One document of how many has a tag: four bitsets, lists.
 const SHARES: [usize; 6] = [2, 6, 9, 12, 60, 400];
 /// A tag that documents have where few others are, mostly.
 const CROWDED: u64 = 6;
@@ -142,9 +141,9 @@ fn ask(rng: &mut Rng, rows: &[Row], reader: &Reader, at: &str) {
     }
 }
 
-/// How many keys of a field have a sparse bitset.
-fn sparse(reader: &Reader, field: usize) -> usize {
-    exceptions(reader, field).iter().filter(|(_, form)| *form == SPARSE).count()
+/// How many keys of a field have a bitset.
+fn bitsets(reader: &Reader, field: usize) -> usize {
+    special_forms(reader, field).iter().filter(|(_, form)| *form == 0).count()
 }
 
 #[test]
@@ -154,7 +153,7 @@ fn every_question_is_answered_document_by_document() {
     let rows = rows(&mut rng, 0, DOCUMENTS);
     let reader = reader_of([builder(&rows)]);
     reader.verify().unwrap();
-    assert_eq!((sparse(&reader, 0), sparse(&reader, 1)), (3, 1), "one tag is plain, three lists");
+    assert_eq!((bitsets(&reader, 0), bitsets(&reader, 1)), (4, 1), "three tags have lists");
     let bits = [0, 1].map(|field| reader.set.partitions[0].meta(field).slice_bits);
     assert_eq!(bits, [DIVIDED, 14], "lists of places are short");
     with_each_plan(|at| (0..20).for_each(|_| ask(&mut rng, &rows, &reader, at)));
@@ -163,10 +162,9 @@ fn every_question_is_answered_document_by_document() {
 #[test]
 fn merged_partitions_are_those_built_at_once() {
     let mut rng = Rng(SEED + 1);
-    // The first is too small for either form.
+    // The first is too small for divided lists.
     let parts = [(0, 900), (900, 5_000), (5_900, 4_500)].map(|(from, n)| rows(&mut rng, from, n));
-    let [reader, merged] = merge_all(&store(), parts.each_ref().map(|rows| builder(rows)));
-    assert_eq!(sparse(&reader, 0), 0);
+    let [_, merged] = merge_all(&store(), parts.each_ref().map(|rows| builder(rows)));
     let whole = reader_of([builder(&parts.concat())]);
     let bytes = |reader: &Reader| reader.set.partitions[0].file.content();
     assert_eq!(bytes(&merged), bytes(&whole), "built at once");

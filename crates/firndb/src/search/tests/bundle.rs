@@ -1,11 +1,11 @@
-//! Bundles: they come when queries have paid for them, answer as their partitions do, and are
+//! Bundles: they come when queries have credit for them, answer as their partitions do, and are
 //! carried over when other partitions change.
 
 use super::{Store, open, store};
 use crate::search::cache::bundle_view::Bundle;
 use crate::search::model::query::{all, and, asc, between, desc, eq, exists, gte, is_in, not};
 use crate::search::plan::Plan;
-use crate::search::stats::{Catalogues, SearchSet};
+use crate::search::stats::{SearchSet, Statistics};
 use crate::search::testing::{FORCED, Forced, Rng};
 use crate::search::{
     Collection, Document, Facet, Field, Filter, GroupBy, OrderBy, PartitionBuilder, Query, Reader,
@@ -210,9 +210,9 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
             |reader: &Reader| reader.set.bundles.current().map_or(0, |view| view.bundles().count());
         assert_eq!(bundles(&reader), if changed { 1 } else { 2 }, "round {round}");
         assert!(reader.bundle_memory() > 0);
-        if let Some(view) = reader.set.bundles.current().filter(|view| view.toll > 0) {
+        if let Some(view) = reader.set.bundles.current().filter(|view| view.miss_credit > 0) {
             let mut fields = 0..reader.set.schema.fields.len();
-            assert!(fields.all(|field| reader.set.catalogues.is_made(field)));
+            assert!(fields.all(|field| reader.set.statistics.is_made(field)));
             assert_knows(rng, &view.set);
             incomplete += 1;
         }
@@ -226,8 +226,8 @@ fn carry_over(rng: &mut Rng, order: &[OrderBy]) {
 
 /// A view in which a bundle is missing knows its values from the set below as well as by itself.
 fn assert_knows(rng: &mut Rng, set: &SearchSet) {
-    let own = Catalogues::new(set.schema.fields.len(), set.partitions.len());
-    assert!(set.catalogues.is_above());
+    let own = Statistics::new(set.schema.fields.len(), set.partitions.len());
+    assert!(set.statistics.is_above());
     for _ in 0..20 {
         let (low, word) = (rng.below(70) as u64, |n: usize| format!("w{n}"));
         let filter = match rng.below(5) {
@@ -239,14 +239,14 @@ fn assert_knows(rng: &mut Rng, set: &SearchSet) {
         };
         let plan = Plan::new(&filter, &set.schema).unwrap();
         for leaf in &plan.leaves {
-            let known = |catalogues: &Catalogues| {
-                let known = catalogues.known(set, leaf).unwrap().unwrap();
+            let known = |statistics: &Statistics| {
+                let known = statistics.known(set, leaf).unwrap().unwrap();
                 let partitions = 0..set.partitions.len();
                 let each =
                     partitions.map(|p| (known.absent(p), known.ordinals(p).map(<[_]>::to_vec)));
                 (each.collect::<Vec<_>>(), known.total)
             };
-            assert_eq!(known(&set.catalogues), known(&own), "{leaf:?}");
+            assert_eq!(known(&set.statistics), known(&own), "{leaf:?}");
         }
     }
 }

@@ -4,7 +4,6 @@
 use super::{DIR, Store, create, open, store};
 use crate::bytes::frozen::{Frozen, Kind, kind_of};
 use crate::disk::{Append, Disk, DiskRef, Map, SimDisk, publish};
-use crate::search::codec::bitset::Bitset;
 use crate::search::codec::slices::DIVIDED;
 use crate::search::model::query::all;
 use crate::search::testing::{FORCED, Forced};
@@ -47,7 +46,7 @@ fn builder(version: i64, documents: i64) -> PartitionBuilder {
 /// Words that have lists in [`large_forms`].
 const WORDS: u32 = 20;
 
-/// A partition with a sparse bitset and divided lists, if large forms are written.
+/// A partition with a bitset and divided lists, if large forms are written.
 fn large_forms() -> PartitionBuilder {
     let mut builder = builder(2, 0);
     for n in 0..2_000u32 {
@@ -82,9 +81,8 @@ const WORKS: [(&str, Work); 9] = [
         let reader = change.commit()?;
         let words = reader.schema().field("word").unwrap().0;
         let part = reader.set.partitions.last().unwrap();
-        let sparse = part.postings(words)?.pieces(WORDS, WORDS + 1);
-        let sparse = part.postings(words)?.bitset(&sparse);
-        assert!(matches!(sparse, Some(Bitset::Sparse(_))));
+        let bitset = part.postings(words)?.pieces(WORDS, WORDS + 1);
+        assert!(part.postings(words)?.bitset(&bitset).is_some());
         assert_eq!(part.meta(words).slice_bits, DIVIDED);
         Ok(())
     }),

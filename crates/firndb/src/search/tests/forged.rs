@@ -101,9 +101,9 @@ fn more_keys_than_documents_vouch_for_themselves() {
 #[test]
 fn more_postings_than_the_counts_say_are_an_error() {
     let built = Victim::built();
-    assert!(open(&built.0).unwrap().column_or_made(1).is_ok());
+    assert!(open(&built.0).unwrap().column_or_derived(1).is_ok());
     let forged = built.section(section(1, part::RUNS), |bytes| bytes[4] = 255);
-    corrupt(open(&forged).unwrap().column_or_made(1), "`run` has more postings");
+    corrupt(open(&forged).unwrap().column_or_derived(1), "`run` has more postings");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn lists_of_zeros_or_of_ones_are_read_to_their_end() {
         disk.write_raw(path, &forged);
         let reader = Reader::open_files_on(&*disk, &[path]).unwrap();
         for word in ["w0", "w7", "w49"] {
-            // The sums are right, and so is what needs nothing else.
+            // The offsets are right, and so is what needs nothing else.
             assert_eq!(reader.count(&eq("word", word)).unwrap(), 120);
             let few = and([eq("word", word), lt("n", 3000u64)]);
             assert!(reader.count(&few).unwrap_or(0) <= 120);

@@ -1,4 +1,4 @@
-//! What a change keeps and what it leaves: catalogues carried over are those that would be made
+//! What a change keeps and what it leaves: statistics carried over are those that would be made
 //! anew, nothing superfluous stays in the directory, and a small change costs few calls.
 
 use super::{DIR, Store, create, open, store};
@@ -8,7 +8,7 @@ use crate::disk::{Disk, SimDisk};
 use crate::search::format::manifest;
 use crate::search::format::{part, section};
 use crate::search::model::query::{all, eq};
-use crate::search::stats::Catalogues;
+use crate::search::stats::Statistics;
 use crate::search::testing::Rng;
 use crate::search::{Document, Field, PartitionBuilder, Reader, Roles, Schema, Type};
 use std::collections::BTreeSet;
@@ -42,10 +42,10 @@ fn builder(wide: bool, rng: &mut Rng, documents: usize) -> PartitionBuilder {
 /// What is catalogued is what would be if it were made now.
 fn check(reader: &Reader, carried: bool, what: &str) {
     let set = &reader.set;
-    let anew = Catalogues::new(set.schema.fields.len(), set.partitions.len());
+    let anew = Statistics::new(set.schema.fields.len(), set.partitions.len());
     for field in 0..set.schema.fields.len() {
-        assert_eq!(set.catalogues.is_made(field), carried, "{what}, field {field}");
-        let (kept, made) = (set.catalogues.dump(set, field), anew.dump(set, field));
+        assert_eq!(set.statistics.is_made(field), carried, "{what}, field {field}");
+        let (kept, made) = (set.statistics.dump(set, field), anew.dump(set, field));
         assert_eq!(kept.unwrap(), made.unwrap(), "{what}, field {field}");
     }
 }
@@ -117,7 +117,7 @@ fn values_that_are_gone_do_not_fill_the_catalogue_for_ever() {
         let mut change = collection.change().unwrap();
         change.put("p1", fill(round * 20_000, 20_000)).unwrap();
         let reader = change.commit().unwrap();
-        made_anew += usize::from(!reader.set.catalogues.is_made(0));
+        made_anew += usize::from(!reader.set.statistics.is_made(0));
         for id in [5, 15, round * 20_000 - 1, round * 20_000, round * 20_000 + 19_999] {
             let there = id < 10 || id >= round * 20_000;
             let count = reader.count(&crate::search::model::query::eq("id", id)).unwrap();
@@ -142,7 +142,7 @@ fn a_field_of_too_many_values_is_not_carried_over() {
             None => change.remove("large").unwrap(),
         }
         let reader = change.commit().unwrap();
-        assert_eq!(reader.set.catalogues.is_made(0), made, "{put:?}");
+        assert_eq!(reader.set.statistics.is_made(0), made, "{put:?}");
         for (id, there) in [(79, true), (80, false), (1_099, put.is_some_and(|n| n > 99))] {
             let count = reader.count(&eq("id", id as u64)).unwrap();
             assert_eq!(count, u64::from(there), "{put:?}, id {id}");
@@ -179,7 +179,7 @@ fn a_damaged_partition_is_told_by_the_queries_that_need_it() {
     disk.write_raw(&path, &damaged.0);
     assert!(other.refresh().unwrap(), "the set was opened");
     let reader = other.reader();
-    assert_eq!([0, 1].map(|field| reader.set.catalogues.is_made(field)), [true, false]);
+    assert_eq!([0, 1].map(|field| reader.set.statistics.is_made(field)), [true, false]);
     assert!(reader.count(&eq("number", 3u64)).unwrap() > 0);
     let error = reader.count(&eq("word", "w1")).unwrap_err();
     assert_eq!((error.kind(), error.file()), (ErrorKind::Corrupt, Some(&*path)));

@@ -46,7 +46,7 @@ mod world;
 use crate::ErrorKind;
 use crate::bytes::int::u32_at;
 use crate::disk::{DiskRef, SimDisk};
-use crate::search::codec::postings::build::EXCEPTION;
+use crate::search::codec::postings::build::SPECIAL_FORM;
 use crate::search::format::{part, section};
 use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::{FORCED, Forced};
@@ -130,13 +130,13 @@ fn damage_every_byte<A: PartialEq + Debug>(
     assert!(found > 10_000 && same > 10_000, "{found} found, {same} answered");
 }
 
-/// The exceptions of a field of the first partition: ordinals, and what stands for their forms.
-fn exceptions(reader: &Reader, field: usize) -> Vec<(u32, u32)> {
+/// The special forms of a field of the first partition: ordinals, and what stands for their forms.
+fn special_forms(reader: &Reader, field: usize) -> Vec<(u32, u32)> {
     let file = &reader.set.partitions[0].file;
-    let list = file.find(section(field, part::EXCEPTIONS)).map(|at| file.section(at).unwrap());
+    let list = file.find(section(field, part::SPECIAL_FORMS)).map(|at| file.section(at).unwrap());
     let mut all: Vec<(u32, u32)> = list
         .unwrap_or(&[])
-        .chunks_exact(EXCEPTION)
+        .chunks_exact(SPECIAL_FORM)
         .map(|entry| (u32_at(entry, 0), u32_at(entry, 4)))
         .collect();
     all.pop(); // what ends them

@@ -97,7 +97,7 @@ fn by_value(reader: &Reader) -> bool {
 
 /// Whether the keys of a field were made in some partition.
 fn is_made(reader: &Reader) -> bool {
-    reader.set.partitions.iter().any(|part| part.is_made(LAT) || part.is_made(LON))
+    reader.set.partitions.iter().any(|part| part.is_derived(LAT) || part.is_derived(LON))
 }
 
 /// Conditions that need no keys, and which rows satisfy each.
@@ -266,7 +266,7 @@ fn what_all_partitions_are_asked_makes_no_keys() {
         assert_eq!(reader.count(&filter).unwrap(), expected, "{filter}");
         reader.search(&Query::new(filter).limit(10)).unwrap();
     }
-    let zones = reader.set.catalogues.zones(&reader.set, LAT).unwrap();
+    let zones = reader.set.statistics.zones(&reader.set, LAT).unwrap();
     for p in 0..5 {
         let Some((Key::Fixed(low), Key::Fixed(high))) = zones.bounds(p) else { panic!("{p}") };
         assert_eq!([low, high].map(|key| key_to_i64(*key)), [-9_000, 15_000]);
@@ -346,7 +346,7 @@ fn partitions_merged_in_memory_hold_values() {
                 view.bundles().map(|(_, bundle)| bundle.part.clone()).collect()
             };
             let [bundle] = &bundles(&reader)[..] else { panic!("not one bundle") };
-            let is_made = |part: &Partition| part.is_made(LAT) || part.is_made(LON);
+            let is_made = |part: &Partition| part.is_derived(LAT) || part.is_derived(LON);
             assert!(bundle.documents == 6_000 && bundle.meta(LAT).values().is_some());
             let again = super::open(&store.disk).unwrap().reader();
             again.warm().unwrap();
@@ -441,7 +441,7 @@ fn meta_data_that_cannot_be_are_refused() {
     caught(meta(|m| m[LON].span = 0), "part of no point");
     caught(meta(|m| (m[LAT].span, m[LON].span) = (0, 0)), "");
     caught(meta(|m| m[LAT].column_bits = Some(9)), "cannot be");
-    caught(meta(|m| m[LAT].exceptions = 1), "cannot be");
+    caught(meta(|m| m[LAT].special_forms = 1), "cannot be");
     caught(meta(|m| m[LAT].present -= 1), "cannot be");
     caught(meta(|m| m[LAT].distinct = 0), "cannot be");
     caught(meta(|m| m[LAT].span = 1 << 27), "cannot be");

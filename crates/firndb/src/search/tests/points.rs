@@ -239,7 +239,7 @@ fn points_that_contradict_themselves_are_caught() {
     };
     caught(victim.section(points, |b| b[8] ^= 1), "its group has other bounds");
     caught(victim.section(points, |b| b[8 + 24 + 16] ^= 1), "its group has other bounds");
-    caught(victim.section(points, |b| b[heads] ^= 1), "documents, its sums say");
+    caught(victim.section(points, |b| b[heads] ^= 1), "documents, its offsets say");
     caught(victim.section(points, |b| b.truncate(b.len() - 8)), "do not end");
     caught(victim.section(points, |b| b.truncate(90)), "points say 5000 documents");
     caught(victim.section(points, |b| b[0] ^= 1), "");

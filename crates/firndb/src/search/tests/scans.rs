@@ -2,7 +2,7 @@
 //! scanned: every kind of question is answered document by document, with every plan and
 //! instruction set, and damage is found.
 
-use super::{damage_every_byte, exceptions, merge_all, store, with_each_plan};
+use super::{damage_every_byte, merge_all, special_forms, store, with_each_plan};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::codec::postings::build::IN_COLUMN;
 use crate::search::model::query::{
@@ -88,7 +88,7 @@ fn reader(bytes: &[u8]) -> crate::Result<Reader> {
 
 /// The ordinals of a field that are found in its column.
 fn scanned(reader: &Reader, field: usize) -> Vec<u32> {
-    let all = exceptions(reader, field).into_iter();
+    let all = special_forms(reader, field).into_iter();
     all.filter(|(_, form)| *form == IN_COLUMN).map(|(ord, _)| ord).collect()
 }
 

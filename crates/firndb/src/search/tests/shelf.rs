@@ -201,7 +201,7 @@ fn values(n: u64) -> Vec<(&'static str, Value)> {
     if !n.is_multiple_of(5) {
         values.push(("on", Value::Bool(n < 40 || n.is_multiple_of(2))));
     }
-    // In large partitions sparse bitsets and divided lists.
+    // In large partitions bitsets and divided lists.
     values.extend(
         [9, 11, 70, 90]
             .into_iter()
@@ -244,7 +244,7 @@ pub(crate) fn files() -> Files {
     change.put("b", partition(schema(zstd), 90)).unwrap();
     let ordered = schema(Payload::Raw).order_by([desc("n"), asc("day")]).unwrap();
     change.put("c", partition(ordered, 70)).unwrap();
-    // From four partitions on a set has catalogues of values.
+    // From four partitions on a set has statistics of values.
     change.put("d", partition(few(), 8)).unwrap();
     change.put("e", partition_from(8, few(), 8)).unwrap();
     change.put("f", partition(few(), 0)).unwrap();

@@ -220,13 +220,13 @@ fn wrong_keys_are_caught() {
 #[test]
 fn wrong_sums_are_caught() {
     let a = Victim::of("a");
-    let sums = |field| section(field, part::SUMS);
-    caught(a.sequence(sums(N), |v| *v.last_mut().unwrap() += 1), &["`n`", "sums go from 0"]);
-    caught(a.sequence(sums(DAY), |v| v[0] = 1), &["`day`", "sums go from 1"]);
-    caught(a.sequence(sums(KEY), |v| v[1] -= 1), &["`key`", "document 120", "column"]);
-    caught(a.sequence(sums(DAY), |v| v[1] -= 1), &["`day`", "document 19", "column"]);
-    caught(a.sequence(sums(ON), |v| v[1] += 1), &["`on`", "slice of key 0"]);
-    caught(a.section(sums(KEY), |b| b[8] = 1), &["`key`", "sums"]);
+    let offsets = |field| section(field, part::OFFSETS);
+    caught(a.sequence(offsets(N), |v| *v.last_mut().unwrap() += 1), &["`n`", "offsets go from 0"]);
+    caught(a.sequence(offsets(DAY), |v| v[0] = 1), &["`day`", "offsets go from 1"]);
+    caught(a.sequence(offsets(KEY), |v| v[1] -= 1), &["`key`", "document 120", "column"]);
+    caught(a.sequence(offsets(DAY), |v| v[1] -= 1), &["`day`", "document 19", "column"]);
+    caught(a.sequence(offsets(ON), |v| v[1] += 1), &["`on`", "slice of key 0"]);
+    caught(a.section(offsets(KEY), |b| b[8] = 1), &["`key`", "offsets"]);
 }
 
 #[test]
@@ -250,11 +250,11 @@ fn wrong_postings_are_caught() {
     caught(built.packed(id, bits, 600, |v| v[2] = 0), &["`id`", "document 0", "two values"]);
     caught(built.meta(|_, m| m[1].present -= 1), &["`run`", "documents have a value"]);
     let runs = section(1, part::RUNS);
-    caught(built.section(runs, |b| b[4] -= 1), &["`run`", "sums say"]);
+    caught(built.section(runs, |b| b[4] -= 1), &["`run`", "offsets say"]);
     caught(built.section(runs, |b| swap_chunks(b, 0, 1, 8)), &["`run`", "out of place"]);
     caught(built.section(runs, |b| b[..4].fill(0xFF)), &["`run`", "out of place"]);
     let bitset = section(1, part::BITSETS);
-    caught(built.section(bitset, |b| b[0] ^= 2), &["`run`", "key 0", "sums say 300"]);
+    caught(built.section(bitset, |b| b[0] ^= 2), &["`run`", "key 0", "offsets say 300"]);
     caught(built.section(bitset, |b| b[75] |= 1), &["`run`", "document 600"]);
 }
 
@@ -283,7 +283,7 @@ fn wrong_divided_lists_are_caught() {
 }
 
 #[test]
-fn wrong_sparse_bitsets_are_caught() {
+fn wrong_bitsets_are_caught() {
     let field = Field::new("tag", Type::U64, Roles::FILTERABLE).multi().nullable();
     let mut builder = PartitionBuilder::new(Schema::new([field]).unwrap());
     for n in 0..9_000u64 {
@@ -293,29 +293,26 @@ fn wrong_sparse_bitsets_are_caught() {
     }
     let built = Victim::of_builder(builder);
     let bitsets = section(0, part::BITSETS);
-    // Three blocks of 36 groups: heads of 16 and 288 bytes, then nibbles from that of document 0.
+    // Two bitsets of 141 words.
     let damaged = |edit: &dyn Fn(&mut Vec<u8>)| built.section(bitsets, edit);
-    caught(damaged(&|b| b[4] += 1), &["`tag`", "sparse"]);
     caught(damaged(&|b| b[16] ^= 1), &["`tag`"]);
-    caught(damaged(&|b| b[16] ^= 2), &["`tag`"]);
-    caught(damaged(&|b| b[304] &= 0xF0), &["`tag`", "sparse"]);
-    caught(damaged(&|b| b[304] ^= 3), &["`tag`"]);
-    caught(damaged(&|b| b[12..16].fill(0xFF)), &["`tag`", "sparse"]);
-    caught(damaged(&|b| *b.last_mut().unwrap() = 1), &["`tag`", "sparse"]);
-    caught(damaged(&|b| b.truncate(300)), &["`tag`", "sparse bitset of key 0"]);
-    let large = Victim::of("large");
-    let signs = section(8, part::BITSETS);
-    caught(large.section(signs, |b| b[..4].fill(0xFF)), &["`sign`", "sparse bitset of key 0"]);
-    let list = section(0, part::EXCEPTIONS);
-    caught(built.section(list, |b| b[8] = 1), &["`tag`"]);
-    caught(built.section(list, |b| b[4..8].fill(0)), &["`tag`", "key 0"]);
+    caught(damaged(&|b| *b.last_mut().unwrap() = 1), &["`tag`"]);
+    caught(damaged(&|b| b.truncate(2_000)), &["`tag`", "not in their section"]);
+    caught(damaged(&|b| b.truncate(1_000)), &["`tag`", "not in their section"]);
+    let list = section(0, part::SPECIAL_FORMS);
+    caught(built.section(list, |b| b[8] = 1), &["`tag`", "offset"]);
+    caught(built.section(list, |b| b[4..8].fill(0xFE)), &["`tag`", "key 0"]);
 }
 
 #[test]
 fn wrong_exceptions_are_caught() {
     let built = Victim::built();
-    let list = section(1, part::EXCEPTIONS);
-    assert_eq!(built.fields()[1].exceptions, 2, "`odd` a bitset, `rare` a slice, `run` two runs");
+    let list = section(1, part::SPECIAL_FORMS);
+    assert_eq!(
+        built.fields()[1].special_forms,
+        2,
+        "`odd` a bitset, `rare` a slice, `run` two runs"
+    );
     caught(built.section(list, |b| b[0] = 1), &["`run`", "key 0"]);
     caught(built.section(list, |b| b.swap(0, 24)), &["`run`", "key 0"]);
     caught(built.section(list, |b| b[24] = 7), &["`run`", "key 2"]);
@@ -325,32 +322,32 @@ fn wrong_exceptions_are_caught() {
     for area in [part::BITSETS, part::RUNS].map(|part| section(1, part)) {
         caught(built.section(area, |b| b.extend([0; 8])), &["`run`", "behind the last"]);
     }
-    caught(built.section(list, |b| b[24 + 16] += 1), &["`run`", "exceptions before key 2"]);
-    caught(built.section(list, |b| b[48] = 0), &["`run`", "of 2 exceptions 2"]);
+    caught(built.section(list, |b| b[24 + 16] += 1), &["`run`", "special_forms before key 2"]);
+    caught(built.section(list, |b| b[48] = 0), &["`run`", "of 2 special_forms 2"]);
     caught(built.section(list, |b| b[48 + 16] -= 1), &["`run`"]);
-    caught(built.section(list, |b| b.truncate(48)), &["`run`", "exceptions"]);
+    caught(built.section(list, |b| b.truncate(48)), &["`run`", "special forms"]);
 }
 
 #[test]
 fn wrong_keys_in_columns_are_caught() {
     let large = Victim::of("large");
     let meta = large.fields()[RATIO];
-    let (list, column) = (section(RATIO, part::EXCEPTIONS), section(RATIO, part::COLUMN));
-    assert_eq!((meta.exceptions, meta.distinct), (31, 31), "all keys are found in the column");
+    let (list, column) = (section(RATIO, part::SPECIAL_FORMS), section(RATIO, part::COLUMN));
+    assert_eq!((meta.special_forms, meta.distinct), (31, 31), "all keys are found in the column");
     let changed = |ord: u32| {
         let bits = meta.column_bits.unwrap();
         large.packed(column, bits, 66_000, move |ords| ords[40] = ord)
     };
-    caught(changed(2), &["`ratio`", "key 1 has", "sums say"]);
-    caught(changed(31), &["`ratio`", "key 1 has", "sums say"]);
+    caught(changed(2), &["`ratio`", "key 1 has", "offsets say"]);
+    caught(changed(31), &["`ratio`", "key 1 has", "offsets say"]);
     caught(large.section(list, |b| b[24] = 2), &["`ratio`", "key 1"]);
     caught(large.section(list, |b| b[24 + 4..24 + 8].fill(0)), &["`ratio`", "key 1", "section"]);
     caught(large.section(list, |b| b[24 + 8] = 8), &["`ratio`", "key 1", "offset"]);
-    caught(large.section(list, |b| b[24 + 16] += 1), &["`ratio`", "exceptions before key 1"]);
+    caught(large.section(list, |b| b[24 + 16] += 1), &["`ratio`", "special_forms before key 1"]);
     // Several values, and more bits than are scanned.
     let built = Victim::built();
     let in_column = |b: &mut Vec<u8>| b[24 + 4..24 + 8].fill(0xFF);
-    let of = section(1, part::EXCEPTIONS);
+    let of = section(1, part::SPECIAL_FORMS);
     caught(built.section(of, in_column), &["`run`", "no column that can be scanned"]);
 }
 
@@ -367,7 +364,7 @@ fn wrong_scanned_fields_are_caught() {
     let other = first + 1;
     caught(column(0, other), &["`price`", "document 0 has key 0, but not in the column"]);
     let alone = (0..5_000).find(|n| n * 719 % 900 == other as usize).unwrap();
-    caught(column(alone, 0), &["`price`", &format!("key {other} has"), "sums say"]);
+    caught(column(alone, 0), &["`price`", &format!("key {other} has"), "offsets say"]);
     let slices = built.section(section(0, part::SLICES), |b| b[0] ^= 1);
     caught(slices, &["`price`", "key 0"]);
     let moved = |first: u32, end: u32| built.meta(move |_, metas| metas[0].scanned = (first, end));
@@ -377,7 +374,7 @@ fn wrong_scanned_fields_are_caught() {
     caught(moved(first, meta.distinct + 1), &["901 of 900 are scanned"]);
     caught(built.meta(|schema, _| schema.fields[0].scanned = false), &["`price`", "declared"]);
     caught(built.meta(|_, metas| metas[0].column_bits = None), &["`price`", "no column that is"]);
-    caught(built.meta(|_, metas| metas[0].exceptions = 1), &["`price`", "no column that is"]);
+    caught(built.meta(|_, metas| metas[0].special_forms = 1), &["`price`", "no column that is"]);
 }
 
 #[test]

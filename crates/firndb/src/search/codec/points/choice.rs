@@ -1,7 +1,7 @@
 //! Chooses what the points of two fields hold: ordinals or, if that makes the file smaller, values.
 //!
 //! A value is a key less the least key of the field. Leaves of values take more bits than those of
-//! ordinals wherever keys have gaps; but the keys and the sums of both fields can then be told from
+//! ordinals wherever keys have gaps; but the keys and the offsets of both fields can then be told from
 //! the points, and are left out. Coordinates are like that: almost every document has keys of its
 //! own. In memory points hold values wherever they can: a window is then found without a search for
 //! its keys. Fields that are sortable or stored are read back through ordinals, and so are those of
@@ -20,7 +20,7 @@ use crate::search::model::schema::Field;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Medium {
     File,
-    /// Ordered fields keep their columns, too: to look into one is faster than to search the sums.
+    /// Ordered fields keep their columns, too: to look into one is faster than to search the offsets.
     Memory,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn encode(
     let bytes = by_ordinal();
     let beside = |f: usize| {
         let keys = increasing::encode(numbers[f].0.iter().copied());
-        keys.len() + increasing::encode(sums(ords[f], distinct[f]).into_iter()).len()
+        keys.len() + increasing::encode(offsets(ords[f], distinct[f]).into_iter()).len()
     };
     match by_value.len() < bytes.len() + beside(0) + beside(1) {
         true => (by_value, Some([a.1, b.1])),
@@ -77,11 +77,11 @@ fn values_of(keys: &Keys) -> Option<(&[u64], PointValues)> {
 }
 
 /// How many documents have a key before each, and at the end how many have any.
-fn sums(ords: &[u32], distinct: u32) -> Vec<u64> {
-    let mut sums = vec![0; distinct as usize + 1];
-    ords.iter().filter(|&&ord| ord != MISSING).for_each(|&ord| sums[ord as usize + 1] += 1);
-    for i in 1..sums.len() {
-        sums[i] += sums[i - 1];
+fn offsets(ords: &[u32], distinct: u32) -> Vec<u64> {
+    let mut offsets = vec![0; distinct as usize + 1];
+    ords.iter().filter(|&&ord| ord != MISSING).for_each(|&ord| offsets[ord as usize + 1] += 1);
+    for i in 1..offsets.len() {
+        offsets[i] += offsets[i - 1];
     }
-    sums
+    offsets
 }

@@ -4,10 +4,10 @@
 //! | form | bytes | chosen for a key if |
 //! |---|---|---|
 //! | slice | documents x bits / 8, or less if divided: `slices.rs` | nothing below is smaller |
-//! | bitset | an eighth of all documents, or less: `bitset.rs` | about 1/20 have the key, or more |
+//! | bitset | an eighth of all documents: `bitset.rs` | about 1/20 have the key, or more |
 //! | runs | 8 a run | documents of a key stand together: runs take half the space |
 //! | column | 0 | the field has one of 3 to 8 bits, and 1/1024 of them or more have the key |
-//! | none | 0 | the sums say it all, of an ordered field, or points or a scan of the column do |
+//! | none | 0 | the offsets say it all, of an ordered field, or points or a scan of the column do |
 
 use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
@@ -23,27 +23,25 @@ use std::ops::Range;
 const RARE: usize = 1024;
 /// Runs are the fastest of all forms if they take at most this share of a bitset.
 const FEW_RUNS: usize = 64;
-/// Bytes of an entry of the exceptions.
-pub(crate) const EXCEPTION: usize = 24;
+/// Bytes of an entry of the special forms.
+pub(crate) const SPECIAL_FORM: usize = 24;
 /// In the place of the number of runs: the documents of the key are found in the column.
 pub(crate) const IN_COLUMN: u32 = u32::MAX;
-/// In the place of the number of runs: a sparse bitset.
-pub(crate) const SPARSE: u32 = u32::MAX - 1;
 
-/// The parts SUMS, SLICES, PLACES, EXCEPTIONS, BITSETS and RUNS; empty ones are not written.
+/// The parts OFFSETS, SLICES, PLACES, SPECIAL_FORMS, BITSETS and RUNS; empty ones are not written.
 #[derive(Default)]
 pub(crate) struct Encoded {
-    pub(crate) sums: Vec<u8>,
+    pub(crate) offsets: Vec<u8>,
     pub(crate) slices: Vec<u8>,
     pub(crate) places: Vec<u8>,
-    pub(crate) exceptions: Vec<u8>,
+    pub(crate) special_forms: Vec<u8>,
     pub(crate) bitsets: Vec<u8>,
     pub(crate) runs: Vec<u8>,
 }
 
-/// Documents by key: those of key o are `docs[sums[o]..sums[o + 1]]`, ascending.
+/// Documents by key: those of key o are `docs[offsets[o]..offsets[o + 1]]`, ascending.
 pub(crate) struct Inverted {
-    pub(crate) sums: Vec<u32>,
+    pub(crate) offsets: Vec<u32>,
     pub(crate) docs: Vec<u32>,
 }
 
@@ -54,14 +52,14 @@ pub(crate) fn invert(ordinals: &Ordinals, distinct: usize) -> Inverted {
     };
     // Those of ordinal o are counted two places behind it. So, once the counts are summed up, the
     // place behind it says where its documents begin, and when they are all there, where they end.
-    let mut sums = vec![0u32; distinct + 2];
-    all.iter().filter(|&&ord| ord != MISSING).for_each(|&ord| sums[ord as usize + 2] += 1);
-    for i in 2..sums.len() {
-        sums[i] += sums[i - 1];
+    let mut offsets = vec![0u32; distinct + 2];
+    all.iter().filter(|&&ord| ord != MISSING).for_each(|&ord| offsets[ord as usize + 2] += 1);
+    for i in 2..offsets.len() {
+        offsets[i] += offsets[i - 1];
     }
-    let mut docs = vec![0u32; sums[distinct + 1] as usize];
+    let mut docs = vec![0u32; offsets[distinct + 1] as usize];
     let mut put = |ord: u32, doc: u32| {
-        let next = &mut sums[ord as usize + 1];
+        let next = &mut offsets[ord as usize + 1];
         docs[*next as usize] = doc;
         *next += 1;
     };
@@ -74,8 +72,8 @@ pub(crate) fn invert(ordinals: &Ordinals, distinct: usize) -> Inverted {
             ords[ends[0] as usize..ends[1] as usize].iter().for_each(|ord| put(*ord, doc));
         }),
     }
-    sums.pop();
-    Inverted { sums, docs }
+    offsets.pop();
+    Inverted { offsets, docs }
 }
 
 /// The form of a key that has no slice.
@@ -92,18 +90,18 @@ const ENDS: usize = 1 << 13;
 
 impl Inverted {
     fn of(&self, ord: usize) -> &[u32] {
-        &self.docs[self.sums[ord] as usize..self.sums[ord + 1] as usize]
+        &self.docs[self.offsets[ord] as usize..self.offsets[ord + 1] as usize]
     }
 
     fn distinct(&self) -> usize {
-        self.sums.len() - 1
+        self.offsets.len() - 1
     }
 
     /// Chooses and writes the form of every key. `narrow` says that the field's column is scanned for keys
     /// of many documents instead of reading lists.
     pub(crate) fn encode(&self, documents: usize, narrow: bool, meta: &mut FieldMeta) -> Encoded {
-        let sums = self.sums.iter().map(|&sum| u64::from(sum));
-        let mut out = Encoded { sums: increasing::encode(sums), ..Encoded::default() };
+        let offsets = self.offsets.iter().map(|&sum| u64::from(sum));
+        let mut out = Encoded { offsets: increasing::encode(offsets), ..Encoded::default() };
         meta.slice_bits = width((documents as u64).saturating_sub(1));
         if !meta.has_lists() {
             return out;
@@ -113,8 +111,8 @@ impl Inverted {
             self.write_slices(documents, &[scanned], &mut out, meta);
             return out;
         }
-        let forms: Vec<(u32, Form)> = self.exceptions(documents, meta.slice_bits, narrow);
-        meta.exceptions = forms.len() as u32;
+        let forms: Vec<(u32, Form)> = self.special_forms(documents, meta.slice_bits, narrow);
+        meta.special_forms = forms.len() as u32;
         self.write_exceptions(&forms, documents, &mut out);
         let gaps: Vec<Range<usize>> =
             forms.iter().map(|(ord, _)| *ord as usize..*ord as usize + 1).collect();
@@ -126,24 +124,24 @@ impl Inverted {
     /// is found without a pass over the column.
     pub(crate) fn without_lists(&self, documents: usize, sortable: bool) -> (u32, u32) {
         let (all, most) = (self.docs.len(), if sortable { ENDS.min(documents / 16) } else { 0 });
-        let first = self.sums.partition_point(|&sum| sum as usize <= most) - 1;
-        let end = self.sums.partition_point(|&sum| (sum as usize) < all.saturating_sub(most));
+        let first = self.offsets.partition_point(|&sum| sum as usize <= most) - 1;
+        let end = self.offsets.partition_point(|&sum| (sum as usize) < all.saturating_sub(most));
         if first < end { (first as u32, end as u32) } else { (0, 0) }
     }
 
     /// The keys for which something takes less than whole numbers.
-    fn exceptions(&self, documents: usize, bits: u8, scanned: bool) -> Vec<(u32, Form)> {
-        let bitset = bitset::size(documents) + EXCEPTION;
+    fn special_forms(&self, documents: usize, bits: u8, scanned: bool) -> Vec<(u32, Form)> {
+        let bitset = bitset::size(documents) + SPECIAL_FORM;
         let mut forms = Vec::new();
         for ord in 0..self.distinct() {
             let docs = self.of(ord);
             let slice = docs.len() * usize::from(bits) / 8;
-            if slice <= EXCEPTION + 8 {
-                continue; // Nothing else is smaller: an exception alone takes as much.
+            if slice <= SPECIAL_FORM + 8 {
+                continue; // Nothing else is smaller: a special form alone takes as much.
             }
             let runs = count_runs(docs) * 8;
             // Bitsets are the fastest to combine: runs must save half of them.
-            let as_runs = 2 * runs + EXCEPTION;
+            let as_runs = 2 * runs + SPECIAL_FORM;
             let form = match scanned && docs.len() >= documents / RARE {
                 true if runs < bitset / FEW_RUNS => Form::Runs,
                 true => Form::Column,
@@ -156,43 +154,43 @@ impl Inverted {
         forms
     }
 
-    /// Writes exceptions, bitsets and runs.
+    /// Writes special forms, bitsets and runs.
     fn write_exceptions(&self, forms: &[(u32, Form)], documents: usize, out: &mut Encoded) {
-        let (mut exceptions, mut runs) = (Encoder::default(), Encoder::default());
+        let (mut special_forms, mut runs) = (Encoder::default(), Encoder::default());
         let mut removed = 0;
         for (ord, form) in forms {
             let docs = self.of(*ord as usize);
-            exceptions.u32(*ord);
+            special_forms.u32(*ord);
             match form {
                 Form::Runs => {
-                    exceptions.u32(count_runs(docs) as u32);
-                    exceptions.u64(runs.0.len() as u64);
+                    special_forms.u32(count_runs(docs) as u32);
+                    special_forms.u64(runs.0.len() as u64);
                     for_runs(docs, |first, len| {
                         runs.u32(first);
                         runs.u32(len);
                     });
                 }
                 Form::Column => {
-                    exceptions.u32(IN_COLUMN);
-                    exceptions.u64(0);
+                    special_forms.u32(IN_COLUMN);
+                    special_forms.u64(0);
                 }
                 Form::Bitset => {
                     let offset = out.bitsets.len() as u64;
-                    let sparse = bitset::push(&mut out.bitsets, docs, documents);
-                    exceptions.u32(if sparse { SPARSE } else { 0 });
-                    exceptions.u64(offset);
+                    bitset::push(&mut out.bitsets, docs, documents);
+                    special_forms.u32(0);
+                    special_forms.u64(offset);
                 }
             }
-            exceptions.u64(removed as u64);
+            special_forms.u64(removed as u64);
             removed += docs.len();
         }
         if !forms.is_empty() {
-            exceptions.u32(u32::MAX);
-            exceptions.u32(0);
-            exceptions.u64(0);
-            exceptions.u64(removed as u64);
+            special_forms.u32(u32::MAX);
+            special_forms.u32(0);
+            special_forms.u64(0);
+            special_forms.u64(removed as u64);
         }
-        (out.exceptions, out.runs) = (exceptions.0, runs.0);
+        (out.special_forms, out.runs) = (special_forms.0, runs.0);
     }
 
     /// Writes the documents of all keys but those in some ranges, which ascend.

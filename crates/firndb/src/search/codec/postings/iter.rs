@@ -5,18 +5,18 @@ use crate::bytes::int::u32_at;
 use crate::search::simd::scan::{self, Keys};
 
 /// Walks over the documents of some pieces, block by block.
-pub(crate) struct Cursor {
+pub(crate) struct PostingsIter {
     pieces: Pieces,
-    /// Place inside the first exception: run and document in it, or word of a bitset; the next
-    /// group of points; or, behind all other exceptions, the next word of the column.
+    /// Place inside the first special form: run and document in it, or word of a bitset; the next
+    /// group of points; or, behind all other special forms, the next word of the column.
     at: (usize, u32),
-    /// Those whose documents are in the column, of the exceptions that were looked at.
+    /// Those whose documents are in the column, of the special forms that were looked at.
     keys: Keys,
 }
 
-impl Cursor {
-    pub(crate) fn new(pieces: Pieces) -> Cursor {
-        Cursor { pieces, at: (0, 0), keys: Keys::default() }
+impl PostingsIter {
+    pub(crate) fn new(pieces: Pieces) -> PostingsIter {
+        PostingsIter { pieces, at: (0, 0), keys: Keys::default() }
     }
 
     /// Replaces `out` by the next documents, about [`BLOCK`] of them, of points a group; false at
@@ -46,8 +46,8 @@ impl Cursor {
         if postings.slices.next(&mut self.pieces.slice, size, out) {
             return true;
         }
-        while self.pieces.exceptions.0 < self.pieces.exceptions.1 {
-            let x = self.pieces.exceptions.0;
+        while self.pieces.special_forms.0 < self.pieces.special_forms.1 {
+            let x = self.pieces.special_forms.0;
             let more = match postings.kept(x) {
                 Kept::Bitset(bitset) => bitset.next(&mut self.at.0, BLOCK - 64, out),
                 Kept::Runs(runs) => self.next_runs(runs, postings.documents, out),
@@ -58,7 +58,7 @@ impl Cursor {
                 }
             };
             if !more {
-                self.pieces.exceptions.0 += 1;
+                self.pieces.special_forms.0 += 1;
                 self.at = (0, 0);
             }
             if !out.is_empty() {

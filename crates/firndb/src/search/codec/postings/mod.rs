@@ -10,22 +10,22 @@ use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::packed::Packed;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
-use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
-pub(crate) use crate::search::codec::postings::iter::Cursor;
+use crate::search::codec::postings::build::{IN_COLUMN, SPECIAL_FORM};
+pub(crate) use crate::search::codec::postings::iter::PostingsIter;
 pub(crate) use crate::search::codec::slices::BLOCK;
 use crate::search::codec::slices::{Slices, Span};
 use crate::search::format::{FieldMeta, Ordered};
 use crate::search::simd::kernels;
-use crate::search::simd::scan::{self, Keys, Wanted};
+use crate::search::simd::scan::{self, Keys, OrdinalSet};
 use crate::{Error, Result};
 
 /// The sections of a field's postings, as they are in the file.
 #[derive(Default)]
 pub(crate) struct Parts<'a> {
-    pub(crate) sums: &'a [u8],
+    pub(crate) offsets: &'a [u8],
     pub(crate) slices: &'a [u8],
     pub(crate) places: &'a [u8],
-    pub(crate) exceptions: &'a [u8],
+    pub(crate) special_forms: &'a [u8],
     pub(crate) bitsets: &'a [u8],
     pub(crate) runs: &'a [u8],
     /// If it is one that is scanned.
@@ -42,9 +42,9 @@ pub(crate) struct Postings<'a> {
     documents: u32,
     present: u32,
     ordered: Ordered,
-    pub(crate) sums: Increasing<'a>,
+    pub(crate) offsets: Increasing<'a>,
     pub(crate) slices: Slices<'a>,
-    exceptions: &'a [u8],
+    special_forms: &'a [u8],
     exception_count: usize,
     bitsets: &'a [u8],
     runs: &'a [u8],
@@ -55,7 +55,7 @@ pub(crate) struct Postings<'a> {
     values: Option<(Increasing<'a>, u64)>,
 }
 
-/// How the documents of an exception are kept.
+/// How the documents of a special form are kept.
 enum Kept<'a> {
     Bitset(Bitset<'a>),
     /// Pairs of u32.
@@ -63,12 +63,12 @@ enum Kept<'a> {
     Column,
 }
 
-/// Where the documents of a range of ordinals are: entries of the slices, exceptions, documents of
+/// Where the documents of a range of ordinals are: entries of the slices, special forms, documents of
 /// an ordered field, ordinals of a field that is scanned, a window over points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {
     slice: Span,
-    exceptions: (usize, usize),
+    special_forms: (usize, usize),
     documents: (u32, u32),
     column: (u32, u32),
     window: Option<Window>,
@@ -85,22 +85,22 @@ impl Pieces {
 
 impl<'a> Postings<'a> {
     pub(crate) fn new(meta: &FieldMeta, documents: u32, parts: Parts<'a>) -> Result<Postings<'a>> {
-        let sums = Increasing::new(parts.sums, meta.distinct as usize + 1)?;
-        let exception_count = meta.exceptions as usize;
+        let offsets = Increasing::new(parts.offsets, meta.distinct as usize + 1)?;
+        let exception_count = meta.special_forms as usize;
         let entries = if exception_count > 0 { exception_count + 1 } else { 0 };
-        if parts.exceptions.len() != entries * EXCEPTION {
-            return Err(Error::corrupt("the exceptions of a field have a wrong size"));
+        if parts.special_forms.len() != entries * SPECIAL_FORM {
+            return Err(Error::corrupt("the special_forms of a field have a wrong size"));
         }
         let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
         let (removed, gone) = match exception_count {
             0 if first == end => (0, 0),
-            0 => (sums.get(end).wrapping_sub(sums.get(first)), end - first),
-            n => (u64_at(parts.exceptions, n * EXCEPTION + 16), n),
+            0 => (offsets.get(end).wrapping_sub(offsets.get(first)), end - first),
+            n => (u64_at(parts.special_forms, n * SPECIAL_FORM + 16), n),
         };
         let slices = if meta.has_lists() {
             let len = meta.postings.checked_sub(removed);
             let len =
-                len.ok_or_else(|| Error::corrupt("a field has more exceptions than postings"))?;
+                len.ok_or_else(|| Error::corrupt("a field has more special_forms than postings"))?;
             let keys = (meta.distinct as usize).saturating_sub(gone);
             let bytes = (parts.slices, parts.places);
             Slices::new(bytes, (documents, meta.slice_bits), keys, len as usize)?
@@ -111,9 +111,9 @@ impl<'a> Postings<'a> {
             documents,
             present: meta.present,
             ordered: meta.ordered,
-            sums,
+            offsets,
             slices,
-            exceptions: parts.exceptions,
+            special_forms: parts.special_forms,
             exception_count,
             bitsets: parts.bitsets,
             runs: parts.runs,
@@ -130,9 +130,9 @@ impl<'a> Postings<'a> {
             documents,
             present: 0,
             ordered: Ordered::No,
-            sums: Increasing::trusted(&[], 0),
+            offsets: Increasing::trusted(&[], 0),
             slices: Slices::none(),
-            exceptions: &[],
+            special_forms: &[],
             exception_count: 0,
             bitsets: &[],
             runs: &[],
@@ -147,15 +147,19 @@ impl<'a> Postings<'a> {
     /// a single key.
     #[inline]
     pub(crate) fn count(&self, start: u32, end: u32) -> u64 {
-        self.sums.get(end as usize).wrapping_sub(self.sums.get(start as usize))
+        self.offsets.get(end as usize).wrapping_sub(self.offsets.get(start as usize))
     }
 
-    /// The number of the first exception at or after `ord`.
-    fn exception(&self, ord: u32) -> usize {
+    /// The number of the first special form at or after `ord`.
+    fn special_form(&self, ord: u32) -> usize {
         let (mut low, mut high) = (0, self.exception_count);
         while low < high {
             let mid = (low + high) / 2;
-            if u32_at(self.exceptions, mid * EXCEPTION) < ord { low = mid + 1 } else { high = mid }
+            if u32_at(self.special_forms, mid * SPECIAL_FORM) < ord {
+                low = mid + 1
+            } else {
+                high = mid
+            }
         }
         low
     }
@@ -177,7 +181,7 @@ impl<'a> Postings<'a> {
         if self.in_column(start, end) {
             return Pieces { column: (start, end), sorted: true, ..Pieces::default() };
         }
-        let (low, high) = (self.sums.get(start as usize), self.sums.get(end as usize));
+        let (low, high) = (self.offsets.get(start as usize), self.offsets.get(end as usize));
         let sorted = end - start <= 1;
         let nothing = Pieces { sorted, ..Pieces::default() };
         let all = u64::from(self.present);
@@ -199,14 +203,14 @@ impl<'a> Postings<'a> {
                 Pieces { slice: self.slices.span(key, place(low), place(high)), ..nothing }
             }
             Ordered::No => {
-                let (x0, x1) = (self.exception(start), self.exception(end));
-                let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
+                let (x0, x1) = (self.special_form(start), self.special_form(end));
+                let removed = |x: usize| u64_at(self.special_forms, x * SPECIAL_FORM + 16);
                 let slice0 = low.wrapping_sub(removed(x0)) as usize;
                 let slice1 = high.wrapping_sub(removed(x1)) as usize;
-                // The first key of the range that is no exception.
+                // The first key of the range that is no special form.
                 let key = (start as usize).saturating_sub(x0);
                 let slice = self.slices.span(key, slice0, slice1);
-                Pieces { slice, exceptions: (x0, x1), ..nothing }
+                Pieces { slice, special_forms: (x0, x1), ..nothing }
             }
         }
     }
@@ -228,7 +232,7 @@ impl<'a> Postings<'a> {
 
     /// The bitset of the pieces, if they are one bitset.
     pub(crate) fn bitset(&self, pieces: &Pieces) -> Option<Bitset<'a>> {
-        let (x0, x1) = pieces.exceptions;
+        let (x0, x1) = pieces.special_forms;
         if x1 != x0 + 1 || !pieces.slice.is_empty() {
             return None;
         }
@@ -238,14 +242,14 @@ impl<'a> Postings<'a> {
         }
     }
 
-    /// How an exception is kept; of a damaged file an empty bitset or no runs.
-    fn kept(&self, exception: usize) -> Kept<'a> {
-        let at = exception * EXCEPTION;
-        let (runs, offset) = (u32_at(self.exceptions, at + 4), u64_at(self.exceptions, at + 8));
+    /// How a special form is kept; of a damaged file an empty bitset or no runs.
+    fn kept(&self, special_form: usize) -> Kept<'a> {
+        let at = special_form * SPECIAL_FORM;
+        let (runs, offset) =
+            (u32_at(self.special_forms, at + 4), u64_at(self.special_forms, at + 8));
         let (offset, documents) = (offset as usize, self.documents as usize);
         match runs {
-            0 => Kept::Bitset(Bitset::plain(self.bitsets, offset, documents)),
-            SPARSE => Kept::Bitset(Bitset::sparse(self.bitsets, offset, documents)),
+            0 => Kept::Bitset(Bitset::new(self.bitsets, offset, documents)),
             IN_COLUMN => Kept::Column,
             runs => {
                 let end = offset.checked_add(runs as usize * 8);
@@ -254,12 +258,12 @@ impl<'a> Postings<'a> {
         }
     }
 
-    /// Those of some exceptions that are in the column.
+    /// Those of some special forms that are in the column.
     fn keys_in_column(&self, (x0, x1): (usize, usize)) -> Keys {
         let mut keys = Keys::default();
-        for at in (x0..x1).map(|x| x * EXCEPTION) {
-            if u32_at(self.exceptions, at + 4) == IN_COLUMN {
-                let ord = u32_at(self.exceptions, at);
+        for at in (x0..x1).map(|x| x * SPECIAL_FORM) {
+            if u32_at(self.special_forms, at + 4) == IN_COLUMN {
+                let ord = u32_at(self.special_forms, at);
                 keys.insert(ord, ord.saturating_add(1));
             }
         }
@@ -271,8 +275,8 @@ impl<'a> Postings<'a> {
         if self.in_column(start, end) {
             return true;
         }
-        let exceptions = || (self.exception(start), self.exception(end));
-        self.column.is_some() && !self.keys_in_column(exceptions()).is_empty()
+        let special_forms = || (self.special_form(start), self.special_form(end));
+        self.column.is_some() && !self.keys_in_column(special_forms()).is_empty()
     }
 
     /// What it takes to set the bits of the documents of the ordinals `start..end`, but of those
@@ -280,12 +284,12 @@ impl<'a> Postings<'a> {
     pub(crate) fn work(&self, start: u32, end: u32) -> (u64, u64) {
         let pieces = self.pieces(start, end);
         let (mut entries, mut words) = (pieces.slice.len() as u64, 0);
-        for x in pieces.exceptions.0..pieces.exceptions.1 {
+        for x in pieces.special_forms.0..pieces.special_forms.1 {
             match self.kept(x) {
                 Kept::Bitset(bitset) => words += bitset.words(),
                 Kept::Runs(runs) => {
                     entries += runs.len() as u64 / 8;
-                    let removed = |x: usize| u64_at(self.exceptions, x * EXCEPTION + 16);
+                    let removed = |x: usize| u64_at(self.special_forms, x * SPECIAL_FORM + 16);
                     words += removed(x + 1).wrapping_sub(removed(x)).min(self.present.into()) / 64;
                 }
                 Kept::Column => {}
@@ -308,7 +312,7 @@ impl<'a> Postings<'a> {
         }
         self.slices.set(pieces.slice, bits);
         let mut keys = Keys::default();
-        for x in pieces.exceptions.0..pieces.exceptions.1 {
+        for x in pieces.special_forms.0..pieces.special_forms.1 {
             match self.kept(x) {
                 Kept::Bitset(bitset) => bitset.or(bits),
                 Kept::Runs(runs) => {
@@ -327,18 +331,18 @@ impl<'a> Postings<'a> {
     }
 
     /// What is to be found in the column: ordinals of a field that has nothing else, or some keys.
-    fn wanted(&self, (start, end): (u32, u32), keys: Keys) -> Option<Wanted> {
+    fn wanted(&self, (start, end): (u32, u32), keys: Keys) -> Option<OrdinalSet> {
         if start < end {
-            return self.column.map(|column| Wanted::new(&[(start, end)], column.raw().1));
+            return self.column.map(|column| OrdinalSet::new(&[(start, end)], column.raw().1));
         }
-        (!keys.is_empty()).then_some(Wanted::Keys(keys))
+        (!keys.is_empty()).then_some(OrdinalSet::Keys(keys))
     }
 
     /// The number of documents of the ordinals `start..end` that are in a bitset.
     pub(crate) fn probe(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
         let pieces = self.pieces(start, end);
         let mut count = 0;
-        if let (Some(column), (x0, x1)) = (self.column, pieces.exceptions) {
+        if let (Some(column), (x0, x1)) = (self.column, pieces.special_forms) {
             let keys = self.keys_in_column((x0, x1));
             let wanted = self.wanted(pieces.column, keys);
             if let (Some(wanted), true) = (wanted, keys.len() == x1 - x0) {
@@ -357,7 +361,7 @@ impl<'a> Postings<'a> {
         let mut pieces = self.pieces(start, end);
         let slice = std::mem::take(&mut pieces.slice);
         if self.exception_count > 0 || self.ordered != Ordered::No || self.points.is_some() {
-            let (mut cursor, mut block) = (Cursor::new(pieces), Vec::with_capacity(BLOCK));
+            let (mut cursor, mut block) = (PostingsIter::new(pieces), Vec::with_capacity(BLOCK));
             while cursor.next(self, &mut block) {
                 block.iter().for_each(|&doc| each(doc));
             }

@@ -94,7 +94,7 @@ fn lists_are_divided_where_that_saves_an_eighth() {
     let low = |len| low_bits(1_000_000, len);
     assert_eq!([1, 1000, 100_000, 600_000, 1_000_000].map(low), [19, 9, 3, 0, 0]);
     assert_eq!(size_of_highs(1_000_000, 1000), (1000 + 1954) / 8 + 1);
-    assert_eq!(size_of_highs(10, usize::from(u16::MAX)), 65_545 / 8 + 1, "sums may lie");
+    assert_eq!(size_of_highs(10, usize::from(u16::MAX)), 65_545 / 8 + 1, "offsets may lie");
 }
 
 #[test]

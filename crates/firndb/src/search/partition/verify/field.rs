@@ -1,4 +1,4 @@
-//! The checks of one field: keys, sums, postings, column, and that they agree.
+//! The checks of one field: keys, offsets, postings, column, and that they agree.
 
 use super::lists::{Back, Lists, check_starts};
 use super::{ensure, within};
@@ -37,7 +37,7 @@ impl FieldCheck<'_> {
         if !roles.filterable && !roles.sortable && meta.ordered == Ordered::No {
             return self.column_alone();
         }
-        let (single, listed) = (!self.field.multi, meta.exceptions > 0);
+        let (single, listed) = (!self.field.multi, meta.special_forms > 0);
         if !meta.has_lists() || meta.is_scanned() {
             let present = u64::from(meta.present) == meta.postings;
             let alone = single && present && !listed;
@@ -48,11 +48,11 @@ impl FieldCheck<'_> {
                 "it is scanned, but not declared so".into()
             })?;
         }
-        let sums = self.part.sums(self.i)?;
-        sums.verify().map_err(|e| within("sums", e))?;
-        let (first, last) = (sums.get(0), sums.get(meta.distinct as usize));
+        let offsets = self.part.offsets(self.i)?;
+        offsets.verify().map_err(|e| within("offsets", e))?;
+        let (first, last) = (offsets.get(0), offsets.get(meta.distinct as usize));
         ensure((first, last) == (0, meta.postings), || {
-            format!("its sums go from {first} to {last}, not from 0 to {}", meta.postings)
+            format!("its offsets go from {first} to {last}, not from 0 to {}", meta.postings)
         })?;
         match self.part.points(self.i)? {
             Some((points, which)) => self.points(&points, which),
@@ -98,14 +98,14 @@ impl FieldCheck<'_> {
     }
 
     /// Visits all postings, key after key, documents ascending: `visit(ordinal, document)`. Checks
-    /// that each key has as many documents as the sums say.
+    /// that each key has as many documents as the offsets say.
     fn walk(&self, mut visit: impl FnMut(u32, u32) -> Result<()>) -> Result<()> {
         let (documents, meta) = (self.part.documents, self.meta);
         self.part.postings(self.i)?; // finds wrong sizes
-        let sums = self.part.sums(self.i)?;
+        let offsets = self.part.offsets(self.i)?;
         let mut lists = Lists::new(self)?;
         for ord in 0..meta.distinct {
-            let (low, high) = (sums.get(ord as usize), sums.get(ord as usize + 1));
+            let (low, high) = (offsets.get(ord as usize), offsets.get(ord as usize + 1));
             let (mut next, mut found) = (0, 0);
             lists.each(ord, (low, high), |doc| {
                 ensure(doc >= next && doc < documents, || {
@@ -117,7 +117,7 @@ impl FieldCheck<'_> {
             })?;
             let count = high - low;
             ensure(found == count, || {
-                format!("key {ord} has {found} documents, its sums say {count}")
+                format!("key {ord} has {found} documents, its offsets say {count}")
             })?;
         }
         lists.finish()
@@ -162,11 +162,11 @@ impl FieldCheck<'_> {
                 counts.get_mut(ord as usize).into_iter().for_each(|count| *count += 1);
             }
         });
-        let sums = part.sums(self.i)?;
+        let offsets = part.offsets(self.i)?;
         for (ord, found) in counts.into_iter().enumerate() {
-            let count = sums.get(ord + 1) - sums.get(ord);
+            let count = offsets.get(ord + 1) - offsets.get(ord);
             ensure(u64::from(found) == count, || {
-                format!("key {ord} has {found} documents, its sums say {count}")
+                format!("key {ord} has {found} documents, its offsets say {count}")
             })?;
         }
         let present = ords.iter().filter(|&&ord| ord != distinct).count();
@@ -181,7 +181,7 @@ impl FieldCheck<'_> {
     }
 
     /// The least and the largest value occur. That there are as many keys and documents as the meta
-    /// data say was found out when keys and sums were made.
+    /// data say was found out when keys and offsets were made.
     fn values(&self, of: PointValues) -> Result<()> {
         let (dictionary, distinct) = (self.part.dictionary(self.i)?, self.meta.distinct);
         let found = [0, distinct - 1].map(|ord| dictionary.fixed_key(ord));

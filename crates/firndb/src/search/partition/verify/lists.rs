@@ -7,7 +7,7 @@ use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
 use crate::bytes::packed::Packed;
 use crate::search::codec::column::Column;
-use crate::search::codec::postings::build::{EXCEPTION, IN_COLUMN, SPARSE};
+use crate::search::codec::postings::build::{IN_COLUMN, SPECIAL_FORM};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::format::{Ordered, part};
 use crate::{Error, Result};
@@ -18,7 +18,7 @@ pub(crate) struct Lists<'p> {
     present: u64,
     documents: usize,
     slices: Slices<'p>,
-    exceptions: &'p [u8],
+    special_forms: &'p [u8],
     count: usize,
     /// Exceptions that were read, and their documents.
     next: usize,
@@ -26,23 +26,23 @@ pub(crate) struct Lists<'p> {
     bitsets: Area<'p>,
     runs: Area<'p>,
     /// What the column has of each key, if some keys have no list; and which these are beside
-    /// exceptions.
+    /// special forms.
     in_column: InColumn,
     scanned: (u32, u32),
 }
 
 impl<'p> Lists<'p> {
     pub(crate) fn new(check: &'p FieldCheck) -> Result<Lists<'p>> {
-        let (meta, count) = (check.meta, check.meta.exceptions as usize);
-        let exceptions = check.bytes(part::EXCEPTIONS)?;
-        let size = if count > 0 { (count + 1) * EXCEPTION } else { 0 };
-        ensure(exceptions.len() == size, || "its exceptions have a wrong size".into())?;
-        let removed = u64_at(exceptions, count * EXCEPTION + 16);
+        let (meta, count) = (check.meta, check.meta.special_forms as usize);
+        let special_forms = check.bytes(part::SPECIAL_FORMS)?;
+        let size = if count > 0 { (count + 1) * SPECIAL_FORM } else { 0 };
+        ensure(special_forms.len() == size, || "its special_forms have a wrong size".into())?;
+        let removed = u64_at(special_forms, count * SPECIAL_FORM + 16);
         let slices = if meta.has_lists() {
-            let too_many = || Error::corrupt("it has more exceptions than postings");
+            let too_many = || Error::corrupt("it has more special_forms than postings");
             let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
-            let sums = check.part.sums(check.i)?;
-            let removed = removed + sums.get(end).saturating_sub(sums.get(first));
+            let offsets = check.part.offsets(check.i)?;
+            let removed = removed + offsets.get(end).saturating_sub(offsets.get(first));
             let len = meta.postings.checked_sub(removed).ok_or_else(too_many)?;
             Slices::new(check, len as usize)?
         } else {
@@ -53,18 +53,18 @@ impl<'p> Lists<'p> {
             present: meta.present.into(),
             documents: check.part.documents as usize,
             slices,
-            exceptions,
+            special_forms,
             count,
             next: 0,
             removed: 0,
             bitsets: Area { bytes: check.bytes(part::BITSETS)?, read: 0 },
             runs: Area { bytes: check.bytes(part::RUNS)?, read: 0 },
-            in_column: InColumn::new(check, exceptions)?,
+            in_column: InColumn::new(check, special_forms)?,
             scanned: meta.scanned,
         })
     }
 
-    /// Visits the documents of the next key, which the sums put at `low..high` of all postings.
+    /// Visits the documents of the next key, which the offsets put at `low..high` of all postings.
     pub(crate) fn each(
         &mut self,
         ord: u32,
@@ -82,32 +82,26 @@ impl<'p> Lists<'p> {
             }
             Ordered::No => {}
         }
-        let entry = self.next * EXCEPTION;
-        if self.next == self.count || u32_at(self.exceptions, entry) != ord {
+        let entry = self.next * SPECIAL_FORM;
+        if self.next == self.count || u32_at(self.special_forms, entry) != ord {
             let cut = || format!("the slice of key {ord} is cut");
             return self.slices.each((high - low) as usize, cut, visit);
         }
-        let (removed, says) = (self.removed, u64_at(self.exceptions, entry + 16));
+        let (removed, says) = (self.removed, u64_at(self.special_forms, entry + 16));
         ensure(removed == says, || {
-            format!("exceptions before key {ord} have {removed} documents, not {says}")
+            format!("special_forms before key {ord} have {removed} documents, not {says}")
         })?;
         self.removed += high - low;
         self.next += 1;
-        let runs = u32_at(self.exceptions, entry + 4) as usize;
-        let offset = u64_at(self.exceptions, entry + 8) as usize;
+        let runs = u32_at(self.special_forms, entry + 4) as usize;
+        let offset = u64_at(self.special_forms, entry + 8) as usize;
         if runs == IN_COLUMN as usize {
             ensure(offset == 0, || format!("key {ord} is in the column at offset {offset}"))?;
             return self.in_column.of(ord).iter().try_for_each(|&doc| visit(doc));
         }
-        let is_runs = runs != 0 && runs != SPARSE as usize;
+        let is_runs = runs != 0;
         let Area { bytes: area, read } = if is_runs { &mut self.runs } else { &mut self.bitsets };
         ensure(offset == *read, || format!("key {ord} is at offset {offset}, not at {read}"))?;
-        if runs == SPARSE as usize {
-            let damaged = || format!("the sparse bitset of key {ord} is damaged");
-            let bytes = area.get(offset..).unwrap_or(&[]);
-            *read += each_of_sparse(bytes, self.documents, damaged, visit)?;
-            return Ok(());
-        }
         let size = if is_runs { runs * 8 } else { self.documents.div_ceil(64) * 8 };
         *read += size;
         let bytes = area.get(offset..*read).ok_or_else(|| {
@@ -124,12 +118,12 @@ impl<'p> Lists<'p> {
 
     /// Everything was read.
     pub(crate) fn finish(self) -> Result<()> {
-        let (next, end) = (self.next, self.count * EXCEPTION);
+        let (next, end) = (self.next, self.count * SPECIAL_FORM);
         let sentinel = self.count == 0
-            || (u32_at(self.exceptions, end), u64_at(self.exceptions, end + 16))
+            || (u32_at(self.special_forms, end), u64_at(self.special_forms, end + 16))
                 == (u32::MAX, self.removed);
         ensure(next == self.count && sentinel, || {
-            format!("of {} exceptions {next} are in the order of the keys", self.count)
+            format!("of {} special_forms {next} are in the order of the keys", self.count)
         })?;
         let ends = [self.bitsets, self.runs].iter().all(|area| area.read == area.bytes.len());
         ensure(ends, || "its bitsets or runs go on behind the last".into())?;
@@ -152,9 +146,9 @@ struct InColumn {
 }
 
 impl InColumn {
-    /// Of nothing, unless the field or an exception calls for it.
-    fn new(check: &FieldCheck, exceptions: &[u8]) -> Result<InColumn> {
-        let mut entries = exceptions.chunks_exact(EXCEPTION);
+    /// Of nothing, unless the field or a special form calls for it.
+    fn new(check: &FieldCheck, special_forms: &[u8]) -> Result<InColumn> {
+        let mut entries = special_forms.chunks_exact(SPECIAL_FORM);
         if !check.meta.is_scanned() && !entries.any(|entry| u32_at(entry, 4) == IN_COLUMN) {
             return Ok(InColumn::default());
         }
@@ -204,7 +198,7 @@ impl<'p> Slices<'p> {
         }
         let scanned = (check.meta.scanned.1 - check.meta.scanned.0) as usize;
         let keys = (check.meta.distinct as usize)
-            .checked_sub(check.meta.exceptions as usize + scanned)
+            .checked_sub(check.meta.special_forms as usize + scanned)
             .filter(|keys| *keys > 0)
             .ok_or_else(|| Error::corrupt("it has divided lists, but no key has one"))?;
         let places = Increasing::new(check.bytes(part::PLACES)?, keys + 1)
@@ -272,40 +266,6 @@ impl<'p> Slices<'p> {
             }
         }
     }
-}
-
-/// The documents of a sparse bitset, and how many bytes it has. Every one is what it would be
-/// written as; `damaged` says that one is not.
-fn each_of_sparse(
-    bytes: &[u8],
-    documents: usize,
-    damaged: impl Fn() -> String,
-    mut visit: impl FnMut(u32) -> Result<()>,
-) -> Result<usize> {
-    let (blocks, groups) = (documents.div_ceil(4096), documents.div_ceil(256));
-    let masks = 4 * (blocks + 1);
-    let (first, mut at) = (masks + 8 * groups, 0);
-    let byte = |at: usize| bytes.get(first + at).copied().unwrap_or(0);
-    for group in 0..groups {
-        ensure(group % 16 > 0 || u32_at(bytes, group / 4) as usize == at, &damaged)?;
-        let mut mask = u64_at(bytes, masks + 8 * group);
-        let mut upper = false;
-        while mask != 0 {
-            let doc = group * 256 + mask.trailing_zeros() as usize * 4;
-            let nibble = byte(at) >> (4 * u8::from(upper)) & 15;
-            ensure(nibble != 0, &damaged)?;
-            (0..4).filter(|i| nibble >> i & 1 == 1).try_for_each(|i| visit((doc + i) as u32))?;
-            at += usize::from(upper);
-            upper = !upper;
-            mask &= mask - 1;
-        }
-        ensure(!upper || byte(at) >> 4 == 0, &damaged)?;
-        at += usize::from(upper);
-    }
-    let end = first + at;
-    let ends = u32_at(bytes, 4 * blocks) as usize == at;
-    ensure(ends && bytes.get(end..end + 32).is_some_and(|bytes| bytes == [0; 32]), &damaged)?;
-    Ok(end + 32)
 }
 
 fn each_bit(bitset: &[u8], mut visit: impl FnMut(u32) -> Result<()>) -> Result<()> {

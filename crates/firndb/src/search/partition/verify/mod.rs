@@ -5,7 +5,7 @@
 //! counts are the counts of what is there. What passes here answers every query rightly.
 //!
 //! One field is checked at a time, in time linear in its postings (a field in document order is
-//! looked at through its sums: times the logarithm of its keys). Memory: a bit a document, and 4
+//! looked at through its offsets: times the logarithm of its keys). Memory: a bit a document, and 4
 //! bytes more if a document may have several values, 8 if it is a point; 4 a document and 8 a key
 //! if it is scanned.
 
@@ -21,7 +21,7 @@ use crate::search::format::manifest::{self, Member};
 use crate::search::format::{Ordered, global, part, section};
 use crate::search::model::schema::Payload;
 use crate::search::partition::Partition;
-use crate::search::partition::set::Set;
+use crate::search::partition::set::PartitionSet;
 use crate::{Error, Result};
 use field::FieldCheck;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(crate) fn set<'m>(
             .map_err(|e| e.in_file(&path))?;
         named.push((member.name.clone(), Arc::new(part)));
     }
-    Set::new(named).map(|_| ()).map_err(|e| Error::corrupt(e.message()).in_file(dir))
+    PartitionSet::new(named).map(|_| ()).map_err(|e| Error::corrupt(e.message()).in_file(dir))
 }
 
 /// Checks every byte of a partition file, and that its structures agree with each other.
@@ -84,17 +84,17 @@ fn sections(part: &Partition) -> Result<()> {
     for (i, field) in part.schema.fields.iter().enumerate() {
         let meta = part.meta(i);
         let indexed = field.roles.filterable || field.roles.sortable;
-        let (column, exceptions) = (meta.column_bits.is_some(), meta.exceptions > 0);
+        let (column, special_forms) = (meta.column_bits.is_some(), meta.special_forms > 0);
         let slices = indexed && meta.has_lists();
         let points = meta.in_points && part.schema.points.iter().any(|pair| pair[0] == i);
         // Of bitsets and runs a field may have either.
-        let maybe = |p| exceptions && part.file.find(section(i, p)).is_some();
+        let maybe = |p| special_forms && part.file.find(section(i, p)).is_some();
         let wanted = [
             (part::KEYS, meta.values().is_none()),
             (part::KEY_BYTES, !field.ty.is_fixed()),
-            (part::SUMS, meta.values().is_none() && (indexed || meta.ordered != Ordered::No)),
+            (part::OFFSETS, meta.values().is_none() && (indexed || meta.ordered != Ordered::No)),
             (part::SLICES, slices),
-            (part::EXCEPTIONS, exceptions),
+            (part::SPECIAL_FORMS, special_forms),
             (part::BITSETS, maybe(part::BITSETS)),
             (part::RUNS, maybe(part::RUNS)),
             (part::COLUMN, column),

@@ -3,7 +3,7 @@
 //! are moved to lanes of 32 bits (`eights.rs`).
 #![expect(unsafe_code, reason = "loads take addresses")]
 
-use super::wanted::Keys;
+use super::ordinal_set::Keys;
 use super::whole;
 use crate::bytes::packed::Packed;
 use crate::search::simd::kernels;

@@ -1,7 +1,7 @@
 //! AVX-512 VBMI: numbers are moved and shifted into their lanes by two instructions.
 #![expect(unsafe_code, reason = "loads take addresses")]
 
-use super::wanted::Keys;
+use super::ordinal_set::Keys;
 use super::whole;
 use crate::bytes::packed::Packed;
 use std::arch::x86_64::*;
@@ -117,7 +117,7 @@ pub(crate) fn count_nibbles(a: (Packed, &Keys), b: (Packed, &Keys)) -> (usize, u
 }
 
 /// Bits of the widest column of which 32 numbers are looked at at once. All ordinals of it, and the
-/// number of no value, are less than 2^16 - 1: see [`super::Wanted::others`].
+/// number of no value, are less than 2^16 - 1: see [`super::OrdinalSet::others`].
 pub(crate) const HALF_BITS: usize = 15;
 
 /// Bits of the widest column that [`fill_range`] can read: a number of more does not fit the four

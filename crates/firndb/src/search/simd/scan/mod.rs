@@ -13,13 +13,13 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod wanted;
+mod ordinal_set;
 
 use crate::bytes::packed::{GROUP, Packed};
 use crate::search::simd::kernels;
 #[cfg(target_arch = "x86_64")]
 use crate::search::simd::unpack_avx2;
-pub(crate) use wanted::{Keys, Wanted};
+pub(crate) use ordinal_set::{Keys, OrdinalSet};
 
 /// What a pass over a column of so many bits costs for 64 documents on this processor, tenths of a
 /// nanosecond.
@@ -53,48 +53,48 @@ pub(crate) fn cost(bits: usize) -> u64 {
 const MANY: u64 = 1000;
 
 /// [`cost`] of a pass for what is wanted.
-pub(crate) fn cost_of(column: Packed, wanted: &Wanted) -> u64 {
+pub(crate) fn cost_of(column: Packed, wanted: &OrdinalSet) -> u64 {
     let bits = column.raw().1;
     match wanted {
-        Wanted::Keys(_) | Wanted::Range { .. } => cost(bits),
-        Wanted::Ranges(ranges) => cost(bits) * ranges.len() as u64,
-        Wanted::Many { .. } => MANY,
+        OrdinalSet::Keys(_) | OrdinalSet::Range { .. } => cost(bits),
+        OrdinalSet::Ranges(ranges) => cost(bits) * ranges.len() as u64,
+        OrdinalSet::Many { .. } => MANY,
     }
 }
 
 /// Sets each word `i` of `out` to those documents from `64 (first + i)` on whose ordinals are
 /// wanted.
-pub(crate) fn fill(column: Packed, wanted: &Wanted, first: usize, out: &mut [u64]) {
+pub(crate) fn fill(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) {
     let done = fill_fast(column, wanted, first, out);
     if done == out.len() {
         return;
     }
     let (first, out) = (first + done, &mut out[done..]);
     match wanted {
-        Wanted::Keys(keys) => fill_each(column, |ord| keys.bit(ord) == 1, first, out),
-        Wanted::Range { first: start, len } => {
+        OrdinalSet::Keys(keys) => fill_each(column, |ord| keys.bit(ord) == 1, first, out),
+        OrdinalSet::Range { first: start, len } => {
             fill_each(column, |ord| ord.wrapping_sub(*start) < *len, first, out);
         }
-        Wanted::Ranges(ranges) => fill_ranges(column, ranges, first, out),
-        Wanted::Many { bits, behind } => {
-            fill_each(column, |ord| wanted::has(bits, *behind, ord), first, out);
+        OrdinalSet::Ranges(ranges) => fill_ranges(column, ranges, first, out),
+        OrdinalSet::Many { bits, behind } => {
+            fill_each(column, |ord| ordinal_set::has(bits, *behind, ord), first, out);
         }
     }
 }
 
 /// [`fill`] of the first words, as the processor can; gives how many they are.
 #[cfg(target_arch = "x86_64")]
-fn fill_fast(column: Packed, wanted: &Wanted, first: usize, out: &mut [u64]) -> usize {
+fn fill_fast(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) -> usize {
     let (wide, narrow) = (kernels::can_move_bytes(), kernels::can_shuffle_bytes());
     // SAFETY: the processor has the features, which was just found.
     unsafe {
         match wanted {
-            Wanted::Keys(keys) if wide => avx512::fill(column, keys, first, out),
-            Wanted::Keys(keys) if narrow => avx2::fill(column, keys, first, out),
-            Wanted::Range { first: start, len } if wide => {
+            OrdinalSet::Keys(keys) if wide => avx512::fill(column, keys, first, out),
+            OrdinalSet::Keys(keys) if narrow => avx2::fill(column, keys, first, out),
+            OrdinalSet::Range { first: start, len } if wide => {
                 avx512::fill_range(column, (*start, *len), first, out)
             }
-            Wanted::Range { first: start, len } if narrow => {
+            OrdinalSet::Range { first: start, len } if narrow => {
                 avx2::fill_range(column, (*start, *len), first, out)
             }
             _ => 0,
@@ -117,7 +117,7 @@ fn whole<'c, 'o>(
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn fill_fast(_: Packed, _: &Wanted, _: usize, _: &mut [u64]) -> usize {
+fn fill_fast(_: Packed, _: &OrdinalSet, _: usize, _: &mut [u64]) -> usize {
     0
 }
 
@@ -128,7 +128,7 @@ fn fill_ranges(column: Packed, ranges: &[(u32, u32)], first: usize, out: &mut [u
     for (i, out) in out.chunks_mut(BLOCK).enumerate() {
         let found = &mut found[..out.len()];
         for &(start, len) in ranges {
-            fill(column, &Wanted::Range { first: start, len }, first + i * BLOCK, found);
+            fill(column, &OrdinalSet::Range { first: start, len }, first + i * BLOCK, found);
             kernels::or(out, found);
         }
     }
@@ -155,7 +155,7 @@ fn fill_each(column: Packed, has: impl Fn(u32) -> bool, first: usize, out: &mut 
 pub(crate) const BLOCK: usize = 64;
 
 /// Adds the documents whose ordinals are wanted to a bitset.
-pub(crate) fn add(column: Packed, wanted: &Wanted, bits: &mut [u64]) {
+pub(crate) fn add(column: Packed, wanted: &OrdinalSet, bits: &mut [u64]) {
     let mut found = [0; BLOCK];
     for (i, bits) in bits.chunks_mut(BLOCK).enumerate() {
         let found = &mut found[..bits.len()];
@@ -165,7 +165,7 @@ pub(crate) fn add(column: Packed, wanted: &Wanted, bits: &mut [u64]) {
 }
 
 /// How many documents of a bitset have ordinals that are wanted.
-pub(crate) fn count(column: Packed, wanted: &Wanted, bits: &[u64]) -> u64 {
+pub(crate) fn count(column: Packed, wanted: &OrdinalSet, bits: &[u64]) -> u64 {
     let (mut found, mut sum) = ([0; BLOCK], 0);
     for (i, bits) in bits.chunks(BLOCK).enumerate() {
         let found = &mut found[..bits.len()];
@@ -177,11 +177,11 @@ pub(crate) fn count(column: Packed, wanted: &Wanted, bits: &[u64]) -> u64 {
 }
 
 /// How many documents have wanted ordinals in both columns, which are of the same documents.
-pub(crate) fn count_both(a: (Packed, &Wanted), b: (Packed, &Wanted)) -> u64 {
+pub(crate) fn count_both(a: (Packed, &OrdinalSet), b: (Packed, &OrdinalSet)) -> u64 {
     #[allow(unused_mut, reason = "the fast version is for x86-64")]
     let (mut first, mut sum) = (0, 0);
     #[cfg(target_arch = "x86_64")]
-    if let ((c, Wanted::Keys(x)), (d, Wanted::Keys(y))) = (a, b)
+    if let ((c, OrdinalSet::Keys(x)), (d, OrdinalSet::Keys(y))) = (a, b)
         && [c, d].iter().all(|column| column.raw().1 == 4)
     {
         let (a, b) = ((c, x), (d, y));
@@ -214,7 +214,7 @@ pub(crate) fn count_both(a: (Packed, &Wanted), b: (Packed, &Wanted)) -> u64 {
 /// them, and at most 1,024. Those behind `last` need not come.
 pub(crate) fn push(
     column: Packed,
-    wanted: &Wanted,
+    wanted: &OrdinalSet,
     (word, last): (&mut usize, u32),
     size: usize,
     out: &mut Vec<u32>,

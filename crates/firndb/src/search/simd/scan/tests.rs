@@ -13,7 +13,7 @@ fn packed(bits: u8, ords: &[u32]) -> Vec<u8> {
 
 /// Documents of a column, and some ranges of ordinals or all others; of the last ordinal, which may
 /// stand for no value, there are always some.
-fn column(rng: &mut Rng, bits: u8, documents: usize) -> (Vec<u32>, Wanted) {
+fn column(rng: &mut Rng, bits: u8, documents: usize) -> (Vec<u32>, OrdinalSet) {
     let most = 1 << bits;
     let ord = |i: usize| if i % 50 == 49 { most as u32 - 1 } else { rng.below(most) as u32 };
     let ords = (0..documents).map(ord).collect();
@@ -32,7 +32,7 @@ fn column(rng: &mut Rng, bits: u8, documents: usize) -> (Vec<u32>, Wanted) {
         let end = start + 1 + rng.below((most / 2).max(1)) as u32;
         intervals.push((start, end.min(most as u32)));
     }
-    let wanted = Wanted::new(&intervals, bits.into());
+    let wanted = OrdinalSet::new(&intervals, bits.into());
     (ords, if rng.below(3) == 0 { wanted.others() } else { wanted })
 }
 
@@ -93,7 +93,7 @@ fn two_columns_are_counted_together() {
         let bits = if round % 2 == 0 { [4, 4] } else { [1, 1].map(|n| n + rng.below(18) as u8) };
         let [(a, mut keys), (b, mut others)] = bits.map(|bits| column(&mut rng, bits, documents));
         if many {
-            keys = Wanted::new(&[(0, 16)], 4);
+            keys = OrdinalSet::new(&[(0, 16)], 4);
             others = keys.clone();
         }
         let bytes = [packed(bits[0], &a), packed(bits[1], &b)];
@@ -111,7 +111,7 @@ fn others_are_those_that_are_not_wanted() {
     let many = (0..20).map(|i| (6 * i, 6 * i + 3)).collect();
     for intervals in [vec![], vec![(3, 5)], vec![(3, 5), (60, 100)], vec![(0, 128)], many] {
         for bits in [7, 8, 12, 26] {
-            let wanted = Wanted::new(&intervals, bits);
+            let wanted = OrdinalSet::new(&intervals, bits);
             let others = wanted.others();
             for ord in (0..128).chain([(1 << bits) - 1]) {
                 let inside = intervals.iter().any(|&(start, end)| (start..end).contains(&ord));

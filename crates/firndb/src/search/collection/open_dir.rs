@@ -5,27 +5,27 @@
 //! and numbers, before it takes what it has open for what is there.
 
 use crate::disk::DiskRef;
-use crate::search::collection::current::{self, Current};
+use crate::search::collection::current::{self, OpenSet};
 use crate::search::format::manifest;
 use crate::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
 
 /// A set that is open, and the directory that it is in.
-pub(crate) struct Place {
+pub(crate) struct OpenDir {
     /// Finds the files of the directory, also after it was moved.
     pub(crate) disk: DiskRef,
-    pub(crate) set: Current,
+    pub(crate) set: OpenSet,
 }
 
-impl Place {
+impl OpenDir {
     /// Opens the newest set in the directory that `dir` names now. What `before` has of it is
     /// shared.
-    pub(crate) fn newest(disk: &DiskRef, dir: &Path, before: Option<&Current>) -> Result<Place> {
+    pub(crate) fn newest(disk: &DiskRef, dir: &Path, before: Option<&OpenSet>) -> Result<OpenDir> {
         let disk = disk.clone().hold(dir)?;
         let number = current::newest_number(&disk, dir)?;
         let set = current::load(&disk, dir, number, before)?;
-        Ok(Place { disk, set })
+        Ok(OpenDir { disk, set })
     }
 
     /// Whether the path of the directory still names it.
@@ -39,14 +39,14 @@ impl Place {
 
     /// Whether two sets were found in one directory. The same one that was opened twice does not
     /// count.
-    pub(crate) fn is_beside(&self, other: &Place) -> bool {
+    pub(crate) fn is_beside(&self, other: &OpenDir) -> bool {
         Arc::ptr_eq(&self.disk, &other.disk)
     }
 
     /// What is to be open instead, if there is a newer set or another directory.
-    pub(crate) fn next(&self, disk: &DiskRef, dir: &Path) -> Result<Option<Place>> {
+    pub(crate) fn next(&self, disk: &DiskRef, dir: &Path) -> Result<Option<OpenDir>> {
         if !self.is_there()? {
-            return Place::newest(disk, dir, Some(&self.set)).map(Some);
+            return OpenDir::newest(disk, dir, Some(&self.set)).map(Some);
         }
         match self.next_sets(dir)? {
             Some(number) => self.load(dir, number),
@@ -55,10 +55,10 @@ impl Place {
         }
     }
 
-    /// [`Place::next`] for a caller who has the lock of this directory. So nobody publishes or
+    /// [`OpenDir::next`] for a caller who has the lock of this directory. So nobody publishes or
     /// removes a set: sets are removed in ascending order, so the newest is the one at which a row
     /// of numbers ends that begins with one that is there.
-    pub(crate) fn next_locked(&self, dir: &Path) -> Result<Option<Place>> {
+    pub(crate) fn next_locked(&self, dir: &Path) -> Result<Option<OpenDir>> {
         if let Some(number) = self.next_sets(dir)? {
             return self.load(dir, number);
         }
@@ -87,7 +87,7 @@ impl Place {
         Ok(last)
     }
 
-    fn load(&self, dir: &Path, newest: u64) -> Result<Option<Place>> {
+    fn load(&self, dir: &Path, newest: u64) -> Result<Option<OpenDir>> {
         let (number, content) = (self.set.number, self.set.content);
         if newest == number && self.content_of(dir, number).is_ok_and(|found| found == content) {
             return Ok(None);
@@ -101,6 +101,6 @@ impl Place {
             );
             return Err(Error::new(ErrorKind::Failed, message).in_file(dir));
         }
-        Ok(Some(Place { disk: self.disk.clone(), set }))
+        Ok(Some(OpenDir { disk: self.disk.clone(), set }))
     }
 }

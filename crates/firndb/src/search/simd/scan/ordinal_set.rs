@@ -49,7 +49,7 @@ impl Keys {
 
 /// Ordinals of a column of some width.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum OrdinalSet {
     /// Of a column of at most [`SCAN_BITS`].
     Keys(Keys),
     /// So many from the first on, modulo 2^32.
@@ -60,57 +60,57 @@ pub(crate) enum Wanted {
     Many { bits: Arc<[u64]>, behind: bool },
 }
 
-impl Wanted {
+impl OrdinalSet {
     /// The ordinals of some ranges `start..end`, for a column of so many bits.
-    pub(crate) fn new(intervals: &[(u32, u32)], bits: usize) -> Wanted {
+    pub(crate) fn new(intervals: &[(u32, u32)], bits: usize) -> OrdinalSet {
         if bits <= SCAN_BITS.into() {
             let mut keys = Keys::default();
             intervals.iter().for_each(|&(start, end)| keys.insert(start, end));
-            return Wanted::Keys(keys);
+            return OrdinalSet::Keys(keys);
         }
         if let [(first, end)] = *intervals {
-            return Wanted::Range { first, len: end.saturating_sub(first) };
+            return OrdinalSet::Range { first, len: end.saturating_sub(first) };
         }
         let intervals = apart(intervals);
         match *intervals {
-            [] => Wanted::Range { first: 0, len: 0 },
-            [(first, end)] => Wanted::Range { first, len: end - first },
-            _ if super::cost(bits) * intervals.len() as u64 <= super::MANY => {
-                Wanted::Ranges(intervals.iter().map(|&(first, end)| (first, end - first)).collect())
-            }
-            _ => Wanted::many(&intervals, bits),
+            [] => OrdinalSet::Range { first: 0, len: 0 },
+            [(first, end)] => OrdinalSet::Range { first, len: end - first },
+            _ if super::cost(bits) * intervals.len() as u64 <= super::MANY => OrdinalSet::Ranges(
+                intervals.iter().map(|&(first, end)| (first, end - first)).collect(),
+            ),
+            _ => OrdinalSet::many(&intervals, bits),
         }
     }
 
     /// The ordinals of ranges that ascend, one by one.
-    fn many(intervals: &[(u32, u32)], bits: usize) -> Wanted {
+    fn many(intervals: &[(u32, u32)], bits: usize) -> OrdinalSet {
         // A column has no ordinals of more bits, whatever a damaged file says of keys.
         let most = intervals.last().map_or(0, |(_, end)| *end) as usize;
         let mut set = vec![0; most.min(1 << bits.min(31)).div_ceil(64)];
         intervals.iter().for_each(|&(start, end)| kernels::set_range(&mut set, start, end));
-        Wanted::Many { bits: set.into(), behind: false }
+        OrdinalSet::Many { bits: set.into(), behind: false }
     }
 
     /// All other ordinals, and the number that stands for no value.
-    pub(crate) fn others(&self) -> Wanted {
+    pub(crate) fn others(&self) -> OrdinalSet {
         match self {
-            Wanted::Keys(keys) => Wanted::Keys(Keys(keys.0.map(|word| !word))),
+            OrdinalSet::Keys(keys) => OrdinalSet::Keys(Keys(keys.0.map(|word| !word))),
             // All but one that no column has: so many numbers as there are is no number.
-            Wanted::Range { len: 0, .. } => Wanted::Range { first: 0, len: u32::MAX },
-            Wanted::Range { first, len } => {
-                Wanted::Range { first: first.wrapping_add(*len), len: len.wrapping_neg() }
+            OrdinalSet::Range { len: 0, .. } => OrdinalSet::Range { first: 0, len: u32::MAX },
+            OrdinalSet::Range { first, len } => {
+                OrdinalSet::Range { first: first.wrapping_add(*len), len: len.wrapping_neg() }
             }
             // From the end of each to the next one, and from the last around to the first.
-            Wanted::Ranges(ranges) => {
+            OrdinalSet::Ranges(ranges) => {
                 let next = ranges.iter().cycle().skip(1);
                 let gap = |(&(first, len), &(next, _)): (&(u32, u32), &(u32, u32))| {
                     let end = first.wrapping_add(len);
                     (end, next.wrapping_sub(end))
                 };
-                Wanted::Ranges(ranges.iter().zip(next).map(gap).collect())
+                OrdinalSet::Ranges(ranges.iter().zip(next).map(gap).collect())
             }
-            Wanted::Many { bits, behind } => {
-                Wanted::Many { bits: bits.iter().map(|word| !word).collect(), behind: !behind }
+            OrdinalSet::Many { bits, behind } => {
+                OrdinalSet::Many { bits: bits.iter().map(|word| !word).collect(), behind: !behind }
             }
         }
     }
@@ -119,12 +119,12 @@ impl Wanted {
     #[cfg(test)]
     pub(crate) fn has(&self, ord: u32) -> bool {
         match self {
-            Wanted::Keys(keys) => keys.bit(ord) == 1,
-            Wanted::Range { first, len } => ord.wrapping_sub(*first) < *len,
-            Wanted::Ranges(ranges) => {
+            OrdinalSet::Keys(keys) => keys.bit(ord) == 1,
+            OrdinalSet::Range { first, len } => ord.wrapping_sub(*first) < *len,
+            OrdinalSet::Ranges(ranges) => {
                 ranges.iter().any(|(first, len)| ord.wrapping_sub(*first) < *len)
             }
-            Wanted::Many { bits, behind } => has(bits, *behind, ord),
+            OrdinalSet::Many { bits, behind } => has(bits, *behind, ord),
         }
     }
 }
