@@ -37,7 +37,7 @@ const FENCES: [Fence; 2] = [
 /// The only files with unsafe code.
 const UNSAFE_FILES: [&str; 19] = [
     "crates/bench-protocol/src/table/fold.rs",
-    "crates/firndb/src/bytes/elias_fano.rs",
+    "crates/firndb/src/bytes/monotonic/partitioned.rs",
     "crates/firndb/src/bytes/prefetch.rs",
     "crates/firndb/src/disk/writeback.rs",
     "crates/firndb/src/disk/fork.rs",

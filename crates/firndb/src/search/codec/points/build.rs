@@ -1,8 +1,9 @@
-//! Builds points: cuts the plane into leaves, and writes them. The bytes are told in `points.rs`.
+//! Builds points: cuts the plane into leaves, and writes them. `points.rs` has the format.
 
+use crate::bytes::elias_fano;
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::{PackedWriter, width};
-use crate::search::codec::points::{END, GROUP, LEAF, Numbers, low_bits};
+use crate::search::codec::points::{END, GROUP, LEAF, Numbers, documents_layout, low_bits};
 
 /// A document and its two numbers.
 #[derive(Clone, Copy)]
@@ -89,13 +90,7 @@ pub(crate) fn push_leaf(
         let values = leaf.iter().map(|entry| entry.at[field] - least);
         push_packed(values, bits, area);
     }
-    push_packed(leaf.iter().map(|entry| entry.doc & ((1 << low) - 1)), low, area);
-    let mut highs = [0u8; LEAF / 4];
-    for (i, entry) in leaf.iter().enumerate() {
-        let bit = (entry.doc >> low) as usize + i;
-        highs[bit / 8] |= 1 << (bit % 8);
-    }
-    area.extend_from_slice(&highs);
+    elias_fano::encode(leaf.iter().map(|entry| entry.doc.into()), documents_layout(low), area);
 }
 
 /// 64 numbers, zeros at the end if there are fewer.

@@ -21,15 +21,15 @@
 //!                   packed; the second; the low bits of the documents; 16 bytes of high bits
 //! end - 64    64    zeros
 //! ```
-//! The last leaf is filled up with zeros. In a leaf documents ascend: bit `high(d) + i` of the high
-//! bits says that document `i` has these, and the low bits are as many as leave 64 highs at most
-//! (Elias-Fano). A document without one of the two values has there the number of that field's keys
+//! The last leaf is filled up with zeros. In a leaf documents ascend. They are Elias-Fano coded
+//! (`bytes/elias_fano/`), with as many low bits as leave at most 64 buckets. A document without one of the two values has there the number of that field's keys
 //! or, of values, the largest plus one: the span. `points_build.rs` cuts and writes.
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
 mod build;
 pub(crate) mod choice;
 
+use crate::bytes::elias_fano::{EliasFano, Layout};
 use crate::bytes::int::{Encoder, u32_at, u64_at};
 use crate::bytes::packed::width;
 use crate::search::codec::points::build::{Entry, group_entry, push_leaf};
@@ -49,6 +49,11 @@ pub(crate) const END: usize = 64;
 /// Low bits of document numbers.
 pub(crate) fn low_bits(documents: usize) -> u8 {
     width((documents as u64).saturating_sub(1)).saturating_sub(6)
+}
+
+/// The layout of the documents of a leaf: 64 values in at most 64 buckets.
+pub(crate) fn documents_layout(low: u8) -> Layout {
+    Layout { low: low.into(), lows: LEAF / 8 * usize::from(low), highs: LEAF / 4 }
 }
 
 /// What the leaves hold of both fields.
@@ -334,22 +339,9 @@ impl<'a> Points<'a> {
     #[inline(always)]
     fn documents(&self, leaf: &Leaf, found: u64, each: &mut impl FnMut(u32)) {
         let bits = usize::from(leaf.bits[0]) + usize::from(leaf.bits[1]);
-        let lows = self.area.get(leaf.at.wrapping_add(LEAF / 8 * bits)..).unwrap_or(&[]);
-        let end = LEAF / 8 * usize::from(self.low);
-        let (mut i, mut found) = (0u32, found);
-        for word in 0..2 {
-            let mut highs = u64_at(lows, end + 8 * word);
-            while highs != 0 && found != 0 {
-                let bit = highs.trailing_zeros() + 64 * word as u32;
-                highs &= highs - 1;
-                if found & 1 == 1 {
-                    let high = bit.wrapping_sub(i) << self.low;
-                    each(high | packed(lows, self.low, i as usize));
-                }
-                found >>= 1;
-                i += 1;
-            }
-        }
+        let bytes = self.area.get(leaf.at.wrapping_add(LEAF / 8 * bits)..).unwrap_or(&[]);
+        let docs = EliasFano::new(bytes, 0, documents_layout(self.low));
+        docs.for_each_in(found, &mut |doc| each(doc as u32));
     }
 }
 

@@ -231,13 +231,13 @@ impl<'p> Slices<'p> {
         };
         // As many low bits as the distance of two documents has, but one.
         let low = (documents / len.max(1)).max(1).ilog2() as usize;
-        let highs = *at + 4;
-        let lows = highs + (len + documents.div_ceil(1 << low)).div_ceil(8);
-        *at = lows + (len * low).div_ceil(8);
+        let lows = *at + 4;
+        let highs = lows + (len * low).div_ceil(8);
+        *at = highs + (len + documents.div_ceil(1 << low)).div_ceil(8);
         ensure(*at + 8 <= lists.len(), &cut)?;
         let bit = |bit: usize| usize::from(lists[bit / 8] >> (bit % 8) & 1);
         let mut entry = 0;
-        for high in highs * 8..lows * 8 {
+        for high in highs * 8..*at * 8 {
             if bit(high) == 0 {
                 continue;
             }
@@ -247,7 +247,7 @@ impl<'p> Slices<'p> {
             visit((bucket << low | (0..low).fold(0, number)) as u32)?;
             entry += 1;
         }
-        let rest = (lows * 8 + len * low..*at * 8).find(|&at| bit(at) != 0);
+        let rest = (lows * 8 + len * low..highs * 8).find(|&at| bit(at) != 0);
         ensure(entry == len && rest.is_none(), cut)
     }
 

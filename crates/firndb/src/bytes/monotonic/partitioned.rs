@@ -1,36 +1,36 @@
-//! Increasing sequences in divided blocks: the form of long ones.
+//! Increasing sequences in blocks of Elias-Fano code: the form of long ones.
 //!
-//! How far number i of a block of 128 is above the line of consecutive numbers that begins with the
-//! first one, its residual, never falls. Its low bits are packed, and the high bits of all are a
-//! row of bits in which bit `(residual >> l) + i` is set (Elias 1974, Fano 1971). Each block has an
-//! l of its own, the least that leaves at most 128 zeros there: so wide gaps cost only their block,
-//! and a number is found within one of four words. Consecutive numbers take no bits but the head of
-//! their block, and not even heads if all are.
+//! A block holds 128 numbers. The residual of number i is the distance from the line of consecutive
+//! numbers that begins with the block's first one; residuals never decrease and are Elias-Fano coded
+//! (`elias_fano/`). Each block has low bits of its own, the fewest that leave at most 128 zeros in
+//! the high bits, so a wide gap costs only its block and a number is found within four words.
+//! (Partitioned Elias-Fano: Ottaviano and Venturini, SIGIR 2014.) Consecutive numbers take only the
+//! head of their block, and a sequence of consecutive numbers has no heads.
 //!
 //! ```text
 //! OFFSET          SIZE  FIELD
-//! 0               6     n, how many numbers
-//! 6               1     bytes of a start, s | bytes of a place << 4, p; zero if all n numbers are
-//!                       consecutive, then only the first of them follows
+//! 0               6     n, the number of numbers
+//! 6               1     bytes of a start, s | bytes of a location << 4, p; zero if all n numbers are
+//!                       consecutive: then only the first of them follows
 //! 7               1     1: this form
 //! 8               8     first number
-//! 16 + (s + p) b  s     block b: start, by how much its first number exceeds the sequence's, less
-//!                       128 b
-//! ..              p     block b: place, 1 + l (0 if its numbers are consecutive)
-//!                       | offset of its bits in the area below << 6
+//! 16 + (s + p) b  s     block b: start, its first number less the first number of the sequence
+//!                       less 128 b
+//! ..              p     block b: location, 1 + l (0 if its numbers are consecutive)
+//!                       | offset of its code in the area below << 6
 //! 16 + (s + p) B  ..    area: for each block the low bits, 16 l bytes, and the high bits up to the
-//!                       last that is set, to a byte border (B = ceil(n / 128))
+//!                       last one, to a byte border (B = ceil(n / 128))
 //! end - 8         8     zeros
 //! ```
 //! Number i of a block is `first + i + residual[i]`, modulo 2^64.
 #![expect(unsafe_code, reason = "calling functions compiled for features that were just detected")]
 
-use super::divided::Block;
-use super::increasing::gallop;
-use super::int::u64_at;
-use super::packed::width;
-use super::prefetch::prefetch;
-use super::select;
+use crate::bytes::elias_fano::{self, EliasFano, Layout};
+use crate::bytes::int::u64_at;
+use crate::bytes::monotonic::gallop::gallop;
+use crate::bytes::packed::width;
+use crate::bytes::prefetch::prefetch;
+use crate::bytes::select;
 use crate::{Error, Result};
 use std::hint::select_unpredictable;
 
@@ -40,38 +40,38 @@ pub(super) const BLOCK: usize = 128;
 const FORM: u8 = 1;
 const WIDTHS: u64 = 0xFF << 48;
 const HEADER: usize = 16;
-/// The bits of the first word that say how many numbers there are.
+/// The bits of the first word that hold the number of numbers.
 const LEN: u64 = (1 << 48) - 1;
 
 /// Writes a sequence.
 pub(super) struct Writer {
     len: usize,
-    /// Start and place of each block.
+    /// Start and location of each block.
     heads: Vec<(u64, u64)>,
     area: Vec<u8>,
     first: u64,
 }
 
 impl Writer {
-    /// Of so many numbers.
+    /// For `len` numbers.
     pub(super) fn new(len: usize) -> Writer {
         debug_assert!(len < 1 << 48);
         let heads = Vec::with_capacity(len.div_ceil(BLOCK));
         Writer { len, heads, area: Vec::new(), first: 0 }
     }
 
-    /// Adds a block of numbers, of which only the last may be shorter than the others.
+    /// Adds a block of [`BLOCK`] numbers; only the last block may be shorter.
     pub(super) fn push(&mut self, block: &[u64]) {
         if self.heads.is_empty() {
             self.first = block[0];
         }
         let start = block[0] - self.first - (self.heads.len() * BLOCK) as u64;
         let offset = self.area.len() as u64;
-        let place = divide(block, &mut self.area) | offset << 6;
-        self.heads.push((start, place));
+        let location = encode_block(block, &mut self.area) | offset << 6;
+        self.heads.push((start, location));
     }
 
-    /// Bytes of the sequence; too many for anyone if there is no room for its offsets.
+    /// Bytes of the sequence; `usize::MAX` if its offsets do not fit into a location.
     pub(super) fn size(&self) -> usize {
         match self.widths() {
             _ if self.area.len() as u64 >> 58 > 0 => usize::MAX,
@@ -80,7 +80,7 @@ impl Writer {
         }
     }
 
-    /// Bytes of a start and of a place.
+    /// Bytes of a start and of a location.
     fn widths(&self) -> (usize, usize) {
         widths(self.heads.iter().fold((0, 0), |all, head| (all.0 | head.0, all.1 | head.1)))
     }
@@ -92,9 +92,9 @@ impl Writer {
         out.extend_from_slice(&(self.len as u64 | forms << 48).to_le_bytes());
         out.extend_from_slice(&self.first.to_le_bytes());
         if s > 0 {
-            for (start, place) in self.heads {
+            for (start, location) in self.heads {
                 out.extend_from_slice(&start.to_le_bytes()[..s]);
-                out.extend_from_slice(&place.to_le_bytes()[..p]);
+                out.extend_from_slice(&location.to_le_bytes()[..p]);
             }
             out.extend_from_slice(&self.area);
             out.extend_from_slice(&[0; 8]);
@@ -103,52 +103,49 @@ impl Writer {
     }
 }
 
-/// Bytes that hold starts and places, given the bits that occur in them.
-fn widths((starts, places): (u64, u64)) -> (usize, usize) {
+/// Bytes of a start and of a location, given the bits that are set in any of them.
+fn widths((starts, locations): (u64, u64)) -> (usize, usize) {
     let bytes = |v| usize::from(width(v)).div_ceil(8).max(1);
-    if starts | places == 0 { (0, 0) } else { (bytes(starts), bytes(places)) }
+    if starts | locations == 0 { (0, 0) } else { (bytes(starts), bytes(locations)) }
 }
 
-/// Adds the bits of a block to the area; gives its place, without the offset.
-fn divide(block: &[u64], area: &mut Vec<u8>) -> u64 {
+/// Appends the code of a block to the area; returns its location without the offset.
+fn encode_block(block: &[u64], area: &mut Vec<u8>) -> u64 {
     debug_assert!(block.is_sorted_by(|a, b| a < b));
     let last = block.len() - 1;
     let most = block[last] - block[0] - last as u64;
     if most == 0 {
         return 0;
     }
-    // The least that leaves at most 128 zeros; at most 57.
-    let low = usize::from(width(most).saturating_sub(8));
-    let low = low + usize::from(most >> low > BLOCK as u64);
-    let (lows, highs) = (area.len(), area.len() + 16 * low);
-    area.resize(highs + (2 * BLOCK) / 8 + 8, 0); // so that what is written is inside words
-    let mut set = |bit: usize, bits: u64| {
-        let word = u64_at(area, bit >> 3) | bits << (bit & 7);
-        area[bit >> 3..(bit >> 3) + 8].copy_from_slice(&word.to_le_bytes());
-    };
-    for (i, v) in block.iter().enumerate() {
-        let residual = v - block[0] - i as u64;
-        set(8 * lows + i * low, residual & ((1 << low) - 1));
-        set(8 * highs + (residual >> low) as usize + i, 1);
-    }
-    area.truncate(highs + ((most >> low) as usize + block.len()).div_ceil(8));
-    low as u64 + 1
+    // The fewest that leave at most 128 zeros; at most 57.
+    let low = u32::from(width(most).saturating_sub(8));
+    let low = low + u32::from(most >> low > BLOCK as u64);
+    let highs = ((most >> low) as usize + block.len()).div_ceil(8);
+    let residuals = block.iter().enumerate().map(|(i, v)| v - block[0] - i as u64);
+    elias_fano::encode(residuals, Layout { highs, ..layout(low) }, area);
+    u64::from(low) + 1
 }
 
-/// A sequence over bytes. No more than a slice, so that it is passed in registers and nothing of
-/// it is made before it is known to be of this form: the other one is read far more often.
-#[derive(Clone, Copy)]
-pub(crate) struct EliasFano<'a>(&'a [u8]);
-
-/// Whether bytes begin as a sequence of `len` numbers in this form does.
+/// The layout of a block, with the most high bits that it can have.
 #[inline(always)]
-pub(super) fn is_divided(bytes: &[u8], len: usize) -> bool {
+fn layout(low: u32) -> Layout {
+    Layout { low, lows: BLOCK / 8 * low as usize, highs: 2 * BLOCK / 8 }
+}
+
+/// A sequence over bytes. It is only a slice, so that it is passed in registers and nothing of it
+/// is decoded before its form is known: the other form is read far more often.
+#[derive(Clone, Copy)]
+pub(crate) struct Partitioned<'a>(&'a [u8]);
+
+/// Whether bytes begin like a sequence of `len` numbers in this form.
+#[inline(always)]
+pub(super) fn is_partitioned(bytes: &[u8], len: usize) -> bool {
     u64_at(bytes, 0) & !WIDTHS == len as u64 | u64::from(FORM) << 56
 }
 
-impl<'a> EliasFano<'a> {
-    /// Bytes that [`is_divided`] accepts, checked for the place of the block heads.
-    pub(super) fn new(bytes: &'a [u8]) -> Result<EliasFano<'a>> {
+impl<'a> Partitioned<'a> {
+    /// Checks that bytes which [`is_partitioned`] accepts have room for the heads of all blocks.
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Partitioned<'a>> {
         let view = View::new(bytes);
         let fits = match view.widths {
             (0, 0) => bytes.len() == HEADER,
@@ -156,20 +153,20 @@ impl<'a> EliasFano<'a> {
             _ => false,
         };
         match fits {
-            true => Ok(EliasFano(bytes)),
+            true => Ok(Partitioned(bytes)),
             false => Err(Error::corrupt(format!(
-                "{} bytes are no sequence of {} numbers in divided blocks",
+                "{} bytes are no sequence of {} numbers in Elias-Fano blocks",
                 bytes.len(),
                 view.len
             ))),
         }
     }
 
-    /// Bytes that [`EliasFano::new`] accepted before; of others that [`is_divided`] accepts it
-    /// gives some numbers.
+    /// For bytes that [`Partitioned::new`] accepted before. Other bytes that [`is_partitioned`]
+    /// accepts yield some numbers.
     #[inline(always)]
-    pub(super) fn trusted(bytes: &'a [u8]) -> EliasFano<'a> {
-        EliasFano(bytes)
+    pub(super) fn trusted(bytes: &'a [u8]) -> Partitioned<'a> {
+        Partitioned(bytes)
     }
 
     #[inline(always)]
@@ -180,21 +177,21 @@ impl<'a> EliasFano<'a> {
     /// Number `i`; out of bounds it is some number.
     #[inline(always)]
     pub(super) fn get(self, i: usize) -> u64 {
-        // Consecutive numbers, as those that documents count themselves by.
+        // Consecutive numbers, for example keys that number the documents.
         if self.0.len() == HEADER {
             return u64_at(self.0, 8).wrapping_add(i as u64);
         }
-        self.get_divided(i)
+        self.get_coded(i)
     }
 
     #[inline(never)]
-    fn get_divided(self, i: usize) -> u64 {
+    fn get_coded(self, i: usize) -> u64 {
         #[cfg(target_arch = "x86_64")]
         if select::can_deposit() {
             #[target_feature(enable = "bmi1,bmi2,popcnt")]
             fn get(bytes: &[u8], i: usize) -> u64 {
                 let block = View::new(bytes).block(i / BLOCK);
-                block.get(i % BLOCK, |word, rank| select::deposit(word, rank)).0
+                block.get(i % BLOCK, |word, rank| select::deposit(word, rank))
             }
             // SAFETY: the processor has these features.
             return unsafe { get(self.0, i) };
@@ -204,28 +201,29 @@ impl<'a> EliasFano<'a> {
 
     #[inline(never)]
     fn portable_get(self, i: usize) -> u64 {
-        View::new(self.0).block(i / BLOCK).get(i % BLOCK, select::portable).0
+        View::new(self.0).block(i / BLOCK).get(i % BLOCK, select::portable)
     }
 
-    /// Asks for the memory that [`EliasFano::fetch`] of number `i` reads.
+    /// Prefetches what [`Partitioned::fetch`] of number `i` reads.
     #[inline(never)]
     pub(super) fn fetch_head(self, i: usize) {
         let head = View::new(self.0).head(i / BLOCK);
         prefetch(self.0.get(head..).unwrap_or(&[]), 1);
     }
 
-    /// Asks for the memory of number `i`.
+    /// Prefetches number `i`.
     #[inline(never)]
     pub(super) fn fetch(self, i: usize) {
-        let block = View::new(self.0).block(i / BLOCK);
-        let Some(low) = block.low() else { return };
-        let lows = block.offset() + i % BLOCK * low as usize / 8;
-        for at in [lows, block.highs(low)] {
+        let view = View::new(self.0);
+        let (low, offset) = unpack_location(view.location(view.head(i / BLOCK)));
+        let Some(low) = low else { return };
+        let lows = view.area + offset + i % BLOCK * low as usize / 8;
+        for at in [lows, view.area + offset + layout(low).lows] {
             prefetch(self.0.get(at..).unwrap_or(&[]), 1);
         }
     }
 
-    /// Numbers `i` and `i + 1`, mostly for the price of one.
+    /// Numbers `i` and `i + 1`, in most cases at the cost of one.
     #[inline(never)]
     pub(super) fn pair(self, i: usize) -> (u64, u64) {
         if i % BLOCK + 1 == BLOCK {
@@ -259,14 +257,14 @@ impl<'a> EliasFano<'a> {
         all
     }
 
-    /// How many numbers are below `v`: the index of the first that is at least `v`.
+    /// The number of numbers below `v`, which is the index of the first that is at least `v`.
     #[inline(never)]
     pub(super) fn lower_bound(self, v: u64) -> usize {
         View::new(self.0).lower_bound(v)
     }
 
-    /// [`EliasFano::lower_bound`] of two numbers, `a <= b`. The second is searched from where the
-    /// first was found: most ranges are short.
+    /// [`Partitioned::lower_bound`] of two numbers, `a <= b`. The search for the second starts where
+    /// the first was found: most ranges are short.
     #[inline(never)]
     pub(super) fn lower_bounds(self, a: u64, b: u64) -> (usize, usize) {
         let view = View::new(self.0);
@@ -277,8 +275,8 @@ impl<'a> EliasFano<'a> {
         (start, view.lower_bound_in(block, b).max(start))
     }
 
-    /// Checks every number: above the one before it, and where a search looks for it; and that
-    /// the bytes are the only ones that say so.
+    /// Checks that every number is above the one before it and is where a search looks for it, and
+    /// that the writer would write these bytes.
     pub(super) fn verify(self) -> Result<()> {
         let view = View::new(self.0);
         if view.widths == (0, 0) {
@@ -288,7 +286,7 @@ impl<'a> EliasFano<'a> {
         if view.block(0).first != view.first {
             return Err(Error::corrupt("a sequence does not begin with its first number"));
         }
-        let (mut numbers, mut bits, mut at) = ([0; BLOCK], Vec::new(), view.area);
+        let (mut numbers, mut code, mut at) = ([0; BLOCK], Vec::new(), view.area);
         let (mut last, mut seen) = (None, (0, 0));
         for block in 0..view.blocks() {
             let numbers = view.unpack(block, &mut numbers);
@@ -300,14 +298,14 @@ impl<'a> EliasFano<'a> {
                 }
                 last = Some(number);
             }
-            bits.clear();
-            let place = divide(numbers, &mut bits) | ((at - view.area) as u64) << 6;
-            let end = at + bits.len();
-            if view.block(block).place != place || self.0.get(at..end) != Some(&bits) {
+            code.clear();
+            let location = encode_block(numbers, &mut code) | ((at - view.area) as u64) << 6;
+            let (head, end) = (view.head(block), at + code.len());
+            if view.location(head) != location || self.0.get(at..end) != Some(&code) {
                 let message = format!("block {block} of a sequence contradicts itself");
                 return Err(Error::corrupt(message));
             }
-            seen = (seen.0 | view.start(view.head(block)), seen.1 | place);
+            seen = (seen.0 | view.start(head), seen.1 | location);
             at = end;
         }
         let (s, p) = widths(seen);
@@ -318,14 +316,14 @@ impl<'a> EliasFano<'a> {
     }
 }
 
-/// What the header says, and where things are.
+/// The header, and where the blocks are.
 struct View<'a> {
     bytes: &'a [u8],
     /// Where the area begins.
     area: usize,
     len: usize,
     first: u64,
-    /// Bytes of a start and of a place.
+    /// Bytes of a start and of a location.
     widths: (u8, u8),
 }
 
@@ -357,13 +355,19 @@ impl<'a> View<'a> {
         HEADER + block * self.stride()
     }
 
-    /// The start in the head at a byte.
+    /// The start in the head at byte `at`.
     #[inline(always)]
     fn start(&self, at: usize) -> u64 {
         number_at(self.bytes, at, self.widths.0)
     }
 
-    /// By how much the first number of a block exceeds that of the sequence; its head is at `at`.
+    /// The location in the head at byte `at`.
+    #[inline(always)]
+    fn location(&self, at: usize) -> u64 {
+        number_at(self.bytes, at + usize::from(self.widths.0), self.widths.1)
+    }
+
+    /// The first number of a block less that of the sequence; the block's head is at byte `at`.
     #[inline(always)]
     fn rise(&self, block: usize, at: usize) -> u64 {
         self.start(at).wrapping_add((block * BLOCK) as u64)
@@ -373,8 +377,9 @@ impl<'a> View<'a> {
     fn block(&self, block: usize) -> Block<'a> {
         let at = self.head(block);
         let first = self.first.wrapping_add(self.rise(block, at));
-        let place = number_at(self.bytes, at + usize::from(self.widths.0), self.widths.1);
-        Block { first, place, bytes: self.bytes, area: self.area }
+        let (low, offset) = unpack_location(self.location(at));
+        let code = |low| EliasFano::new(self.bytes, self.area + offset, layout(low));
+        Block { first, residuals: low.map(code) }
     }
 
     /// The numbers of a block.
@@ -399,8 +404,8 @@ impl<'a> View<'a> {
         self.lower_bound_in(block, v)
     }
 
-    /// The lower bound of `v`, which is at or after the first number of `block` and not after the
-    /// first number of the block behind it.
+    /// The lower bound of `v`, which is at or above the first number of `block` and not above the
+    /// first number of the next block.
     #[inline(always)]
     fn lower_bound_in(&self, block: usize, v: u64) -> usize {
         let start = block * BLOCK;
@@ -413,11 +418,69 @@ impl<'a> View<'a> {
     }
 }
 
-/// The number in the bytes from `at` on. There are no bytes where it has none: then it is 0.
+/// The low bits of a block's code, `None` if its numbers are consecutive, and its offset.
+#[inline(always)]
+fn unpack_location(location: u64) -> (Option<u32>, usize) {
+    (((location & 63) as u32).checked_sub(1), (location >> 6) as usize)
+}
+
+/// The number in `width` bytes from `at` on; 0 if they are not there.
 #[inline(always)]
 fn number_at(bytes: &[u8], at: usize, width: u8) -> u64 {
     let rest = 64u32.wrapping_sub(8 * u32::from(width)) & 63;
     u64_at(bytes, at) << rest >> rest
+}
+
+/// A block: its first number and the residuals, `None` if its numbers are consecutive.
+struct Block<'a> {
+    first: u64,
+    residuals: Option<EliasFano<'a>>,
+}
+
+impl Block<'_> {
+    /// Number `i`, given its residual.
+    #[inline(always)]
+    fn number(&self, i: usize, residual: u64) -> u64 {
+        self.first.wrapping_add(i as u64).wrapping_add(residual)
+    }
+
+    /// Number `i`. `select` finds the bit of a rank in a word.
+    #[inline(always)]
+    fn get(&self, i: usize, select: impl Fn(u64, u64) -> usize) -> u64 {
+        match &self.residuals {
+            Some(residuals) => self.number(i, residuals.get(i, select)),
+            None => self.number(i, 0),
+        }
+    }
+
+    /// Numbers `i` and `i + 1` of a block that has both.
+    #[inline(always)]
+    fn pair(&self, i: usize, select: impl Fn(u64, u64) -> usize) -> (u64, u64) {
+        let (a, b) = match &self.residuals {
+            Some(residuals) => residuals.pair(i, select),
+            None => (0, 0),
+        };
+        (self.number(i, a), self.number(i + 1, b))
+    }
+
+    /// The first numbers of the block, as many as `out` has room for.
+    fn unpack(&self, out: &mut [u64]) {
+        let mut residuals = self.residuals.map(|residuals| residuals.iter(out.len()));
+        for (i, number) in out.iter_mut().enumerate() {
+            // A damaged block may have too few.
+            let residual = residuals.as_mut().and_then(|residuals| residuals.next());
+            *number = self.number(i, residual.unwrap_or(0));
+        }
+    }
+
+    /// How many of the block's `len` numbers are below `first + rise`; `rise` is at least 1.
+    #[inline(always)]
+    fn below(&self, rise: u64, len: usize) -> usize {
+        match &self.residuals {
+            Some(residuals) => residuals.count_below(rise, len),
+            None => rise.min(len as u64) as usize,
+        }
+    }
 }
 
 #[cfg(test)]

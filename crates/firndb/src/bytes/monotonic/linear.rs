@@ -1,28 +1,30 @@
-//! Increasing sequences along lines: the form of short sequences, and of those near a line.
+//! Increasing sequences as deviations from lines: the form of short sequences, and of those that
+//! rise evenly.
 //!
-//! Blocks of 64 numbers keep their first number and how far each is from a straight line through
-//! it, packed to the width the block needs ("frame of reference", with a slope). A run of
-//! consecutive numbers takes no bits at all.
+//! A block holds 64 numbers: the first one, and for each its residual, the distance from a straight
+//! line through the first, packed to the width that the block needs (frame of reference with a
+//! slope; Lucene's `DirectMonotonicReader` has the same idea). A run of consecutive numbers takes no
+//! bits.
 //!
 //! ```text
 //! OFFSET       SIZE  FIELD
-//! 0            8     n, how many numbers
+//! 0            8     n, the number of numbers
 //! 8 + 16 b     8     block b: first number
 //! 16 + 16 b    8     block b: bits of a residual | offset of the residuals in the area below << 8
 //!                    | slope << 48
-//! 8 + 16 B     ..    residuals of all blocks, each block at a byte border (B = ceil(n / 64))
+//! 8 + 16 B     ..    area: residuals of all blocks, each block at a byte border (B = ceil(n / 64))
 //! end - 8      8     zeros
 //! ```
 //! Number i of a block is `first + i s + residual[i] - residual[0]`, modulo 2^64, where `s = 1 +
 //! (slope >> 5 << (slope & 31))`. A residual has 0 to 56 bits, or 64.
 
-use super::increasing::gallop;
-use super::int::u64_at;
-use super::packed::width;
-use super::prefetch::prefetch;
+use crate::bytes::int::u64_at;
+use crate::bytes::monotonic::gallop::gallop;
+use crate::bytes::packed::width;
+use crate::bytes::prefetch::prefetch;
 use crate::{Error, Result};
 
-/// Numbers that are pushed at a time.
+/// Numbers of a block.
 pub(super) const BLOCK: usize = 64;
 
 /// Writes a sequence.
@@ -33,7 +35,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Of so many numbers.
+    /// For `len` numbers.
     pub(super) fn new(len: usize) -> Writer {
         Writer::with(len, len >= LONG)
     }
@@ -44,20 +46,20 @@ impl Writer {
         Writer { heads, area: Vec::new(), slopes }
     }
 
-    /// Adds a block of numbers, of which only the last may be shorter than the others.
+    /// Adds a block of [`BLOCK`] numbers; only the last block may be shorter.
     pub(super) fn push(&mut self, block: &[u64]) {
         debug_assert!(block.is_sorted_by(|a, b| a < b));
         let (bits, slope, least) = fit(block, self.slopes);
         let start = self.area.len();
         debug_assert!(start < 1 << 40);
-        let place = u64::from(bits) | (start as u64) << 8 | slope << 48;
+        let location = u64::from(bits) | (start as u64) << 8 | slope << 48;
         self.heads.extend_from_slice(&block[0].to_le_bytes());
-        self.heads.extend_from_slice(&place.to_le_bytes());
+        self.heads.extend_from_slice(&location.to_le_bytes());
         let end = start + (block.len() * usize::from(bits)).div_ceil(8);
-        self.area.resize(end + 8, 0); // so that any residual is inside one of u64
+        self.area.resize(end + 8, 0); // so that any residual is inside one word
         for (i, v) in block.iter().enumerate() {
             let residual = above(block, slope, i, *v).wrapping_sub(least);
-            // 56 bits and less fit beside up to 7 others; 64 bits begin at a byte.
+            // Up to 56 bits fit into a word after up to 7 other bits; 64 bits begin at a byte.
             let bit = i * usize::from(bits);
             let at = start + (bit >> 3);
             let word = u64_at(&self.area, at) | residual << (bit & 7);
@@ -78,17 +80,18 @@ impl Writer {
     }
 }
 
-/// Bits of a number that a slope must save, and numbers of a sequence that has slopes: with one two
-/// residuals are read for a number, and short sequences are read often and take few bytes.
-const WORTH: u8 = 2;
+/// Bits per number that a slope must save: with a slope, reading a number reads two residuals.
+const MIN_SAVED: u8 = 2;
+/// Shorter sequences have no slopes: they are read often and take few bytes anyway.
 const LONG: usize = 1 << 12;
 
-/// The line to pack along, of the one that rises by 1 and the one to the last number:
-/// bits, slope, and how far below it the lowest number is (as a number above it, modulo 2^64).
+/// Chooses between the line of consecutive numbers and the one to the block's last number. Returns
+/// the bits of a residual, the slope, and the distance of the lowest number from the line, modulo
+/// 2^64.
 fn fit(block: &[u64], slopes: bool) -> (u8, u64, u64) {
     let last = block.len() - 1;
     let rise = (block[last] - block[0]).checked_div(last as u64).map_or(0, |rise| rise - 1);
-    // Eleven bits of it, and where they stand.
+    // A slope is eleven bits and a shift.
     let shift = u64::from(width(rise).saturating_sub(11)).min(31);
     let slope = (rise >> shift).min(0x7FF) << 5 | shift;
     let line = |slope| {
@@ -98,12 +101,12 @@ fn fit(block: &[u64], slopes: bool) -> (u8, u64, u64) {
     };
     let flat = bits_of(block[last] - block[0] - last as u64);
     match slopes.then(|| line(slope)) {
-        Some(steep) if steep.0 + WORTH <= flat => steep,
+        Some(steep) if steep.0 + MIN_SAVED <= flat => steep,
         _ => (flat, 0, 0),
     }
 }
 
-/// Bits of residuals up to `most`.
+/// Bits of a residual, for residuals up to `most`.
 fn bits_of(most: u64) -> u8 {
     match width(most) {
         bits @ 0..=56 => bits,
@@ -111,33 +114,33 @@ fn bits_of(most: u64) -> u8 {
     }
 }
 
-/// How far a number is above the line, modulo 2^64.
+/// The distance of a number from the line, modulo 2^64.
 fn above(block: &[u64], slope: u64, i: usize, v: u64) -> u64 {
     v.wrapping_sub(block[0]).wrapping_sub(step(slope).wrapping_mul(i as u64))
 }
 
-/// How much a line rises with each number.
+/// The rise of a line per number.
 #[inline(always)]
 fn step(slope: u64) -> u64 {
     1 + (slope >> 5 << (slope & 31))
 }
 
-/// Bytes that a sequence of `len` numbers has at least.
+/// The fewest bytes of a sequence of `len` numbers.
 pub(super) fn least_size(len: usize) -> usize {
     8 + 16 * len.div_ceil(BLOCK) + 8
 }
 
 /// A sequence over bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Lines<'a> {
+pub(crate) struct Linear<'a> {
     heads: &'a [u8],
     area: &'a [u8],
     len: usize,
 }
 
-impl<'a> Lines<'a> {
-    /// Checks the number of entries and the place of the block heads.
-    pub(crate) fn new(bytes: &'a [u8], len: usize) -> Result<Lines<'a>> {
+impl<'a> Linear<'a> {
+    /// Checks the number of numbers, and that there is room for the heads of all blocks.
+    pub(crate) fn new(bytes: &'a [u8], len: usize) -> Result<Linear<'a>> {
         let heads_end = least_size(len) - 8;
         if bytes.len() < heads_end + 8 || u64_at(bytes, 0) != len as u64 {
             return Err(Error::corrupt(format!(
@@ -146,15 +149,15 @@ impl<'a> Lines<'a> {
                 bytes.len()
             )));
         }
-        Ok(Lines { heads: &bytes[8..heads_end], area: &bytes[heads_end..], len })
+        Ok(Linear { heads: &bytes[8..heads_end], area: &bytes[heads_end..], len })
     }
 
-    /// A sequence that [`Lines::new`] accepted before; of other bytes it gives some numbers.
+    /// For bytes that [`Linear::new`] accepted before. Other bytes yield some numbers.
     #[inline(always)]
-    pub(crate) fn trusted(bytes: &'a [u8], len: usize) -> Lines<'a> {
+    pub(crate) fn trusted(bytes: &'a [u8], len: usize) -> Linear<'a> {
         let heads_end = 8 + 16 * len.div_ceil(BLOCK);
         let heads = bytes.get(8..heads_end).unwrap_or(&[]);
-        Lines { heads, area: bytes.get(heads_end..).unwrap_or(&[]), len }
+        Linear { heads, area: bytes.get(heads_end..).unwrap_or(&[]), len }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -167,21 +170,21 @@ impl<'a> Lines<'a> {
         self.block(i / BLOCK).get(i % BLOCK)
     }
 
-    /// Asks for the memory that [`Lines::fetch`] of number `i` reads.
+    /// Prefetches what [`Linear::fetch`] of number `i` reads.
     #[inline(always)]
     pub(crate) fn fetch_head(&self, i: usize) {
         prefetch(self.heads.get(i / BLOCK * 16..).unwrap_or(&[]), 1);
     }
 
-    /// Asks for the memory of number `i`.
+    /// Prefetches number `i`.
     #[inline(always)]
     pub(crate) fn fetch(&self, i: usize) {
-        let place = self.place(i / BLOCK);
-        let at = (place >> 8 & OFFSET) as usize + i % BLOCK * (place & 0xFF) as usize / 8;
+        let location = self.location(i / BLOCK);
+        let at = (location >> 8 & OFFSET) as usize + i % BLOCK * (location & 0xFF) as usize / 8;
         prefetch(self.area.get(at..).unwrap_or(&[]), 1);
     }
 
-    /// Numbers `i` and `i + 1`, mostly for the price of one.
+    /// Numbers `i` and `i + 1`, in most cases at the cost of one.
     #[inline]
     pub(crate) fn pair(&self, i: usize) -> (u64, u64) {
         let (block, at) = (self.block(i / BLOCK), i % BLOCK);
@@ -208,19 +211,19 @@ impl<'a> Lines<'a> {
 
     #[inline(always)]
     fn block(&self, block: usize) -> Block<'a> {
-        let (first, place) = (self.first(block), self.place(block));
-        let bits = (place & 0xFF) as u32;
-        let area = self.area.get((place >> 8 & OFFSET) as usize..).unwrap_or(&[]);
+        let (first, location) = (self.first(block), self.location(block));
+        let bits = (location & 0xFF) as u32;
+        let area = self.area.get((location >> 8 & OFFSET) as usize..).unwrap_or(&[]);
         let mask = u64::MAX >> (64u32.saturating_sub(bits) & 63);
-        Block { first, bits, mask, area, slope: place >> 48 }
+        Block { first, bits, mask, area, slope: location >> 48 }
     }
 
     #[inline(always)]
-    fn place(&self, block: usize) -> u64 {
+    fn location(&self, block: usize) -> u64 {
         u64_at(self.heads, block * 16 + 8)
     }
 
-    /// How many numbers are below `v`: the index of the first that is at least `v`.
+    /// The number of numbers below `v`, which is the index of the first that is at least `v`.
     pub(crate) fn lower_bound(&self, v: u64) -> usize {
         let (mut low, mut size) = (0, self.blocks());
         while size > 1 {
@@ -231,7 +234,7 @@ impl<'a> Lines<'a> {
         self.lower_bound_in(low, v)
     }
 
-    /// [`Lines::lower_bound`] of two numbers, `a <= b`. The second is searched from where the
+    /// [`Linear::lower_bound`] of two numbers, `a <= b`. The search for the second starts where the
     /// first was found: most ranges are short.
     pub(crate) fn lower_bounds(&self, a: u64, b: u64) -> (usize, usize) {
         let start = self.lower_bound(a);
@@ -248,8 +251,8 @@ impl<'a> Lines<'a> {
         u64_at(self.heads, block * 16)
     }
 
-    /// The lower bound of `v`, which is at or after the first number of `block` and not after the
-    /// first number of the block behind it.
+    /// The lower bound of `v`, which is at or above the first number of `block` and not above the
+    /// first number of the next block.
     fn lower_bound_in(&self, block: usize, v: u64) -> usize {
         let start = block * BLOCK;
         let numbers = self.block(block);
@@ -257,7 +260,7 @@ impl<'a> Lines<'a> {
             return start.min(self.len);
         }
         let size = BLOCK.min(self.len - start);
-        // `v` is above number 0, so behind the last number below it there is one, or the end.
+        // `v` is above number 0, so the lower bound follows the last number below it.
         start
             + 1
             + match numbers.slope {
@@ -266,13 +269,13 @@ impl<'a> Lines<'a> {
             }
     }
 
-    /// Checks every number: above the one before it, and where a search looks for it.
+    /// Checks that every number is above the one before it and is where a search looks for it.
     pub(crate) fn verify(&self) -> Result<()> {
         let mut last = None;
         for i in 0..self.len {
             let value = self.get(i);
             if i % BLOCK == 0 {
-                let bits = self.place(i / BLOCK) & 0xFF;
+                let bits = self.location(i / BLOCK) & 0xFF;
                 if value != self.first(i / BLOCK) || (bits > 56 && bits != 64) {
                     let message = format!("block {} of a sequence contradicts itself", i / BLOCK);
                     return Err(Error::corrupt(message));
@@ -287,7 +290,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The last of `size` numbers that is below `v`, as number 0 is.
+/// The last of `size` numbers that is below `v`. Number 0 is.
 #[inline(always)]
 fn last_below(v: u64, mut size: usize, number: impl Fn(usize) -> u64) -> usize {
     let mut at = 0;
@@ -299,7 +302,7 @@ fn last_below(v: u64, mut size: usize, number: impl Fn(usize) -> u64) -> usize {
     at
 }
 
-/// The bits of an offset, once those of the residuals are shifted away.
+/// The bits of an offset, after the bits of a residual were shifted out.
 const OFFSET: u64 = (1 << 40) - 1;
 
 /// One block: its first number, its residuals, and the slope of its line.
@@ -326,7 +329,8 @@ impl Block<'_> {
         self.first.wrapping_add(i as u64).wrapping_add(self.residual(i))
     }
 
-    /// [`Block::get`] of a block with a slope: apart, for most have none, and are read in less.
+    /// [`Block::get`] of a block with a slope. Not inlined: most blocks have none, and reading those
+    /// is faster then.
     #[inline(never)]
     fn get_on_line(&self, i: usize) -> u64 {
         let on_line = self.first.wrapping_add(step(self.slope).wrapping_mul(i as u64));
@@ -336,7 +340,7 @@ impl Block<'_> {
     #[inline(always)]
     fn residual(&self, i: usize) -> u64 {
         if self.bits == 0 {
-            return 0; // What stands there is another block's.
+            return 0; // These bytes belong to another block.
         }
         let bit = i * self.bits as usize;
         (u64_at(self.area, bit >> 3) >> (bit & 7)) & self.mask
@@ -345,9 +349,9 @@ impl Block<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::increasing::Increasing;
-    use super::super::increasing::tests::{check_sequence, shapes};
     use super::*;
+    use crate::bytes::monotonic::Increasing;
+    use crate::bytes::monotonic::tests::{check_sequence, shapes};
 
     fn encode_with(values: &[u64], slopes: bool) -> Vec<u8> {
         let mut writer = Writer::with(values.len(), slopes);
@@ -361,31 +365,31 @@ mod tests {
         for values in shapes() {
             for slopes in [false, true] {
                 let bytes = encode_with(&values, slopes);
-                let sequence = Lines::new(&bytes, values.len()).unwrap();
-                check_sequence(Increasing::Lines(sequence), &values);
+                let sequence = Linear::new(&bytes, values.len()).unwrap();
+                check_sequence(Increasing::Linear(sequence), &values);
             }
         }
     }
 
     #[test]
-    fn a_sequence_that_does_not_increase_is_found() {
+    fn verify_rejects_a_sequence_that_does_not_increase() {
         let values: Vec<u64> = (0..200u32).map(|i| u64::from(i * i) * 1000).collect();
         let good = encode_with(&values, true);
-        // Block 1: its first number, a residual in the middle, the bits, the slope.
+        // Of block 1: its first number, a residual, the width of residuals, the slope.
         let area = 8 + 16 * 4;
-        let place = u64_at(&good, 8 + 16 + 8);
-        let block = area + (place >> 8 & OFFSET) as usize;
+        let location = u64_at(&good, 8 + 16 + 8);
+        let block = area + (location >> 8 & OFFSET) as usize;
         let places = [(10, 0xFF), (block + 20 - 8 - 16, 0xFF), (8 + 8, 0x3F), (8 + 14, 0x10)];
         for (at, xor) in places.map(|(at, xor)| (at + 16, xor)) {
             let mut bad = good.clone();
             bad[at] ^= xor;
-            let s = Lines::new(&bad, 200).unwrap();
+            let s = Linear::new(&bad, 200).unwrap();
             assert!(s.verify().is_err(), "byte {at}");
         }
     }
 
     #[test]
-    fn bytes_are_as_specified() {
+    fn bytes_match_the_specification() {
         let expected = [
             3, 0, 0, 0, 0, 0, 0, 0, // n
             5, 0, 0, 0, 0, 0, 0, 0, // first number
@@ -398,7 +402,7 @@ mod tests {
         let sloping = [
             4, 0, 0, 0, 0, 0, 0, 0, // n
             100, 0, 0, 0, 0, 0, 0, 0, // first number
-            3, 0, 0, 0, 0, 0, 0x20, 0x01, // 3 bits each, offset 0, 1 + (9 << 0) a number
+            3, 0, 0, 0, 0, 0, 0x20, 0x01, // 3 bits each, offset 0, 1 + (9 << 0) per number
             0b0100_0101, 0b1101, // residuals of 100, 105, 120, 131: 5, 0, 5, 6
             0, 0, 0, 0, 0, 0, 0, 0,
         ];
@@ -406,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_along_a_line_take_few_bits() {
+    fn evenly_rising_numbers_take_few_bits() {
         // Offsets of documents of 440 to 560 bytes: within some hundreds of a line.
         let values: Vec<u64> = (0..6400u32).map(|i| u64::from(i * 500 + i * i % 61)).collect();
         let size = |n: usize| {
@@ -415,6 +419,6 @@ mod tests {
             writer.size()
         };
         assert!(size(6400) < 7000, "{} bytes", size(6400));
-        assert!(size(640) > 1100, "short sequences keep to what is read fastest: {}", size(640));
+        assert!(size(640) > 1100, "short sequences have no slopes: {}", size(640));
     }
 }
