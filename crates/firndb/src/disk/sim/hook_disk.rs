@@ -1,17 +1,17 @@
-//! A simulated disk on which something happens just before a file is looked at: what another
-//! process may do between two calls of this one.
+//! A simulated disk that calls a function just before a file is opened or mapped, so that a test can
+//! do what another process may do between two calls.
 
-use super::{
-    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map,
-    ReadAt, SimDisk,
-};
 use crate::Result;
+use crate::disk::append_map::{AppendMap, AppendMapWriter, AppendMode};
+use crate::disk::map::Map;
+use crate::disk::sim::state::SimDisk;
+use crate::disk::traits::{Append, Disk, DiskRef, Entry, FileId, Lock, ReadAt};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Shows each file that is to be opened or mapped to `before`, and then opens or maps it.
+/// Calls `before` with the path of each file before it is opened or mapped.
 pub(crate) struct HookDisk<F> {
     pub(crate) disk: Arc<SimDisk>,
     pub(crate) before: F,

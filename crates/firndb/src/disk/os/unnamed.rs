@@ -1,13 +1,14 @@
-//! Files without a name: what a process writes and reads back itself, such as records that exceed
-//! the memory of a build.
+//! Files without a name: data that a process writes and reads back itself, such as the records of a
+//! build that exceed its memory limit.
 //!
-//! No other user can open such a file, whatever the directory's permissions: it never has a name
-//! (`O_TMPFILE`), or, where the file system does not know that, a random one for the moment between
-//! its creation and its removal. It is gone with its last handle, also when the process is killed,
-//! so there are no leftovers to recognise. Its mode is 0600.
+//! No other user can open such a file, whatever the permissions of the directory: it never has a
+//! name (`O_TMPFILE`), or, where the file system or the system does not support that, a random name
+//! between its creation and its removal. It disappears with its last handle, also when the process
+//! is killed, so there are no leftovers with data. Its mode is 0600.
 
-use super::poison::Poison;
-use super::{Append, Disk, Map, ReadAt, cut};
+use crate::disk::map::Map;
+use crate::disk::poison::Poison;
+use crate::disk::traits::{Append, Disk, ReadAt, cut};
 use crate::{Error, Result};
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -15,23 +16,28 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The mode of these files: their owner's alone.
+/// Only the owner can open these files.
 const MODE: u32 = 0o600;
-/// What the names begin with that files have for a moment; 16 hexadecimal digits follow.
+/// Prefix of the short-lived names; 16 hexadecimal digits follow.
 const PREFIX: &str = ".firndb-spill-";
-/// Names that are tried: two random ones are hardly ever equal.
-const NAMES: usize = 16;
+/// Attempts to find an unused random name.
+const ATTEMPTS: usize = 16;
 
-/// See [`Disk::create_unnamed`].
-pub(super) fn create(dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
-    let file = match nameless(dir) {
-        Err(e) if is_unknown(&e) => named_for_a_moment(dir),
-        made => made,
-    };
+/// See [`Disk::create_unnamed`]. `is_portable` avoids `O_TMPFILE`.
+pub(super) fn create(dir: &Path, is_portable: bool) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
+    let file = if is_portable { create_and_remove(dir) } else { anonymous(dir) };
     handles(file, dir)
 }
 
-/// Both handles of a file.
+/// A file in `dir` that has no name when this returns.
+pub(crate) fn anonymous(dir: &Path) -> io::Result<File> {
+    match create_nameless(dir) {
+        Err(e) if is_unsupported(&e) => create_and_remove(dir),
+        made => made,
+    }
+}
+
+/// The handles of a file for appending and for reading.
 fn handles(file: io::Result<File>, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
     let made = file.and_then(|file| Ok((file.try_clone()?, file)));
     let made = made.map_err(|e| Error::io("create a temporary file in", dir, e));
@@ -39,31 +45,31 @@ fn handles(file: io::Result<File>, dir: &Path) -> Result<(Box<dyn Append>, Box<d
     Ok((Box::new(Poison::new(append, dir.into())), Box::new(read)))
 }
 
-/// A file that never has a name, and to which none can be given.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn nameless(dir: &Path) -> io::Result<File> {
+/// Creates a file that never has a name and cannot be linked to one.
+#[cfg(target_os = "linux")]
+fn create_nameless(dir: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(MODE).custom_flags(libc::O_TMPFILE | libc::O_EXCL);
     options.open(dir)
 }
 
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn nameless(_: &Path) -> io::Result<File> {
+#[cfg(not(target_os = "linux"))]
+fn create_nameless(_: &Path) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Whether this is how a file system or a kernel that has no files without a name refuses one.
-fn is_unknown(error: &io::Error) -> bool {
+/// Whether a kernel or a file system without `O_TMPFILE` returns this error.
+fn is_unsupported(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, IsADirectory, Unsupported};
     matches!(error.kind(), Unsupported | IsADirectory | InvalidInput)
 }
 
-/// A file whose name is random and is removed at once.
-fn named_for_a_moment(dir: &Path) -> io::Result<File> {
-    let mut tries = 1..NAMES;
+/// Creates a file under a random name and removes the name at once.
+fn create_and_remove(dir: &Path) -> io::Result<File> {
+    let mut tries = 1..ATTEMPTS;
     loop {
         let path = dir.join(format!("{PREFIX}{:016x}", RandomState::new().hash_one(0u8)));
-        // Exclusively, so that a symbolic link of this name is refused and not followed.
+        // Exclusively, so that a symbolic link of this name is not followed.
         let created =
             OpenOptions::new().read(true).write(true).create_new(true).mode(MODE).open(&path);
         match created {
@@ -71,7 +77,7 @@ fn named_for_a_moment(dir: &Path) -> io::Result<File> {
             Err(e) => return Err(e),
             Ok(file) => {
                 return match fs::remove_file(&path) {
-                    // Another build took it for a leftover.
+                    // Another build removed it as a leftover.
                     Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
                     _ => Ok(file),
                 };
@@ -80,23 +86,23 @@ fn named_for_a_moment(dir: &Path) -> io::Result<File> {
     }
 }
 
-/// Removes the empty files that processes leave which are killed while a file of theirs has its
-/// name for a moment. What cannot be removed does no harm.
+/// Removes the empty files of processes that were killed between the creation and the removal of a
+/// name. Failures are ignored, since these files do no harm.
 pub(crate) fn remove_leftovers(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    for name in disk.list(dir)?.iter().filter(|name| is_ours(name)) {
+    for name in disk.list(dir)?.iter().filter(|name| is_leftover(name)) {
         let _ = disk.remove(&dir.join(name));
     }
     Ok(())
 }
 
-fn is_ours(name: &str) -> bool {
+fn is_leftover(name: &str) -> bool {
     let digits = name.strip_prefix(PREFIX).unwrap_or("");
     digits.len() == 16 && digits.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 struct Unnamed {
     file: File,
-    /// Of the directory, for errors.
+    /// The directory, for error messages.
     dir: PathBuf,
 }
 
@@ -139,9 +145,9 @@ impl ReadAt for Unnamed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::os;
-    use super::super::tests::TempDir;
     use super::*;
+    use crate::disk::os::os;
+    use crate::disk::tests::TempDir;
     use std::os::unix::fs::MetadataExt;
 
     fn names(dir: &Path) -> Vec<String> {
@@ -150,11 +156,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_its_owners_alone_and_has_no_name() {
-        for make in [nameless, named_for_a_moment] {
+    fn a_file_has_no_name_and_only_its_owner_may_open_it() {
+        for make in [create_nameless, create_and_remove] {
             let dir = TempDir::new();
             let file = match make(&dir.0) {
-                Err(e) if is_unknown(&e) => {
+                Err(e) if is_unsupported(&e) => {
                     println!("skipped: no files without a name here: {e}");
                     continue;
                 }
@@ -172,13 +178,16 @@ mod tests {
             assert_eq!(&*read.map().unwrap(), b"snowfall");
             assert!(read.read_at(6, &mut bytes).is_err());
         }
-        let missing = create(Path::new("/firndb-no-such-directory")).err().unwrap();
-        assert_eq!(missing.kind(), crate::ErrorKind::NotFound, "{missing}");
+        for is_portable in [false, true] {
+            let missing = create(Path::new("/firndb-no-such-directory"), is_portable);
+            let error = missing.err().unwrap();
+            assert_eq!(error.kind(), crate::ErrorKind::NotFound, "{error}");
+        }
     }
 
-    /// What a file has for a moment cannot be foretold, and what stands there is not followed.
+    /// Short-lived names are unpredictable, and symbolic links in their place are not followed.
     #[test]
-    fn names_are_random_and_leftovers_are_told_from_other_files() {
+    fn names_are_random_and_only_leftovers_are_removed() {
         let dir = TempDir::new();
         let kept = ["spill", ".firndb-spill-", ".firndb-spill-0123456789abcdeF", ".firndb-spill-1"];
         for name in kept.into_iter().chain([".firndb-spill-0123456789abcdef"]) {

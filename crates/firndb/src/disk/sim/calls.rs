@@ -1,13 +1,15 @@
-//! The calls of [`Disk`] on the simulated disk: the same steps and errors as in `os.rs`.
+//! The calls of [`Disk`] on the simulated disk, with the same steps and errors as the real one.
 
-use super::super::dir::replaced;
-use super::super::poison::Poison;
-use super::super::{
-    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map,
-    ReadAt, cut, locked, parent,
+use crate::disk::append_map::{AppendMap, AppendMapWriter, AppendMode};
+use crate::disk::map::Map;
+use crate::disk::paths::parent;
+use crate::disk::poison::Poison;
+use crate::disk::sim::append_map::append_map;
+use crate::disk::sim::held_dir::hold_dir;
+use crate::disk::sim::state::{Content, Fault, Faults, Node, SimDisk, State, is_root};
+use crate::disk::traits::{
+    Append, Disk, DiskRef, Entry, FileId, Lock, ReadAt, cut, locked, replaced,
 };
-use super::append_map::append_map;
-use super::{Content, Fault, Faults, Node, SimDisk, State, is_root};
 use crate::{Error, Result};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use std::time::SystemTime;
 
 impl Disk for SimDisk {
     fn hold(self: Arc<Self>, dir: &Path) -> Result<DiskRef> {
-        self.hold_dir(dir)
+        hold_dir(self, dir)
     }
 
     fn check_held(&self) -> Result<()> {
@@ -24,7 +26,7 @@ impl Disk for SimDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {
-        // The same steps as on the real disk, each an operation.
+        // The same steps as on the real disk, each of which is an operation.
         let mut state = self.state();
         let mut missing = Vec::new();
         let mut next = dir;
@@ -49,7 +51,7 @@ impl Disk for SimDisk {
         self.names(dir, |node| *node == Node::Dir)
     }
 
-    /// Nothing: all that is here are files and directories.
+    /// Always empty: this disk has only files and directories.
     fn list_others(&self, dir: &Path) -> Result<Vec<String>> {
         self.names(dir, |_| false)
     }
@@ -76,12 +78,12 @@ impl Disk for SimDisk {
         }
     }
 
-    /// There are no symbolic links here.
+    /// This disk has no symbolic links.
     fn resolve(&self, path: &Path) -> Result<PathBuf> {
         self.look(path).map(|_| path.to_path_buf())
     }
 
-    /// Always long ago: there is no clock here.
+    /// Always the epoch: this disk has no clock.
     fn modified(&self, path: &Path) -> Result<SystemTime> {
         let mut state = self.state();
         state.step("modified", path)?;
@@ -281,7 +283,7 @@ struct SimFile {
     state: Arc<Mutex<State>>,
     id: usize,
     path: PathBuf,
-    /// Of a file without a name.
+    /// Keeps a file without a name.
     _open: Option<Arc<Open>>,
 }
 
@@ -347,7 +349,7 @@ impl Drop for FileLock {
     }
 }
 
-/// A file without a name, which is there until this is dropped.
+/// Keeps a file without a name until dropped.
 struct Open {
     state: Arc<Mutex<State>>,
     id: usize,
@@ -362,7 +364,7 @@ impl Drop for Open {
     }
 }
 
-/// What an [`Append`] holds of its file.
+/// What keeps the file of an [`Append`].
 enum Held {
     Lock(FileLock),
     Open(Arc<Open>),
@@ -374,7 +376,7 @@ struct SimAppend {
 }
 
 impl SimAppend {
-    /// The disk, and the number of the file.
+    /// The state of the disk and the number of the file.
     fn file(&self) -> (MutexGuard<'_, State>, usize) {
         let (state, id) = match &self.held {
             Held::Lock(lock) => (&lock.state, lock.id),

@@ -1,10 +1,12 @@
-//! A directory that is held open, so that it stays the same one whatever its path names later.
+//! A directory that is held open, so that a writer keeps using it if its path is renamed.
 //!
-//! A writer that went on by path would write into, and remove from, whatever directory was moved to
-//! that path. [`Held`] resolves the names of files in the directory relative to its descriptor, and
-//! says when the path names another directory.
+//! A writer that resolved paths anew would write into, and remove files from, any directory that
+//! was moved to its path. [`HeldDir`] resolves the names of files in the directory relative to its
+//! descriptor, and detects when the path names another directory.
 
-use crate::{Error, ErrorKind, Result};
+use crate::disk::paths::parent;
+use crate::disk::traits::{locked, replaced};
+use crate::{Error, Result};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, stat, statat};
 use rustix::io::Errno;
 use std::fs::{File, TryLockError};
@@ -13,18 +15,16 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::{locked, parent};
-
 /// An open directory.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldDir {
     dir: File,
     path: PathBuf,
-    /// The directory opened once more, and locked, while somebody holds the lock.
+    /// A second descriptor of the directory with the lock, while a lock exists.
     locked: Mutex<Weak<Locked>>,
 }
 
-/// An open file or directory that is locked.
+/// An open file or directory with an exclusive lock.
 #[derive(Debug)]
 pub(super) struct Locked {
     pub(super) file: File,
@@ -39,9 +39,9 @@ impl Locked {
 }
 
 impl Drop for Locked {
-    /// A lock goes with the last descriptor of the open file, and a program that another thread is
-    /// just starting has them all until it runs. So to close the file is not enough. A forked child
-    /// has the same lock, which is its parent's.
+    /// Unlocks explicitly, since a lock lives until the last copy of the descriptor is closed, and
+    /// a program that another thread is starting holds copies of all descriptors until it executes.
+    /// A forked child shares the lock, which belongs to its parent, and does not unlock.
     fn drop(&mut self) {
         if self.process == std::process::id() {
             let _ = self.file.unlock();
@@ -49,15 +49,15 @@ impl Drop for Locked {
     }
 }
 
-impl Held {
-    pub(super) fn open(path: &Path) -> Result<Held> {
+impl HeldDir {
+    pub(super) fn open(path: &Path) -> Result<HeldDir> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = openat(CWD, path, flags, Mode::empty());
         let dir = dir.map_err(|e| Error::io("open the directory", path, e.into()))?;
-        Ok(Held { dir: dir.into(), path: path.into(), locked: Mutex::default() })
+        Ok(HeldDir { dir: dir.into(), path: path.into(), locked: Mutex::default() })
     }
 
-    /// Its descriptor and the rest of the path, for a path that leads into it.
+    /// The descriptor and the relative path, for the directory itself and for files in it.
     pub(super) fn resolve<'a>(&'a self, path: &'a Path) -> Option<(BorrowedFd<'a>, &'a Path)> {
         if path == self.path {
             return Some((self.dir.as_fd(), Path::new(".")));
@@ -66,8 +66,9 @@ impl Held {
         Some((self.dir.as_fd(), Path::new(name)))
     }
 
-    /// Locks the directory for as long as what is returned lives: `Locked` if another handle has
-    /// it. Within this one several may. `None` where directories cannot be locked.
+    /// Locks the directory until the result is dropped: `Locked` if another handle holds the lock.
+    /// Locks taken through the same handle share it. `None` if the file system cannot lock
+    /// directories.
     pub(super) fn lock(&self) -> Result<Option<Arc<Locked>>> {
         let mut locked_dir = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dir) = locked_dir.upgrade() {
@@ -83,12 +84,12 @@ impl Held {
                 Ok(Some(dir))
             }
             Err(TryLockError::WouldBlock) => Err(locked(&self.path)),
-            // NFS has no locks of directories.
+            // NFS cannot lock directories.
             Err(TryLockError::Error(_)) => Ok(None),
         }
     }
 
-    /// `Failed` if its path names another directory now, or none.
+    /// Returns `Failed` if the path now names another directory, or none.
     pub(super) fn check(&self) -> Result<()> {
         let failed = |e: Errno| Error::io("look at", &self.path, e.into());
         let held = fstat(&self.dir).map_err(failed)?;
@@ -100,19 +101,12 @@ impl Held {
     }
 }
 
-/// The error of a directory or a lock that is no longer the one of its path.
-pub(super) fn replaced(path: &Path) -> Error {
-    let message = "this was moved, removed or replaced while it was open for writing: nothing \
-                   more is written; open what is there now";
-    Error::new(ErrorKind::Failed, message).in_file(path)
-}
-
-/// Whether two names lead to the same file.
+/// Whether both are the same file.
 pub(super) fn is_same(a: &Stat, b: &Stat) -> bool {
     (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
 }
 
-/// The names of what is of this kind in a directory, sorted, without those that are not UTF-8.
+/// Names of the entries of the wanted types in a directory, sorted. Skips names that are not UTF-8.
 pub(super) fn names(
     at: (BorrowedFd, &Path),
     is_wanted: impl Fn(FileType) -> bool,
@@ -124,7 +118,7 @@ pub(super) fn names(
         let entry = entry?;
         let name = entry.file_name();
         let kind = match entry.file_type() {
-            // Some file systems do not say.
+            // Some file systems do not report the type.
             FileType::Unknown => match statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) => continue,
                 found => FileType::from_raw_mode(found?.st_mode),
@@ -149,19 +143,19 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn a_lock_goes_with_its_holder_and_not_with_copies_of_its_descriptor() {
+    fn a_lock_is_released_by_its_holder_despite_copies_of_its_descriptor() {
         let name = format!("firndb-lock-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let lock = || Locked::new(File::create(&path).unwrap());
         let held = RefCell::new(Some(lock().unwrap()));
-        // As a program has it that another thread is starting.
+        // A program that another thread is starting has such a copy.
         let copy = held.borrow().as_ref().map(|held| held.file.try_clone().unwrap());
         let drop_it = || {
             held.take();
             true
         };
         assert!(in_child(drop_it));
-        assert!(lock().is_err(), "a child let go of its parent's lock");
+        assert!(lock().is_err(), "a child released the lock of its parent");
         held.take();
         lock().unwrap();
         drop(copy);

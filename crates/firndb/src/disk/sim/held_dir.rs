@@ -1,11 +1,10 @@
-//! Directories that are held open while another process moves them.
+//! Directories that are held open while another process renames them.
 
-use super::super::dir::replaced;
-use super::super::{
-    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map,
-    ReadAt, parent,
-};
-use super::{Names, SimDisk, State};
+use crate::disk::append_map::{AppendMap, AppendMapWriter, AppendMode};
+use crate::disk::map::Map;
+use crate::disk::paths::parent;
+use crate::disk::sim::state::{Names, SimDisk, State};
+use crate::disk::traits::{Append, Disk, DiskRef, Entry, FileId, Lock, ReadAt, replaced};
 use crate::{Error, Result};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,29 +12,30 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 impl SimDisk {
-    /// Renames directories as another process would: durably, and in no operation of this one.
+    /// Renames directories as another process would: durably and without counting an operation.
     pub(crate) fn move_dirs(&self, moves: &[(&Path, &Path)]) {
         let mut state = self.state();
         moves.iter().for_each(|(from, to)| state.move_dir(from, to));
     }
 
-    /// Renames directories before operation `n`, if that is one in a directory that is held.
+    /// Renames directories before operation `n`, if it is one in a held directory.
     pub(crate) fn move_dirs_at(&self, n: usize, moves: &[(&Path, &Path)]) {
         let owned = |(from, to): &(&Path, &Path)| (from.to_path_buf(), to.to_path_buf());
         self.state().moves = Some((n, moves.iter().map(owned).collect()));
     }
+}
 
-    pub(super) fn hold_dir(self: Arc<Self>, dir: &Path) -> Result<DiskRef> {
-        let mut state = self.state();
-        state.move_if_due();
-        if !state.is_dir(dir) {
-            return Err(Error::io("open the directory", dir, io::ErrorKind::NotFound.into()));
-        }
-        let number = state.held.len();
-        state.held.push(dir.to_path_buf());
-        drop(state);
-        Ok(Arc::new(HeldDir { disk: self, dir: dir.to_path_buf(), number }))
+/// Opens a directory of `disk`; see [`Disk::hold`].
+pub(super) fn hold_dir(disk: Arc<SimDisk>, dir: &Path) -> Result<DiskRef> {
+    let mut state = disk.state();
+    state.move_if_due();
+    if !state.is_dir(dir) {
+        return Err(Error::io("open the directory", dir, io::ErrorKind::NotFound.into()));
     }
+    let number = state.held.len();
+    state.held.push(dir.to_path_buf());
+    drop(state);
+    Ok(Arc::new(HeldDir { disk, dir: dir.to_path_buf(), number }))
 }
 
 impl State {
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Renames what another process renames by now.
+    /// Performs the renames of another process that are due.
     fn move_if_due(&mut self) {
         let n = self.log.len();
         if let Some((_, moves)) = self.moves.take_if(|(at, _)| n >= *at) {
@@ -67,7 +67,7 @@ impl State {
     }
 }
 
-/// The disk, with the files of one directory wherever that is now.
+/// The disk, with the files of one directory at its current path.
 #[derive(Debug)]
 struct HeldDir {
     disk: Arc<SimDisk>,
@@ -76,7 +76,7 @@ struct HeldDir {
 }
 
 impl HeldDir {
-    /// Where a path is now that led into the directory when it was opened.
+    /// The current path of a file that was in the directory when it was opened.
     fn at(&self, path: &Path) -> PathBuf {
         let mut state = self.disk.state();
         state.move_if_due();
@@ -91,7 +91,7 @@ impl HeldDir {
 
 #[rustfmt::skip]
 impl Disk for HeldDir {
-    fn hold(self: Arc<Self>, dir: &Path) -> Result<DiskRef> { self.disk.clone().hold_dir(dir) }
+    fn hold(self: Arc<Self>, dir: &Path) -> Result<DiskRef> { self.disk.clone().hold(dir) }
     fn check_held(&self) -> Result<()> {
         match self.at(&self.dir) == self.dir {
             true => Ok(()),

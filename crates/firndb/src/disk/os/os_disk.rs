@@ -1,13 +1,17 @@
-//! The disk of the operating system.
-//!
-//! `std` repeats calls that a signal interrupted (EINTR), writes the rest after a short write, and
-//! asks the drive itself to flush where the system makes a difference (macOS).
+//! [`Disk`] on the system calls of Unix, with those of Linux where they help.
 
-use super::dir::{Held, Locked, is_same, names, replaced};
-use super::poison::Poison;
-use super::{
-    Append, AppendMap, AppendMapWriter, AppendMode, Disk, DiskRef, Entry, FileId, Lock, Map,
-    ReadAt, cut, locked, parent,
+use crate::disk::append_map::{AppendMap, AppendMapWriter, AppendMode};
+use crate::disk::map::Map;
+use crate::disk::os::append_map::{append_map, auto_mode};
+use crate::disk::os::held_dir::{HeldDir, Locked, is_same, names};
+use crate::disk::os::space::{Space, extend, file_size_limit, fill, reserve};
+use crate::disk::os::unnamed;
+#[cfg(target_os = "linux")]
+use crate::disk::os::writeback;
+use crate::disk::paths::parent;
+use crate::disk::poison::Poison;
+use crate::disk::traits::{
+    Append, Disk, DiskRef, Entry, FileId, Lock, ReadAt, cut, locked, replaced,
 };
 use crate::{Error, ErrorKind, Result};
 use rustix::fs::{
@@ -22,15 +26,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// See [`Disk`].
-#[derive(Debug, Default)]
-pub(super) struct OsDisk {
-    /// The directory in which names are resolved relative to a descriptor.
-    held: Option<Arc<Held>>,
+/// The disk of the operating system.
+pub(crate) fn os() -> DiskRef {
+    Arc::new(OsDisk::default())
+}
+
+/// [`os`] restricted to the calls that every Unix system has, so that tests on Linux run the code
+/// for other systems.
+#[cfg(test)]
+pub(crate) fn portable() -> DiskRef {
+    Arc::new(OsDisk { is_portable: true, ..OsDisk::default() })
+}
+
+#[derive(Clone, Debug, Default)]
+struct OsDisk {
+    /// The directory whose names are resolved relative to its descriptor.
+    held: Option<Arc<HeldDir>>,
+    /// Avoids system calls that only Linux has.
+    is_portable: bool,
 }
 
 impl OsDisk {
-    /// The descriptor that a path is relative to, and the rest of the path.
+    /// The descriptor and the path relative to it for the `*at` system calls.
     fn at<'a>(&'a self, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
         let held = self.held.as_ref().and_then(|held| held.resolve(path));
         held.unwrap_or((CWD, path))
@@ -42,10 +59,10 @@ impl OsDisk {
         Ok(openat(dir, name, flags | OFlags::CLOEXEC, mode)?.into())
     }
 
-    /// Opens a regular file to read it; also gives its length.
+    /// Opens a regular file for reading and returns its length as well.
     fn open_to_read(&self, path: &Path) -> Result<(File, u64)> {
         let failed = |e| Error::io("open", path, e);
-        // Without waiting for the writer of what turns out to be a pipe.
+        // NONBLOCK: opening a pipe would wait for a writer.
         let file = self.open_with(path, OFlags::RDONLY | OFlags::NONBLOCK).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         match found.is_file() {
@@ -64,11 +81,25 @@ impl OsDisk {
             Err(e) => Err(failed(e)),
         }
     }
+
+    fn reserve(&self, file: &File, length: u64) -> io::Result<Space> {
+        if self.is_portable { extend(file, length) } else { reserve(file, length) }
+    }
+
+    /// `mode`, or the mode that `Auto` selects for this file.
+    fn mode_of(&self, file: &File, mode: AppendMode) -> AppendMode {
+        match mode {
+            AppendMode::Auto if self.is_portable => AppendMode::Write,
+            AppendMode::Auto => auto_mode(file),
+            mode => mode,
+        }
+    }
 }
 
 impl Disk for OsDisk {
     fn hold(self: Arc<Self>, dir: &Path) -> Result<DiskRef> {
-        Ok(Arc::new(OsDisk { held: Some(Arc::new(Held::open(dir)?)) }))
+        let held = Some(Arc::new(HeldDir::open(dir)?));
+        Ok(Arc::new(OsDisk { held, is_portable: self.is_portable }))
     }
 
     fn check_held(&self) -> Result<()> {
@@ -82,9 +113,9 @@ impl Disk for OsDisk {
             missing.push(next);
             next = parent(next);
         }
-        // The deepest one that exists may be the work of a run that died before its sync.
+        // An earlier process may have created the deepest existing one and died before its sync.
         match self.sync_dir(parent(next)) {
-            Err(e) if is_permission_denied(&e) => {} // Then it was not ours to create.
+            Err(e) if is_permission_denied(&e) => {} // FirnDB did not create it.
             synced => synced?,
         }
         for dir in missing.into_iter().rev() {
@@ -166,17 +197,17 @@ impl Disk for OsDisk {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
         let file = self.open_with(path, flags).map_err(|e| Error::io("create", path, e))?;
         match file.try_lock() {
-            // Another process took the new file for a leftover before this one locked it.
+            // Another process removed the new file as a leftover before this one locked it.
             Err(TryLockError::WouldBlock) => return Err(locked(path)),
             Ok(()) if !self.is_named(&file, path)? => return Err(locked(path)),
-            // A file system without locks can still be written to; only a leftover stays for good.
+            // On a file system without locks, writing works; leftovers are not removed.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
         Ok(append_to(file, 0, path))
     }
 
     fn create_unnamed(&self, dir: &Path) -> Result<(Box<dyn Append>, Box<dyn ReadAt>)> {
-        super::unnamed::create(dir)
+        unnamed::create(dir, self.is_portable)
     }
 
     fn reopen(&self, path: &Path) -> Result<Box<dyn Append>> {
@@ -208,10 +239,14 @@ impl Disk for OsDisk {
     ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = self.open_with(path, flags).map_err(|e| Error::io("create", path, e))?;
-        let made = reserve(&file, capacity as u64).map_err(|e| no_space(capacity as u64, path, e));
-        let made = made.and_then(|_| append_map_of(file, 0, mode, path));
+        let length = capacity as u64;
+        let made = self.reserve(&file, length).map_err(|e| no_space(length, path, e));
+        let made = made.and_then(|_| {
+            let mode = self.mode_of(&file, mode);
+            append_map(file, 0, mode, path)
+        });
         if made.is_err() {
-            // Best effort: the first error is the one to report.
+            // Best effort: the first error is reported.
             let _ = self.remove(path);
         }
         made
@@ -224,23 +259,24 @@ impl Disk for OsDisk {
         mode: AppendMode,
     ) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
         self.open_to_read(path)?; // Refuses what is not a regular file.
-        let file = self.open_with(path, OFlags::RDWR);
-        append_map_of(file.map_err(|e| Error::io("open", path, e))?, end, mode, path)
+        let file = self.open_with(path, OFlags::RDWR).map_err(|e| Error::io("open", path, e))?;
+        let mode = self.mode_of(&file, mode);
+        append_map(file, end, mode, path)
     }
 
     fn append_mode(&self, path: &Path) -> Result<AppendMode> {
-        Ok(mode_for(&self.open_to_read(path)?.0))
+        Ok(self.mode_of(&self.open_to_read(path)?.0, AppendMode::Auto))
     }
 
     fn create_filler(&self, path: &Path, length: u64) -> Result<()> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = self.open_with(path, flags).map_err(|e| Error::io("create", path, e))?;
-        let made = match reserve(&file, length) {
+        let made = match self.reserve(&file, length) {
             Ok(Space::Sparse) => fill(&file, length),
             made => made.map(|_| ()),
         };
         made.map_err(|e| {
-            // Best effort: the first error is the one to report.
+            // Best effort: the first error is reported.
             let _ = self.remove(path);
             no_space(length, path, e)
         })
@@ -278,7 +314,7 @@ impl Disk for OsDisk {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>> {
         let failed = |e| Error::io("open the lock", path, e);
-        // Without waiting for the reader of what turns out to be a pipe.
+        // NONBLOCK: opening a pipe would wait for a reader.
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
         let file = self.open_with(path, flags).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
@@ -286,21 +322,20 @@ impl Disk for OsDisk {
         }
         let file = match Locked::new(file) {
             Ok(file) if self.is_named(&file.file, path)? => file,
-            // Locked, but no longer the file of this name: its writer published or removed it.
+            // The lock is on a file that no longer has this name: its writer published or removed it.
             Ok(_) | Err(TryLockError::WouldBlock) => return Err(locked(path)),
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
         };
-        // The directory too: its lock does not go when the file is removed.
+        // The directory too: its lock survives the removal of the file.
         let held = self.held.as_ref().filter(|held| held.resolve(path).is_some());
         let dir = held.map(|held| held.lock()).transpose()?.flatten();
-        let disk = OsDisk { held: self.held.clone() };
-        Ok(Box::new(OsLock { file, _dir: dir, disk, path: path.into() }))
+        Ok(Box::new(OsLock { file, _dir: dir, disk: self.clone(), path: path.into() }))
     }
 }
 
 struct OsLock {
     file: Locked,
-    /// The directory, locked too.
+    /// The lock of the directory.
     _dir: Option<Arc<Locked>>,
     disk: OsDisk,
     path: PathBuf,
@@ -321,102 +356,8 @@ fn append_to(file: File, length: u64, path: &Path) -> Box<dyn Append> {
     Box::new(Poison::new(file, path.into()))
 }
 
-/// What reserving the space of a file came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Space {
-    Reserved,
-    /// The file system cannot reserve: space is taken by the write that needs it.
-    Sparse,
-}
-
-/// Gives a new file its length and, where the file system can, the space for it.
-fn reserve(file: &File, length: u64) -> io::Result<Space> {
-    if length > file_size_limit() {
-        return Err(io::ErrorKind::FileTooLarge.into()); // The call would raise SIGXFSZ.
-    }
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, length) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-        done => return Ok(done.map(|()| Space::Reserved)?),
-    }
-    file.set_len(length)?;
-    Ok(Space::Sparse)
-}
-
-/// Takes the space of a file by writing all of it.
-fn fill(file: &File, length: u64) -> io::Result<()> {
-    // No zeros: a file system that compresses would keep next to nothing of them.
-    let mut state = length | 1;
-    let mut piece = vec![0; 64 << 10];
-    for at in (0..length).step_by(piece.len()) {
-        for byte in &mut piece {
-            state = state.wrapping_mul(0xD129_0E9B_5A5B_6B2D).wrapping_add(1);
-            *byte = (state >> 56) as u8;
-        }
-        file.write_all_at(&piece[..piece.len().min((length - at) as usize)], at)?;
-    }
-    Ok(())
-}
-
 fn no_space(length: u64, path: &Path, e: io::Error) -> Error {
     Error::io(&format!("reserve {length} bytes; free space on this disk for"), path, e)
-}
-
-/// An append map over a file, whose mode is what was asked for or what its file system is safe with.
-fn append_map_of(
-    file: File,
-    end: usize,
-    mode: AppendMode,
-    path: &Path,
-) -> Result<(Arc<AppendMap>, AppendMapWriter)> {
-    let mode = match mode {
-        AppendMode::Auto => mode_for(&file),
-        mode => mode,
-    };
-    AppendMap::of_file(file, end, mode, path)
-}
-
-/// What [`AppendMode::Auto`] means for a file.
-fn mode_for(file: &File) -> AppendMode {
-    if may_store(file) { AppendMode::Map } else { AppendMode::Write }
-}
-
-/// Whether a store into a map of this file finds the space that was reserved for it. That holds
-/// where blocks are never written elsewhere: in memory, and on ext4 in files with extents. Copies
-/// on write (btrfs, XFS after a reflink) need new blocks, and a map has no way to report that there
-/// are none but SIGBUS.
-#[cfg(target_os = "linux")]
-fn may_store(file: &File) -> bool {
-    const EXT4: rustix::fs::FsWord = 0xEF53;
-    const TMPFS: rustix::fs::FsWord = 0x0102_1994;
-    let Ok(found) = rustix::fs::fstatfs(file) else { return false };
-    match found.f_type {
-        TMPFS => true,
-        EXT4 => rustix::fs::ioctl_getflags(file)
-            .is_ok_and(|flags| flags.bits() & EXTENTS != 0 && is_reserved(file)),
-        _ => false,
-    }
-}
-
-/// The flag of ext4's files that have extents (`FS_EXTENT_FL`).
-#[cfg(target_os = "linux")]
-const EXTENTS: u32 = 0x0008_0000;
-
-/// Whether the whole length of a file has its blocks.
-#[cfg(target_os = "linux")]
-fn is_reserved(file: &File) -> bool {
-    file.metadata().is_ok_and(|found| found.blocks() * 512 >= found.len())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn may_store(_: &File) -> bool {
-    false
-}
-
-/// Largest file that this process may write; a write beyond it would raise SIGXFSZ, which ends the
-/// process unless it handles the signal.
-pub(super) fn file_size_limit() -> u64 {
-    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
 struct OsFile {
@@ -444,7 +385,7 @@ impl ReadAt for OsFile {
 struct OsAppend {
     file: File,
     length: u64,
-    /// Bytes that the file may have.
+    /// Largest length that this process may give the file.
     limit: u64,
     path: PathBuf,
 }
@@ -462,11 +403,12 @@ impl Append for OsAppend {
     }
 
     fn begin_writing(&mut self) {
-        super::writeback::begin_writing(&self.file);
+        #[cfg(target_os = "linux")]
+        writeback::begin_writing(&self.file);
     }
 
     fn sync(&mut self) -> Result<()> {
-        // fdatasync: the bytes and the length, without which they could not be read; not the times.
+        // fdatasync: the bytes and the length, but not the times.
         self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))
     }
 }

@@ -1,24 +1,7 @@
-//! A disk in memory that behaves as badly as a real one may.
-//!
-//! It keeps two views: what a running process sees, and what would survive a power cut. Bytes reach
-//! the second by `sync`, names by `sync_dir`, and nothing else does. Every call is an operation
-//! with a running number, counted from 0. A test can fail any one of them ([`Fault`]), or cut the
-//! power before it and then look at the states the disk may be in after the reboot
-//! ([`SimDisk::images`]). The sweeps of `sim/sweep.rs` do this for all numbers in turn:
-//!
-//! ```text
-//! let base = SimDisk::new();                      // prepare what is there before
-//! base.each_crash(SEED, 20, |disk| workload(disk), |label, acknowledged, image| ...);
-//! ```
+//! The simulated disk: its state, its faults, and what a test can do to it.
 
-mod disk;
-mod held;
-mod image;
-mod sweep;
-mod append_map;
-mod tests;
-
-use super::{FileId, parent};
+use crate::disk::paths::parent;
+use crate::disk::traits::FileId;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -29,102 +12,103 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// EIO, and the operation had no effect. A sync that fails loses what it should have saved.
+    /// EIO without any effect. A failed sync loses the bytes that it should have saved.
     Io,
-    /// ENOSPC, for operations that need space; the others succeed.
+    /// ENOSPC for operations that need space; the others succeed.
     NoSpace,
-    /// As `NoSpace`, but an append leaves the first half of its bytes in the file.
+    /// `NoSpace`, but an append writes the first half of its bytes.
     Short,
-    /// EIO; a sync that fails also drops from memory what it should have saved, so that a running
-    /// process reads what is on disk.
+    /// EIO; a failed sync also drops the unsaved bytes from memory, so that a running process reads
+    /// what is on disk.
     Dropped,
 }
 
-/// See the head of this file. Clones of the `Arc` are the same disk.
+/// See the documentation of [`crate::disk::sim`].
 #[derive(Debug)]
 pub(crate) struct SimDisk {
-    state: Arc<Mutex<State>>,
+    pub(super) state: Arc<Mutex<State>>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
-    /// What a running process sees.
-    names: Names,
-    /// The names that survive a power cut; `pending` may follow.
-    durable: Names,
-    /// Changes of names that no `sync_dir` has made durable, oldest first.
-    pending: Vec<Change>,
-    /// Files by number; a file without a name stays here, unseen.
-    files: Vec<Content>,
-    /// The files that never had a name, as long as they are open, and what tests call them. A
-    /// power cut leaves nothing of them.
-    unnamed: BTreeMap<PathBuf, usize>,
-    /// Numbers of the files that a lock or an `Append` holds.
-    locks: HashSet<usize>,
-    log: Vec<String>,
+pub(super) struct State {
+    /// The names that a running process sees.
+    pub(super) names: Names,
+    /// The names that survive power loss; any of `pending` may be added.
+    pub(super) durable: Names,
+    /// Changes of names that are not durable, oldest first.
+    pub(super) pending: Vec<Change>,
+    /// Files by number. Removed files stay here.
+    pub(super) files: Vec<Content>,
+    /// Open files that never had a name, by the name that tests use. They do not survive power
+    /// loss.
+    pub(super) unnamed: BTreeMap<PathBuf, usize>,
+    /// Numbers of the files that are locked, by a lock or an `Append`.
+    pub(super) locks: HashSet<usize>,
+    pub(super) log: Vec<String>,
     cut: Option<usize>,
-    faults: Option<Faults>,
+    pub(super) faults: Option<Faults>,
     lie: Option<Lie>,
-    /// Bytes that fit on the disk.
-    space: Option<usize>,
-    /// Space is not reserved but taken by the write that needs it, and a write may be elsewhere
-    /// than what it replaces.
-    is_sparse: bool,
-    /// Directories on devices of their own: no hard link leads into them or out.
-    mounts: Vec<PathBuf>,
-    /// Where the directories of `Disk::hold` are now, by the number of the call.
-    held: Vec<PathBuf>,
-    /// Directories that another process moves before an operation, in this order.
-    moves: Option<(usize, Vec<(PathBuf, PathBuf)>)>,
+    /// Size of the disk in bytes.
+    pub(super) space: Option<usize>,
+    /// Space is allocated by the write that needs it and is never reserved, as on copy-on-write
+    /// file systems.
+    pub(super) is_sparse: bool,
+    /// Directories on separate devices, to which and from which no hard link is possible.
+    pub(super) mounts: Vec<PathBuf>,
+    /// Current paths of the directories of `Disk::hold`, by the number of the call.
+    pub(super) held: Vec<PathBuf>,
+    /// Directories that another process renames before an operation, in this order.
+    pub(super) moves: Option<(usize, Vec<(PathBuf, PathBuf)>)>,
 }
 
-/// Files take space in pieces of so many bytes.
+/// Space is allocated in blocks of this many bytes.
 const BLOCK: usize = 512;
 
-/// Which calls (verb and path) claim success without doing anything.
+/// Selects the calls (by verb and path) that report success without doing anything.
 type Lie = fn(&str, &Path) -> bool;
 
-type Names = BTreeMap<PathBuf, Node>;
+pub(super) type Names = BTreeMap<PathBuf, Node>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Node {
+pub(super) enum Node {
     Dir,
     File(usize),
 }
 
-/// One atomic change of a directory: every name in it is set, or taken away.
+/// One atomic change of a directory that sets or removes names.
 #[derive(Clone, Debug)]
-struct Change {
-    names: Vec<(PathBuf, Option<Node>)>,
-    /// A `sync_dir` failed on it: no later one makes it durable.
+pub(super) struct Change {
+    pub(super) names: Vec<(PathBuf, Option<Node>)>,
+    /// A `sync_dir` of this change failed, and no later one makes it durable.
     doomed: bool,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Content {
-    bytes: Vec<u8>,
-    /// Length of the part that survives a power cut.
-    synced: usize,
-    /// Length of an append map; its file is zeros behind `bytes`.
-    capacity: usize,
-    /// As much of `capacity` as survives a power cut.
-    reserved: usize,
-    /// `capacity` takes no space: only `bytes` does.
-    is_sparse: bool,
-    /// A sync failed: the kernel forgot that the rest was never written.
-    doomed: bool,
-    /// Lengths after the appends that no sync followed: a sector may be on disk as it was then.
-    marks: Vec<usize>,
-    /// What is on disk in the place of bytes that are not durable, as far as it is not zeros: a
-    /// append map that is opened again may have something behind its end.
-    under: Vec<u8>,
+pub(super) struct Content {
+    pub(super) bytes: Vec<u8>,
+    /// Length of the part that survives power loss.
+    pub(super) synced: usize,
+    /// Length of an append map, which is filled with zeros after `bytes`.
+    pub(super) capacity: usize,
+    /// The part of `capacity` that survives power loss.
+    pub(super) reserved: usize,
+    /// Only `bytes` takes space, and not `capacity`.
+    pub(super) is_sparse: bool,
+    /// A sync failed, and the kernel marked the unwritten rest clean.
+    pub(super) doomed: bool,
+    /// Lengths after each append since the last sync: any sector may be on disk in the state after
+    /// any of them.
+    pub(super) marks: Vec<usize>,
+    /// The durable content of the ranges that were rewritten since, unless it is zeros: a reopened
+    /// append map may have non-zero bytes after its end.
+    pub(super) under: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
-struct Faults {
+pub(super) struct Faults {
     from: usize,
     forever: bool,
-    fault: Fault,
+    pub(super) fault: Fault,
 }
 
 impl SimDisk {
@@ -133,12 +117,12 @@ impl SimDisk {
         SimDisk::with(State::default())
     }
 
-    fn with(state: State) -> Arc<SimDisk> {
+    pub(super) fn with(state: State) -> Arc<SimDisk> {
         Arc::new(SimDisk { state: Arc::new(Mutex::new(state)) })
     }
 
-    /// The same bytes and names, synced and not, on a disk of its own: no locks, no faults, and
-    /// operations counted from 0.
+    /// An independent copy with the same bytes and names, synced and unsynced, without locks and
+    /// faults, whose operations are counted from 0.
     pub(crate) fn fork(&self) -> Arc<SimDisk> {
         let State { names, durable, pending, files, space, is_sparse, mounts, .. } =
             self.state().clone();
@@ -154,22 +138,20 @@ impl SimDisk {
         })
     }
 
-    /// From now on this many bytes more fit on the disk, files rounded up to [`BLOCK`]; so too on
-    /// its forks, and on what a power cut leaves of it.
+    /// Limits the free space to this many bytes; files are rounded up to [`BLOCK`]. Also applies to
+    /// forks and to images after power loss.
     pub(crate) fn limit(&self, free: usize) {
         let mut state = self.state();
         state.space = Some(state.used() + free);
     }
 
-    /// From now on nothing reserves space, as on file systems that cannot, or that write elsewhere
-    /// whatever they write. A store into a map for which there is no space is a panic here, for
-    /// there it ends the process.
+    /// Disables the reservation of space, as on file systems without it or with copy-on-write. A
+    /// store into a map without space panics, where a real disk would kill the process.
     pub(crate) fn reserve_nothing(&self) {
         self.state().is_sparse = true;
     }
 
-    /// From now on a directory, and all that is in it, is on a device of its own; so too on forks,
-    /// and on what a power cut leaves.
+    /// Puts a directory and everything in it on a separate device, also for forks and images.
     pub(crate) fn mount(&self, dir: &Path) {
         self.state().mounts.push(dir.to_path_buf());
     }
@@ -184,39 +166,39 @@ impl SimDisk {
         self.state().log.clone()
     }
 
-    /// Operation `n` fails.
+    /// Makes operation `n` fail.
     pub(crate) fn fail_at(&self, n: usize, fault: Fault) {
         self.state().faults = Some(Faults { from: n, forever: false, fault });
     }
 
-    /// Operation `n` and all after it fail, until [`SimDisk::heal`].
+    /// Makes operation `n` and all later ones fail, until [`SimDisk::heal`].
     pub(crate) fn fail_from(&self, n: usize, fault: Fault) {
         self.state().faults = Some(Faults { from: n, forever: true, fault });
     }
 
-    /// No operation fails any more. What failed syncs lost stays lost.
+    /// Ends all faults. Data lost by failed syncs stays lost.
     pub(crate) fn heal(&self) {
         self.state().faults = None;
     }
 
-    /// The power goes before operation `n`: the `n` operations before it happened, nothing after.
+    /// Cuts the power before operation `n`: it and all later operations fail without effect.
     pub(crate) fn crash_at(&self, n: usize) {
         self.state().cut = Some(n);
     }
 
-    /// From now on the syncs of which `lie` says so, by verb and path, claim success and do
-    /// nothing, as if the program had left them out.
+    /// Makes the syncs that `lie` selects by verb and path report success and do nothing, as if the
+    /// program had left them out.
     pub(crate) fn lie_about(&self, lie: fn(&str, &Path) -> bool) {
         self.state().lie = Some(lie);
     }
 
-    /// Every file and its bytes, as a running process sees them; also those without a name.
+    /// All files and their bytes as a running process sees them, including unnamed ones.
     pub(crate) fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
         state.ids().map(|(path, id)| (path.clone(), state.files[id].whole())).collect()
     }
 
-    /// Puts a file there, durably and in no operation: for tests that corrupt or prepare files.
+    /// Writes a file durably without counting an operation, for tests that prepare or corrupt files.
     pub(crate) fn write_raw(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.state();
         let dirs = path.ancestors().skip(1).filter(|dir| !is_root(dir));
@@ -226,7 +208,7 @@ impl SimDisk {
             state.names.insert(name.clone(), node);
             state.durable.insert(name, node);
         }
-        // An older change of this name must not come back over it.
+        // An older pending change of this name must not replace it.
         state.pending.retain(|change| change.names.iter().all(|(name, _)| name != path));
         state.files.push(Content {
             bytes: bytes.to_vec(),
@@ -235,7 +217,7 @@ impl SimDisk {
         });
     }
 
-    /// Turns a bit of a file, also where it is open; turned twice it is as before.
+    /// Flips one bit of a file, even if it is open; a second call restores it.
     pub(crate) fn damage(&self, path: &Path, at: usize) {
         let mut state = self.state();
         let found = state.ids().find(|(name, _)| *name == path).map(|(_, id)| id);
@@ -243,14 +225,14 @@ impl SimDisk {
         state.files[id].bytes[at] ^= 1 << (at % 8);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
     }
 }
 
 impl State {
-    /// Counts an operation; `Some` if it is to fail.
-    fn begin(&mut self, verb: &str, path: &Path) -> Result<Option<Error>> {
+    /// Counts an operation; returns the error if it is to fail.
+    pub(super) fn begin(&mut self, verb: &str, path: &Path) -> Result<Option<Error>> {
         let n = self.log.len();
         if self.cut.is_some_and(|cut| n >= cut) {
             return Err(Error::io(verb, path, io::Error::other("power cut")));
@@ -271,8 +253,8 @@ impl State {
         Ok(Some(Error::io(verb, path, error)))
     }
 
-    /// The files that have a name, or that are open and never had one.
-    fn ids(&self) -> impl Iterator<Item = (&PathBuf, usize)> {
+    /// The files that have a name or are open without one.
+    pub(super) fn ids(&self) -> impl Iterator<Item = (&PathBuf, usize)> {
         let named = self.names.iter().filter_map(|(path, node)| match node {
             Node::File(id) => Some((path, *id)),
             Node::Dir => None,
@@ -280,14 +262,14 @@ impl State {
         named.chain(self.unnamed.iter().map(|(path, id)| (path, *id)))
     }
 
-    /// Bytes that all files take.
-    fn used(&self) -> usize {
+    /// Bytes that all files occupy.
+    pub(super) fn used(&self) -> usize {
         let ids: HashSet<usize> = self.ids().map(|(_, id)| id).collect(); // Links count once.
         ids.into_iter().map(|id| self.files[id].taken().next_multiple_of(BLOCK)).sum()
     }
 
-    /// An error if a file of `length` bytes does not fit that has `old` bytes now.
-    fn fit(&self, verb: &str, path: &Path, old: usize, length: usize) -> Result<()> {
+    /// Returns an error if a file does not fit that grows from `old` to `length` bytes.
+    pub(super) fn fit(&self, verb: &str, path: &Path, old: usize, length: usize) -> Result<()> {
         let more = length.next_multiple_of(BLOCK) - old.next_multiple_of(BLOCK);
         match self.space {
             Some(space) if more > 0 && self.used() + more > space => {
@@ -297,22 +279,22 @@ impl State {
         }
     }
 
-    /// Whether this sync is one that claims success and does nothing.
-    fn is_lie(&self, verb: &str, path: &Path) -> bool {
+    /// Whether this sync reports success without doing anything.
+    pub(super) fn is_lie(&self, verb: &str, path: &Path) -> bool {
         self.lie.is_some_and(|lie| lie(verb, path))
     }
 
-    /// Counts an operation that has no effect when it fails.
-    fn step(&mut self, verb: &str, path: &Path) -> Result<()> {
+    /// Counts an operation that has no effect if it fails.
+    pub(super) fn step(&mut self, verb: &str, path: &Path) -> Result<()> {
         self.begin(verb, path)?.map_or(Ok(()), Err)
     }
 
-    fn is_dir(&self, path: &Path) -> bool {
+    pub(super) fn is_dir(&self, path: &Path) -> bool {
         is_root(path) || self.names.get(path) == Some(&Node::Dir)
     }
 
     /// The number of the file `path`.
-    fn file(&self, verb: &str, path: &Path) -> Result<usize> {
+    pub(super) fn file(&self, verb: &str, path: &Path) -> Result<usize> {
         match self.names.get(path) {
             Some(Node::File(id)) => Ok(*id),
             Some(Node::Dir) => Err(Error::io(verb, path, io::ErrorKind::IsADirectory.into())),
@@ -320,13 +302,13 @@ impl State {
         }
     }
 
-    /// The device that a path is on.
-    fn device(&self, path: &Path) -> u64 {
+    /// The device of a path.
+    pub(super) fn device(&self, path: &Path) -> u64 {
         let mount = self.mounts.iter().rposition(|mount| path.starts_with(mount));
         mount.map_or(0, |n| n as u64 + 1)
     }
 
-    fn identity(&self, path: &Path) -> Result<FileId> {
+    pub(super) fn identity(&self, path: &Path) -> Result<FileId> {
         let inode = match self.names.get(path) {
             Some(Node::File(id)) => *id as u64,
             _ if self.is_dir(path) => {
@@ -339,8 +321,8 @@ impl State {
         Ok(FileId { device: self.device(path), inode })
     }
 
-    /// Changes names as a running process sees them; a `sync_dir` makes it durable.
-    fn change(&mut self, verb: &str, names: Vec<(PathBuf, Option<Node>)>) -> Result<()> {
+    /// Changes names as a running process sees them; `sync_dir` makes the change durable.
+    pub(super) fn change(&mut self, verb: &str, names: Vec<(PathBuf, Option<Node>)>) -> Result<()> {
         for (path, _) in &names {
             if !self.is_dir(parent(path)) {
                 return Err(Error::io(verb, path, io::ErrorKind::NotFound.into()));
@@ -352,15 +334,20 @@ impl State {
         Ok(())
     }
 
-    fn create(&mut self, verb: &str, path: &Path) -> Result<usize> {
+    pub(super) fn create(&mut self, verb: &str, path: &Path) -> Result<usize> {
         let id = self.files.len();
         self.change(verb, vec![(path.to_path_buf(), Some(Node::File(id)))])?;
         self.files.push(Content::default());
         Ok(id)
     }
 
-    /// Makes the bytes of a file durable, unless the call is one that `failed`.
-    fn sync_content(&mut self, id: usize, path: &Path, failed: Option<Error>) -> Result<()> {
+    /// Makes the bytes of a file durable, or loses them if the call `failed`.
+    pub(super) fn sync_content(
+        &mut self,
+        id: usize,
+        path: &Path,
+        failed: Option<Error>,
+    ) -> Result<()> {
         let is_lie = self.is_lie("sync", path);
         let file = &mut self.files[id];
         if let Some(error) = failed {
@@ -373,7 +360,7 @@ impl State {
         Ok(())
     }
 
-    fn sync_dir(&mut self, dir: &Path) -> Result<()> {
+    pub(super) fn sync_dir(&mut self, dir: &Path) -> Result<()> {
         let failed = self.begin("sync_dir", dir)?;
         if !self.is_dir(dir) {
             return Err(Error::io("sync_dir", dir, io::ErrorKind::NotFound.into()));
@@ -394,37 +381,37 @@ impl State {
 }
 
 impl Content {
-    /// Adds bytes at the end.
-    fn append(&mut self, bytes: &[u8]) {
+    /// Appends bytes.
+    pub(super) fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.marks.push(self.bytes.len());
     }
 
-    /// Writes bytes at a place up to the end: what was there is replaced.
-    fn write(&mut self, bytes: &[u8], at: usize) {
+    /// Writes bytes at an offset up to the end, replacing the bytes there.
+    pub(super) fn write(&mut self, bytes: &[u8], at: usize) {
         let common = bytes.len().min(self.bytes.len() - at);
         self.bytes[at..at + common].copy_from_slice(&bytes[..common]);
         self.append(&bytes[common..]);
     }
 
-    /// Bytes of the disk that it takes.
-    fn taken(&self) -> usize {
+    /// Bytes of the disk that the file occupies.
+    pub(super) fn taken(&self) -> usize {
         if self.is_sparse { self.bytes.len() } else { self.length() }
     }
 
-    /// Everything up to `to` is durable now.
-    fn settle(&mut self, to: usize) {
+    /// Marks everything up to `to` durable.
+    pub(super) fn settle(&mut self, to: usize) {
         self.synced = self.synced.max(to.min(self.bytes.len()));
         self.marks.retain(|&mark| mark > self.synced);
     }
 
     /// Length of the file as a running process sees it.
-    fn length(&self) -> usize {
+    pub(super) fn length(&self) -> usize {
         self.bytes.len().max(self.capacity)
     }
 
     /// The file as a running process sees it.
-    fn whole(&self) -> Vec<u8> {
+    pub(super) fn whole(&self) -> Vec<u8> {
         let mut whole = self.bytes.clone();
         whole.extend_from_slice(self.under.get(whole.len()..).unwrap_or(&[]));
         whole.resize(self.length(), 0);
@@ -433,11 +420,11 @@ impl Content {
 }
 
 impl Change {
-    fn is_in(&self, dir: &Path) -> bool {
+    pub(super) fn is_in(&self, dir: &Path) -> bool {
         self.names.iter().all(|(name, _)| parent(name) == dir)
     }
 
-    fn apply(&self, names: &mut Names) {
+    pub(super) fn apply(&self, names: &mut Names) {
         for (name, node) in &self.names {
             match node {
                 Some(node) => names.insert(name.clone(), *node),
@@ -447,28 +434,28 @@ impl Change {
     }
 }
 
-/// Applies the changes that `keep` wants, in order, and returns the others.
+/// Applies the changes that `keep` selects, in order, and returns the others.
 ///
-/// File systems may reorder changes of different names, never changes of one name: what shares a
-/// name with a change left behind stays behind with it.
-fn settle(
+/// File systems may reorder changes of different names, but never changes of the same name: a change
+/// that shares a name with a skipped one is skipped as well.
+pub(super) fn settle(
     names: &mut Names,
     changes: Vec<Change>,
     keep: impl Fn(usize, &Change) -> bool,
 ) -> Vec<Change> {
-    let mut behind = Vec::new();
+    let mut skipped = Vec::new();
     let mut stuck = HashSet::new();
     for (n, change) in changes.into_iter().enumerate() {
         if keep(n, &change) && !change.names.iter().any(|(name, _)| stuck.contains(name)) {
             change.apply(names);
         } else {
             stuck.extend(change.names.iter().map(|(name, _)| name.clone()));
-            behind.push(change);
+            skipped.push(change);
         }
     }
-    behind
+    skipped
 }
 
-fn is_root(path: &Path) -> bool {
+pub(super) fn is_root(path: &Path) -> bool {
     [Path::new("/"), Path::new("."), Path::new("")].contains(&path)
 }
