@@ -1,7 +1,7 @@
 //! Continuous integration: the steps in order, each with its name and time, up to the first
 //! failure.
 
-use crate::{Outcome, cargo, finish, suite, tidy};
+use crate::{Outcome, cargo, finish, licences, suite, tidy};
 use std::time::Instant;
 
 /// Runs every step. The last line on standard output is the sum over all tests.
@@ -22,6 +22,7 @@ pub fn run() -> Outcome {
         finish(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     step("tidy", tidy::run)?;
+    step("licences", licences::run)?;
     let mut totals = suite::Totals::default();
     let outcome = step("test", || suite::run_and_count(&["--locked"], &mut totals));
     totals.print();

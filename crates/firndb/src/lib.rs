@@ -142,6 +142,14 @@
 //! | numbers | integers of 64 bits, `f64` without NaN; timestamps in microseconds |
 //! | systems | Unix, addresses of 64 bits |
 
+#![cfg_attr(
+    not(all(target_arch = "x86_64", target_os = "linux")),
+    allow(
+        unfulfilled_lint_expectations,
+        reason = "unsafe code of some files is for x86-64 or Linux"
+    )
+)]
+
 mod error;
 mod redact;
 mod bytes;

@@ -103,5 +103,10 @@ fn notices_a_swallowed_error_of_a_sync() {
     active::BUG.set(Some(Bug::SwallowFailedSync));
     let result = catch_unwind(|| faults::sweep(workload("puts with sync"), 1, 1));
     active::BUG.set(None);
-    assert!(!matches!(result, Ok(Ok(_))), "went unnoticed");
+    let what = match result {
+        Ok(Ok(_)) => panic!("went unnoticed"),
+        Ok(Err(what)) => what,
+        Err(panic) => *panic.downcast::<String>().expect("a message"),
+    };
+    assert!(what.contains("XXX"), "{what}");
 }

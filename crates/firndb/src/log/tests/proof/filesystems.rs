@@ -206,6 +206,7 @@ fn lose_before_reads(place: &Path) {
         // Takes what is on the disk out of memory.
         let file = std::fs::File::open(entry.unwrap().path()).unwrap();
         file.sync_all().unwrap();
+        #[cfg(target_os = "linux")]
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     }
     shut_down(place).unwrap();

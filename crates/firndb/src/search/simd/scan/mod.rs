@@ -14,6 +14,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod ordinal_set;
+mod portable;
 
 use crate::bytes::packed::{GROUP, Packed};
 use crate::search::simd::kernels;
@@ -46,7 +47,7 @@ pub(crate) fn cost(bits: usize) -> u64 {
             };
         }
     }
-    500
+    portable::cost(bits)
 }
 
 /// What it costs to look 64 documents up one by one.
@@ -65,7 +66,10 @@ pub(crate) fn cost_of(column: Packed, wanted: &OrdinalSet) -> u64 {
 /// Sets each word `i` of `out` to those documents from `64 (first + i)` on whose ordinals are
 /// wanted.
 pub(crate) fn fill(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) {
-    let done = fill_fast(column, wanted, first, out);
+    let done = match fill_fast(column, wanted, first, out) {
+        0 => fill_portable(column, wanted, first, out),
+        done => done,
+    };
     if done == out.len() {
         return;
     }
@@ -104,7 +108,6 @@ fn fill_fast(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64])
 
 /// The bytes of a column from word `first` on, and those words of `out` of which all numbers are
 /// there.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn whole<'c, 'o>(
     column: Packed<'c>,
@@ -119,6 +122,17 @@ fn whole<'c, 'o>(
 #[cfg(not(target_arch = "x86_64"))]
 fn fill_fast(_: Packed, _: &OrdinalSet, _: usize, _: &mut [u64]) -> usize {
     0
+}
+
+/// [`fill_fast`] without vector instructions.
+fn fill_portable(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) -> usize {
+    match wanted {
+        OrdinalSet::Keys(keys) => portable::fill(column, keys, first, out),
+        OrdinalSet::Range { first: start, len } => {
+            portable::fill_range(column, (*start, *len), first, out)
+        }
+        _ => 0,
+    }
 }
 
 /// [`fill`] of each of some ranges.

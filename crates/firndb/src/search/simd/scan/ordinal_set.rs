@@ -34,6 +34,7 @@ impl Keys {
     }
 
     /// With what numbers of `bits` bits say repeated, so that bits above those do not matter.
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn repeated(self, bits: usize) -> [u64; 4] {
         let mut words = self.0;
         for size in (0..8).map(|i| 1usize << i).skip(bits) {
