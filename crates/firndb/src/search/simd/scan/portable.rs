@@ -10,6 +10,19 @@ use super::whole;
 use crate::bytes::int::u64_at;
 use crate::bytes::packed::Packed;
 
+/// Runs the body with a constant for the width, so that shifts and masks are constants.
+macro_rules! widths {
+    ($bits:expr, $($width:literal)*, |$constant:ident| $body:expr) => {
+        match $bits {
+            $($width => {
+                const $constant: usize = $width;
+                $body
+            })*
+            _ => return 0,
+        }
+    };
+}
+
 /// Largest width of the numbers that are scanned in lanes.
 const MOST_BITS: usize = 16;
 
@@ -96,14 +109,14 @@ pub(crate) fn fill_range(
 fn fill_lanes(column: Packed, find: impl Fn(u64) -> u64, first: usize, out: &mut [u64]) -> usize {
     let bits = column.raw().1;
     let (bytes, out) = whole(column, first, out);
-    for (i, word) in out.iter_mut().enumerate() {
+    widths!(bits, 0 1 2 3 4 5 6 7 8, |BITS| for (i, word) in out.iter_mut().enumerate() {
         let mut found = 0;
         for group in 0..8 {
-            let lanes = spread8(u64_at(bytes, (i * 8 + group) * bits), bits);
+            let lanes = spread8::<BITS>(u64_at(bytes, (i * 8 + group) * BITS));
             found |= find(lanes) << (8 * group);
         }
         *word = found;
-    }
+    });
     out.len()
 }
 
@@ -112,42 +125,45 @@ fn fill_lanes(column: Packed, find: impl Fn(u64) -> u64, first: usize, out: &mut
 fn fill_halves(column: Packed, find: impl Fn(u64) -> u64, first: usize, out: &mut [u64]) -> usize {
     let bits = column.raw().1;
     let (bytes, out) = whole(column, first, out);
-    for (i, word) in out.iter_mut().enumerate() {
+    widths!(bits, 9 10 11 12 13 14 15 16, |BITS| for (i, word) in out.iter_mut().enumerate() {
         let mut found = 0;
         for group in 0..16 {
-            let at = (i * 16 + group) * 4 * bits;
-            let lanes = spread16(u64_at(bytes, at / 8) >> (at % 8), bits);
+            let at = (i * 16 + group) * 4 * BITS;
+            let lanes = spread16::<BITS>(u64_at(bytes, at / 8) >> (at % 8));
             found |= find(lanes) << (4 * group);
         }
         *word = found;
-    }
+    });
     out.len()
+}
+
+/// The lowest bits.
+const fn low(bits: usize) -> u64 {
+    if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
 /// Moves eight numbers of up to 8 bits to lanes of 8 bits.
 #[inline(always)]
-fn spread8(word: u64, bits: usize) -> u64 {
-    if bits == 8 {
+fn spread8<const BITS: usize>(word: u64) -> u64 {
+    if BITS == 8 {
         return word;
     }
-    let low = |bits: usize| (1u64 << bits) - 1;
-    let word = word & low(4 * bits) | (word >> (4 * bits) & low(4 * bits)) << 32;
-    let pairs = low(2 * bits) * 0x1_0000_0001;
-    let word = word & pairs | (word >> (2 * bits) & pairs) << 16;
-    let ones = low(bits) * 0x0001_0001_0001_0001;
-    word & ones | (word >> bits & ones) << 8
+    let word = word & low(4 * BITS) | (word >> (4 * BITS) & low(4 * BITS)) << 32;
+    let pairs = low(2 * BITS) * 0x1_0000_0001;
+    let word = word & pairs | (word >> (2 * BITS) & pairs) << 16;
+    let ones = low(BITS) * 0x0001_0001_0001_0001;
+    word & ones | (word >> BITS & ones) << 8
 }
 
 /// Moves four numbers of up to 16 bits to lanes of 16 bits.
 #[inline(always)]
-fn spread16(word: u64, bits: usize) -> u64 {
-    if bits == 16 {
+fn spread16<const BITS: usize>(word: u64) -> u64 {
+    if BITS == 16 {
         return word;
     }
-    let low = |bits: usize| (1u64 << bits) - 1;
-    let word = word & low(2 * bits) | (word >> (2 * bits) & low(2 * bits)) << 32;
-    let ones = low(bits) * 0x1_0000_0001;
-    word & ones | (word >> bits & ones) << 16
+    let word = word & low(2 * BITS) | (word >> (2 * BITS) & low(2 * BITS)) << 32;
+    let ones = low(BITS) * 0x1_0000_0001;
+    word & ones | (word >> BITS & ones) << 16
 }
 
 /// The top bits of eight lanes.
@@ -240,7 +256,7 @@ mod tests {
         }
         for number in [0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF] {
             for (start, end) in [(0, 0x1_0000), (1, 0x8000), (0x8000, 0xFFFF), (0x7FFF, 0x8001)] {
-                let lanes = spread16(number, 16);
+                let lanes = spread16::<16>(number);
                 let is_inside = gather4(Interval::new::<16>(start, end).top_bits(lanes)) & 1 == 1;
                 assert_eq!(is_inside, (start..end).contains(&(number as u32)), "{number:x}");
             }
@@ -261,7 +277,7 @@ mod tests {
             ords.iter().for_each(|&ord| writer.push(ord));
             let bytes = writer.finish();
             let column = Packed::new(&bytes, bits, DOCUMENTS).unwrap();
-            // The documents of one key as packed gaps, which is the shortest list.
+            // The documents of one key as a packed list.
             let docs: Vec<u32> = (0..DOCUMENTS as u32).filter(|&d| ords[d as usize] == 1).collect();
             let mut writer = PackedWriter::new(20);
             docs.iter().for_each(|&doc| writer.push(doc));
