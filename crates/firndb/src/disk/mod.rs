@@ -15,6 +15,7 @@ mod map;
 mod os;
 mod poison;
 mod ring;
+pub(crate) mod spool;
 mod append_map;
 mod unnamed;
 #[cfg(test)]

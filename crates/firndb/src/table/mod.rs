@@ -32,48 +32,22 @@
 //! 5. `Table::get_many` and `Table::read_many` do these steps for several keys in turn, so that
 //!    memory for the one comes while another is looked for, or read.
 
-mod options;
-mod format;
-mod directory;
-mod kernels;
-mod block;
-mod encode;
-mod compress;
-mod hashing;
-mod raw;
-mod arena;
-mod spill;
-mod partitions;
-mod feed;
-mod gather;
-mod sort;
-mod filter;
-mod pack;
-mod write;
-mod builder;
-mod source;
-mod approx;
-mod approx_builder;
-mod approx_format;
-mod approx_hash;
-mod reader;
-mod find;
-mod get;
-mod index;
-mod index_file;
-mod index_find;
-mod many;
-mod iter;
-mod verify;
-pub(crate) mod internal;
+pub(crate) mod options;
+pub(crate) mod simd;
+pub(crate) mod format;
+pub(crate) mod build;
+pub(crate) mod read;
+pub(crate) mod approx;
+pub(crate) mod admin;
 #[cfg(test)]
 mod tests;
 
-pub use approx::{ApproximateStats, ApproximateTable};
-pub use approx_builder::{ApproximateBuilder, ApproximateOptions, ApproximateReport};
-pub use approx_format::FixedValue;
-pub use builder::{BuildReport, TableBuilder};
+pub use approx::builder::{ApproximateBuilder, ApproximateOptions, ApproximateReport};
+pub use approx::format::FixedValue;
+pub use approx::table::{ApproximateStats, ApproximateTable};
+pub use build::builder::TableBuilder;
+pub use build::table_writer::BuildReport;
 pub use format::{MAX_KEY, MAX_VALUE};
-pub use iter::Iter;
 pub use options::{Access, BuildOptions, Compression, Duplicates, Filter, Progress};
-pub use reader::{Table, TableStats};
+pub use read::iter::Iter;
+pub use read::table::{Table, TableStats};

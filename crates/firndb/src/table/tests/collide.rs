@@ -3,10 +3,9 @@
 
 use super::*;
 use crate::bytes::int::u64_at;
-use crate::table::block::tag;
-use crate::table::directory::{place, slots_for};
-use crate::table::hashing::Hashing;
-use crate::table::index::Index;
+use crate::table::build::hashing::Hashing;
+use crate::table::format::block::tag;
+use crate::table::format::directory::{place, slots_for};
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
@@ -47,7 +46,7 @@ fn check(options: BuildOptions, records: &Hashed) -> Table {
         let mut table = open(&disk, access).unwrap();
         if access == Access::Resident {
             assert!(table.index.is_none(), "an index by other hashes");
-            table.index = Index::of(&table, |key| u64_at(key, 0)).unwrap();
+            table.index = table.resident_index(|key| u64_at(key, 0)).unwrap();
             let frames = matches!(options.compression, Compression::Blocks { .. });
             assert_eq!(table.index.is_none(), frames);
         }

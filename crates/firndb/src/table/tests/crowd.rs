@@ -4,8 +4,9 @@
 use super::*;
 use crate::ErrorKind;
 use crate::bytes::int::{Encoder, put_u64, u64_at};
-use crate::table::directory::place;
-use crate::table::hashing::{Hashing, MOST, SEEDS, hash_of};
+use crate::table::build::hashing::{Hashing, MOST, SEEDS};
+use crate::table::format::directory::place;
+use crate::table::format::hash::hash_of;
 use crate::table::{
     ApproximateBuilder, ApproximateOptions, ApproximateTable, Compression, Duplicates, Filter,
     Progress,
@@ -211,8 +212,9 @@ fn a_key_that_comes_often_is_no_crowd() {
 /// Runs end anywhere: a crowd that two of them share is one.
 #[test]
 fn a_crowd_is_found_wherever_runs_end() {
-    use crate::table::encode::Item;
-    use crate::table::hashing::{Crowds, Limit};
+    use crate::table::build::encode::Item;
+    use crate::table::build::hashing::Limit;
+    use crate::table::build::reseed::Crowds;
     let rng = &mut Rng(SEED);
     let (mut found, slots) = (0, 3);
     for round in 0..3_000 {

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A directory on the real disk, removed at the end.
-pub(super) struct Place(pub(super) PathBuf);
+pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
     /// `None` where the file system has no direct reads.
-    pub(super) fn new() -> Option<Place> {
+    pub(crate) fn new() -> Option<Place> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (number, process) = (NEXT.fetch_add(1, Relaxed), std::process::id());
         let dir = std::env::current_exe().unwrap().parent()?.join("table-tests");

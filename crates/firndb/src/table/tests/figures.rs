@@ -7,7 +7,7 @@
 use super::direct::Place;
 use super::*;
 use crate::bytes::prefetch::LINE;
-use crate::table::get::{NEAR_AROUND, near};
+use crate::table::read::get::{NEAR_AROUND, near};
 use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Duplicates, Filter};
 use crate::testing::{Rng, memory, run_child};
 use xxhash_rust::xxh3::xxh3_64;

@@ -7,9 +7,9 @@
 use super::*;
 use crate::bytes::int::{Encoder, put_u32};
 use crate::bytes::testing::{Forged, damage};
-use crate::table::block::checksum;
+use crate::table::format::block::checksum;
+use crate::table::format::index::PART;
 use crate::table::format::section;
-use crate::table::index_file::PART;
 use crate::table::{Compression, Filter};
 use crate::testing::{Rng, memory, run_child};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,7 +48,7 @@ fn extents(bytes: &[u8]) -> Vec<(usize, usize)> {
 }
 
 /// Makes the checksums of an index fit.
-pub(super) fn fit_checks(file: &mut Forged) {
+pub(crate) fn fit_checks(file: &mut Forged) {
     let (index, checks) = (file.find(section::INDEX), file.find(section::INDEX_CHECKS));
     let (Some(index), Some(checks)) = (index, checks) else { panic!("there is no index") };
     let mut sums = Encoder::default();

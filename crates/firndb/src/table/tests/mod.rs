@@ -7,6 +7,7 @@
 
 mod approx;
 mod basic;
+mod block_search;
 mod collide;
 mod corrupt;
 mod crash;
@@ -14,13 +15,14 @@ mod crowd;
 mod direct;
 mod figures;
 mod hostile;
+mod index;
 mod model;
 
-use super::block::CHECKSUM;
-use super::find::Wide;
-use super::{Access, BuildOptions, BuildReport, Table, TableBuilder};
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
+use crate::table::format::block::CHECKSUM;
+use crate::table::simd::Wide;
+use crate::table::{Access, BuildOptions, BuildReport, Table, TableBuilder};
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 

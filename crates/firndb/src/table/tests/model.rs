@@ -5,7 +5,7 @@
 //! from that seed on; `FIRNDB_TABLE_PROBES=10000000` asks for more absent keys.
 
 use super::*;
-use crate::table::find::Wide;
+use crate::table::simd::Wide;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};

@@ -1,0 +1,162 @@
+//! Temporary files of a build, which only grow, and the checksums of what stands in them: a record
+//! that the disk damages is an error of the build, and not a table without it.
+
+use crate::disk::{self, Append, DiskRef, ReadAt};
+use crate::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Where temporary files are made, and how much memory may be used.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) disk: DiskRef,
+    pub(crate) folder: PathBuf,
+    pub(crate) memory: usize,
+}
+
+impl Place {
+    /// Of a build of `path`: beside it unless the caller has chosen another folder. Fails if there
+    /// is no such folder, now and not once all records are there.
+    pub(crate) fn of_build(
+        disk: &DiskRef,
+        path: &Path,
+        temporary: Option<&Path>,
+        memory: usize,
+    ) -> Result<Place> {
+        let beside = disk::parent(path);
+        disk.list(beside)?;
+        let folder = temporary.unwrap_or(beside).to_path_buf();
+        disk::remove_leftovers(&**disk, &folder)?;
+        Ok(Place { disk: disk.clone(), folder, memory })
+    }
+}
+
+/// Bytes of a temporary file that are read back together.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// Their XXH3-64.
+    pub(crate) sum: u64,
+}
+
+impl Piece {
+    /// `Corrupt` if the bytes that were read have another checksum.
+    pub(crate) fn check(&self, sum: u64) -> Result<()> {
+        if sum == self.sum { Ok(()) } else { Err(damaged()) }
+    }
+}
+
+/// What a build says whose temporary file is not as it was written.
+pub(crate) fn damaged() -> Error {
+    Error::corrupt("the temporary file of a build is damaged")
+}
+
+/// A temporary file, which is gone when this is dropped.
+pub(crate) struct SpillFile {
+    /// Only ever reached alone, through `&mut`.
+    append: Mutex<Box<dyn Append>>,
+    pub(crate) read: Box<dyn ReadAt>,
+}
+
+impl SpillFile {
+    pub(crate) fn create(place: &Place) -> Result<SpillFile> {
+        let (append, read) = place.disk.create_unnamed(&place.folder)?;
+        Ok(SpillFile { append: Mutex::new(append), read })
+    }
+
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.append.get_mut().unwrap_or_else(PoisonError::into_inner).append(bytes)
+    }
+}
+
+/// Bytes that are appended now and read once later: in memory, and what is more than the place has
+/// memory for in a temporary file.
+pub(crate) struct Spool {
+    place: Place,
+    memory: Vec<u8>,
+    file: Option<SpillFile>,
+    /// What is in the file, one behind the other.
+    pieces: Vec<Piece>,
+    spilled: u64,
+}
+
+/// Most bytes of a piece of a [`Spool`], which are in memory once more when they are read back.
+const PIECE: usize = 1 << 20;
+
+impl Spool {
+    pub(crate) fn new(place: Place) -> Spool {
+        Spool { place, memory: Vec::new(), file: None, pieces: Vec::new(), spilled: 0 }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.spilled + self.memory.len() as u64
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        self.memory.extend_from_slice(bytes);
+        if self.memory.len() > self.place.memory {
+            let file = match &mut self.file {
+                Some(file) => file,
+                None => self.file.insert(SpillFile::create(&self.place)?),
+            };
+            file.append(&self.memory)?;
+            for bytes in self.memory.chunks(PIECE) {
+                let (offset, len, sum) = (self.spilled, bytes.len() as u64, xxh3_64(bytes));
+                self.pieces.push(Piece { offset, len, sum });
+                self.spilled += len;
+            }
+            self.memory.clear();
+        }
+        Ok(())
+    }
+
+    /// Gives back everything, in parts. `Corrupt` before a part that is not as it was written.
+    pub(crate) fn each(&self, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        if let Some(file) = &self.file {
+            let mut bytes = Vec::new();
+            for piece in &self.pieces {
+                bytes.resize(piece.len as usize, 0);
+                file.read.read_at(piece.offset, &mut bytes)?;
+                piece.check(xxh3_64(&bytes))?;
+                visit(&bytes)?;
+            }
+        }
+        visit(&self.memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+    use crate::disk::{DiskRef, SimDisk};
+
+    #[test]
+    fn a_damaged_spool_is_told() {
+        let disk = SimDisk::new();
+        let place = Place { disk: disk.clone() as DiskRef, folder: "/".into(), memory: 100 };
+        let mut spool = Spool::new(place);
+        (0..90u8).for_each(|n| spool.push(&[n; 5]).unwrap());
+        let all = |spool: &Spool| {
+            let mut all = Vec::new();
+            let take = |part: &[u8]| {
+                all.extend_from_slice(part);
+                Ok(())
+            };
+            (spool.each(take).map_err(|e| e.kind()), all)
+        };
+        let bytes: Vec<u8> = (0..90).flat_map(|n| [n; 5]).collect();
+        assert!(all(&spool) == (Ok(()), bytes.clone()));
+        let file = disk.files().into_keys().next().unwrap();
+        for at in 0..spool.spilled as usize {
+            disk.damage(&file, at);
+            let (result, seen) = all(&spool);
+            assert_eq!(result, Err(ErrorKind::Corrupt), "byte {at}");
+            assert!(seen.len() <= at && bytes.starts_with(&seen), "byte {at} was handed over");
+            disk.damage(&file, at);
+        }
+        assert!(spool.spilled > 300 && all(&spool) == (Ok(()), bytes));
+    }
+}

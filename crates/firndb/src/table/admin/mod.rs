@@ -1,0 +1,4 @@
+//! Verification and inspection.
+
+pub(crate) mod verify;
+pub(crate) mod inspect;

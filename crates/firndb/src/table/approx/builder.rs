@@ -1,0 +1,404 @@
+//! Builds an approximate table: records come in any order; each thread makes the perfect hash
+//! functions of the shards of the partitions it takes.
+
+use crate::bytes::frozen::{FrozenWriter, Kind};
+use crate::bytes::int::{Encoder, put_u32};
+use crate::disk::spool::{Place, Spool};
+use crate::disk::{self, DiskRef};
+use crate::table::approx::format::{
+    MAX_FINGERPRINT, MAX_WIDTH, MOST_KEYS, Meta, Shard, Slots, hash_of, section, shard_of,
+    shards_for,
+};
+use crate::table::approx::mphf::{Hash, Made, make};
+use crate::table::build::builder::{MAX_THREADS, MIN_MEMORY};
+use crate::table::build::gather::{Wanted, limit};
+use crate::table::build::hashing::{Hashing, Limit, Seeds};
+use crate::table::build::partitions::Partitions;
+use crate::table::build::raw::{Added, Record};
+use crate::table::build::reseed::Reseeding;
+use crate::table::build::sort::{Policy, sort};
+use crate::table::format::block::checksum;
+use crate::table::format::{MAX_KEY, PAGE};
+use crate::table::options::Duplicates;
+use crate::{Error, ErrorKind, Result};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+/// Choices of the build of an approximate table.
+#[derive(Clone, Debug)]
+pub struct ApproximateOptions {
+    /// Bytes of every value, 1 to 16.
+    pub value_width: usize,
+    /// Bits of a fingerprint, 0 to 32: one absent key in 2^bits is answered. With 0 every key is.
+    pub fingerprint_bits: u32,
+    /// What happens when a key is added twice; keys are compared whole.
+    pub duplicates: Duplicates,
+    /// Bytes of memory for records on their way; what is more goes to a temporary file. At least
+    /// 16 MiB. The process takes up to 1.2 times as much, plus 100 MiB.
+    pub memory: usize,
+    /// Where that temporary file is made; beside the table if `None`.
+    pub temporary: Option<PathBuf>,
+    /// Threads that sort and make perfect hash functions.
+    pub threads: usize,
+    /// Bytes of the user, kept in the file.
+    pub metadata: Vec<u8>,
+}
+
+impl Default for ApproximateOptions {
+    fn default() -> ApproximateOptions {
+        ApproximateOptions {
+            value_width: 8,
+            fingerprint_bits: 16,
+            duplicates: Duplicates::Error,
+            memory: 1 << 30,
+            temporary: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            metadata: Vec::new(),
+        }
+    }
+}
+
+/// What was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApproximateReport {
+    /// Records in the table.
+    pub records: u64,
+    /// Records that were left out because their keys were there already.
+    pub duplicates: u64,
+    /// Bytes written to a temporary file on the way.
+    pub spilled: u64,
+}
+
+/// Collects records and writes them as one approximate table.
+///
+/// Nothing stands under the path until [`ApproximateBuilder::finish`] has written and synced all of
+/// it; a table that was there before is replaced then. The same records give the same bytes, in any
+/// order and with any memory and number of threads.
+pub struct ApproximateBuilder {
+    disk: DiskRef,
+    path: PathBuf,
+    options: ApproximateOptions,
+    partitions: Partitions,
+    records: u64,
+    bytes: u64,
+    name: Box<dyn Fn(u64) -> String + Sync + Send>,
+    /// Of keys that share a shard.
+    crowd: Limit,
+    seeds: Seeds,
+}
+
+/// The half of the hash by which records are split and sorted.
+fn split(key: &[u8], seed: u64) -> u64 {
+    hash_of(key, seed).high
+}
+
+impl ApproximateBuilder {
+    /// Begins the table `path`. `InvalidArgument` if an option is out of its range.
+    pub fn create(
+        path: impl AsRef<Path>,
+        options: ApproximateOptions,
+    ) -> Result<ApproximateBuilder> {
+        if options.memory < MIN_MEMORY {
+            let given = options.memory;
+            let message =
+                format!("a build needs at least {MIN_MEMORY} bytes of memory, not {given}");
+            return Err(Error::invalid(message));
+        }
+        ApproximateBuilder::create_on(disk::os(), path.as_ref(), options)
+    }
+
+    /// [`ApproximateBuilder::create`] on any disk, and with as little memory as a test likes.
+    pub(crate) fn create_on(
+        disk: DiskRef,
+        path: &Path,
+        mut options: ApproximateOptions,
+    ) -> Result<ApproximateBuilder> {
+        let (width, bits) = (options.value_width, options.fingerprint_bits);
+        if !(1..=MAX_WIDTH).contains(&width) || bits > MAX_FINGERPRINT {
+            return Err(Error::invalid(format!(
+                "values of {width} bytes and fingerprints of {bits} bits; use 1 to {MAX_WIDTH} \
+                 bytes and 0 to {MAX_FINGERPRINT} bits"
+            )));
+        }
+        options.threads = options.threads.clamp(1, MAX_THREADS);
+        let place = Place::of_build(&disk, path, options.temporary.as_deref(), options.memory)?;
+        let hashing = Hashing::new(split);
+        Ok(ApproximateBuilder {
+            disk,
+            path: path.to_path_buf(),
+            options,
+            partitions: Partitions::new(place, hashing),
+            records: 0,
+            bytes: 0,
+            name: Box::new(|origin| format!("record {origin}")),
+            crowd: Limit::new(MOST_KEYS),
+            seeds: Seeds::new(hashing),
+        })
+    }
+
+    /// Says how messages name where a record came from (by default: "record 7", counted from 1).
+    pub fn name_origins(&mut self, name: impl Fn(u64) -> String + Sync + Send + 'static) {
+        self.name = Box::new(name);
+    }
+
+    /// Adds a record. Keys have 0 to 65,536 bytes; `InvalidArgument` if a value does not have the
+    /// width of the table.
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add_from(self.records + 1, key, value)
+    }
+
+    /// Adds a record that came from `origin`: a number that messages name, and by which the first
+    /// or last of two records with one key is told.
+    pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
+        if key.len() > MAX_KEY || value.len() != self.options.value_width {
+            return Err(Error::invalid(format!(
+                "{}: a key of {} bytes and a value of {} bytes; keys have at most {MAX_KEY}, the \
+                 values of this table {}",
+                (self.name)(origin),
+                key.len(),
+                value.len(),
+                self.options.value_width
+            )));
+        }
+        let record = Record::new(key, value);
+        self.partitions.push(Added { hash: split(key, 0), origin, record })?;
+        self.records += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    /// Records added so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Writes the table and publishes it.
+    ///
+    /// Keys that were crafted to have equal hashes are hashed anew under a seed made of all keys;
+    /// that takes a few times as long.
+    pub fn finish(mut self) -> Result<ApproximateReport> {
+        self.partitions.seal()?;
+        let disk = self.disk.clone();
+        loop {
+            let report = disk::publish(&*disk, &self.path, |out| {
+                let mut out = FrozenWriter::new(out, Kind::ApproximateTable)?;
+                let report = self.write(&mut out)?;
+                out.finish()?;
+                Ok(report)
+            });
+            match report.is_err() && self.crowd.is_exceeded() && self.seeds.are_left() {
+                true => self = self.reseeded()?,
+                false => return report,
+            }
+        }
+    }
+
+    /// The same records, to be written by the hash of the next seed.
+    fn reseeded(self) -> Result<ApproximateBuilder> {
+        let (crowd, stop) = (Limit::new(MOST_KEYS), AtomicBool::new(false));
+        let ApproximateBuilder { partitions, mut seeds, .. } = self;
+        let limit = limit(self.options.memory, 1, self.records, self.bytes);
+        let duplicates = self.options.duplicates;
+        let mut with = Reseeding {
+            wanted: Wanted { limit, duplicates, stop: &stop, crowd: &crowd },
+            name: &self.name,
+            go_on: &mut || Ok(()),
+        };
+        let partitions = partitions.reseeded(&mut seeds, &mut with)?;
+        Ok(ApproximateBuilder { partitions, crowd, seeds, ..self })
+    }
+
+    fn write(&self, out: &mut FrozenWriter) -> Result<ApproximateReport> {
+        let mut meta = Meta {
+            records: 0,
+            shards: shards_for(self.records),
+            width: self.options.value_width as u32,
+            fingerprint: self.options.fingerprint_bits,
+            seed: self.partitions.hash().seed,
+        };
+        let memory = self.options.memory / 16;
+        let spool = || Spool::new(Place { memory, ..self.partitions.place().clone() });
+        let (mut pilots, mut remapped) = (spool(), spool());
+        let (mut shards, mut next, mut duplicates) = (Encoder::default(), Shard::default(), 0);
+        out.begin_at(section::SLOTS, true, PAGE)?;
+        let mut slots = SlotWriter::new(meta.slots());
+        self.each_shard(meta, &mut |shard| {
+            Shard { seed: shard.made.seed, ..next }.encode(&mut shards);
+            next.records += shard.highs.len() as u64;
+            next.buckets += shard.made.pilots.len() as u64;
+            next.remapped += shard.made.remap.len() as u64;
+            duplicates += shard.duplicates;
+            pilots.push(&shard.made.pilots)?;
+            let mut bytes = Encoder::default();
+            shard.made.remap.iter().for_each(|&slot| bytes.u32(slot));
+            remapped.push(&bytes.0)?;
+            let values = shard.values.chunks_exact(self.options.value_width);
+            shard.highs.iter().zip(values).try_for_each(|(&high, v)| slots.push(out, high, v))
+        })?;
+        slots.finish(out)?;
+        out.end();
+        next.encode(&mut shards);
+        out.section(section::SHARDS, &shards.0)?;
+        for (id, spool) in [(section::PILOTS, pilots), (section::REMAPPED, remapped)] {
+            out.begin(id, false)?;
+            spool.each(|bytes| out.write(bytes))?;
+            out.end();
+        }
+        if !self.options.metadata.is_empty() {
+            out.section(section::METADATA, &self.options.metadata)?;
+        }
+        meta.records = next.records;
+        out.section(section::META, &meta.encode())?;
+        let spilled = self.partitions.spilled();
+        Ok(ApproximateReport { records: next.records, duplicates, spilled })
+    }
+
+    /// Hands over all shards in order, made by the threads of the build.
+    fn each_shard(&self, meta: Meta, take: &mut dyn FnMut(Ready) -> Result<()>) -> Result<()> {
+        let units = self.units(meta);
+        let threads = self.options.threads.clamp(1, units as usize) as u64;
+        std::thread::scope(|scope| {
+            let start = |worker| {
+                let (send, receive) = sync_channel(1);
+                scope.spawn(move || {
+                    let mut own = (worker..units).step_by(threads as usize);
+                    if let Err(e) = own.try_for_each(|unit| self.make_unit(meta, unit, &send)) {
+                        // If nobody listens, the build has failed with another error.
+                        let _ = send.send(Err(e));
+                    }
+                });
+                receive
+            };
+            let workers: Vec<Receiver<Result<Ready>>> = (0..threads).map(start).collect();
+            for unit in 0..units {
+                for _ in 0..meta.shards / units {
+                    match workers[(unit % threads) as usize].recv() {
+                        Ok(ready) => take(ready?)?,
+                        Err(_) => return Err(Error::new(ErrorKind::Failed, "a thread stopped")),
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Units of work: partitions with all their shards, or shards with all their partitions.
+    fn units(&self, meta: Meta) -> u64 {
+        meta.shards.min(self.partitions.len() as u64)
+    }
+
+    /// Makes the shards of a unit, one after the other.
+    fn make_unit(&self, meta: Meta, unit: u64, send: &SyncSender<Result<Ready>>) -> Result<()> {
+        let units = self.units(meta);
+        let each = self.partitions.len() / units as usize;
+        let partitions = unit as usize * each..(unit as usize + 1) * each;
+        let (memory, threads) = (self.options.memory, self.options.threads);
+        let limit = limit(memory, threads, self.records, self.bytes);
+        let (duplicates, stop) = (self.options.duplicates, &AtomicBool::new(false));
+        let wanted = Wanted { limit, duplicates, stop, crowd: &self.crowd };
+        let policy = Policy { hash: self.partitions.hash(), duplicates, name: &self.name };
+        let end = (unit + 1) * (meta.shards / units);
+        let mut shard = Gathered::new(unit * (meta.shards / units));
+        let hand_over = |shard: Gathered| {
+            let made = shard.make(self.options.value_width);
+            let ready = made.ok_or_else(|| self.crowd.exceed())?;
+            let nobody = |_| Error::new(ErrorKind::Cancelled, "the build ended");
+            send.send(Ok(ready)).map_err(nobody)
+        };
+        for number in partitions {
+            self.partitions.gather(number, wanted, &mut |pieces, left_out| {
+                let sorted = sort(pieces, &self.partitions.pools, policy, None)?;
+                shard.duplicates += sorted.counted.duplicates + left_out;
+                for (item, key, value) in sorted.run().iter() {
+                    while shard.number != shard_of(item.hash, meta.shards) {
+                        let next = Gathered::new(shard.number + 1);
+                        hand_over(std::mem::replace(&mut shard, next))?;
+                    }
+                    if shard.hashes.len() >= self.crowd.most {
+                        return Err(self.crowd.exceed());
+                    }
+                    shard.hashes.push(hash_of(key, meta.seed));
+                    shard.values.extend_from_slice(value);
+                }
+                sorted.recycle(&self.partitions.pools);
+                Ok(())
+            })?;
+        }
+        while shard.number + 1 < end {
+            let next = Gathered::new(shard.number + 1);
+            hand_over(std::mem::replace(&mut shard, next))?;
+        }
+        hand_over(shard)
+    }
+}
+
+/// The records of a shard, in the order of their hashes.
+struct Gathered {
+    number: u64,
+    hashes: Vec<Hash>,
+    values: Vec<u8>,
+    duplicates: u64,
+}
+
+/// A shard: what its slots hold, in order, and the function that finds them.
+struct Ready {
+    highs: Vec<u64>,
+    values: Vec<u8>,
+    made: Made,
+    duplicates: u64,
+}
+
+impl Gathered {
+    fn new(number: u64) -> Gathered {
+        Gathered { number, hashes: Vec::new(), values: Vec::new(), duplicates: 0 }
+    }
+
+    /// `None` if there is no function of these hashes: two are equal.
+    fn make(self, width: usize) -> Option<Ready> {
+        let n = self.hashes.len();
+        let made = make(&self.hashes)?;
+        let (mut highs, mut values) = (vec![0; n], vec![0; self.values.len()]);
+        for (hash, value) in self.hashes.iter().zip(self.values.chunks_exact(width)) {
+            let slot = made.get(*hash, n as u64) as usize;
+            highs[slot] = hash.high;
+            values[slot * width..(slot + 1) * width].copy_from_slice(value);
+        }
+        Some(Ready { highs, values, made, duplicates: self.duplicates })
+    }
+}
+
+/// Packs slots into blocks and writes these.
+struct SlotWriter {
+    slots: Slots,
+    block: Vec<u8>,
+    /// The block that is being filled, and the slots in it.
+    number: u64,
+    filled: u32,
+}
+
+impl SlotWriter {
+    fn new(slots: Slots) -> SlotWriter {
+        SlotWriter { slots, block: vec![0; PAGE], number: 0, filled: 0 }
+    }
+
+    fn push(&mut self, out: &mut FrozenWriter, high: u64, value: &[u8]) -> Result<()> {
+        let (_, bit) = self.slots.place(u64::from(self.filled));
+        self.slots.put(&mut self.block, bit, high, value);
+        self.filled += 1;
+        if self.filled == self.slots.per_block() { self.write(out) } else { Ok(()) }
+    }
+
+    fn write(&mut self, out: &mut FrozenWriter) -> Result<()> {
+        let sum = checksum(&self.block, self.number);
+        put_u32(&mut self.block, 0, sum);
+        out.write(&self.block)?;
+        self.block.fill(0);
+        (self.number, self.filled) = (self.number + 1, 0);
+        Ok(())
+    }
+
+    fn finish(mut self, out: &mut FrozenWriter) -> Result<()> {
+        if self.filled > 0 { self.write(out) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,384 @@
+//! An open approximate table: values of a fixed width by key, in little more room than the values
+//! take. Keys are not kept, so a key that was never added is answered now and then.
+//!
+//! # Build path
+//! 1. `ApproximateBuilder::add` hashes the key and hands the record to `Partitions::push`, as the
+//!    table does.
+//! 2. `ApproximateBuilder::finish`: each thread takes partitions, sorts them and drops duplicates
+//!    (`sort`), and makes the perfect hash function of each shard (`make`).
+//! 3. The shards are put together in order: `Slots::put` packs fingerprints and values.
+//!
+//! # Read path
+//! 1. `ApproximateTable::slot`: hash -> shard -> bucket -> pilot -> slot. This is in memory, a few
+//!    bits a key.
+//! 2. `Source::block`: the block of the slot, by one cache miss or one read.
+//! 3. `Slots::get`: if the fingerprint is that of the key, the value.
+
+use crate::bytes::frozen::{Frozen, Kind};
+use crate::bytes::int::u32_at;
+use crate::bytes::prefetch::prefetch;
+use crate::disk::{self, DiskRef};
+use crate::table::approx::format::{
+    ENTRY, FixedValue, Meta, Shard, Slots, hash_of, section, shard_of,
+};
+use crate::table::approx::mphf::{Hash, bucket, mixed, slot};
+use crate::table::format::block::check;
+use crate::table::format::{PAGE, needed, optional};
+use crate::table::options::Access;
+use crate::table::read::source::{Source, reopen};
+use crate::{Error, Result};
+use std::path::Path;
+
+/// An open approximate table, to be shared by any number of threads. Nothing in it is locked.
+///
+/// [`ApproximateTable::get`] gives every key that was added its value. A key that was not added is
+/// told to be absent, but for one in 2^r of them, where r is the number of bits of a fingerprint
+/// that the builder chose ([`ApproximateStats::false_positives`]): these get the value of another.
+pub struct ApproximateTable {
+    pub(crate) file: Frozen,
+    meta: Meta,
+    slots: Slots,
+    /// Numbers of the sections of shards, pilots and remapped slots, in this order.
+    sections: [usize; 3],
+    /// Copies of shards, pilots and remapped slots, unless they are mapped.
+    copied: Option<[Box<[u8]>; 3]>,
+    source: Source,
+    /// Where the blocks begin.
+    start: u64,
+    /// Bytes of shards, pilots and remapped slots.
+    hash_bytes: u64,
+}
+
+/// What an approximate table is: sizes in bytes unless said otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApproximateStats {
+    /// Number of records.
+    pub records: u64,
+    /// Number of shards, each with a perfect hash function of its own.
+    pub shards: u64,
+    /// A value.
+    pub value_width: u64,
+    /// Bits of a fingerprint.
+    pub fingerprint_bits: u32,
+    /// The share of absent keys that are answered as if they were there.
+    pub false_positives: f64,
+    /// The perfect hash functions: about 2.7 bits a record.
+    pub hash_bytes: u64,
+    /// Fingerprints and values.
+    pub slot_bytes: u64,
+    /// The file.
+    pub file_bytes: u64,
+    /// Memory that the open table holds, mapped pages not counted.
+    pub memory: u64,
+    /// The seed of the hash of keys: 0, unless keys were crafted to have equal hashes.
+    pub seed: u64,
+}
+
+/// Gets that are under way at the same time in memory.
+const GROUP: usize = 32;
+/// Reads that are under way at the same time.
+const DEPTH: usize = 32;
+
+/// The sections that say which slot a key has.
+#[derive(Clone, Copy)]
+struct Index<'a> {
+    shards: &'a [u8],
+    pilots: &'a [u8],
+    remapped: &'a [u8],
+}
+
+/// The sections of an index, in its order.
+const INDEX: [u32; 3] = [section::SHARDS, section::PILOTS, section::REMAPPED];
+
+impl ApproximateTable {
+    /// Opens a table. Reads its small sections only, unless `access` is not [`Access::Map`]: then
+    /// the perfect hash functions are loaded, and with [`Access::Resident`] the slots.
+    pub fn open(path: impl AsRef<Path>, access: Access) -> Result<ApproximateTable> {
+        ApproximateTable::open_on(&disk::os(), path.as_ref(), access)
+    }
+
+    pub(crate) fn open_on(disk: &DiskRef, path: &Path, access: Access) -> Result<ApproximateTable> {
+        reopen(path, || {
+            let file = Frozen::open(disk.map(path)?, path, Kind::ApproximateTable)?;
+            ApproximateTable::parse(disk, file, access).map_err(|e| e.in_file(path))
+        })
+    }
+
+    /// `None` if another file has taken the name of `file` meanwhile.
+    fn parse(disk: &DiskRef, file: Frozen, access: Access) -> Result<Option<ApproximateTable>> {
+        let meta = Meta::decode(needed(&file, section::META)?)?;
+        let number = |id: u32| {
+            file.find(id).ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))
+        };
+        let sections = [number(INDEX[0])?, number(INDEX[1])?, number(INDEX[2])?];
+        let slots = file.entry(number(section::SLOTS)?);
+        let (start, len, shards) = (slots.offset, slots.len, file.entry(sections[0]).len);
+        let entries = meta.shards.checked_add(1).and_then(|n| n.checked_mul(ENTRY as u64));
+        let fits = meta.blocks().checked_mul(PAGE as u64) == Some(len) && entries == Some(shards);
+        if !fits || !start.is_multiple_of(PAGE as u64) {
+            return Err(Error::corrupt(format!(
+                "{} records in {} shards do not have {len} bytes from {start} on, and {shards}",
+                meta.records, meta.shards
+            )));
+        }
+        let hash_bytes = sections.iter().map(|&i| file.entry(i).len).sum();
+        let copied = match access {
+            Access::Map => None,
+            _ => {
+                let copy = |id| needed(&file, id).map(Box::from);
+                Some([copy(INDEX[0])?, copy(INDEX[1])?, copy(INDEX[2])?])
+            }
+        };
+        let Some(source) = Source::open(disk, &file, (start, len), meta.blocks(), access)? else {
+            return Ok(None);
+        };
+        let slots = meta.slots();
+        let table =
+            ApproximateTable { file, meta, slots, sections, copied, source, start, hash_bytes };
+        if table.source.is_resident() {
+            (0..meta.blocks()).try_for_each(|number| {
+                let block = table.source.memory(table.extent(number))?;
+                check(block, number).map_err(|e| e.at(table.extent(number).0))
+            })?;
+        }
+        Ok(Some(table))
+    }
+
+    /// The hash by which the table knows a key.
+    #[inline(always)]
+    fn hash(&self, key: &[u8]) -> Hash {
+        hash_of(key, self.meta.seed)
+    }
+
+    /// What says which slot a key has; its checksums are checked when it is first touched.
+    #[inline(always)]
+    fn index(&self) -> Result<Index<'_>> {
+        if let Some([shards, pilots, remapped]) = &self.copied {
+            return Ok(Index { shards, pilots, remapped });
+        }
+        let [shards, pilots, remapped] = self.sections;
+        Ok(Index {
+            shards: self.file.section(shards)?,
+            pilots: self.file.section(pilots)?,
+            remapped: self.file.section(remapped)?,
+        })
+    }
+
+    #[inline(always)]
+    fn extent(&self, block: u64) -> (u64, usize) {
+        (self.start + block * PAGE as u64, PAGE)
+    }
+
+    #[cold]
+    fn here(&self, error: Error, block: u64) -> Error {
+        error.at(self.extent(block).0).in_file(self.file.path())
+    }
+
+    /// The slot that a key has if it is there; `None` if it cannot be.
+    #[inline(always)]
+    fn slot(&self, index: Index, hash: Hash, (x, bucket, ends): Bucket) -> Result<Option<u64>> {
+        let (first, end) = ends;
+        let records = end.records.wrapping_sub(first.records);
+        let slots = records.wrapping_add(end.remapped.wrapping_sub(first.remapped));
+        if records == 0 {
+            return Ok(None);
+        }
+        let pilot = index.pilots.get(first.buckets.wrapping_add(bucket) as usize);
+        let mut slot = slot(x, pilot.copied().unwrap_or(0), slots);
+        if slot >= records {
+            let i = first.remapped.wrapping_add(slot - records);
+            slot = u64::from(u32_at(index.remapped, (i as usize & usize::MAX >> 3) * 4));
+        }
+        let slot = first.records.wrapping_add(slot);
+        if slot >= self.meta.records {
+            let shard = shard_of(hash.high, self.meta.shards);
+            let message = format!("shard {shard} has an impossible slot {slot}");
+            return Err(Error::corrupt(message).in_file(self.file.path()));
+        }
+        Ok(Some(slot))
+    }
+
+    /// The bucket of a key and its shard.
+    #[inline(always)]
+    fn bucket(&self, index: Index, hash: Hash) -> Bucket {
+        let shard = shard_of(hash.high, self.meta.shards);
+        let first = Shard::read(index.shards, shard);
+        let end = Shard::read(index.shards, shard + 1);
+        let x = mixed(hash, first.seed);
+        (x, bucket(x, end.buckets.wrapping_sub(first.buckets)), (first, end))
+    }
+
+    /// The value of a key that was added; `None`, or now and then the value of another key, if it
+    /// was not. `Corrupt` if what it must look at is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<FixedValue>> {
+        let (index, hash) = (self.index()?, self.hash(key));
+        let Some(slot) = self.slot(index, hash, self.bucket(index, hash))? else { return Ok(None) };
+        self.value(slot, hash)
+    }
+
+    #[inline(always)]
+    fn value(&self, slot: u64, hash: Hash) -> Result<Option<FixedValue>> {
+        let (number, bit) = self.slots.place(slot);
+        if self.source.in_memory() {
+            // Before the word that says that the block was checked, another cache miss.
+            let block = self.source.memory(self.extent(number));
+            prefetch(block?.get(bit / 8..).unwrap_or(&[]), 1);
+        }
+        let block = self.source.block(number, self.extent(number), 0);
+        let block = block.map_err(|e| self.here(e, number))?;
+        Ok(self.slots.get(&block, bit, hash.high))
+    }
+
+    /// Whether [`ApproximateTable::get`] gives a value.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        self.get(key).map(|value| value.is_some())
+    }
+
+    /// The values of many keys, in the order of the keys: as [`ApproximateTable::get`] one after
+    /// the other, but the waiting for memory or for the disk overlaps.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<FixedValue>>> {
+        let index = self.index()?;
+        let mut slots = Vec::with_capacity(keys.len());
+        for group in keys.chunks(GROUP) {
+            let mut known = [None; GROUP];
+            for (known, key) in known.iter_mut().zip(group) {
+                let hash = self.hash(key.as_ref());
+                let bucket = self.bucket(index, hash);
+                let at = bucket.2.0.buckets.wrapping_add(bucket.1) as usize;
+                prefetch(index.pilots.get(at..).unwrap_or(&[]), 1);
+                *known = Some((hash, bucket));
+            }
+            for (hash, bucket) in known.into_iter().flatten() {
+                let slot = self.slot(index, hash, bucket)?;
+                if let Some(slot) = slot
+                    && self.source.in_memory()
+                {
+                    let (number, bit) = self.slots.place(slot);
+                    let block = self.source.memory(self.extent(number))?;
+                    prefetch(block.get(bit / 8..).unwrap_or(&[]), 2);
+                }
+                slots.push((slot, hash));
+            }
+        }
+        match self.source.direct() {
+            Some(file) => self.read_many(file, &slots),
+            None => {
+                let value = |(slot, hash): (Option<u64>, Hash)| match slot {
+                    Some(slot) => self.value(slot, hash),
+                    None => Ok(None),
+                };
+                slots.into_iter().map(value).collect()
+            }
+        }
+    }
+
+    /// Reads each block once, many at the same time.
+    fn read_many(
+        &self,
+        file: &disk::Direct,
+        slots: &[(Option<u64>, Hash)],
+    ) -> Result<Vec<Option<FixedValue>>> {
+        let mut values = vec![None; slots.len()];
+        let place = |(i, (slot, hash)): (usize, &(Option<u64>, Hash))| {
+            let (block, bit) = self.slots.place((*slot)?);
+            Some((block, bit, i, hash.high))
+        };
+        let mut wanted: Vec<_> = slots.iter().enumerate().filter_map(place).collect();
+        wanted.sort_unstable();
+        let groups = wanted.chunk_by(|a, b| a.0 == b.0);
+        let blocks = groups.map(|group| Ok((self.extent(group[0].0), group)));
+        file.read_many(blocks, DEPTH, |group, block| {
+            let number = group[0].0;
+            check(block, number).map_err(|e| self.here(e, number))?;
+            for &(_, bit, i, high) in group {
+                values[i] = self.slots.get(block, bit, high);
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// The file that is read past the page cache.
+    #[cfg(test)]
+    pub(crate) fn direct(&self) -> Option<&disk::Direct> {
+        self.source.direct()
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> u64 {
+        self.meta.records
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.meta.records == 0
+    }
+
+    /// What the table is.
+    pub fn stats(&self) -> ApproximateStats {
+        let copied = self.copied.iter().flatten().map(|bytes| bytes.len()).sum::<usize>();
+        ApproximateStats {
+            records: self.meta.records,
+            shards: self.meta.shards,
+            value_width: u64::from(self.meta.width),
+            fingerprint_bits: self.meta.fingerprint,
+            false_positives: 0.5f64.powi(self.meta.fingerprint as i32),
+            hash_bytes: self.hash_bytes,
+            slot_bytes: self.meta.blocks() * PAGE as u64,
+            file_bytes: self.file.len(),
+            memory: (copied + self.source.bytes()) as u64,
+            seed: self.meta.seed,
+        }
+    }
+
+    /// The bytes that the builder was given to keep.
+    pub fn metadata(&self) -> Result<&[u8]> {
+        Ok(optional(&self.file, section::METADATA)?.unwrap_or(&[]))
+    }
+
+    /// Checks every byte of the file, and that each shard sends keys to slots of its own.
+    pub fn verify(&self) -> Result<()> {
+        self.file.verify()?;
+        for number in 0..self.meta.blocks() {
+            let block = self.source.block(number, self.extent(number), 0);
+            block.and_then(|block| check(&block, number)).map_err(|e| self.here(e, number))?;
+        }
+        self.verify_shards().map_err(|e| e.in_file(self.file.path()))
+    }
+
+    fn verify_shards(&self) -> Result<()> {
+        let index = self.index()?;
+        let entry = |shard: u64| Shard::read(index.shards, shard);
+        let ends = (entry(0), entry(self.meta.shards));
+        let lengths = (index.pilots.len() as u64, index.remapped.len() as u64);
+        let whole = ends.1.records == self.meta.records
+            && ends.1.buckets == lengths.0
+            && ends.1.remapped.checked_mul(4) == Some(lengths.1)
+            && (ends.0.records, ends.0.buckets, ends.0.remapped) == (0, 0, 0);
+        if !whole {
+            return Err(Error::corrupt("the shards do not have the sizes that the table states"));
+        }
+        for shard in 0..self.meta.shards {
+            let (first, end) = (entry(shard), entry(shard + 1));
+            let records = end.records.wrapping_sub(first.records);
+            let ordered = first.records <= end.records
+                && first.buckets <= end.buckets
+                && (first.remapped..=ends.1.remapped).contains(&end.remapped)
+                && (records == 0 || first.buckets < end.buckets);
+            let mut sent = first.remapped..end.remapped;
+            let own = |i: u64| u64::from(u32_at(index.remapped, 4 * i as usize)) < records;
+            if !ordered || !sent.all(own) {
+                return Err(Error::corrupt(format!("shard {shard} is impossible")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The file that was opened.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+/// The number of a key in its shard, its bucket there, and the entries of the shard and the next.
+type Bucket = (u64, u64, (Shard, Shard));

@@ -1,0 +1,271 @@
+//! Memory for records that are collected: chunks of slabs, which a build takes from the system as
+//! it needs them and gives back as it has read them.
+//!
+//! Neighbouring partitions share slabs and form a group. A build reads the partitions in order, so
+//! the memory of a group is free long before the table is written, and the file that is written
+//! takes it: a build then touches half of the memory it would.
+
+use crate::Result;
+use crate::disk::Slab;
+use crate::table::build::encode::Item;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+/// Groups of partitions.
+const GROUPS: usize = 16;
+/// Memory is taken from the system in pieces of this size, or smaller ones for a small budget, or
+/// larger ones for a large one: how many maps a process has is limited.
+const SLAB: usize = 1 << 21;
+const SLABS: usize = 1 << 12;
+/// Slabs that a thread takes from the system beforehand.
+const AHEAD: usize = 8;
+
+/// A part of a slab: room for records, or records.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Chunk {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) slab: u32,
+}
+
+impl Chunk {
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.start
+    }
+}
+
+/// Gives out memory up to a budget.
+pub(crate) struct Arena {
+    groups: Vec<Group>,
+    /// Bits of the number of a partition within its group.
+    bits: u32,
+    budget: usize,
+    /// Bytes of all slabs of groups.
+    used: usize,
+    /// Slabs that were taken back.
+    free: Vec<Slab>,
+    /// Slabs whose memory a thread takes from the system: that is half of the work of filling them.
+    /// Only ever reached alone, through `&mut`.
+    taken: Mutex<Option<Receiver<Slab>>>,
+}
+
+#[derive(Default)]
+struct Group {
+    slabs: RwLock<Vec<Slab>>,
+    /// How much of the last slab was given out.
+    given: usize,
+    /// Partitions that are still to be read.
+    unread: AtomicUsize,
+}
+
+impl Group {
+    fn slabs(&mut self) -> &mut Vec<Slab> {
+        self.slabs.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Arena {
+    /// Memory for so many partitions.
+    pub(crate) fn new(partitions: usize, budget: usize) -> Arena {
+        let groups = (0..GROUPS).map(|_| Group::default()).collect();
+        let bits = partitions.div_ceil(GROUPS).next_power_of_two().ilog2();
+        Arena { groups, bits, budget, used: 0, free: Vec::new(), taken: Mutex::default() }
+    }
+
+    fn slab_size(&self) -> usize {
+        let large = self.budget / SLABS / SLAB * SLAB;
+        SLAB.max(large).min(self.budget / (4 * GROUPS)).max(1)
+    }
+
+    /// Memory for a chunk of a partition; `None` if the budget has none left.
+    pub(crate) fn take(&mut self, partition: usize, capacity: usize) -> Result<Option<Chunk>> {
+        let (number, size) = (partition >> self.bits, self.slab_size());
+        let group = &mut self.groups[number];
+        let room = group.slabs().last().map_or(0, |slab| slab.len()) - group.given;
+        if room < capacity {
+            if self.used > 0 && self.used + size.max(capacity) > self.budget {
+                return Ok(None);
+            }
+            let slab = if capacity > size { self.long(capacity)? } else { self.slab(size)? };
+            self.used += slab.len();
+            let group = &mut self.groups[number];
+            group.slabs().push(slab);
+            group.given = 0;
+        }
+        let group = &mut self.groups[number];
+        let (slab, start) = (group.slabs().len() - 1, group.given);
+        group.given += capacity;
+        Ok(Some(Chunk { slab: slab as u32, start, end: group.given }))
+    }
+
+    /// A slab for one long record: others that wait to be used again make room for it.
+    fn long(&mut self, capacity: usize) -> Result<Slab> {
+        let left = self.budget.saturating_sub(self.used + capacity);
+        self.free.truncate(left / self.slab_size());
+        Slab::new(capacity)
+    }
+
+    fn slab(&mut self, size: usize) -> Result<Slab> {
+        if let Some(slab) = self.free.pop() {
+            return Ok(slab);
+        }
+        // Not for the first: most tables are small.
+        let taken = self.taken.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if taken.is_none() && self.used >= GROUPS * size && size >= SLAB {
+            let most = self.budget.saturating_sub(self.used) / size;
+            *taken = taken_beforehand(size, most.saturating_sub(AHEAD));
+        }
+        match taken.as_ref().map(Receiver::recv) {
+            Some(Ok(slab)) => Ok(slab),
+            _ => Slab::new(size),
+        }
+    }
+
+    /// Takes back what was given. A slab that one long record needed is not kept: the next such
+    /// record may be longer still.
+    pub(crate) fn reset(&mut self) {
+        let size = self.slab_size();
+        for group in &mut self.groups {
+            let slabs = std::mem::take(group.slabs());
+            self.free.extend(slabs.into_iter().filter(|slab| slab.len() == size));
+            group.given = 0;
+        }
+        (self.used, self.taken) = (0, Mutex::default());
+    }
+
+    /// Nothing more will be taken. `unread` says of each partition whether it has records.
+    pub(crate) fn seal(&mut self, unread: impl Iterator<Item = bool>) {
+        (self.free, self.taken) = (Vec::new(), Mutex::default());
+        for (partition, _) in unread.enumerate().filter(|(_, unread)| *unread) {
+            *self.groups[partition >> self.bits].unread.get_mut() += 1;
+        }
+    }
+
+    /// A partition with records will not be read again. The last one of its group gives the memory
+    /// of all back.
+    pub(crate) fn release(&self, partition: usize) {
+        let group = &self.groups[partition >> self.bits];
+        if group.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let mut slabs = group.slabs.write().unwrap_or_else(PoisonError::into_inner);
+            drop(std::mem::take(&mut *slabs));
+        }
+    }
+
+    /// The memory of a partition's chunks, to read.
+    pub(crate) fn of(&self, partition: usize) -> Slabs<'_> {
+        let group = &self.groups[partition >> self.bits];
+        Slabs(group.slabs.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The memory of a chunk, to write.
+    #[inline(always)]
+    pub(crate) fn room(&mut self, partition: usize, chunk: Chunk) -> &mut [u8] {
+        let slab = &mut self.groups[partition >> self.bits].slabs()[chunk.slab as usize];
+        &mut slab[chunk.start..chunk.end]
+    }
+}
+
+/// The memory of a group.
+pub(crate) struct Slabs<'a>(RwLockReadGuard<'a, Vec<Slab>>);
+
+impl Slabs<'_> {
+    /// The records of a chunk.
+    pub(crate) fn bytes(&self, chunk: Chunk) -> &[u8] {
+        &self.0[chunk.slab as usize][chunk.start..chunk.end]
+    }
+}
+
+/// Up to `most` slabs, as fast as somebody takes them. `None` if there can be no thread.
+fn taken_beforehand(size: usize, most: usize) -> Option<Receiver<Slab>> {
+    let (send, receive) = sync_channel(AHEAD);
+    let make = move || {
+        for _ in 0..most {
+            // Who finds none takes one without help, and hears of what is wrong.
+            let Ok(slab) = Slab::taken(size) else { return };
+            if send.send(slab).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(make).ok().map(|_| receive)
+}
+
+/// Vectors to use again: to give memory back to the system and to take it anew for each partition
+/// would be a tenth of the work of a build. Who fills one takes it here and whoever has used it
+/// gives it back, so there are never more than are in use at once.
+#[derive(Default)]
+pub(crate) struct Pools {
+    /// For partitions that are read back, and for their records in order.
+    pub(crate) buffers: Pool<u8>,
+    /// For their order.
+    pub(crate) orders: Pool<(u64, u64)>,
+    /// For what blocks need to know of them.
+    pub(crate) items: Pool<Item>,
+}
+
+#[derive(Default)]
+pub(crate) struct Pool<T>(Mutex<Vec<Vec<T>>>);
+
+impl<T> Pool<T> {
+    /// An empty one.
+    pub(crate) fn take(&self) -> Vec<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give(&self, mut used: Vec<T>) {
+        used.clear();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(used);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_do_not_overlap_and_groups_go_when_their_partitions_were_read() {
+        let mut arena = Arena::new(64, 1 << 20);
+        let mut chunks: Vec<(usize, Chunk)> = Vec::new();
+        let mut number = 0;
+        while let Some(chunk) = arena.take(number % 64, 100 + number % 900).unwrap() {
+            chunks.push((number % 64, chunk));
+            number += 1;
+        }
+        assert!(arena.used <= 1 << 20 && number > 1_000, "{number} chunks");
+        for (i, &(partition, chunk)) in chunks.iter().enumerate() {
+            let room = arena.room(partition, chunk);
+            assert!(room.iter().all(|&byte| byte == 0), "written before");
+            room.fill(1 + (i % 200) as u8);
+        }
+        // Four partitions a group, of which 5 has nothing.
+        arena.seal((0..64).map(|partition| partition != 5));
+        for partition in 0..64 {
+            for (i, (of, chunk)) in chunks.iter().enumerate().filter(|(_, c)| c.0 == partition) {
+                let slabs = arena.of(*of);
+                let bytes = slabs.bytes(*chunk);
+                assert!(
+                    bytes.len() == chunk.len() && bytes.iter().all(|&b| b == 1 + (i % 200) as u8)
+                );
+            }
+            if partition != 5 {
+                arena.release(partition);
+            }
+            assert_eq!(arena.of(partition).0.is_empty(), partition % 4 == 3);
+        }
+    }
+
+    #[test]
+    fn what_is_taken_back_is_given_out_again_but_for_long_slabs() {
+        let mut arena = Arena::new(16, 1 << 16);
+        arena.take(3, 1 << 20).unwrap().expect("the first chunk, however long");
+        assert!(arena.take(4, 100).unwrap().is_none());
+        arena.reset();
+        assert_eq!((arena.used, arena.free.len()), (0, 0));
+        let few = (0..16).filter(|&p| arena.take(p, 100).unwrap().is_some()).count();
+        arena.reset();
+        assert_eq!((few, arena.free.len()), (16, 16));
+        (0..16).for_each(|p| assert!(arena.take(p, 100).unwrap().is_some()));
+        assert!(arena.free.is_empty());
+    }
+}

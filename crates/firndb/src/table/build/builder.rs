@@ -1,0 +1,185 @@
+//! Builds a table: records come in any order, and the file is written when all are there.
+
+use crate::bytes::frozen::{FrozenWriter, Kind};
+use crate::disk::spool::Place;
+use crate::disk::{self, Append, DiskRef, write_behind};
+use crate::table::build::hashing::{Hashing, Limit, MOST, Seeds};
+use crate::table::build::ingest::Feed;
+use crate::table::build::partitions::{Partitions, lost};
+use crate::table::build::table_writer::{BuildReport, Collected, Report};
+use crate::table::format::hash::hash_of;
+use crate::table::format::{MAX_BLOCK_SIZE, MAX_KEY, MAX_VALUE, PAGE};
+use crate::table::options::{BuildOptions, Progress};
+use crate::{Error, Result};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+/// Collects records and writes them as one table.
+///
+/// Nothing stands under the path until [`TableBuilder::finish`] has written and synced all of it; a
+/// table that was there before is replaced then. A builder that is dropped leaves nothing.
+pub struct TableBuilder {
+    disk: DiskRef,
+    path: PathBuf,
+    options: BuildOptions,
+    feed: Feed,
+    records: u64,
+    bytes: u64,
+    name: Box<dyn Fn(u64) -> String + Sync + Send>,
+    crowd: Limit,
+    seeds: Seeds,
+}
+
+/// Memory of a build at least.
+pub(crate) const MIN_MEMORY: usize = 16 << 20;
+/// Threads of a build at most: more have nothing to do.
+pub(crate) const MAX_THREADS: usize = 1024;
+
+impl TableBuilder {
+    /// Begins the table `path`. `InvalidArgument` if an option is out of its range.
+    pub fn create(path: impl AsRef<Path>, options: BuildOptions) -> Result<TableBuilder> {
+        if options.memory < MIN_MEMORY {
+            let given = options.memory;
+            let message =
+                format!("a build needs at least {MIN_MEMORY} bytes of memory, not {given}");
+            return Err(Error::invalid(message));
+        }
+        TableBuilder::create_on(disk::os(), path.as_ref(), options)
+    }
+
+    /// [`TableBuilder::create`] on any disk, and with as little memory as a test likes.
+    pub(crate) fn create_on(
+        disk: DiskRef,
+        path: &Path,
+        options: BuildOptions,
+    ) -> Result<TableBuilder> {
+        TableBuilder::create_hashed(disk, path, options, Hashing::new(hash_of), MOST)
+    }
+
+    /// [`TableBuilder::create_on`] with another hash of keys, of which `most` may share a place;
+    /// tests choose a hash that makes keys collide.
+    pub(crate) fn create_hashed(
+        disk: DiskRef,
+        path: &Path,
+        mut options: BuildOptions,
+        hash: Hashing,
+        most: usize,
+    ) -> Result<TableBuilder> {
+        let size = options.block_size;
+        if size == 0 || !size.is_multiple_of(PAGE) || size > MAX_BLOCK_SIZE {
+            return Err(Error::invalid(format!(
+                "the block size is {size} bytes; use a multiple of {PAGE}, up to {MAX_BLOCK_SIZE}"
+            )));
+        }
+        options.compression.check()?;
+        options.threads = options.threads.clamp(1, MAX_THREADS);
+        let place = Place::of_build(&disk, path, options.temporary.as_deref(), options.memory)?;
+        let feed = Feed::new(Partitions::new(place, hash), options.threads);
+        let name = Box::new(|origin| format!("record {origin}"));
+        let path = path.to_path_buf();
+        let (crowd, seeds) = (Limit::new(most), Seeds::new(hash));
+        Ok(TableBuilder { disk, path, options, feed, records: 0, bytes: 0, name, crowd, seeds })
+    }
+
+    /// Says how messages name where a record came from (by default: "record 7", counted from 1).
+    pub fn name_origins(&mut self, name: impl Fn(u64) -> String + Sync + Send + 'static) {
+        self.name = Box::new(name);
+    }
+
+    /// Adds a record. Keys have 0 to 65,536 bytes, values 0 to 4 GiB - 1. After an error that is
+    /// not `InvalidArgument` the build is lost, and [`TableBuilder::finish`] fails. With several
+    /// threads such an error, as of a disk that is full, may come with a later record or with
+    /// `finish`.
+    #[inline]
+    pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.add_from(self.records + 1, key, value)
+    }
+
+    /// Adds a record that came from `origin`: a number that messages name, and by which the first
+    /// or last of two records with one key is told.
+    #[inline]
+    pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
+        if key.len() > MAX_KEY || value.len() > MAX_VALUE {
+            return Err(self.too_long(origin, key, value));
+        }
+        self.feed.push(origin, key, value)?;
+        self.records += 1;
+        self.bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+
+    #[cold]
+    fn too_long(&self, origin: u64, key: &[u8], value: &[u8]) -> Error {
+        let (name, key, value) = ((self.name)(origin), key.len(), value.len());
+        Error::invalid(format!(
+            "{name}: a key of {key} bytes and a value of {value} bytes; the limits are {MAX_KEY} \
+             and {MAX_VALUE}"
+        ))
+    }
+
+    /// Records added so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Writes the table and publishes it.
+    pub fn finish(self) -> Result<BuildReport> {
+        self.finish_with(|_| ControlFlow::Continue(()))
+    }
+
+    /// [`TableBuilder::finish`], which tells `progress` now and then how far it has come;
+    /// `Cancelled` if it breaks. It begins again from 0 if more than 16 keys share a place of the
+    /// table, as crafted ones do, and all are hashed anew with a seed.
+    pub fn finish_with(
+        self,
+        mut progress: impl FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<BuildReport> {
+        let TableBuilder { disk, path, options, feed, records, bytes, name, crowd, seeds } = self;
+        let mut partitions = feed.finish()?;
+        partitions.seal()?;
+        let mut collected = Collected { options, partitions, records, bytes, name, crowd, seeds };
+        loop {
+            match collected.publish(&disk, &path, &mut progress) {
+                Ok(report) => return Ok(report),
+                Err((_, Some(other))) => collected = other.reseeded(&mut progress)?,
+                Err((error, None)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Collected {
+    /// Writes the table. After an error that another seed may mend, all is there to try again.
+    fn publish(
+        self,
+        disk: &DiskRef,
+        path: &Path,
+        progress: &mut Report,
+    ) -> std::result::Result<BuildReport, (Error, Option<Box<Collected>>)> {
+        let (mut collected, mut freed) = (Some(self), None);
+        let report = disk::publish(&**disk, path, |out| {
+            let Some(records) = &collected else { return Err(lost()) };
+            let mut write = |out: &mut dyn Append| {
+                let mut out = FrozenWriter::new(out, Kind::Table)?;
+                let report = records.write(&mut out, progress)?;
+                out.finish()?;
+                Ok(report)
+            };
+            if records.options.threads < 2 {
+                return write(out);
+            }
+            let report = write_behind(out, write)?;
+            // To give memory back takes time too, while the file is synced. Without a thread it is
+            // given back here, with the closure.
+            let done = collected.take();
+            freed = std::thread::Builder::new().spawn(move || drop(done)).ok();
+            Ok(report)
+        });
+        // It only drops.
+        freed.map(JoinHandle::join);
+        let is_mended =
+            |records: &Collected| records.crowd.is_exceeded() && records.seeds.are_left();
+        report.map_err(|error| (error, collected.filter(is_mended).map(Box::new)))
+    }
+}

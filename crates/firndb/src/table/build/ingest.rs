@@ -1,0 +1,325 @@
+//! Records on their way from the caller to the partitions of a build in several threads: in
+//! batches, which a thread of its own splits while the caller makes the next.
+//!
+//! A batch is read once, by the thread: so lengths and origins stand in it as they are.
+//!
+//! ```text
+//! RECORD   4       length of the key
+//!          4       length of the value
+//!          8       origin
+//!          ..      key, value
+//! ```
+//! A record that is larger than a batch goes to the partitions at once: their order does not
+//! matter.
+
+use crate::Result;
+use crate::bytes::int::{put_u32, put_u64, u32_at, u64_at};
+use crate::table::build::hashing::Hashing;
+use crate::table::build::partitions::{Partitions, lost};
+use crate::table::build::raw::{Added, Record};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Bytes of a batch: it stays in the cache of the core that fills it, and is worth waking another.
+const BATCH: usize = 1 << 17;
+/// Batches that may wait for the thread, so that cores seldom wait for each other; it has one more,
+/// and so has the caller.
+const WAITING: usize = 8;
+
+/// Takes records.
+pub(crate) struct Feed {
+    hash: Hashing,
+    batch: Batch,
+    to: To,
+}
+
+enum To {
+    Here(Box<Partitions>),
+    Beside(Beside),
+    /// Only while it changes from one to the other.
+    Nowhere,
+}
+
+/// Bytes before the key of a record.
+const HEAD: usize = 16;
+
+/// Records, one behind the other.
+struct Batch {
+    bytes: Vec<u8>,
+    len: usize,
+}
+
+impl Batch {
+    fn new(size: usize) -> Batch {
+        Batch { bytes: vec![0; size], len: 0 }
+    }
+
+    /// Adds a record; false if there is no room for it.
+    #[inline]
+    fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) -> bool {
+        let len = HEAD + key.len() + value.len();
+        let Some(room) = self.bytes.get_mut(self.len..self.len + len) else { return false };
+        let (head, rest) = room.split_at_mut(HEAD);
+        put_u32(head, 0, key.len() as u32);
+        put_u32(head, 4, value.len() as u32);
+        put_u64(head, 8, origin);
+        rest[..key.len()].copy_from_slice(key);
+        rest[key.len()..].copy_from_slice(value);
+        self.len += len;
+        true
+    }
+
+    /// Hands over the records and empties it.
+    fn empty(&mut self, hash: Hashing, to: &mut Partitions) -> Result<()> {
+        let mut records = &self.bytes[..self.len];
+        self.len = 0;
+        while let Some((head, behind)) = records.split_first_chunk::<HEAD>() {
+            let (key, value) = (u32_at(head, 0) as usize, u32_at(head, 4) as usize);
+            let (bytes, next) = behind.split_at(key + value);
+            let record = Record::joined(bytes, key);
+            to.push(Added { hash: hash.of(record.key()), origin: u64_at(head, 8), record })?;
+            records = next;
+        }
+        Ok(())
+    }
+}
+
+impl Feed {
+    /// A feed that may use a second thread if the build has several.
+    pub(crate) fn new(to: Partitions, threads: usize) -> Feed {
+        let size = if threads > 1 { BATCH.min(to.place().memory / 64) } else { 0 };
+        Feed { hash: to.hash(), batch: Batch::new(size), to: To::Here(Box::new(to)) }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
+        match self.batch.push(origin, key, value) {
+            true => Ok(()),
+            false => self.push_to_next(origin, key, value),
+        }
+    }
+
+    /// Adds a record that the batch has no room for: with one thread, each.
+    #[inline(never)]
+    fn push_to_next(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
+        if HEAD + key.len() + value.len() > self.batch.bytes.len() {
+            let record = Record::new(key, value);
+            return self.push_now(Added { hash: self.hash.of(key), origin, record });
+        }
+        self.send()?;
+        if self.batch.push(origin, key, value) { Ok(()) } else { Err(lost()) }
+    }
+
+    fn push_now(&mut self, record: Added) -> Result<()> {
+        match &mut self.to {
+            To::Here(partitions) => partitions.push(record),
+            To::Beside(beside) => lock(&beside.partitions)?.push(record),
+            To::Nowhere => Err(lost()),
+        }
+    }
+
+    /// Empties the batch. The first one that is full starts the thread, so most tables need none.
+    #[cold]
+    fn send(&mut self) -> Result<()> {
+        if let To::Here(_) = self.to
+            && let To::Here(partitions) = std::mem::replace(&mut self.to, To::Nowhere)
+        {
+            self.to = Beside::start(*partitions, self.hash)?;
+        }
+        match &mut self.to {
+            To::Here(partitions) => self.batch.empty(self.hash, partitions),
+            To::Beside(beside) => beside.send(&mut self.batch),
+            To::Nowhere => Err(lost()),
+        }
+    }
+
+    /// The partitions, with all records.
+    pub(crate) fn finish(mut self) -> Result<Partitions> {
+        match std::mem::replace(&mut self.to, To::Nowhere) {
+            To::Here(mut partitions) => {
+                self.batch.empty(self.hash, &mut partitions)?;
+                Ok(*partitions)
+            }
+            To::Beside(mut beside) => {
+                beside.send(&mut self.batch)?;
+                beside.finish()
+            }
+            To::Nowhere => Err(lost()),
+        }
+    }
+}
+
+/// A thread that fills the partitions. It ends when there are no more batches, or with an error.
+struct Beside {
+    partitions: Arc<Mutex<Partitions>>,
+    full: Option<SyncSender<Batch>>,
+    /// Only ever reached alone, through `&mut`.
+    emptied: Mutex<Receiver<Batch>>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl Beside {
+    /// The partitions with a thread, or as they were where none can be made.
+    fn start(partitions: Partitions, hash: Hashing) -> Result<To> {
+        let partitions = Arc::new(Mutex::new(partitions));
+        let (full, batches) = sync_channel(WAITING);
+        let (give_back, emptied) = channel();
+        let to = partitions.clone();
+        let work = move || fill(&to, hash, &batches, &give_back);
+        match std::thread::Builder::new().spawn(work) {
+            Ok(thread) => {
+                let (full, thread) = (Some(full), Some(thread));
+                let emptied = Mutex::new(emptied);
+                Ok(To::Beside(Beside { partitions, full, emptied, thread }))
+            }
+            Err(_) => into_inner(partitions).map(Box::new).map(To::Here),
+        }
+    }
+
+    /// Hands a batch to the thread, for an empty one.
+    fn send(&mut self, batch: &mut Batch) -> Result<()> {
+        let size = batch.bytes.len();
+        let emptied = self.emptied.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let empty = emptied.try_recv().unwrap_or_else(|_| Batch::new(size));
+        let Some(full) = &self.full else { return Err(lost()) };
+        match full.send(std::mem::replace(batch, empty)) {
+            Ok(()) => Ok(()),
+            // It has ended: with an error, for there was one more batch.
+            Err(_) => self.join().and_then(|()| Err(lost())),
+        }
+    }
+
+    /// Waits for the thread.
+    fn join(&mut self) -> Result<()> {
+        self.full = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(result)) => result,
+            // Its panic was told when it happened.
+            Some(Err(_)) | None => Err(lost()),
+        }
+    }
+
+    fn finish(mut self) -> Result<Partitions> {
+        self.join()?;
+        let partitions = self.partitions.clone();
+        drop(self);
+        into_inner(partitions)
+    }
+}
+
+/// Without its thread nothing is left of it: who drops a build may look for its files.
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let _ = self.join();
+    }
+}
+
+fn fill(
+    to: &Mutex<Partitions>,
+    hash: Hashing,
+    batches: &Receiver<Batch>,
+    give_back: &Sender<Batch>,
+) -> Result<()> {
+    for mut batch in batches {
+        batch.empty(hash, &mut *lock(to)?)?;
+        // Nobody may want it any more.
+        let _ = give_back.send(batch);
+    }
+    Ok(())
+}
+
+fn lock(partitions: &Mutex<Partitions>) -> Result<MutexGuard<'_, Partitions>> {
+    partitions.lock().map_err(|_| lost())
+}
+
+fn into_inner(partitions: Arc<Mutex<Partitions>>) -> Result<Partitions> {
+    let only = Arc::into_inner(partitions).map(Mutex::into_inner);
+    only.and_then(std::result::Result::ok).ok_or_else(lost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::spool::Place;
+    use crate::disk::{Disk, DiskRef, SimDisk};
+    use crate::table::build::gather::Wanted;
+    use crate::table::build::hashing::{Limit, MOST};
+    use crate::table::build::raw::read;
+    use crate::table::format::hash::hash_of;
+    use crate::table::options::Duplicates;
+    use crate::testing::Rng;
+    use std::path::{Path, PathBuf};
+    use std::sync::atomic::AtomicBool;
+
+    type Records = Vec<(u64, Vec<u8>, Vec<u8>)>;
+
+    fn feed(memory: usize, threads: usize) -> (Feed, Arc<SimDisk>) {
+        let disk = SimDisk::new();
+        disk.create_dir_all(Path::new("/t")).unwrap();
+        let folder = PathBuf::from("/t");
+        let place = Place { disk: disk.clone() as DiskRef, folder, memory };
+        (Feed::new(Partitions::new(place, Hashing::new(hash_of)), threads), disk)
+    }
+
+    /// All records, by their origins.
+    fn collected(mut partitions: Partitions) -> Records {
+        partitions.seal().unwrap();
+        let (stop, mut all) = (AtomicBool::new(false), Records::new());
+        let (duplicates, crowd) = (Duplicates::First, &Limit::new(MOST));
+        let wanted = Wanted { limit: usize::MAX, duplicates, stop: &stop, crowd };
+        for number in (0..partitions.len()).filter(|&n| !partitions.is_empty(n)) {
+            let mut take = |pieces: &[&[u8]], _| {
+                let mut origin = 0;
+                for piece in pieces {
+                    let whole = read(piece, Hashing::new(hash_of), &mut origin, |r, _| {
+                        all.push((r.origin, r.record.key().to_vec(), r.record.value().to_vec()));
+                        Ok(())
+                    })?;
+                    assert_eq!(whole, piece.len());
+                }
+                Ok(())
+            };
+            partitions.gather(number, wanted, &mut take).unwrap();
+            partitions.release(number);
+        }
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn records_of_all_sizes_arrive_with_their_origins() {
+        let mut rng = Rng(3);
+        // Batches of 4 KiB, and of the full size where nothing is spilled.
+        for (memory, threads) in [(1 << 18, 1), (1 << 18, 2), (1 << 24, 2)] {
+            let (mut feed, disk) = feed(memory, threads);
+            let mut records = Records::new();
+            for _ in 0..20_000 {
+                let most = if rng.below(100) == 0 { 9_000 } else { 60 };
+                let (key, value) = (rng.below(30usize), rng.below(most));
+                records.push((rng.next() >> 20, rng.fill(key), rng.fill(value)));
+            }
+            for (origin, key, value) in &records {
+                feed.push(*origin, key, value).unwrap();
+            }
+            assert_eq!(threads > 1, matches!(feed.to, To::Beside(_)));
+            let partitions = feed.finish().unwrap();
+            assert_eq!(partitions.spilled() > 0, memory == 1 << 18);
+            records.sort();
+            assert!(collected(partitions) == records, "{memory} bytes, {threads} threads");
+            assert!(disk.files().is_empty(), "the temporary file stays");
+        }
+    }
+
+    #[test]
+    fn few_records_need_no_thread_and_a_feed_that_is_dropped_leaves_none() {
+        let (mut few, _) = feed(1 << 20, 2);
+        few.push(7, b"key", b"value").unwrap();
+        assert!(matches!(few.to, To::Here(_)));
+        assert_eq!(collected(few.finish().unwrap()), [(7, b"key".to_vec(), b"value".to_vec())]);
+        let (mut many, disk) = feed(1 << 18, 2);
+        (0..30_000u64).for_each(|i| many.push(i, &i.to_le_bytes(), &[1; 30]).unwrap());
+        drop(many);
+        assert!(disk.files().is_empty(), "a thread that goes on keeps the temporary file");
+    }
+}

@@ -1,0 +1,238 @@
+//! Fills blocks with records in order and writes them, with the directory that finds them.
+
+use crate::bytes::frozen::FrozenWriter;
+use crate::bytes::int::{Encoder, put_u32};
+use crate::table::build::encode::{Item, Run, Shape, encode_body};
+use crate::table::build::index_writer::Pointers;
+use crate::table::format::block::{CHECKSUM, checksum};
+use crate::table::format::compress::Packer;
+use crate::table::format::directory::{DirectoryWriter, place};
+use crate::table::format::index::Pointer;
+use crate::table::format::{GRAIN, PAGE};
+use crate::{Error, Result};
+
+/// How blocks are made.
+pub(crate) struct Form {
+    pub(crate) block_size: usize,
+    pub(crate) slots: u64,
+    /// Blocks begin at pages.
+    pub(crate) paged: bool,
+    /// Makes a frame of each block.
+    pub(crate) packer: Option<Packer>,
+}
+
+/// Takes records in order and writes blocks.
+pub(crate) struct BlockWriter {
+    form: Form,
+    /// Of the records that the next block may get.
+    shape: Shape,
+    waiting: Waiting,
+    block: Vec<u8>,
+    directory: DirectoryWriter,
+    blocks: u64,
+    written: u64,
+    longest: u64,
+    /// Where each block begins, in grains; empty as long as all blocks have the block size.
+    starts: Vec<u64>,
+    /// If there will be an index, what it needs of the records before.
+    pointers: Option<Pointers>,
+}
+
+/// Records that no block has, from runs before: mostly those of less than one.
+#[derive(Default)]
+struct Waiting {
+    items: Vec<Item>,
+    bytes: Vec<u8>,
+}
+
+impl Waiting {
+    fn run(&self) -> Run<'_> {
+        Run { items: &self.items, bytes: &self.bytes }
+    }
+}
+
+/// What the blocks turned out to be.
+pub(crate) struct Blocks {
+    pub(crate) blocks: u64,
+    pub(crate) longest: u64,
+    pub(crate) directory: Vec<u8>,
+    /// Where each block begins and the last one ends, in grains, if their lengths differ.
+    pub(crate) starts: Option<Vec<u64>>,
+    /// Bytes of all.
+    pub(crate) bytes: u64,
+    pub(crate) pointers: Option<Pointers>,
+}
+
+impl BlockWriter {
+    /// With `pointers` if there will be an index.
+    pub(crate) fn new(form: Form, pointers: Option<Pointers>) -> BlockWriter {
+        let directory = DirectoryWriter::new(form.slots);
+        BlockWriter {
+            form,
+            shape: Shape::default(),
+            waiting: Waiting::default(),
+            block: Vec::new(),
+            directory,
+            blocks: 0,
+            written: 0,
+            longest: 0,
+            starts: Vec::new(),
+            pointers,
+        }
+    }
+
+    /// Takes records in order.
+    pub(crate) fn push(&mut self, out: &mut FrozenWriter, mut run: Run) -> Result<()> {
+        // How many of the run the shape has.
+        let mut taken = 0;
+        while let Some(item) = run.items.get(taken) {
+            let mut next = self.shape.with(item);
+            if next.block_len() > self.form.block_size {
+                let n = self.of_other_places(&run.items[..taken], item.hash);
+                if n > 0 {
+                    let left = self.write(out, n, run)?;
+                    taken -= run.items.len() - left.items.len();
+                    run = left;
+                    let records = self.waiting.items.iter().chain(&run.items[..taken]);
+                    next = Shape::of(records).with(item);
+                }
+            }
+            next.check()?;
+            self.shape = next;
+            taken += 1;
+        }
+        self.waiting.items.extend_from_slice(run.items);
+        self.waiting.bytes.extend_from_slice(run.bytes);
+        Ok(())
+    }
+
+    /// How many records the next block gets if this hash does not fit any more. Records of one
+    /// place stay together: then the place names the block.
+    fn of_other_places(&self, taken: &[Item], hash: u64) -> usize {
+        let (slots, waiting) = (self.form.slots, &self.waiting.items);
+        let at = place(hash, slots);
+        let other = |item: &Item| place(item.hash, slots) != at;
+        // If the first is of this place, all are: to look through them for each takes too long.
+        if !waiting.first().or(taken.first()).is_some_and(other) {
+            return 0;
+        }
+        match taken.iter().rposition(other) {
+            Some(last) => waiting.len() + last + 1,
+            None => waiting.iter().rposition(other).map_or(0, |last| last + 1),
+        }
+    }
+
+    /// Writes the first `n` of the records that wait and of a run as a block. Gives what is left of
+    /// the run.
+    fn write<'a>(&mut self, out: &mut FrozenWriter, n: usize, run: Run<'a>) -> Result<Run<'a>> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let old = n.min(waiting.items.len());
+        let [first, _] = waiting.run().split(old);
+        let [second, left] = run.split(n - old);
+        self.write_block(out, [first, second])?;
+        let bytes = first.bytes.len();
+        waiting.items.drain(..old);
+        waiting.bytes.drain(..bytes);
+        self.waiting = waiting;
+        Ok(left)
+    }
+
+    fn write_block(&mut self, out: &mut FrozenWriter, runs: [Run; 2]) -> Result<()> {
+        let mut records = runs[0].items.iter().chain(runs[1].items);
+        let shape = Shape::of(records.clone());
+        let mut block = std::mem::take(&mut self.block);
+        block.clear();
+        block.resize(CHECKSUM, 0);
+        encode_body(shape, runs, &mut block);
+        if let Some(first) = records.next() {
+            self.directory.push(place(first.hash, self.form.slots));
+        }
+        if let Some(packer) = &mut self.form.packer {
+            let mut frame = Vec::with_capacity(block.len() / 2);
+            packer.pack(&block[CHECKSUM..], &mut frame)?;
+            let mut framed = Encoder(vec![0; CHECKSUM]);
+            let [frame_len, body] = frame_lengths(frame.len(), block.len() - CHECKSUM)?;
+            framed.u32(frame_len);
+            framed.u32(body);
+            framed.0.extend_from_slice(&frame);
+            block = framed.0;
+        }
+        let unit = match (self.form.paged, block.len() > self.form.block_size) {
+            (true, false) => self.form.block_size,
+            (true, true) => PAGE,
+            (false, _) => GRAIN,
+        };
+        block.resize(block.len().next_multiple_of(unit), 0);
+        let sum = checksum(&block, self.blocks);
+        put_u32(&mut block, 0, sum);
+        out.write(&block)?;
+        self.point(runs, shape)?;
+        self.count(block.len());
+        self.block = block;
+        Ok(())
+    }
+
+    /// Tells the index where the records of the block are that comes now.
+    fn point(&mut self, runs: [Run; 2], shape: Shape) -> Result<()> {
+        let Some(pointers) = &mut self.pointers else { return Ok(()) };
+        let mut begin = self.written + (shape.block_len() - shape.bytes()) as u64;
+        for item in runs.iter().flat_map(|run| run.items) {
+            let len = u64::from(item.key) + u64::from(item.value);
+            pointers.push(Pointer { hash: item.hash, begin, key: item.key as usize, len })?;
+            begin += len;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, len: usize) {
+        if self.starts.is_empty() && len != self.form.block_size {
+            let grains = (self.form.block_size / GRAIN) as u64;
+            self.starts.extend((0..=self.blocks).map(|block| block * grains));
+        }
+        self.blocks += 1;
+        self.written += len as u64;
+        self.longest = self.longest.max(len as u64);
+        if !self.starts.is_empty() {
+            self.starts.push(self.written / GRAIN as u64);
+        }
+    }
+
+    pub(crate) fn finish(mut self, out: &mut FrozenWriter) -> Result<Blocks> {
+        let waiting = std::mem::take(&mut self.waiting);
+        if !waiting.items.is_empty() {
+            self.write_block(out, waiting.run().split(0))?;
+        }
+        Ok(Blocks {
+            blocks: self.blocks,
+            longest: self.longest,
+            directory: self.directory.finish(),
+            starts: (!self.starts.is_empty()).then_some(self.starts),
+            bytes: self.written,
+            pointers: self.pointers,
+        })
+    }
+}
+
+/// The lengths of a frame and of the body in it, as a block states them; `InvalidArgument` if they
+/// are too large for that.
+fn frame_lengths(frame: usize, body: usize) -> Result<[u32; 2]> {
+    match (u32::try_from(frame), u32::try_from(body)) {
+        (Ok(frame), Ok(body)) => Ok([frame, body]),
+        _ => Err(Error::invalid(format!(
+            "a block of records has {body} bytes, more than the 4 GiB that blocks can be \
+             compressed to and from: compress records instead"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_four_gib_is_refused() {
+        let most = u32::MAX as usize;
+        assert_eq!(frame_lengths(most, most).unwrap(), [u32::MAX; 2]);
+        assert!(frame_lengths(most + 1, 5).is_err() && frame_lengths(5, most + 1).is_err());
+    }
+}

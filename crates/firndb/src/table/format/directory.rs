@@ -1,0 +1,290 @@
+//! The directory: from the hash of a key to the one block that can hold it.
+//!
+//! Hashes are spread evenly, so the hash, scaled to the number of *slots* (one for about 512
+//! records), says nearly where a record stands; the directory corrects it. It keeps for each slot
+//! how many blocks begin before it, and for each block the next 16 bits of the scaled hash of its
+//! first record, its *step*. Slot and step together are a record's *place*; a block never begins in
+//! the middle of the records of one place, so the last block that begins at the place of a key or
+//! before is the only one that can hold it. This is the idea of PaCHash (Kurpicz, Lehmann, Sanders,
+//! ESA 2023: blocks found through their first bins, kept in a few bits a block) with bins so fine
+//! that a key never has two candidates.
+//!
+//! ```text
+//! OFFSET         SIZE  FIELD
+//! 0              8     before slot 0: blocks that begin before it (0)
+//! 8 s            8     before slot s
+//! 8 slots        8     number of blocks
+//! 8 (slots + 1)  2     step of block 0, then of block 1 ...
+//! ```
+//! That is 16 bits a block and 1/8 bit a record: about 27 bits a block of 4 KiB of 45-byte records.
+
+use crate::bytes::int::{Encoder, u16_at, u64_at};
+use crate::table::simd::kernels::{FEW, not_above};
+use crate::{Error, Result};
+
+/// Records to a slot, on average.
+const RECORDS_PER_SLOT: u64 = 512;
+
+/// Where a hash falls: the slot, and the step within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) slot: u64,
+    pub(crate) step: u16,
+}
+
+/// Slots for a table of about this many records.
+pub(crate) fn slots_for(records: u64) -> u64 {
+    records.div_ceil(RECORDS_PER_SLOT).max(1)
+}
+
+/// The place of a hash.
+#[inline(always)]
+pub(crate) fn place(hash: u64, slots: u64) -> Place {
+    let scaled = u128::from(hash) * u128::from(slots);
+    Place { slot: (scaled >> 64) as u64, step: (scaled >> 48) as u16 }
+}
+
+/// Collects the first places of blocks, in order.
+pub(crate) struct DirectoryWriter {
+    slots: u64,
+    before: Vec<u64>,
+    steps: Vec<u16>,
+}
+
+impl DirectoryWriter {
+    pub(crate) fn new(slots: u64) -> DirectoryWriter {
+        DirectoryWriter { slots, before: Vec::new(), steps: Vec::new() }
+    }
+
+    /// The next block begins with a record of this place.
+    pub(crate) fn push(&mut self, first: Place) {
+        let blocks = self.steps.len() as u64;
+        self.before.resize(first.slot as usize + 1, blocks);
+        self.steps.push(first.step);
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        let blocks = self.steps.len() as u64;
+        self.before.resize(self.slots as usize + 1, blocks);
+        let mut out = Encoder(Vec::with_capacity(8 * self.before.len() + 2 * self.steps.len()));
+        self.before.iter().for_each(|&n| out.u64(n));
+        self.steps.iter().for_each(|&step| out.u16(step));
+        out.0
+    }
+}
+
+/// A directory in memory.
+pub(crate) struct Directory {
+    /// Blocks that begin before each slot, and then all.
+    before: Box<[u64]>,
+    /// The step of each block, and 0 for the end of the last slot.
+    steps: Box<[u16]>,
+    slots: u64,
+}
+
+impl Directory {
+    pub(crate) fn new(bytes: &[u8], slots: u64, blocks: u64) -> Result<Directory> {
+        let steps = slots.checked_add(1).and_then(|n| n.checked_mul(8));
+        let len = steps.and_then(|at| at.checked_add(blocks.checked_mul(2)?));
+        if len != Some(bytes.len() as u64) {
+            return Err(Error::corrupt(format!(
+                "a directory of {slots} slots and {blocks} blocks does not have {} bytes",
+                bytes.len()
+            )));
+        }
+        let (before, steps) = bytes.split_at(steps.unwrap_or(0) as usize);
+        let before = before.chunks(8).map(|bytes| u64_at(bytes, 0)).collect();
+        let steps = steps.chunks(2).map(|bytes| u16_at(bytes, 0)).chain([0]).collect();
+        let directory = Directory { before, steps, slots };
+        let mut last = 0;
+        for slot in 0..=slots {
+            let before = directory.before(slot);
+            if before < last || before > blocks {
+                return Err(Error::corrupt(format!("slot {slot} of the directory is impossible")));
+            }
+            last = before;
+        }
+        if directory.before(0) != 0 || last != blocks {
+            return Err(Error::corrupt("the ends of the directory are impossible"));
+        }
+        Ok(directory)
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of_val(&*self.before) + size_of_val(&*self.steps)
+    }
+
+    #[inline(always)]
+    fn before(&self, slot: u64) -> u64 {
+        self.before.get(slot as usize).copied().unwrap_or(0)
+    }
+
+    #[inline(always)]
+    fn step(&self, block: u64) -> u16 {
+        self.steps.get(block as usize).copied().unwrap_or(0)
+    }
+
+    /// The block that can hold a key of this place: the last that begins there or before. `None` if
+    /// all begin after it.
+    #[inline(always)]
+    pub(crate) fn find(&self, place: Place) -> Option<u64> {
+        let (first, end) = self.slot(place.slot);
+        self.begun(first, end, place.step).checked_sub(1)
+    }
+
+    /// About which block [`Directory::find`] finds, without a look at a step.
+    #[inline(always)]
+    pub(crate) fn expected(&self, place: Place) -> u64 {
+        let (first, end) = self.slot(place.slot);
+        between(first, end, place.step)
+    }
+
+    /// The first block that begins in a slot, and the first that begins in a later one.
+    #[inline(always)]
+    fn slot(&self, slot: u64) -> (u64, u64) {
+        match self.before.get(slot as usize..).and_then(<[u64]>::first_chunk) {
+            Some(&[first, end]) => (first, end),
+            None => (0, 0),
+        }
+    }
+
+    /// About how far into a block the records of this place stand, as a share of `whole`: as far as
+    /// the place is between the first of this block and the first of the next, for places are
+    /// spread evenly. Steps are enough to tell, where a block does not span a whole slot.
+    #[inline(always)]
+    pub(crate) fn share(&self, place: Place, block: u64, whole: usize) -> usize {
+        let Some(&[begin, end]) = self.steps.get(block as usize..).and_then(<[u16]>::first_chunk)
+        else {
+            return 0;
+        };
+        let span = u32::from(end.wrapping_sub(begin)).max(1);
+        let into = u32::from(place.step.wrapping_sub(begin)).min(span);
+        (u64::from(into) * whole as u64) as usize / span as usize
+    }
+
+    /// The first of the blocks `first..end` of a slot that begins after `step`.
+    #[inline(always)]
+    fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
+        let (mut low, mut high) = (first, end);
+        if high.saturating_sub(low) > FEW as u64 {
+            (low, high) = self.narrowed(first, end, step);
+        }
+        // All at once, without a jump that depends on the step: nobody could foretell it.
+        let left = high.saturating_sub(low);
+        let Some(few) = self.steps.get(low as usize..).and_then(<[u16]>::first_chunk) else {
+            return (low..high).find(|&block| self.step(block) > step).unwrap_or(high);
+        };
+        low + u64::from(not_above(few, step).trailing_ones()).min(left)
+    }
+
+    /// At most [`FEW`] of the blocks `first..end` of a slot: the first that begins after `step` is
+    /// one of them, or the next one. As a rule they are those around where it is expected; halving
+    /// alone would wait for memory, and guess wrong, at each step.
+    #[inline(always)]
+    fn narrowed(&self, first: u64, end: u64, step: u16) -> (u64, u64) {
+        let (mut low, mut high) = (first, end);
+        let middle = between(first, end, step);
+        for probe in [middle.saturating_sub(FEW as u64 / 2), middle + FEW as u64 / 2] {
+            if low < probe && probe < high {
+                if self.step(probe) <= step { low = probe } else { high = probe }
+            }
+        }
+        while high - low > FEW as u64 {
+            let middle = (low + high) / 2;
+            if self.step(middle) <= step { low = middle } else { high = middle }
+        }
+        (low, high)
+    }
+
+    /// `Corrupt` unless every block begins after the one before it.
+    pub(crate) fn verify(&self) -> Result<()> {
+        for slot in 0..self.slots {
+            let blocks = self.before(slot)..self.before(slot + 1);
+            if let Some(bad) = blocks.clone().skip(1).find(|&b| self.step(b) <= self.step(b - 1)) {
+                return Err(Error::corrupt(format!("step {bad} of the directory is out of order")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The place at which a block begins.
+    pub(crate) fn first(&self, block: u64) -> Place {
+        let (mut low, mut high) = (0, self.slots);
+        while low + 1 < high {
+            let middle = (low + high) / 2;
+            if self.before(middle) <= block { low = middle } else { high = middle }
+        }
+        Place { slot: low, step: self.step(block) }
+    }
+}
+
+/// As far between two numbers as a step is between the ends of a slot.
+#[inline(always)]
+fn between(first: u64, end: u64, step: u16) -> u64 {
+    first + (end.saturating_sub(first).wrapping_mul(u64::from(step)) >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Rng;
+
+    #[test]
+    fn a_place_is_the_scaled_hash() {
+        assert_eq!(place(0, 7), Place { slot: 0, step: 0 });
+        assert_eq!(place(u64::MAX, 7), Place { slot: 6, step: u16::MAX });
+        assert_eq!(place(1 << 63, 3), Place { slot: 1, step: 0x8000 });
+    }
+
+    #[test]
+    fn finds_the_last_block_that_begins_before() {
+        let firsts = [(0, 5), (0, 9), (2, 1), (2, 2), (2, 700), (3, 0), (9, 9)];
+        let firsts = firsts.map(|(slot, step)| Place { slot, step });
+        let mut writer = DirectoryWriter::new(12);
+        firsts.iter().for_each(|&first| writer.push(first));
+        let bytes = writer.finish();
+        let directory = Directory::new(&bytes, 12, firsts.len() as u64).unwrap();
+        directory.verify().unwrap();
+        for slot in 0..12 {
+            for step in (0..1000).chain([65535]) {
+                let place = Place { slot, step };
+                let expected = firsts.iter().rposition(|&first| first <= place);
+                let found = directory.find(place).map(|block| block as usize);
+                assert_eq!(found, expected, "{place:?}");
+            }
+        }
+        for (block, &first) in firsts.iter().enumerate() {
+            assert_eq!(directory.first(block as u64), first);
+        }
+        let share = |slot, step, block| directory.share(Place { slot, step }, block, 4080);
+        assert_eq!([share(2, 2, 3), share(2, 351, 3), share(2, 699, 3)], [0, 2040, 4074]);
+        assert_eq!(share(2, 33_118, 4), 2040, "half way to the first step of slot 3");
+        assert_eq!(
+            [share(9, 9, 6), share(9, 32_773, 6)],
+            [0, 2040],
+            "half way to the end of slot 9"
+        );
+        assert!(Directory::new(&bytes, 11, 7).is_err());
+        assert!(Directory::new(&bytes[1..], 12, 7).is_err());
+    }
+
+    #[test]
+    fn finds_among_many_blocks_of_a_slot_spread_evenly_or_not() {
+        let mut rng = Rng(5);
+        let even: Vec<u16> = (0..128).map(|i| i * 512 + rng.below(400u16)).collect();
+        let first: Vec<u16> = (0..300).collect();
+        let last: Vec<u16> = (0..300).map(|i| 65_000 + i).collect();
+        for steps in [even, first, last, vec![65_535], (0..9).collect()] {
+            let mut writer = DirectoryWriter::new(2);
+            steps.iter().for_each(|&step| writer.push(Place { slot: 1, step }));
+            let directory = Directory::new(&writer.finish(), 2, steps.len() as u64).unwrap();
+            for step in 0..=65_535 {
+                let place = Place { slot: 1, step };
+                let expected = steps.iter().rposition(|&first| first <= step);
+                assert_eq!(directory.find(place).map(|block| block as usize), expected);
+                assert!(directory.expected(place) <= steps.len() as u64);
+            }
+        }
+    }
+}

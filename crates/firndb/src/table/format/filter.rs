@@ -1,0 +1,172 @@
+//! A filter over the hashes of the keys: binary fuse filters (Graf and Lemire, "Binary Fuse
+//! Filters", 2022), one for each equal part of the range of hashes, so that building one needs
+//! little memory.
+//!
+//! ```text
+//! OFFSET  SIZE  FIELD
+//! 0       8     parts, a power of two: a hash belongs to the part that its first bits number
+//! 8       8     bytes of the fingerprints of all parts
+//! 16      ..    fingerprints of part 0, of part 1, ...: 8 or 16 bits each
+//! end     32    for each part
+//!               0   8  seed
+//!               8   8  where its fingerprints begin, counted from byte 16
+//!               16  8  number of its fingerprints; 0: the part has no keys
+//!               24  4  segment length L, a power of two
+//!               28  4  length of all first segments C
+//! ```
+//!
+//! A key with hash h may be there if, with x = murmur3_mix64(h + seed) and f = x ^ x >> 32, the low
+//! bits of f are the exclusive-or of three fingerprints: number a = x C / 2^64,
+//! a + L ^ (x >> 18 & L - 1), and a + 2 L ^ (x & L - 1).
+
+use crate::bytes::int::{u16_at, u32_at, u64_at};
+use crate::bytes::prefetch::prefetch;
+use crate::table::format::filter_bits;
+use crate::table::options::Filter;
+use crate::{Error, Result};
+
+const HEAD: usize = 16;
+const ENTRY: usize = 32;
+/// Most keys of a part, on average.
+const PART: u64 = 1 << 21;
+
+/// Parts for a table of this many records.
+pub(crate) fn parts_for(records: u64) -> u64 {
+    records.div_ceil(PART).max(1).next_power_of_two()
+}
+
+#[inline(always)]
+pub(crate) fn part_of(hash: u64, parts: u64) -> u64 {
+    ((u128::from(hash) * u128::from(parts)) >> 64) as u64
+}
+
+/// A filter, its shape checked, and what it takes to look into each part.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterShape {
+    parts: Box<[Part]>,
+    bits: u8,
+}
+
+/// A part; without keys if the segment length is 0.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    seed: u64,
+    /// Where its fingerprints begin in the section.
+    start: usize,
+    segment: u32,
+    /// Length of all first segments.
+    count: u32,
+}
+
+impl FilterShape {
+    pub(crate) fn parse(bytes: &[u8], filter: Filter) -> Result<FilterShape> {
+        let (parts, fingerprints) = (u64_at(bytes, 0), u64_at(bytes, 8));
+        let len = parts.checked_mul(ENTRY as u64).and_then(|n| n.checked_add(fingerprints));
+        let len = len.and_then(|n| n.checked_add(HEAD as u64));
+        if !parts.is_power_of_two() || len != Some(bytes.len() as u64) {
+            return Err(Error::corrupt(format!(
+                "a filter of {parts} parts and {fingerprints} bytes does not have {} bytes",
+                bytes.len()
+            )));
+        }
+        let bits = filter_bits(filter);
+        let entries = HEAD + fingerprints as usize;
+        let part = |part: usize| {
+            let entry = &bytes[entries + ENTRY * part..][..ENTRY];
+            Part::parse(entry, fingerprints, bits)
+                .ok_or_else(|| Error::corrupt(format!("part {part} of the filter is impossible")))
+        };
+        let parts = (0..parts as usize).map(part).collect::<Result<_>>()?;
+        Ok(FilterShape { parts, bits })
+    }
+
+    /// Where the three fingerprints of a hash are in the section, and what they are together if its
+    /// key is there; `None` if nothing is there.
+    #[inline(always)]
+    fn locate(&self, hash: u64) -> Option<([usize; 3], u64)> {
+        let number = part_of(hash, self.parts.len() as u64) as usize;
+        let part = self.parts.get(number).filter(|part| part.segment > 0)?;
+        let mixed = murmur3_mix64(hash.wrapping_add(part.seed));
+        let first = ((u128::from(mixed) * u128::from(part.count)) >> 64) as u32;
+        let mask = part.segment - 1;
+        let second = first.wrapping_add(part.segment);
+        let third = second.wrapping_add(part.segment) ^ (mixed as u32 & mask);
+        let second = second ^ ((mixed >> 18) as u32 & mask);
+        let at = |i: u32| part.start + i as usize * usize::from(self.bits / 8);
+        Some(([at(first), at(second), at(third)], mixed ^ mixed >> 32))
+    }
+
+    /// Whether a key of this hash may be there.
+    #[inline(always)]
+    pub(crate) fn contains(&self, bytes: &[u8], hash: u64) -> bool {
+        let Some((places, print)) = self.locate(hash) else { return false };
+        if self.bits == 8 {
+            let get = |at: usize| bytes.get(at).copied().unwrap_or(0);
+            return print as u8 == places.into_iter().fold(0, |all, at| all ^ get(at));
+        }
+        print as u16 == places.into_iter().fold(0, |all, at| all ^ u16_at(bytes, at))
+    }
+
+    /// Asks for the lines that [`FilterShape::contains`] reads.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, bytes: &[u8], hash: u64) {
+        if let Some((places, _)) = self.locate(hash) {
+            places.into_iter().for_each(|at| prefetch(bytes.get(at..).unwrap_or(&[]), 1));
+        }
+    }
+}
+
+impl Part {
+    /// `None` if it is impossible.
+    fn parse(entry: &[u8], fingerprints: u64, bits: u8) -> Option<Part> {
+        let (start, number) = (u64_at(entry, 8), u64_at(entry, 16));
+        let (segment, count) = (u32_at(entry, 24), u32_at(entry, 28));
+        let len = number.checked_mul(u64::from(bits / 8))?;
+        let inside = len.checked_add(start)? <= fingerprints;
+        // Segments of one length, so that no place is behind the last of them.
+        let whole = segment.is_power_of_two()
+            && count.is_multiple_of(segment)
+            && u64::from(count) + 2 * u64::from(segment) == number;
+        if !inside || (number > 0 && !whole) {
+            return None;
+        }
+        let start = HEAD + start as usize;
+        let segment = if number > 0 { segment } else { 0 };
+        Some(Part { seed: u64_at(entry, 0), start, segment, count })
+    }
+}
+
+/// The finaliser of MurmurHash3 (Appleby, public domain).
+#[inline(always)]
+fn murmur3_mix64(mut x: u64) -> u64 {
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    x ^ x >> 33
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::int::Encoder;
+
+    #[test]
+    fn a_part_whose_places_would_be_behind_it_is_impossible() {
+        let parse = |start: u64, number: u64, segment: u32, count: u32| {
+            let mut entry = Encoder::default();
+            [7, start, number].into_iter().for_each(|n| entry.u64(n));
+            [segment, count].into_iter().for_each(|n| entry.u32(n));
+            Part::parse(&entry.0, 100, 8)
+        };
+        assert!(parse(4, 96, 32, 32).is_some() && parse(100, 0, 0, 0).is_some());
+        assert!(parse(5, 96, 32, 32).is_none(), "more than there is");
+        assert!(parse(0, 95, 32, 32).is_none(), "other segments than it has");
+        assert!(parse(0, 72, 24, 24).is_none(), "not a power of two");
+        assert!(parse(0, 80, 32, 16).is_none(), "half a segment");
+        let part = parse(4, 96, 32, 32).unwrap();
+        let shape = FilterShape { parts: Box::new([part]), bits: 8 };
+        let mut places = (0..2000u64).flat_map(|i| shape.locate(i << 40 | i).unwrap().0);
+        assert!(places.all(|at| (HEAD + 4..HEAD + 100).contains(&at)));
+    }
+}

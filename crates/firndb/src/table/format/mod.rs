@@ -1,0 +1,238 @@
+//! The sections of a table, and its meta section.
+//!
+//! A table is a frozen file (`bytes/frozen.rs`) of kind 3. The records stand in the order of the
+//! XXH3-64 hash of their keys under a seed (then of the keys), in blocks; the seed is 0 unless keys
+//! were crafted (`hashing.rs`); `block.rs` has the bytes of a block
+//! and `directory.rs` those of the directory that finds it.
+//!
+//! ```text
+//! SECTION  NAME          WHAT IT HOLDS
+//! 1        meta          below
+//! 2        blocks        the blocks, from a multiple of 4096 on; each with its own checksum
+//! 3        directory     hash -> block
+//! 4        starts        where blocks begin, if not all have the same length
+//! 5        filter        binary fuse filters over the hashes
+//! 6        dictionary    of zstd
+//! 7        metadata      bytes of the user
+//! 8        value schema  text of the user: how values are to be read
+//! 9        index         of large records, hash -> record: `index_file.rs`
+//! 10       index checks  checksums of the index
+//!
+//! META     OFFSET  SIZE  FIELD
+//!          0       8     records
+//!          8       8     blocks
+//!          16      8     slots of the directory
+//!          24      8     bytes of all keys
+//!          32      8     bytes of all values, before compression
+//!          40      8     bytes of the longest block in the file
+//!          48      4     block size, a multiple of 4096
+//!          52      4     longest key
+//!          56      4     longest value, before compression
+//!          60      1     compression: 0 none, 1 a frame a record, 2 a frame a block
+//!          61      1     its level
+//!          62      1     bits a key of the filter: 0, 8 or 16
+//!          63      1     bit 0: set if blocks begin at multiples of 4096, not set if at those of
+//!                        16; bit 1: set if a seed follows
+//!          64      8     seed of the hash, if there is one; else it is 0
+//! ```
+
+pub(crate) mod hash;
+pub(crate) mod compress;
+pub(crate) mod block;
+pub(crate) mod directory;
+pub(crate) mod filter;
+pub(crate) mod index;
+
+use crate::bytes::frozen::Frozen;
+use crate::bytes::int::{Decoder, Encoder};
+use crate::table::options::{Compression, Filter};
+use crate::{Error, Result};
+
+/// Ids of sections.
+pub(crate) mod section {
+    pub(crate) const META: u32 = 1;
+    pub(crate) const BLOCKS: u32 = 2;
+    pub(crate) const DIRECTORY: u32 = 3;
+    pub(crate) const STARTS: u32 = 4;
+    pub(crate) const FILTER: u32 = 5;
+    pub(crate) const DICTIONARY: u32 = 6;
+    pub(crate) const METADATA: u32 = 7;
+    pub(crate) const VALUE_SCHEMA: u32 = 8;
+    pub(crate) const INDEX: u32 = 9;
+    pub(crate) const INDEX_CHECKS: u32 = 10;
+}
+
+/// Longest key in bytes.
+pub const MAX_KEY: usize = 1 << 16;
+/// Longest value in bytes.
+pub const MAX_VALUE: usize = u32::MAX as usize;
+/// Bytes of a page: what direct reads and block sizes are multiples of.
+pub(crate) const PAGE: usize = 4096;
+/// Largest block size.
+pub(crate) const MAX_BLOCK_SIZE: usize = 1 << 20;
+/// Blocks that do not begin at pages begin at multiples of this.
+pub(crate) const GRAIN: usize = 16;
+
+/// The facts about a table that its meta section keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) records: u64,
+    pub(crate) blocks: u64,
+    pub(crate) slots: u64,
+    pub(crate) key_bytes: u64,
+    pub(crate) value_bytes: u64,
+    pub(crate) longest_block: u64,
+    pub(crate) block_size: u32,
+    pub(crate) longest_key: u32,
+    pub(crate) longest_value: u32,
+    pub(crate) compression: Compression,
+    pub(crate) filter: Filter,
+    pub(crate) paged: bool,
+    /// Of the hash of keys.
+    pub(crate) seed: u64,
+}
+
+/// Bits of the last byte before the seed.
+const PAGED: u8 = 1;
+const SEEDED: u8 = 2;
+
+impl Meta {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::default();
+        for v in [self.records, self.blocks, self.slots, self.key_bytes, self.value_bytes] {
+            out.u64(v);
+        }
+        out.u64(self.longest_block);
+        for v in [self.block_size, self.longest_key, self.longest_value] {
+            out.u32(v);
+        }
+        let (compression, level) = match self.compression {
+            Compression::None => (0, 0),
+            Compression::Records { level } => (1, level),
+            Compression::Blocks { level } => (2, level),
+        };
+        out.u8(compression);
+        out.u8(level as u8);
+        out.u8(filter_bits(self.filter));
+        let seeded = if self.seed == 0 { 0 } else { SEEDED };
+        out.u8((u8::from(self.paged) * PAGED) | seeded);
+        if self.seed != 0 {
+            out.u64(self.seed);
+        }
+        out.0
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Meta> {
+        let mut from = Decoder::new(bytes);
+        let mut meta = Meta {
+            records: from.u64()?,
+            blocks: from.u64()?,
+            slots: from.u64()?,
+            key_bytes: from.u64()?,
+            value_bytes: from.u64()?,
+            longest_block: from.u64()?,
+            block_size: from.u32()?,
+            longest_key: from.u32()?,
+            longest_value: from.u32()?,
+            compression: match (from.u8()?, i32::from(from.u8()?)) {
+                (0, 0) => Compression::None,
+                (1, level) => Compression::Records { level },
+                (2, level) => Compression::Blocks { level },
+                (code, _) => return Err(unknown("compression", code)),
+            },
+            filter: match from.u8()? {
+                0 => Filter::None,
+                8 => Filter::Bits8,
+                16 => Filter::Bits16,
+                code => return Err(unknown("filter", code)),
+            },
+            paged: false,
+            seed: 0,
+        };
+        let bits = from.u8()?;
+        if bits & !(PAGED | SEEDED) != 0 {
+            return Err(unknown("placing of blocks", bits));
+        }
+        meta.paged = bits & PAGED != 0;
+        if bits & SEEDED != 0 {
+            meta.seed = from.u64()?;
+        }
+        from.finish()?;
+        let size = meta.block_size as usize;
+        if size == 0 || !size.is_multiple_of(PAGE) || size > MAX_BLOCK_SIZE {
+            return Err(Error::corrupt(format!("a block size of {size} bytes is impossible")));
+        }
+        if meta.blocks > meta.records || meta.slots == 0 || (meta.records > 0 && meta.blocks == 0) {
+            return Err(Error::corrupt(format!(
+                "{} records in {} blocks and {} slots are impossible",
+                meta.records, meta.blocks, meta.slots
+            )));
+        }
+        Ok(meta)
+    }
+}
+
+fn unknown(what: &str, code: u8) -> Error {
+    Error::corrupt(format!("{what} {code} is not known"))
+}
+
+/// Bits a key of a filter.
+pub(crate) fn filter_bits(filter: Filter) -> u8 {
+    match filter {
+        Filter::None => 0,
+        Filter::Bits8 => 8,
+        Filter::Bits16 => 16,
+    }
+}
+
+/// A section that may be there.
+pub(crate) fn optional(file: &Frozen, id: u32) -> Result<Option<&[u8]>> {
+    file.find(id).map(|i| file.section(i)).transpose()
+}
+
+/// A section that must be there.
+pub(crate) fn needed(file: &Frozen, id: u32) -> Result<&[u8]> {
+    optional(file, id)?.ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_meta() {
+        let meta = Meta {
+            records: 1,
+            blocks: 1,
+            slots: 1,
+            key_bytes: 3,
+            value_bytes: 4,
+            longest_block: 4096,
+            block_size: 4096,
+            longest_key: 3,
+            longest_value: 4,
+            compression: Compression::Records { level: 6 },
+            filter: Filter::Bits8,
+            paged: true,
+            seed: 0,
+        };
+        let bytes = meta.encode();
+        let mut expected = Vec::new();
+        for v in [1u64, 1, 1, 3, 4, 4096] {
+            expected.extend_from_slice(&v.to_le_bytes());
+        }
+        expected.extend_from_slice(&[0, 16, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]); // sizes
+        expected.extend_from_slice(&[1, 6, 8, 1]); // a frame a record, level 6; 8 bits; pages
+        assert_eq!(bytes, expected);
+        assert_eq!(Meta::decode(&bytes).unwrap(), meta);
+        for cut in 0..bytes.len() {
+            assert!(Meta::decode(&bytes[..cut]).is_err());
+        }
+        let meta = Meta { seed: 0x0102_0304_0506_0708, ..meta };
+        let seeded = meta.encode();
+        assert_eq!(seeded[..63], bytes[..63]);
+        assert_eq!(seeded[63..], [3, 8, 7, 6, 5, 4, 3, 2, 1]); // pages, and a seed
+        assert_eq!(Meta::decode(&seeded).unwrap(), meta);
+        assert!((0..seeded.len()).all(|cut| Meta::decode(&seeded[..cut]).is_err()));
+    }
+}

@@ -1,0 +1,196 @@
+//! The search in an index, as `index.rs` describes it.
+
+use crate::Result;
+use crate::bytes::int::u64_at;
+use crate::bytes::prefetch::{LINE, prefetch};
+use crate::disk::Map;
+use crate::table::format::index::{
+    Bucket, ENTRY, FARTHEST, LAST, LENGTH, LONG, LONGEST_KEY, MIDDLE, PART, Shape, bucket, pattern,
+};
+use crate::table::read::mapped_index::Mapped;
+use crate::table::simd::block_search::{VALUE_LINES, is_same};
+use crate::table::simd::kernels::equal_above;
+use std::ops::Range;
+
+/// What the index knows of a key.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Found<'a> {
+    /// Its stored value.
+    Value(&'a [u8]),
+    Absent,
+    /// It may be there: the index does not have such records.
+    Unknown,
+}
+
+/// An index that can be searched.
+pub(crate) struct Index {
+    pub(crate) shape: Shape,
+    pub(crate) array: Map,
+    /// What is known of the array if it is in a file.
+    pub(crate) mapped: Option<Mapped>,
+}
+
+impl Index {
+    /// The index in a file.
+    pub(crate) fn mapped(shape: Shape, mapped: Mapped) -> Index {
+        Index { shape, array: mapped.array().clone(), mapped: Some(mapped) }
+    }
+
+    /// Bytes of memory it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.mapped.as_ref().map_or(self.array.len(), Mapped::memory)
+    }
+
+    /// Where the record of an entry is in the blocks; `None` if the entry does not say it.
+    #[inline(always)]
+    pub(crate) fn place(&self, bucket: u64, entry: u64) -> Option<Range<usize>> {
+        let place = (entry & (2 * MIDDLE - 1)).wrapping_sub(MIDDLE);
+        let begin = self.shape.expected(bucket).wrapping_add(place) as usize;
+        let len = (entry >> LENGTH & LONG) as usize;
+        (len < LONG as usize).then(|| begin..begin.saturating_add(len))
+    }
+
+    /// Makes the entries for records in `block`, a place in the blocks that was checked, usable, in
+    /// the buckets that a search for a hash comes to. `Corrupt` if the index is damaged there.
+    #[inline(never)]
+    pub(crate) fn settle(&self, hash: u64, block: Range<usize>) -> Result<()> {
+        let Some(mapped) = &self.mapped else { return Ok(()) };
+        let (array, home) = (&self.array, self.shape.home(hash));
+        for number in home..home + FARTHEST {
+            mapped.check_once(number as usize * LINE / PART)?;
+            let bucket = bucket(array, number);
+            let within = |i: &usize| {
+                let place = self.place(number, u64_at(bucket, i * ENTRY));
+                // What has no place is told to be unknown, wherever it is.
+                place.is_none_or(|place| block.start <= place.start && place.end <= block.end)
+            };
+            let found = (0..LINE / ENTRY).filter(within).fold(0, |bits, i| bits | 1 << i);
+            mapped.set_ready(number as usize, found);
+            if u64_at(bucket, LAST) == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the bucket of a hash.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, hash: u64) {
+        prefetch(bucket(&self.array, self.shape.home(hash)), 1);
+    }
+
+    /// Which entries of a bucket can be used: a bit for each that was checked, and the block of its
+    /// record; of the last one also if it is free.
+    #[inline(always)]
+    pub(crate) fn ready(&self, bucket: u64) -> u8 {
+        self.mapped.as_ref().map_or(u8::MAX, |mapped| mapped.ready(bucket as usize))
+    }
+
+    /// Whether a bucket was checked.
+    #[inline(always)]
+    fn is_checked(&self, bucket: u64) -> bool {
+        self.mapped.as_ref().is_none_or(|mapped| mapped.is_checked(bucket as usize))
+    }
+
+    /// Key and value of the record that is most likely that of a key, unread; `Some(None)` if there
+    /// is none in the bucket of its hash, `None` if that is not known.
+    #[inline(always)]
+    pub(crate) fn candidate<'a>(
+        &self,
+        blocks: &'a [u8],
+        hash: u64,
+        key: usize,
+    ) -> Option<Option<(&'a [u8], &'a [u8])>> {
+        let home = self.shape.home(hash);
+        if key > LONGEST_KEY || !self.is_checked(home) {
+            return None;
+        }
+        let bucket = bucket(&self.array, home);
+        let equal = equal_above(bucket, pattern(hash, key));
+        if equal == 0 {
+            return Some(None);
+        }
+        if equal & !self.ready(home) != 0 {
+            return None;
+        }
+        let record = self.place(home, first(bucket, equal))?;
+        Some(Some(blocks.get(record)?.split_at_checked(key)?))
+    }
+
+    /// The value of a key if its record is that of the first equal entry in the bucket of its hash.
+    #[inline(always)]
+    pub(crate) fn first<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Option<&'a [u8]> {
+        let home = self.shape.home(hash);
+        let bucket = bucket(&self.array, home);
+        let equal = equal_above(bucket, pattern(hash, key.len())) & self.ready(home);
+        if equal == 0 || key.len() > LONGEST_KEY {
+            return None;
+        }
+        let record = blocks.get(self.place(home, first(bucket, equal))?)?;
+        let (found, value) = record.split_at_checked(key.len())?;
+        is_same(found, key).then_some(value)
+    }
+
+    /// Looks a key up. The record of the first equal entry is the one, as a rule, or the bucket
+    /// tells that there is none: what else may be is searched for apart from it.
+    #[inline(always)]
+    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
+        if let Some(value) = self.first(blocks, hash, key) {
+            return Found::Value(value);
+        }
+        let home = self.shape.home(hash);
+        let bucket = bucket(&self.array, home);
+        let ends = self.ready(home) >> (LAST / ENTRY) != 0 && u64_at(bucket, LAST) == 0;
+        if ends && key.len() <= LONGEST_KEY && equal_above(bucket, pattern(hash, key.len())) == 0 {
+            return Found::Absent;
+        }
+        self.find_any(blocks, hash, key)
+    }
+
+    /// [`Index::find`], wherever the record may be.
+    #[inline(never)]
+    pub(crate) fn find_any<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
+        if key.len() > LONGEST_KEY {
+            return Found::Unknown;
+        }
+        let array = &self.array;
+        let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
+        for number in home..home + FARTHEST {
+            let bucket = bucket(array, number);
+            let mut equal = equal_above(bucket, wanted);
+            if equal & !self.ready(number) != 0 || !self.is_checked(number) {
+                return Found::Unknown;
+            }
+            while equal != 0 {
+                let place = self.place(number, first(bucket, equal));
+                let record = place.and_then(|place| split(blocks, place, key.len()));
+                let Some((found, value)) = record else { return Found::Unknown };
+                if is_same(found, key) {
+                    return Found::Value(value);
+                }
+                equal &= equal - 1;
+            }
+            if u64_at(bucket, LAST) == 0 {
+                return Found::Absent;
+            }
+        }
+        Found::Unknown
+    }
+}
+
+/// Key and value of a record, whose value is asked for: if it is the right one, it is waited for
+/// together with its key.
+#[inline(always)]
+fn split(blocks: &[u8], record: Range<usize>, key: usize) -> Option<(&[u8], &[u8])> {
+    let (key, value) = blocks.get(record)?.split_at_checked(key)?;
+    if value.len() > LINE {
+        prefetch(value, VALUE_LINES);
+    }
+    Some((key, value))
+}
+
+/// The entry of the lowest bit, of which there must be one.
+#[inline(always)]
+fn first(bucket: &Bucket, equal: u8) -> u64 {
+    u64_at(bucket, equal.trailing_zeros() as usize % (LINE / ENTRY) * ENTRY)
+}

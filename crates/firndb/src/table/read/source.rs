@@ -1,0 +1,217 @@
+//! Where blocks come from: a map, a copy in memory, or reads; each checked before it is used.
+
+use crate::bytes::frozen::Frozen;
+use crate::bytes::prefetch::{prefetch, prefetch_lines};
+use crate::disk::{self, DiskRef, Map, ReadAt};
+use crate::table::format::block::{CHECKSUM, HEAD_LINES, check};
+use crate::table::options::Access;
+use crate::{Error, ErrorKind, Result};
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The blocks of a file.
+pub(crate) struct Source {
+    from: From,
+    /// Where the section of the blocks begins.
+    start: u64,
+    /// All blocks, if they are in memory.
+    memory: Map,
+}
+
+enum From {
+    /// The map of the file: which blocks were checked.
+    Map(Checked),
+    /// A copy of the blocks.
+    Resident,
+    Buffered(Box<dyn ReadAt>),
+    Direct(disk::Direct),
+}
+
+/// Times that a file is opened anew because another took its name meanwhile.
+const TRIES: usize = 100;
+
+/// Opens what `open` makes of a file; again if that is `None`, because another file has taken the
+/// name meanwhile.
+pub(crate) fn reopen<T>(path: &Path, mut open: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    for _ in 0..TRIES {
+        if let Some(opened) = open()? {
+            return Ok(opened);
+        }
+    }
+    Err(Error::new(ErrorKind::Failed, "replaced each time it was opened").in_file(path))
+}
+
+/// A bit for each of some parts of a file says that its checksum was found right.
+pub(crate) struct Checked(Box<[AtomicU64]>);
+
+impl Checked {
+    pub(crate) fn new(parts: u64) -> Checked {
+        Checked((0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
+    #[inline(always)]
+    pub(crate) fn has(&self, part: u64) -> bool {
+        let word = self.0.get((part / 64) as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (part % 64) & 1 == 1)
+    }
+
+    /// Checks a part unless its bit is set, which it then is.
+    #[inline(always)]
+    pub(crate) fn once(&self, part: u64, check: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.has(part) {
+            check()?;
+            if let Some(word) = self.0.get((part / 64) as usize) {
+                word.fetch_or(1 << (part % 64), Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    /// The `blocks` blocks in the section at `place` (offset and length). `None` if the name of the
+    /// file was given to another since `file` was mapped.
+    pub(crate) fn open(
+        disk: &DiskRef,
+        file: &Frozen,
+        place: (u64, u64),
+        blocks: u64,
+        access: Access,
+    ) -> Result<Option<Source>> {
+        let path = file.path();
+        let mut memory = Map::from_vec(Vec::new());
+        let from = match access {
+            Access::Map => {
+                let mapped = file.map().part(place.0 as usize..(place.0 + place.1) as usize);
+                memory = mapped.ok_or_else(|| Error::corrupt("the blocks are cut"))?;
+                From::Map(Checked::new(blocks))
+            }
+            Access::Resident | Access::Buffered => {
+                let opened = disk.open(path)?;
+                if !file.is_read_by(|at, bytes| opened.read_at(at, bytes))? {
+                    return Ok(None);
+                }
+                match access {
+                    Access::Resident => {
+                        memory = Map::resident(&*opened, place.0, place.1)?;
+                        From::Resident
+                    }
+                    _ => From::Buffered(opened),
+                }
+            }
+            Access::Direct => {
+                let opened = disk::Direct::open(path)?;
+                let read = |at, bytes: &mut [u8]| {
+                    bytes.copy_from_slice(&opened.read(at, bytes.len())?);
+                    Ok(())
+                };
+                if !file.is_read_by(read)? {
+                    return Ok(None);
+                }
+                From::Direct(opened)
+            }
+        };
+        Ok(Some(Source { from, start: place.0, memory }))
+    }
+
+    /// The block at this offset and of this length, checked; its first cache lines are asked for
+    /// before anything of it is touched.
+    #[inline]
+    pub(crate) fn block(
+        &self,
+        number: u64,
+        (offset, len): (u64, usize),
+        lines: usize,
+    ) -> Result<Cow<'_, [u8]>> {
+        let block = match &self.from {
+            From::Map(_) | From::Resident => {
+                let block = self.memory((offset, len))?;
+                prefetch(block, lines);
+                self.check_once(block, number)?;
+                return Ok(Cow::Borrowed(block));
+            }
+            From::Buffered(file) => {
+                let mut block = vec![0; len];
+                file.read_at(offset, &mut block)?;
+                block
+            }
+            From::Direct(file) => file.read(offset, len)?,
+        };
+        check(&block, number)?;
+        Ok(Cow::Owned(block))
+    }
+
+    /// Checks a block that is in memory, if it was not before.
+    #[inline(always)]
+    pub(crate) fn check_once(&self, block: &[u8], number: u64) -> Result<()> {
+        match &self.from {
+            From::Map(checked) => checked.once(number, || check(block, number)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a block needs no check.
+    #[inline(always)]
+    pub(crate) fn is_checked(&self, number: u64) -> bool {
+        match &self.from {
+            From::Map(checked) => checked.has(number),
+            _ => true,
+        }
+    }
+
+    /// The bytes of a block that is in memory, unchecked.
+    #[inline(always)]
+    pub(crate) fn memory(&self, (offset, len): (u64, usize)) -> Result<&[u8]> {
+        let at = (offset - self.start) as usize;
+        let block = self.memory.get(at..at + len).filter(|block| block.len() >= CHECKSUM);
+        block.ok_or_else(|| Error::corrupt("a block is cut"))
+    }
+
+    /// The body of a block that is in memory, of blocks of one length; `None` if it was not checked
+    /// yet, or is cut. Its first cache lines are asked for before anything else is looked at.
+    #[inline(always)]
+    pub(crate) fn checked_body(&self, number: u64, len: usize) -> Option<&[u8]> {
+        let block = self.memory.get(number as usize * len..)?.get(..len)?;
+        prefetch_lines::<HEAD_LINES>(block);
+        if self.is_checked(number) { block.get(CHECKSUM..) } else { None }
+    }
+
+    /// All blocks that are in memory.
+    #[inline(always)]
+    pub(crate) fn all(&self) -> &[u8] {
+        &self.memory
+    }
+
+    /// Whether blocks are copies, which must be checked when they are made.
+    pub(crate) fn is_resident(&self) -> bool {
+        matches!(self.from, From::Resident)
+    }
+
+    /// Whether blocks are in memory.
+    pub(crate) fn in_memory(&self) -> bool {
+        matches!(self.from, From::Map(_) | From::Resident)
+    }
+
+    /// The file that is read past the page cache.
+    pub(crate) fn direct(&self) -> Option<&disk::Direct> {
+        match &self.from {
+            From::Direct(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.from {
+            From::Map(checked) => checked.memory(),
+            From::Resident => self.memory.len(),
+            From::Buffered(_) | From::Direct(_) => 0,
+        }
+    }
+}

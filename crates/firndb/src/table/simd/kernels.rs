@@ -1,0 +1,238 @@
+//! The inner loops of searches: in a block, which tags are equal, and how long the records are that
+//! stand before one; in the directory and in the index, which of eight numbers are meant.
+//!
+//! All go over all of a block's bytes whatever they find. A loop that ends where the record is
+//! would be shorter, but nobody can foretell where that is: the processor would guess wrong once a
+//! search, and could not begin the next search while this one waits for memory.
+
+/// Tags that one mask covers.
+pub(crate) const GROUP: usize = 128;
+const STEP: usize = 16;
+/// Numbers of 16 bits that [`not_above`] compares: more than most slots have blocks.
+pub(crate) const FEW: usize = 8;
+/// Numbers of 64 bits that [`equal_above`] compares, and the lowest bit that counts.
+const EIGHT: usize = 8;
+pub(crate) const EQUAL_ABOVE: u32 = 44;
+
+/// Bit `i` says whether byte `i` is `tag`, for the first `n` bytes, at most 128. Bytes that are not
+/// there are not equal.
+#[inline(always)]
+pub(crate) fn equal(bytes: &[u8], n: usize, tag: u8) -> u128 {
+    let n = n.min(GROUP);
+    match bytes.first_chunk() {
+        Some(group) => equal_in_whole(group, n, tag),
+        None => equal_at_the_end(bytes, n, tag),
+    }
+}
+
+/// [`equal`] where at least 128 bytes are there. More than `n` are compared, but how many is known
+/// to the compiler: there is no loop.
+#[inline(always)]
+fn equal_in_whole(group: &[u8; GROUP], n: usize, tag: u8) -> u128 {
+    let steps = group.as_chunks::<STEP>().0;
+    let half = |first: usize| -> u64 {
+        let bits = |i: usize| u64::from(equal_16(&steps[first + i], tag)) << (i * STEP);
+        bits(0) | bits(1) | bits(2) | bits(3)
+    };
+    let mask = u128::from(half(0)) | u128::from(half(4)) << 64;
+    if n >= GROUP { mask } else { mask & !(u128::MAX << n) }
+}
+
+#[cold]
+fn equal_at_the_end(bytes: &[u8], n: usize, tag: u8) -> u128 {
+    let bit = |mask, (i, &byte): (usize, &u8)| mask | u128::from(byte == tag) << i;
+    bytes.iter().take(n).enumerate().fold(0, bit)
+}
+
+/// Sum of the first `n` bytes of `of`, which are fewer than 2^24; the work is that of `of` bytes.
+#[inline(always)]
+pub(crate) fn sum_of_first(bytes: &[u8], of: usize, n: usize) -> usize {
+    // How many are looked at is known to the compiler: there is no loop.
+    if of <= GROUP
+        && let Some(group) = bytes.first_chunk::<GROUP>()
+    {
+        return sum_of_group(group, n);
+    }
+    let Some(whole) = bytes.get(..of.next_multiple_of(STEP)) else {
+        return sum_at_the_end(bytes, n);
+    };
+    let groups = whole.chunks(GROUP).enumerate();
+    groups.map(|(i, group)| sum_of_group(group, n.saturating_sub(i * GROUP).min(GROUP))).sum()
+}
+
+#[cold]
+fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
+    bytes.iter().take(n).map(|&byte| usize::from(byte)).sum()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "instructions of SSE2: see the SAFETY notes")]
+mod fast {
+    use super::{EIGHT, EQUAL_ABOVE, FEW, STEP};
+    use std::arch::x86_64::*;
+
+    const LANES: [u8; STEP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+    #[inline(always)]
+    pub(crate) fn equal_16(bytes: &[u8; STEP], tag: u8) -> u16 {
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of 16.
+        unsafe {
+            let tags = _mm_loadu_si128(bytes.as_ptr().cast());
+            _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u16
+        }
+    }
+
+    /// Bit `i` says whether number `i` is at most `bound`.
+    #[inline(always)]
+    pub(crate) fn not_above(numbers: &[u16; FEW], bound: u16) -> u8 {
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of as many.
+        unsafe {
+            let numbers = _mm_loadu_si128(numbers.as_ptr().cast());
+            let above = _mm_subs_epu16(numbers, _mm_set1_epi16(bound as i16));
+            let not = _mm_cmpeq_epi16(above, _mm_setzero_si128());
+            _mm_movemask_epi8(_mm_packs_epi16(not, not)) as u8
+        }
+    }
+
+    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
+    #[inline(always)]
+    pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
+        let four = numbers.as_chunks::<STEP>().0;
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
+        unsafe {
+            let wanted = _mm_set1_epi32((number >> 32) as i32);
+            let differs = |first: usize| {
+                let two = |i: usize| _mm_castsi128_ps(_mm_loadu_si128(four[i].as_ptr().cast()));
+                let upper = _mm_shuffle_ps::<0b11_01_11_01>(two(first), two(first + 1));
+                let differ = _mm_xor_si128(_mm_castps_si128(upper), wanted);
+                _mm_cmpeq_epi32(
+                    _mm_srli_epi32::<{ EQUAL_ABOVE as i32 - 32 }>(differ),
+                    _mm_setzero_si128(),
+                )
+            };
+            let equal = _mm_packs_epi32(differs(0), differs(2));
+            _mm_movemask_epi8(_mm_packs_epi16(equal, equal)) as u8
+        }
+    }
+
+    /// Sum of the first `n` bytes of a group, at most 128.
+    #[inline(always)]
+    pub(crate) fn sum_of_group(group: &[u8], n: usize) -> usize {
+        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
+        unsafe {
+            let (zero, lanes) = (_mm_setzero_si128(), _mm_loadu_si128(LANES.as_ptr().cast()));
+            let step = _mm_set1_epi8(STEP as i8);
+            // Of the bytes that are left, how many come after each lane.
+            let (mut left, mut sums) = (_mm_set1_epi8(n as i8), zero);
+            for bytes in group.as_chunks::<STEP>().0 {
+                let beyond = _mm_cmpeq_epi8(_mm_subs_epu8(left, lanes), zero);
+                let bytes = _mm_loadu_si128(bytes.as_ptr().cast());
+                sums = _mm_add_epi64(sums, _mm_sad_epu8(_mm_andnot_si128(beyond, bytes), zero));
+                left = _mm_subs_epu8(left, step);
+            }
+            let upper = _mm_cvtsi128_si64(_mm_unpackhi_epi64(sums, sums));
+            (_mm_cvtsi128_si64(sums) + upper) as usize
+        }
+    }
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod portable {
+    use super::{EIGHT, EQUAL_ABOVE, FEW, STEP};
+    use crate::bytes::int::u64_at;
+
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+
+    pub(crate) fn equal_16(bytes: &[u8; STEP], tag: u8) -> u16 {
+        let equal_8 = |word: u64| -> u16 {
+            let differs = word ^ (u64::from(tag) * LOW);
+            // The highest bit of each byte, if any bit of the byte differs.
+            let any = (((differs & !HIGH) + !HIGH) | differs) & HIGH;
+            ((any ^ HIGH) >> 7).wrapping_mul(0x0102_0408_1020_4080).wrapping_shr(56) as u16
+        };
+        equal_8(u64_at(bytes, 0)) | equal_8(u64_at(bytes, 8)) << 8
+    }
+
+    /// Bit `i` says whether number `i` is at most `bound`.
+    pub(crate) fn not_above(numbers: &[u16; FEW], bound: u16) -> u8 {
+        let bit = |mask, (i, &number): (usize, &u16)| mask | u8::from(number <= bound) << i;
+        numbers.iter().enumerate().fold(0, bit)
+    }
+
+    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
+    #[inline(always)]
+    pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
+        let is_equal = |i: usize| (u64_at(numbers, 8 * i) ^ number) < 1 << EQUAL_ABOVE;
+        (0..EIGHT).fold(0, |mask, i| mask | u8::from(is_equal(i)) << i)
+    }
+
+    /// Sum of the first `n` bytes of a group, at most 128.
+    pub(crate) fn sum_of_group(group: &[u8], n: usize) -> usize {
+        let keep = |(i, &byte): (usize, &u8)| if i < n { usize::from(byte) } else { 0 };
+        group.iter().enumerate().map(keep).sum()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+use fast::{equal_16, sum_of_group};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use fast::{equal_above, not_above};
+#[cfg(not(target_arch = "x86_64"))]
+use portable::{equal_16, sum_of_group};
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use portable::{equal_above, not_above};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::int::{u16_at, u64_at};
+
+    fn bytes(seed: u64, n: usize) -> Vec<u8> {
+        let mix = |i: u64| (i ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) as u8;
+        (0..n as u64).map(|i| mix(i) % if seed.is_multiple_of(2) { 255 } else { 3 }).collect()
+    }
+
+    #[test]
+    fn masks_and_sums_are_those_of_plain_loops() {
+        for n in (0..200).chain([255, 1000]) {
+            let bytes = bytes(n as u64, n);
+            for tag in [0, 1, 2, 7, 254] {
+                let plain = |mask, (i, &b): (usize, &u8)| mask | u128::from(b == tag) << i;
+                let plain = bytes.iter().take(GROUP.min(n)).enumerate().fold(0, plain);
+                assert_eq!(equal(&bytes, n, tag), plain);
+                assert_eq!(equal(&[&bytes[..], &[tag; 99]].concat(), n, tag), plain);
+            }
+            for first in 0..=n {
+                let plain: usize = bytes[..first].iter().map(|&b| usize::from(b)).sum();
+                assert_eq!(sum_of_first(&bytes, n, first), plain);
+                assert_eq!(sum_of_first(&[&bytes[..], &[7; 99]].concat(), n, first), plain);
+            }
+        }
+    }
+
+    #[test]
+    fn the_portable_kernels_agree() {
+        for seed in 0..2000u64 {
+            let word = |i: u64| (seed * 2 + i).wrapping_mul(0xd134_2543_de82_ef95).rotate_left(9);
+            let (low, high) = (word(0) & word(5), word(1) | word(6));
+            let bytes = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
+            for tag in [0, 0x80, 0xff, low as u8, (high >> 40) as u8] {
+                assert_eq!(portable::equal_16(&bytes, tag), equal_16(&bytes, tag));
+            }
+            let halves = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| u16_at(&bytes, 2 * i));
+            for bound in [0, 1, word(3) as u16, 0x7fff, 0x8000, u16::MAX] {
+                assert_eq!(portable::not_above(&halves, bound), not_above(&halves, bound));
+            }
+            let turned = |i: u32| u128::from_le_bytes(bytes).rotate_left(17 * i).to_le_bytes();
+            let group = [0, 1, 2, 3, 4, 5, 6, 7].map(turned).concat();
+            let numbers = group.first_chunk().unwrap();
+            let same = u64_at(numbers, 8 * (seed as usize % EIGHT)) ^ seed.wrapping_mul(seed);
+            for number in [low, high, same, same ^ 1 << 44, same ^ 1 << 43, same ^ 1 << 63] {
+                assert_eq!(portable::equal_above(numbers, number), equal_above(numbers, number));
+            }
+            let n = seed as usize % (GROUP + 1);
+            assert_eq!(portable::sum_of_group(&group, n), sum_of_group(&group, n));
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The AVX2 search in a block agrees with the portable one.
+
+use crate::table::build::encode::{Item, Run, Shape, encode_body};
+use crate::table::format::block::find_any;
+use crate::table::simd::Wide;
+use crate::table::simd::block_search::{Spot, WHOLE};
+use crate::table::simd::kernels::GROUP;
+use crate::testing::Rng;
+
+/// A body of records of 13-byte keys, with zeros behind it as in a block, and its records.
+fn body(rng: &mut Rng, n: usize) -> (Vec<u8>, Vec<(u8, Vec<u8>)>) {
+    let (mut items, mut bytes, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    let mut records = Vec::new();
+    for i in 0..n {
+        // Few tags: many records of one.
+        let tag = rng.below(40u64) as u8;
+        let (key, value) = (format!("key{i:010}").into_bytes(), rng.below(90usize));
+        items.push(Item { hash: tag.into(), key: key.len() as u32, value: value as u32 });
+        bytes.extend_from_slice(&key);
+        bytes.extend(std::iter::repeat_n(i as u8, value));
+        records.push((tag, key));
+    }
+    let shape = Shape::of(&items);
+    encode_body(shape, Run { items: &items, bytes: &bytes }.split(0), &mut out);
+    out.resize(out.len() + 200, 0);
+    (out, records)
+}
+
+/// The value of a key, or that there is none, if the fast search knows.
+fn known<'a>(
+    wide: Wide,
+    body: &'a [u8],
+    tag: u8,
+    share: usize,
+    key: &[u8],
+) -> Option<Option<&'a [u8]>> {
+    match wide.find(body, tag, share, key) {
+        Spot::UNKNOWN => None,
+        Spot::ABSENT => Some(None),
+        spot => Some(Some(spot.split(body, key.len()).unwrap().1)),
+    }
+}
+
+#[test]
+fn the_fast_search_agrees_with_the_general_one() {
+    let Some(wide) = Wide::here() else { return println!("not on this processor") };
+    let mut rng = Rng(11);
+    for n in [2, 3, 15, 16, 17, 63, 64, 65, 86, 127, 128, 129, 300] {
+        let (mut bytes, records) = body(&mut rng, n);
+        let few = n <= GROUP;
+        for (i, (tag, key)) in records.iter().enumerate() {
+            let general = find_any(&bytes, *tag, key).unwrap();
+            assert!(general.is_some());
+            for share in [rng.below(WHOLE + 1), i * WHOLE / n] {
+                let found = known(wide, &bytes, *tag, share, key);
+                assert_eq!(found, few.then_some(general));
+                let absent = known(wide, &bytes, *tag, share, b"key-not-there");
+                assert_eq!(absent, few.then_some(None));
+                assert_eq!(known(wide, &bytes, *tag, share, &key[..9]), None);
+                let first = wide.first(&bytes, *tag, share, key.len());
+                let first = first.split(&bytes, key.len()).map(|(key, _)| key);
+                // Of 32 records from ten before the expected place on, else of all.
+                let near = (share * n / WHOLE).saturating_sub(10);
+                let mut near = records.iter().skip(near).take(32).chain(&records);
+                let expected = near.find(|other| other.0 == *tag).map(|other| &other.1[..]);
+                assert_eq!(first, expected.filter(|_| few));
+            }
+        }
+        for _ in 0..2000 {
+            let at = rng.below(bytes.len().min(12 + 2 * n + 20));
+            let (before, (tag, key)) = (bytes[at], rng.pick(&records));
+            bytes[at] = rng.next() as u8;
+            let cut = &bytes[..bytes.len() - rng.below(bytes.len())];
+            let share = rng.below(WHOLE + 1);
+            for body in [&bytes[..], cut] {
+                wide.first(body, *tag, share, key.len());
+                if let Some(found) = known(wide, body, *tag, share, key) {
+                    assert_eq!(find_any(body, *tag, key).ok(), Some(found));
+                }
+            }
+            bytes[at] = before;
+        }
+    }
+}
