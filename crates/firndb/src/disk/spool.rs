@@ -9,26 +9,26 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// Where temporary files are made, and how much memory may be used.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TempSpace {
     pub(crate) disk: DiskRef,
     pub(crate) folder: PathBuf,
     pub(crate) memory: usize,
 }
 
-impl Place {
+impl TempSpace {
     /// Of a build of `path`: beside it unless the caller has chosen another folder. Fails if there
     /// is no such folder, now and not once all records are there.
-    pub(crate) fn of_build(
+    pub(crate) fn for_build(
         disk: &DiskRef,
         path: &Path,
         temporary: Option<&Path>,
         memory: usize,
-    ) -> Result<Place> {
+    ) -> Result<TempSpace> {
         let beside = disk::parent(path);
         disk.list(beside)?;
         let folder = temporary.unwrap_or(beside).to_path_buf();
         disk::remove_leftovers(&**disk, &folder)?;
-        Ok(Place { disk: disk.clone(), folder, memory })
+        Ok(TempSpace { disk: disk.clone(), folder, memory })
     }
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct Piece {
 impl Piece {
     /// `Corrupt` if the bytes that were read have another checksum.
     pub(crate) fn check(&self, sum: u64) -> Result<()> {
-        if sum == self.sum { Ok(()) } else { Err(damaged()) }
+        if sum == self.sum { Ok(()) } else { Err(spool_corrupt()) }
     }
 }
 
 /// What a build says whose temporary file is not as it was written.
-pub(crate) fn damaged() -> Error {
+pub(crate) fn spool_corrupt() -> Error {
     Error::corrupt("the temporary file of a build is damaged")
 }
 
@@ -61,8 +61,8 @@ pub(crate) struct SpillFile {
 }
 
 impl SpillFile {
-    pub(crate) fn create(place: &Place) -> Result<SpillFile> {
-        let (append, read) = place.disk.create_unnamed(&place.folder)?;
+    pub(crate) fn create(space: &TempSpace) -> Result<SpillFile> {
+        let (append, read) = space.disk.create_unnamed(&space.folder)?;
         Ok(SpillFile { append: Mutex::new(append), read })
     }
 
@@ -74,7 +74,7 @@ impl SpillFile {
 /// Bytes that are appended now and read once later: in memory, and what is more than the place has
 /// memory for in a temporary file.
 pub(crate) struct Spool {
-    place: Place,
+    space: TempSpace,
     memory: Vec<u8>,
     file: Option<SpillFile>,
     /// What is in the file, one behind the other.
@@ -86,8 +86,8 @@ pub(crate) struct Spool {
 const PIECE: usize = 1 << 20;
 
 impl Spool {
-    pub(crate) fn new(place: Place) -> Spool {
-        Spool { place, memory: Vec::new(), file: None, pieces: Vec::new(), spilled: 0 }
+    pub(crate) fn new(space: TempSpace) -> Spool {
+        Spool { space, memory: Vec::new(), file: None, pieces: Vec::new(), spilled: 0 }
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -96,10 +96,10 @@ impl Spool {
 
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<()> {
         self.memory.extend_from_slice(bytes);
-        if self.memory.len() > self.place.memory {
+        if self.memory.len() > self.space.memory {
             let file = match &mut self.file {
                 Some(file) => file,
-                None => self.file.insert(SpillFile::create(&self.place)?),
+                None => self.file.insert(SpillFile::create(&self.space)?),
             };
             file.append(&self.memory)?;
             for bytes in self.memory.chunks(PIECE) {
@@ -136,8 +136,8 @@ mod tests {
     #[test]
     fn a_damaged_spool_is_told() {
         let disk = SimDisk::new();
-        let place = Place { disk: disk.clone() as DiskRef, folder: "/".into(), memory: 100 };
-        let mut spool = Spool::new(place);
+        let space = TempSpace { disk: disk.clone() as DiskRef, folder: "/".into(), memory: 100 };
+        let mut spool = Spool::new(space);
         (0..90u8).for_each(|n| spool.push(&[n; 5]).unwrap());
         let all = |spool: &Spool| {
             let mut all = Vec::new();

@@ -7,7 +7,7 @@
 //! have one for gets in a map, and so has a table in memory.
 //!
 //! # Build path
-//! 1. `TableBuilder::add` leaves the record in a batch (`Feed::push`); a thread, if the build may
+//! 1. `TableBuilder::add` leaves the record in a batch (`Ingest::push`); a thread, if the build may
 //!    have several, hashes the keys of full ones and appends each record to one of 1,024 partitions
 //!    (`Partitions::push`). When memory is full, all of them go to a temporary file.
 //! 2. `TableBuilder::finish` trains the dictionary, if values are compressed (`train`).
@@ -15,8 +15,8 @@
 //!    (`sort`), and copied in the order of the table, with its values packed (`in_order`).
 //! 4. `BlockWriter::push` fills blocks in order; `encode_body` makes their bytes,
 //!    `DirectoryWriter::push` notes where each begins, `FilterWriter::push` collects hashes, and
-//!    `Pointers::push`, if records are large, what an index needs.
-//! 5. If too many keys share a place, `Crowds::check` ends this, and `Partitions::reseeded` splits
+//!    `IndexSpool::push`, if records are large, what an index needs.
+//! 5. If too many keys share a place, `CollisionCheck::check` ends this, and `Partitions::reseeded` splits
 //!    all records anew by a hash with a seed.
 //! 6. `disk::write_behind` appends full pieces in a thread of its own; `write_rest` adds the small
 //!    sections, and `disk::publish` gives the file its name.
@@ -25,8 +25,8 @@
 //! 1. `Table::get`: `hash_of`, under the seed of the table -> filter, if there is one ->
 //!    `directory::place` -> `Directory::find`: the block, without touching it.
 //! 2. `Table::block`: the block from the map, from memory, or by one read; its checksum.
-//! 3. `Body::find`, or `Wide::find` where records are small: tags, then keys -> the stored value.
-//! 4. `Unpacker::unpack`, if values are compressed.
+//! 3. `Body::find`, or `Avx2Search::find` where records are small: tags, then keys -> the stored value.
+//! 4. `Decompressor::unpack`, if values are compressed.
 //!    With an index, in a map once blocks were checked: from the filter to the stored value by
 //!    `Index::find`; where neither filter nor compression is in between, first by `Table::hit`.
 //! 5. `Table::get_many` and `Table::read_many` do these steps for several keys in turn, so that
@@ -48,6 +48,6 @@ pub use approx::table::{ApproximateStats, ApproximateTable};
 pub use build::builder::TableBuilder;
 pub use build::table_writer::BuildReport;
 pub use format::{MAX_KEY, MAX_VALUE};
-pub use options::{Access, BuildOptions, Compression, Duplicates, Filter, Progress};
+pub use options::{Access, BuildOptions, Compression, Duplicates, Filter, Progress, TableStats};
 pub use read::iter::Iter;
-pub use read::table::{Table, TableStats};
+pub use read::table::Table;

@@ -127,3 +127,43 @@ pub enum Access {
     /// they are expected, and of keys whose hash some 500 others share.
     Resident,
 }
+
+/// What a table is: sizes in bytes unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableStats {
+    /// Number of records.
+    pub records: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Size at which a block is full, before compression.
+    pub block_size: u64,
+    /// All blocks.
+    pub block_bytes: u64,
+    /// The longest block.
+    pub longest_block: u64,
+    /// All keys.
+    pub key_bytes: u64,
+    /// All values, before compression.
+    pub value_bytes: u64,
+    /// The longest key.
+    pub longest_key: u64,
+    /// The longest value, before compression.
+    pub longest_value: u64,
+    /// The file.
+    pub file_bytes: u64,
+    /// The filter.
+    pub filter_bytes: u64,
+    /// The index in the file, which one of large records has.
+    pub index_bytes: u64,
+    /// Memory that the open table holds, mapped pages not counted.
+    pub memory: u64,
+    /// Whether blocks begin at pages, so that a get touches one page.
+    pub paged: bool,
+    /// How values are stored.
+    pub compression: Compression,
+    /// Whether there is a filter.
+    pub filter: Filter,
+    /// The seed of the hash of keys: 0, unless more than 16 keys shared a place without one, as
+    /// only crafted keys do.
+    pub seed: u64,
+}

@@ -46,8 +46,8 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
     fact("memory when open", stats.memory.to_string());
     fact("bytes of metadata", table.metadata()?.len().to_string());
     fact("value schema", table.value_schema()?.to_string());
-    for i in 0..table.file.entries() {
-        let entry = table.file.entry(i);
+    for i in 0..table.reader.file.entries() {
+        let entry = table.reader.file.entry(i);
         let name = name_of(entry.id).to_string();
         seen.sections.push(InspectedSection { name, offset: entry.offset, bytes: entry.len });
     }

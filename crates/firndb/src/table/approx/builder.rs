@@ -3,19 +3,19 @@
 
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::bytes::int::{Encoder, put_u32};
-use crate::disk::spool::{Place, Spool};
+use crate::disk::spool::{Spool, TempSpace};
 use crate::disk::{self, DiskRef};
 use crate::table::approx::format::{
-    MAX_FINGERPRINT, MAX_WIDTH, MOST_KEYS, Meta, Shard, Slots, hash_of, section, shard_of,
+    MAX_FINGERPRINT, MAX_KEYS_PER_SHARD, MAX_WIDTH, Meta, Shard, Slots, hash_of, section, shard_of,
     shards_for,
 };
-use crate::table::approx::mphf::{Hash, Made, make};
+use crate::table::approx::mphf::{Hash, PerfectHash, build_perfect_hash};
 use crate::table::build::builder::{MAX_THREADS, MIN_MEMORY};
-use crate::table::build::gather::{Wanted, limit};
-use crate::table::build::hashing::{Hashing, Limit, Seeds};
+use crate::table::build::gather::{GatherContext, limit};
+use crate::table::build::hashing::{CollisionLimit, Hashing, Seeds};
 use crate::table::build::partitions::Partitions;
 use crate::table::build::raw::{Added, Record};
-use crate::table::build::reseed::Reseeding;
+use crate::table::build::reseed::ReseedContext;
 use crate::table::build::sort::{Policy, sort};
 use crate::table::format::block::checksum;
 use crate::table::format::{MAX_KEY, PAGE};
@@ -84,7 +84,7 @@ pub struct ApproximateBuilder {
     bytes: u64,
     name: Box<dyn Fn(u64) -> String + Sync + Send>,
     /// Of keys that share a shard.
-    crowd: Limit,
+    collisions: CollisionLimit,
     seeds: Seeds,
 }
 
@@ -122,17 +122,18 @@ impl ApproximateBuilder {
             )));
         }
         options.threads = options.threads.clamp(1, MAX_THREADS);
-        let place = Place::of_build(&disk, path, options.temporary.as_deref(), options.memory)?;
+        let temp_space =
+            TempSpace::for_build(&disk, path, options.temporary.as_deref(), options.memory)?;
         let hashing = Hashing::new(split);
         Ok(ApproximateBuilder {
             disk,
             path: path.to_path_buf(),
             options,
-            partitions: Partitions::new(place, hashing),
+            partitions: Partitions::new(temp_space, hashing),
             records: 0,
             bytes: 0,
             name: Box::new(|origin| format!("record {origin}")),
-            crowd: Limit::new(MOST_KEYS),
+            collisions: CollisionLimit::new(MAX_KEYS_PER_SHARD),
             seeds: Seeds::new(hashing),
         })
     }
@@ -187,7 +188,7 @@ impl ApproximateBuilder {
                 out.finish()?;
                 Ok(report)
             });
-            match report.is_err() && self.crowd.is_exceeded() && self.seeds.are_left() {
+            match report.is_err() && self.collisions.is_exceeded() && self.seeds.are_left() {
                 true => self = self.reseeded()?,
                 false => return report,
             }
@@ -196,17 +197,17 @@ impl ApproximateBuilder {
 
     /// The same records, to be written by the hash of the next seed.
     fn reseeded(self) -> Result<ApproximateBuilder> {
-        let (crowd, stop) = (Limit::new(MOST_KEYS), AtomicBool::new(false));
+        let (collisions, stop) = (CollisionLimit::new(MAX_KEYS_PER_SHARD), AtomicBool::new(false));
         let ApproximateBuilder { partitions, mut seeds, .. } = self;
         let limit = limit(self.options.memory, 1, self.records, self.bytes);
         let duplicates = self.options.duplicates;
-        let mut with = Reseeding {
-            wanted: Wanted { limit, duplicates, stop: &stop, crowd: &crowd },
+        let mut with = ReseedContext {
+            context: GatherContext { limit, duplicates, stop: &stop, collisions: &collisions },
             name: &self.name,
-            go_on: &mut || Ok(()),
+            on_progress: &mut || Ok(()),
         };
         let partitions = partitions.reseeded(&mut seeds, &mut with)?;
-        Ok(ApproximateBuilder { partitions, crowd, seeds, ..self })
+        Ok(ApproximateBuilder { partitions, collisions, seeds, ..self })
     }
 
     fn write(&self, out: &mut FrozenWriter) -> Result<ApproximateReport> {
@@ -218,7 +219,7 @@ impl ApproximateBuilder {
             seed: self.partitions.hash().seed,
         };
         let memory = self.options.memory / 16;
-        let spool = || Spool::new(Place { memory, ..self.partitions.place().clone() });
+        let spool = || Spool::new(TempSpace { memory, ..self.partitions.temp_space().clone() });
         let (mut pilots, mut remapped) = (spool(), spool());
         let (mut shards, mut next, mut duplicates) = (Encoder::default(), Shard::default(), 0);
         out.begin_at(section::SLOTS, true, PAGE)?;
@@ -255,7 +256,7 @@ impl ApproximateBuilder {
     }
 
     /// Hands over all shards in order, made by the threads of the build.
-    fn each_shard(&self, meta: Meta, take: &mut dyn FnMut(Ready) -> Result<()>) -> Result<()> {
+    fn each_shard(&self, meta: Meta, take: &mut dyn FnMut(BuiltShard) -> Result<()>) -> Result<()> {
         let units = self.units(meta);
         let threads = self.options.threads.clamp(1, units as usize) as u64;
         std::thread::scope(|scope| {
@@ -270,7 +271,7 @@ impl ApproximateBuilder {
                 });
                 receive
             };
-            let workers: Vec<Receiver<Result<Ready>>> = (0..threads).map(start).collect();
+            let workers: Vec<Receiver<Result<BuiltShard>>> = (0..threads).map(start).collect();
             for unit in 0..units {
                 for _ in 0..meta.shards / units {
                     match workers[(unit % threads) as usize].recv() {
@@ -289,34 +290,39 @@ impl ApproximateBuilder {
     }
 
     /// Makes the shards of a unit, one after the other.
-    fn make_unit(&self, meta: Meta, unit: u64, send: &SyncSender<Result<Ready>>) -> Result<()> {
+    fn make_unit(
+        &self,
+        meta: Meta,
+        unit: u64,
+        send: &SyncSender<Result<BuiltShard>>,
+    ) -> Result<()> {
         let units = self.units(meta);
         let each = self.partitions.len() / units as usize;
         let partitions = unit as usize * each..(unit as usize + 1) * each;
         let (memory, threads) = (self.options.memory, self.options.threads);
         let limit = limit(memory, threads, self.records, self.bytes);
         let (duplicates, stop) = (self.options.duplicates, &AtomicBool::new(false));
-        let wanted = Wanted { limit, duplicates, stop, crowd: &self.crowd };
+        let context = GatherContext { limit, duplicates, stop, collisions: &self.collisions };
         let policy = Policy { hash: self.partitions.hash(), duplicates, name: &self.name };
         let end = (unit + 1) * (meta.shards / units);
-        let mut shard = Gathered::new(unit * (meta.shards / units));
-        let hand_over = |shard: Gathered| {
-            let made = shard.make(self.options.value_width);
-            let ready = made.ok_or_else(|| self.crowd.exceed())?;
+        let mut shard = ShardInput::new(unit * (meta.shards / units));
+        let hand_over = |shard: ShardInput| {
+            let made = shard.build(self.options.value_width);
+            let ready = made.ok_or_else(|| self.collisions.exceed())?;
             let nobody = |_| Error::new(ErrorKind::Cancelled, "the build ended");
             send.send(Ok(ready)).map_err(nobody)
         };
         for number in partitions {
-            self.partitions.gather(number, wanted, &mut |pieces, left_out| {
+            self.partitions.gather(number, context, &mut |pieces, left_out| {
                 let sorted = sort(pieces, &self.partitions.pools, policy, None)?;
-                shard.duplicates += sorted.counted.duplicates + left_out;
+                shard.duplicates += sorted.totals.duplicates + left_out;
                 for (item, key, value) in sorted.run().iter() {
                     while shard.number != shard_of(item.hash, meta.shards) {
-                        let next = Gathered::new(shard.number + 1);
+                        let next = ShardInput::new(shard.number + 1);
                         hand_over(std::mem::replace(&mut shard, next))?;
                     }
-                    if shard.hashes.len() >= self.crowd.most {
-                        return Err(self.crowd.exceed());
+                    if shard.hashes.len() >= self.collisions.max_keys {
+                        return Err(self.collisions.exceed());
                     }
                     shard.hashes.push(hash_of(key, meta.seed));
                     shard.values.extend_from_slice(value);
@@ -326,7 +332,7 @@ impl ApproximateBuilder {
             })?;
         }
         while shard.number + 1 < end {
-            let next = Gathered::new(shard.number + 1);
+            let next = ShardInput::new(shard.number + 1);
             hand_over(std::mem::replace(&mut shard, next))?;
         }
         hand_over(shard)
@@ -334,7 +340,7 @@ impl ApproximateBuilder {
 }
 
 /// The records of a shard, in the order of their hashes.
-struct Gathered {
+struct ShardInput {
     number: u64,
     hashes: Vec<Hash>,
     values: Vec<u8>,
@@ -342,29 +348,29 @@ struct Gathered {
 }
 
 /// A shard: what its slots hold, in order, and the function that finds them.
-struct Ready {
+struct BuiltShard {
     highs: Vec<u64>,
     values: Vec<u8>,
-    made: Made,
+    made: PerfectHash,
     duplicates: u64,
 }
 
-impl Gathered {
-    fn new(number: u64) -> Gathered {
-        Gathered { number, hashes: Vec::new(), values: Vec::new(), duplicates: 0 }
+impl ShardInput {
+    fn new(number: u64) -> ShardInput {
+        ShardInput { number, hashes: Vec::new(), values: Vec::new(), duplicates: 0 }
     }
 
     /// `None` if there is no function of these hashes: two are equal.
-    fn make(self, width: usize) -> Option<Ready> {
+    fn build(self, width: usize) -> Option<BuiltShard> {
         let n = self.hashes.len();
-        let made = make(&self.hashes)?;
+        let made = build_perfect_hash(&self.hashes)?;
         let (mut highs, mut values) = (vec![0; n], vec![0; self.values.len()]);
         for (hash, value) in self.hashes.iter().zip(self.values.chunks_exact(width)) {
             let slot = made.get(*hash, n as u64) as usize;
             highs[slot] = hash.high;
             values[slot * width..(slot + 1) * width].copy_from_slice(value);
         }
-        Some(Ready { highs, values, made, duplicates: self.duplicates })
+        Some(BuiltShard { highs, values, made, duplicates: self.duplicates })
     }
 }
 
@@ -383,7 +389,7 @@ impl SlotWriter {
     }
 
     fn push(&mut self, out: &mut FrozenWriter, high: u64, value: &[u8]) -> Result<()> {
-        let (_, bit) = self.slots.place(u64::from(self.filled));
+        let (_, bit) = self.slots.locate(u64::from(self.filled));
         self.slots.put(&mut self.block, bit, high, value);
         self.filled += 1;
         if self.filled == self.slots.per_block() { self.write(out) } else { Ok(()) }

@@ -66,7 +66,7 @@ pub(crate) const ENTRY: usize = 32;
 const KEYS: u64 = 1 << 16;
 
 /// Most keys of a shard: hashes that are spread evenly do not come near it.
-pub(crate) const MOST_KEYS: usize = 4 << 16;
+pub(crate) const MAX_KEYS_PER_SHARD: usize = 4 << 16;
 
 /// Shards of a table of so many keys.
 pub(crate) fn shards_for(records: u64) -> u64 {
@@ -180,7 +180,7 @@ impl std::fmt::Debug for FixedValue {
 impl Slots {
     /// The block of a slot, and the first of its bits there.
     #[inline(always)]
-    pub(crate) fn place(&self, slot: u64) -> (u64, usize) {
+    pub(crate) fn locate(&self, slot: u64) -> (u64, usize) {
         let block = ((u128::from(slot) * u128::from(self.magic)) >> 64) as u64;
         let within = slot.wrapping_sub(block.wrapping_mul(u64::from(self.per_block))) as usize;
         (block, 8 * CHECKSUM + within * self.bits as usize)
@@ -274,7 +274,7 @@ mod tests {
         assert!((0..seeded.len()).all(|cut| Meta::decode(&seeded[..cut]).is_err()));
         let slots = meta.slots();
         assert_eq!((slots.bits(), slots.per_block()), (28, 4092 * 8 / 28));
-        assert_eq!(slots.place(1), (0, 32 + 28));
+        assert_eq!(slots.locate(1), (0, 32 + 28));
         let mut block = [0; 12];
         slots.put(&mut block, 32 + 28, 0xFFFF_FABC, &[0x12, 0x34]);
         // Fingerprint ABC after 28 bits, then the bytes 12 34.
@@ -290,9 +290,9 @@ mod tests {
             let (slots, per) = (meta.slots(), u64::from(meta.slots().per_block()));
             for block in [0, 1, 2, 1000, 1 << 20, (1 << 36) - 1] {
                 for slot in [block * per, block * per + 1, block * per + per - 1] {
-                    assert_eq!(slots.place(slot).0, slot / per);
+                    assert_eq!(slots.locate(slot).0, slot / per);
                     let bit = 32 + (slot % per) as usize * slots.bits() as usize;
-                    assert_eq!(slots.place(slot).1, bit);
+                    assert_eq!(slots.locate(slot).1, bit);
                 }
             }
         }
@@ -309,11 +309,11 @@ mod tests {
                 for i in [0, 1, 2, 3, last - 1, last] {
                     let (high, bytes) = (i.wrapping_mul(0xDEAD_BEEF_CAFE), value(i));
                     let bytes: Vec<u8> = bytes.collect();
-                    slots.put(&mut block, slots.place(i).1, high, &bytes);
+                    slots.put(&mut block, slots.locate(i).1, high, &bytes);
                 }
                 for i in [0, 1, 2, 3, last - 1, last] {
                     let high = i.wrapping_mul(0xDEAD_BEEF_CAFE);
-                    let got = slots.get(&block, slots.place(i).1, high).unwrap();
+                    let got = slots.get(&block, slots.locate(i).1, high).unwrap();
                     assert!(got.iter().copied().eq(value(i)), "{width} {fingerprint} {i}");
                 }
             }

@@ -22,7 +22,7 @@ use std::collections::BinaryHeap;
 const C1: u64 = 0x9E37_79B9_7F4A_7C15;
 const C2: u64 = 0xD6E8_FEB8_6659_FD93;
 /// Seeds that are tried. Only equal hashes make all of them fail.
-const SEEDS: u64 = 64;
+const MAX_SEEDS: u64 = 64;
 const FREE: u32 = u32::MAX;
 /// Buckets that were placed last and are not taken out again at once.
 const RECENT: usize = 16;
@@ -51,7 +51,7 @@ fn times(a: u64, b: u64) -> u64 {
 
 /// The number that bucket and slot of a key are made of.
 #[inline(always)]
-pub(crate) fn mixed(hash: Hash, seed: u64) -> u64 {
+pub(crate) fn mix(hash: Hash, seed: u64) -> u64 {
     hash.low.wrapping_add(seed.wrapping_mul(hash.high))
 }
 
@@ -71,17 +71,17 @@ pub(crate) fn slot(x: u64, pilot: u8, slots: u64) -> u64 {
 
 /// A function that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
+pub(crate) struct PerfectHash {
     pub(crate) seed: u64,
     pub(crate) pilots: Vec<u8>,
     /// For each slot from n on, a slot below n that is its own.
     pub(crate) remap: Vec<u32>,
 }
 
-impl Made {
+impl PerfectHash {
     /// Where the function sends a key; `n` is the number of keys it was made of.
     pub(crate) fn get(&self, hash: Hash, n: u64) -> u64 {
-        let x = mixed(hash, self.seed);
+        let x = mix(hash, self.seed);
         let pilot = self.pilots[bucket(x, self.pilots.len() as u64) as usize];
         let slot = slot(x, pilot, n + self.remap.len() as u64);
         if slot < n { slot } else { u64::from(self.remap[(slot - n) as usize]) }
@@ -90,9 +90,9 @@ impl Made {
 
 /// Makes the function of these keys, fewer than 2^32. `None` if two are equal, or were made to be
 /// so under each seed that is tried.
-pub(crate) fn make(keys: &[Hash]) -> Option<Made> {
-    for seed in 0..SEEDS {
-        if let Some(mut maker) = Maker::new(keys, seed)
+pub(crate) fn build_perfect_hash(keys: &[Hash]) -> Option<PerfectHash> {
+    for seed in 0..MAX_SEEDS {
+        if let Some(mut maker) = PerfectHashBuilder::new(keys, seed)
             && maker.place_all()
         {
             return Some(maker.finish(seed));
@@ -111,7 +111,7 @@ fn two_are_equal(keys: &[Hash]) -> bool {
 }
 
 /// Places the buckets of a shard, for one seed.
-struct Maker {
+struct PerfectHashBuilder {
     /// The keys of bucket 0, of bucket 1, ...
     keys: Vec<u64>,
     /// Where the keys of each bucket begin.
@@ -125,12 +125,12 @@ struct Maker {
     evictions: usize,
 }
 
-impl Maker {
+impl PerfectHashBuilder {
     /// `None` if two keys of a bucket are equal under this seed.
-    fn new(hashes: &[Hash], seed: u64) -> Option<Maker> {
+    fn new(hashes: &[Hash], seed: u64) -> Option<PerfectHashBuilder> {
         let n = hashes.len() as u64;
         let buckets = buckets_for(n);
-        let number = |hash: &Hash| bucket(mixed(*hash, seed), buckets) as usize;
+        let number = |hash: &Hash| bucket(mix(*hash, seed), buckets) as usize;
         let mut starts = vec![0u32; buckets as usize + 1];
         hashes.iter().for_each(|hash| starts[number(hash) + 1] += 1);
         for i in 1..starts.len() {
@@ -139,7 +139,7 @@ impl Maker {
         let (mut next, mut keys) = (starts.clone(), vec![0; hashes.len()]);
         for hash in hashes {
             let at = &mut next[number(hash)];
-            keys[*at as usize] = mixed(*hash, seed);
+            keys[*at as usize] = mix(*hash, seed);
             *at += 1;
         }
         for ends in starts.windows(2) {
@@ -150,7 +150,7 @@ impl Maker {
             }
         }
         let slots = (n + remapped_for(n)) as usize;
-        Some(Maker {
+        Some(PerfectHashBuilder {
             keys,
             starts,
             pilots: vec![0; buckets as usize],
@@ -260,12 +260,12 @@ impl Maker {
         }
     }
 
-    fn finish(self, seed: u64) -> Made {
+    fn finish(self, seed: u64) -> PerfectHash {
         let n = self.keys.len();
         let mut free = (0..n as u32).filter(|&slot| self.owners[slot as usize] == FREE);
         let own = |owner: &u32| if *owner == FREE { 0 } else { free.next().unwrap_or(0) };
         let remap = self.owners[n..].iter().map(own).collect();
-        Made { seed, pilots: self.pilots, remap }
+        PerfectHash { seed, pilots: self.pilots, remap }
     }
 }
 
@@ -288,8 +288,8 @@ mod tests {
         (0..n).map(|_| Hash { high: rng.next(), low: rng.next() }).collect()
     }
 
-    fn check(keys: &[Hash]) -> Made {
-        let made = make(keys).unwrap();
+    fn check(keys: &[Hash]) -> PerfectHash {
+        let made = build_perfect_hash(keys).unwrap();
         let mut seen = vec![false; keys.len()];
         for &key in keys {
             let at = made.get(key, keys.len() as u64) as usize;
@@ -322,6 +322,10 @@ mod tests {
         let same_high = |i: u64| Hash { high: 5, low: i.wrapping_mul(C1) };
         check(&(0..1000).map(same_high).collect::<Vec<_>>());
         let twice = [keys(3, 1), keys(3, 1)].concat();
-        assert!(make(&twice).is_none() && two_are_equal(&twice) && !two_are_equal(&twice[..3]));
+        assert!(
+            build_perfect_hash(&twice).is_none()
+                && two_are_equal(&twice)
+                && !two_are_equal(&twice[..3])
+        );
     }
 }

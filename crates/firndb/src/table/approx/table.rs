@@ -21,9 +21,9 @@ use crate::disk::{self, DiskRef};
 use crate::table::approx::format::{
     ENTRY, FixedValue, Meta, Shard, Slots, hash_of, section, shard_of,
 };
-use crate::table::approx::mphf::{Hash, bucket, mixed, slot};
+use crate::table::approx::mphf::{Hash, bucket, mix, slot};
 use crate::table::format::block::check;
-use crate::table::format::{PAGE, needed, optional};
+use crate::table::format::{PAGE, optional_section, required_section};
 use crate::table::options::Access;
 use crate::table::read::source::{Source, reopen};
 use crate::{Error, Result};
@@ -81,14 +81,14 @@ const DEPTH: usize = 32;
 
 /// The sections that say which slot a key has.
 #[derive(Clone, Copy)]
-struct Index<'a> {
+struct HashSections<'a> {
     shards: &'a [u8],
     pilots: &'a [u8],
     remapped: &'a [u8],
 }
 
 /// The sections of an index, in its order.
-const INDEX: [u32; 3] = [section::SHARDS, section::PILOTS, section::REMAPPED];
+const HASH_SECTIONS: [u32; 3] = [section::SHARDS, section::PILOTS, section::REMAPPED];
 
 impl ApproximateTable {
     /// Opens a table. Reads its small sections only, unless `access` is not [`Access::Map`]: then
@@ -106,11 +106,12 @@ impl ApproximateTable {
 
     /// `None` if another file has taken the name of `file` meanwhile.
     fn parse(disk: &DiskRef, file: Frozen, access: Access) -> Result<Option<ApproximateTable>> {
-        let meta = Meta::decode(needed(&file, section::META)?)?;
+        let meta = Meta::decode(required_section(&file, section::META)?)?;
         let number = |id: u32| {
             file.find(id).ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))
         };
-        let sections = [number(INDEX[0])?, number(INDEX[1])?, number(INDEX[2])?];
+        let sections =
+            [number(HASH_SECTIONS[0])?, number(HASH_SECTIONS[1])?, number(HASH_SECTIONS[2])?];
         let slots = file.entry(number(section::SLOTS)?);
         let (start, len, shards) = (slots.offset, slots.len, file.entry(sections[0]).len);
         let entries = meta.shards.checked_add(1).and_then(|n| n.checked_mul(ENTRY as u64));
@@ -125,8 +126,8 @@ impl ApproximateTable {
         let copied = match access {
             Access::Map => None,
             _ => {
-                let copy = |id| needed(&file, id).map(Box::from);
-                Some([copy(INDEX[0])?, copy(INDEX[1])?, copy(INDEX[2])?])
+                let copy = |id| required_section(&file, id).map(Box::from);
+                Some([copy(HASH_SECTIONS[0])?, copy(HASH_SECTIONS[1])?, copy(HASH_SECTIONS[2])?])
             }
         };
         let Some(source) = Source::open(disk, &file, (start, len), meta.blocks(), access)? else {
@@ -152,12 +153,12 @@ impl ApproximateTable {
 
     /// What says which slot a key has; its checksums are checked when it is first touched.
     #[inline(always)]
-    fn index(&self) -> Result<Index<'_>> {
+    fn index(&self) -> Result<HashSections<'_>> {
         if let Some([shards, pilots, remapped]) = &self.copied {
-            return Ok(Index { shards, pilots, remapped });
+            return Ok(HashSections { shards, pilots, remapped });
         }
         let [shards, pilots, remapped] = self.sections;
-        Ok(Index {
+        Ok(HashSections {
             shards: self.file.section(shards)?,
             pilots: self.file.section(pilots)?,
             remapped: self.file.section(remapped)?,
@@ -170,13 +171,18 @@ impl ApproximateTable {
     }
 
     #[cold]
-    fn here(&self, error: Error, block: u64) -> Error {
+    fn block_error(&self, error: Error, block: u64) -> Error {
         error.at(self.extent(block).0).in_file(self.file.path())
     }
 
     /// The slot that a key has if it is there; `None` if it cannot be.
     #[inline(always)]
-    fn slot(&self, index: Index, hash: Hash, (x, bucket, ends): Bucket) -> Result<Option<u64>> {
+    fn slot(
+        &self,
+        index: HashSections,
+        hash: Hash,
+        (x, bucket, ends): BucketRef,
+    ) -> Result<Option<u64>> {
         let (first, end) = ends;
         let records = end.records.wrapping_sub(first.records);
         let slots = records.wrapping_add(end.remapped.wrapping_sub(first.remapped));
@@ -200,11 +206,11 @@ impl ApproximateTable {
 
     /// The bucket of a key and its shard.
     #[inline(always)]
-    fn bucket(&self, index: Index, hash: Hash) -> Bucket {
+    fn bucket(&self, index: HashSections, hash: Hash) -> BucketRef {
         let shard = shard_of(hash.high, self.meta.shards);
         let first = Shard::read(index.shards, shard);
         let end = Shard::read(index.shards, shard + 1);
-        let x = mixed(hash, first.seed);
+        let x = mix(hash, first.seed);
         (x, bucket(x, end.buckets.wrapping_sub(first.buckets)), (first, end))
     }
 
@@ -218,14 +224,14 @@ impl ApproximateTable {
 
     #[inline(always)]
     fn value(&self, slot: u64, hash: Hash) -> Result<Option<FixedValue>> {
-        let (number, bit) = self.slots.place(slot);
+        let (number, bit) = self.slots.locate(slot);
         if self.source.in_memory() {
             // Before the word that says that the block was checked, another cache miss.
             let block = self.source.memory(self.extent(number));
             prefetch(block?.get(bit / 8..).unwrap_or(&[]), 1);
         }
         let block = self.source.block(number, self.extent(number), 0);
-        let block = block.map_err(|e| self.here(e, number))?;
+        let block = block.map_err(|e| self.block_error(e, number))?;
         Ok(self.slots.get(&block, bit, hash.high))
     }
 
@@ -253,7 +259,7 @@ impl ApproximateTable {
                 if let Some(slot) = slot
                     && self.source.in_memory()
                 {
-                    let (number, bit) = self.slots.place(slot);
+                    let (number, bit) = self.slots.locate(slot);
                     let block = self.source.memory(self.extent(number))?;
                     prefetch(block.get(bit / 8..).unwrap_or(&[]), 2);
                 }
@@ -280,7 +286,7 @@ impl ApproximateTable {
     ) -> Result<Vec<Option<FixedValue>>> {
         let mut values = vec![None; slots.len()];
         let place = |(i, (slot, hash)): (usize, &(Option<u64>, Hash))| {
-            let (block, bit) = self.slots.place((*slot)?);
+            let (block, bit) = self.slots.locate((*slot)?);
             Some((block, bit, i, hash.high))
         };
         let mut wanted: Vec<_> = slots.iter().enumerate().filter_map(place).collect();
@@ -289,7 +295,7 @@ impl ApproximateTable {
         let blocks = groups.map(|group| Ok((self.extent(group[0].0), group)));
         file.read_many(blocks, DEPTH, |group, block| {
             let number = group[0].0;
-            check(block, number).map_err(|e| self.here(e, number))?;
+            check(block, number).map_err(|e| self.block_error(e, number))?;
             for &(_, bit, i, high) in group {
                 values[i] = self.slots.get(block, bit, high);
             }
@@ -333,7 +339,7 @@ impl ApproximateTable {
 
     /// The bytes that the builder was given to keep.
     pub fn metadata(&self) -> Result<&[u8]> {
-        Ok(optional(&self.file, section::METADATA)?.unwrap_or(&[]))
+        Ok(optional_section(&self.file, section::METADATA)?.unwrap_or(&[]))
     }
 
     /// Checks every byte of the file, and that each shard sends keys to slots of its own.
@@ -341,7 +347,9 @@ impl ApproximateTable {
         self.file.verify()?;
         for number in 0..self.meta.blocks() {
             let block = self.source.block(number, self.extent(number), 0);
-            block.and_then(|block| check(&block, number)).map_err(|e| self.here(e, number))?;
+            block
+                .and_then(|block| check(&block, number))
+                .map_err(|e| self.block_error(e, number))?;
         }
         self.verify_shards().map_err(|e| e.in_file(self.file.path()))
     }
@@ -381,4 +389,4 @@ impl ApproximateTable {
 }
 
 /// The number of a key in its shard, its bucket there, and the entries of the shard and the next.
-type Bucket = (u64, u64, (Shard, Shard));
+type BucketRef = (u64, u64, (Shard, Shard));

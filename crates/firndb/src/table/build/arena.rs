@@ -19,7 +19,7 @@ const GROUPS: usize = 16;
 const SLAB: usize = 1 << 21;
 const SLABS: usize = 1 << 12;
 /// Slabs that a thread takes from the system beforehand.
-const AHEAD: usize = 8;
+const SLABS_AHEAD: usize = 8;
 
 /// A part of a slab: room for records, or records.
 #[derive(Clone, Copy, Default)]
@@ -47,14 +47,14 @@ pub(crate) struct Arena {
     free: Vec<Slab>,
     /// Slabs whose memory a thread takes from the system: that is half of the work of filling them.
     /// Only ever reached alone, through `&mut`.
-    taken: Mutex<Option<Receiver<Slab>>>,
+    allocated: Mutex<Option<Receiver<Slab>>>,
 }
 
 #[derive(Default)]
 struct Group {
     slabs: RwLock<Vec<Slab>>,
     /// How much of the last slab was given out.
-    given: usize,
+    used_in_last: usize,
     /// Partitions that are still to be read.
     unread: AtomicUsize,
 }
@@ -70,7 +70,7 @@ impl Arena {
     pub(crate) fn new(partitions: usize, budget: usize) -> Arena {
         let groups = (0..GROUPS).map(|_| Group::default()).collect();
         let bits = partitions.div_ceil(GROUPS).next_power_of_two().ilog2();
-        Arena { groups, bits, budget, used: 0, free: Vec::new(), taken: Mutex::default() }
+        Arena { groups, bits, budget, used: 0, free: Vec::new(), allocated: Mutex::default() }
     }
 
     fn slab_size(&self) -> usize {
@@ -82,25 +82,25 @@ impl Arena {
     pub(crate) fn take(&mut self, partition: usize, capacity: usize) -> Result<Option<Chunk>> {
         let (number, size) = (partition >> self.bits, self.slab_size());
         let group = &mut self.groups[number];
-        let room = group.slabs().last().map_or(0, |slab| slab.len()) - group.given;
+        let room = group.slabs().last().map_or(0, |slab| slab.len()) - group.used_in_last;
         if room < capacity {
             if self.used > 0 && self.used + size.max(capacity) > self.budget {
                 return Ok(None);
             }
-            let slab = if capacity > size { self.long(capacity)? } else { self.slab(size)? };
+            let slab = if capacity > size { self.large_slab(capacity)? } else { self.slab(size)? };
             self.used += slab.len();
             let group = &mut self.groups[number];
             group.slabs().push(slab);
-            group.given = 0;
+            group.used_in_last = 0;
         }
         let group = &mut self.groups[number];
-        let (slab, start) = (group.slabs().len() - 1, group.given);
-        group.given += capacity;
-        Ok(Some(Chunk { slab: slab as u32, start, end: group.given }))
+        let (slab, start) = (group.slabs().len() - 1, group.used_in_last);
+        group.used_in_last += capacity;
+        Ok(Some(Chunk { slab: slab as u32, start, end: group.used_in_last }))
     }
 
     /// A slab for one long record: others that wait to be used again make room for it.
-    fn long(&mut self, capacity: usize) -> Result<Slab> {
+    fn large_slab(&mut self, capacity: usize) -> Result<Slab> {
         let left = self.budget.saturating_sub(self.used + capacity);
         self.free.truncate(left / self.slab_size());
         Slab::new(capacity)
@@ -111,12 +111,12 @@ impl Arena {
             return Ok(slab);
         }
         // Not for the first: most tables are small.
-        let taken = self.taken.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if taken.is_none() && self.used >= GROUPS * size && size >= SLAB {
+        let allocated = self.allocated.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if allocated.is_none() && self.used >= GROUPS * size && size >= SLAB {
             let most = self.budget.saturating_sub(self.used) / size;
-            *taken = taken_beforehand(size, most.saturating_sub(AHEAD));
+            *allocated = allocate_ahead(size, most.saturating_sub(SLABS_AHEAD));
         }
-        match taken.as_ref().map(Receiver::recv) {
+        match allocated.as_ref().map(Receiver::recv) {
             Some(Ok(slab)) => Ok(slab),
             _ => Slab::new(size),
         }
@@ -129,14 +129,14 @@ impl Arena {
         for group in &mut self.groups {
             let slabs = std::mem::take(group.slabs());
             self.free.extend(slabs.into_iter().filter(|slab| slab.len() == size));
-            group.given = 0;
+            group.used_in_last = 0;
         }
-        (self.used, self.taken) = (0, Mutex::default());
+        (self.used, self.allocated) = (0, Mutex::default());
     }
 
     /// Nothing more will be taken. `unread` says of each partition whether it has records.
     pub(crate) fn seal(&mut self, unread: impl Iterator<Item = bool>) {
-        (self.free, self.taken) = (Vec::new(), Mutex::default());
+        (self.free, self.allocated) = (Vec::new(), Mutex::default());
         for (partition, _) in unread.enumerate().filter(|(_, unread)| *unread) {
             *self.groups[partition >> self.bits].unread.get_mut() += 1;
         }
@@ -153,7 +153,7 @@ impl Arena {
     }
 
     /// The memory of a partition's chunks, to read.
-    pub(crate) fn of(&self, partition: usize) -> Slabs<'_> {
+    pub(crate) fn slabs_of(&self, partition: usize) -> Slabs<'_> {
         let group = &self.groups[partition >> self.bits];
         Slabs(group.slabs.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -177,8 +177,8 @@ impl Slabs<'_> {
 }
 
 /// Up to `most` slabs, as fast as somebody takes them. `None` if there can be no thread.
-fn taken_beforehand(size: usize, most: usize) -> Option<Receiver<Slab>> {
-    let (send, receive) = sync_channel(AHEAD);
+fn allocate_ahead(size: usize, most: usize) -> Option<Receiver<Slab>> {
+    let (send, receive) = sync_channel(SLABS_AHEAD);
     let make = move || {
         for _ in 0..most {
             // Who finds none takes one without help, and hears of what is wrong.
@@ -242,7 +242,7 @@ mod tests {
         arena.seal((0..64).map(|partition| partition != 5));
         for partition in 0..64 {
             for (i, (of, chunk)) in chunks.iter().enumerate().filter(|(_, c)| c.0 == partition) {
-                let slabs = arena.of(*of);
+                let slabs = arena.slabs_of(*of);
                 let bytes = slabs.bytes(*chunk);
                 assert!(
                     bytes.len() == chunk.len() && bytes.iter().all(|&b| b == 1 + (i % 200) as u8)
@@ -251,7 +251,7 @@ mod tests {
             if partition != 5 {
                 arena.release(partition);
             }
-            assert_eq!(arena.of(partition).0.is_empty(), partition % 4 == 3);
+            assert_eq!(arena.slabs_of(partition).0.is_empty(), partition % 4 == 3);
         }
     }
 

@@ -1,11 +1,11 @@
 //! Builds a table: records come in any order, and the file is written when all are there.
 
 use crate::bytes::frozen::{FrozenWriter, Kind};
-use crate::disk::spool::Place;
+use crate::disk::spool::TempSpace;
 use crate::disk::{self, Append, DiskRef, write_behind};
-use crate::table::build::hashing::{Hashing, Limit, MOST, Seeds};
-use crate::table::build::ingest::Feed;
-use crate::table::build::partitions::{Partitions, lost};
+use crate::table::build::hashing::{CollisionLimit, Hashing, MAX_KEYS_PER_BIN, Seeds};
+use crate::table::build::ingest::Ingest;
+use crate::table::build::partitions::{Partitions, record_lost};
 use crate::table::build::table_writer::{BuildReport, Collected, Report};
 use crate::table::format::hash::hash_of;
 use crate::table::format::{MAX_BLOCK_SIZE, MAX_KEY, MAX_VALUE, PAGE};
@@ -23,11 +23,11 @@ pub struct TableBuilder {
     disk: DiskRef,
     path: PathBuf,
     options: BuildOptions,
-    feed: Feed,
+    ingest: Ingest,
     records: u64,
     bytes: u64,
     name: Box<dyn Fn(u64) -> String + Sync + Send>,
-    crowd: Limit,
+    collisions: CollisionLimit,
     seeds: Seeds,
 }
 
@@ -54,7 +54,7 @@ impl TableBuilder {
         path: &Path,
         options: BuildOptions,
     ) -> Result<TableBuilder> {
-        TableBuilder::create_hashed(disk, path, options, Hashing::new(hash_of), MOST)
+        TableBuilder::create_hashed(disk, path, options, Hashing::new(hash_of), MAX_KEYS_PER_BIN)
     }
 
     /// [`TableBuilder::create_on`] with another hash of keys, of which `most` may share a place;
@@ -74,12 +74,23 @@ impl TableBuilder {
         }
         options.compression.check()?;
         options.threads = options.threads.clamp(1, MAX_THREADS);
-        let place = Place::of_build(&disk, path, options.temporary.as_deref(), options.memory)?;
-        let feed = Feed::new(Partitions::new(place, hash), options.threads);
+        let temp_space =
+            TempSpace::for_build(&disk, path, options.temporary.as_deref(), options.memory)?;
+        let ingest = Ingest::new(Partitions::new(temp_space, hash), options.threads);
         let name = Box::new(|origin| format!("record {origin}"));
         let path = path.to_path_buf();
-        let (crowd, seeds) = (Limit::new(most), Seeds::new(hash));
-        Ok(TableBuilder { disk, path, options, feed, records: 0, bytes: 0, name, crowd, seeds })
+        let (collisions, seeds) = (CollisionLimit::new(most), Seeds::new(hash));
+        Ok(TableBuilder {
+            disk,
+            path,
+            options,
+            ingest,
+            records: 0,
+            bytes: 0,
+            name,
+            collisions,
+            seeds,
+        })
     }
 
     /// Says how messages name where a record came from (by default: "record 7", counted from 1).
@@ -103,7 +114,7 @@ impl TableBuilder {
         if key.len() > MAX_KEY || value.len() > MAX_VALUE {
             return Err(self.too_long(origin, key, value));
         }
-        self.feed.push(origin, key, value)?;
+        self.ingest.push(origin, key, value)?;
         self.records += 1;
         self.bytes += (key.len() + value.len()) as u64;
         Ok(())
@@ -135,10 +146,12 @@ impl TableBuilder {
         self,
         mut progress: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<BuildReport> {
-        let TableBuilder { disk, path, options, feed, records, bytes, name, crowd, seeds } = self;
-        let mut partitions = feed.finish()?;
+        let TableBuilder { disk, path, options, ingest, records, bytes, name, collisions, seeds } =
+            self;
+        let mut partitions = ingest.finish()?;
         partitions.seal()?;
-        let mut collected = Collected { options, partitions, records, bytes, name, crowd, seeds };
+        let mut collected =
+            Collected { options, partitions, records, bytes, name, collisions, seeds };
         loop {
             match collected.publish(&disk, &path, &mut progress) {
                 Ok(report) => return Ok(report),
@@ -159,7 +172,7 @@ impl Collected {
     ) -> std::result::Result<BuildReport, (Error, Option<Box<Collected>>)> {
         let (mut collected, mut freed) = (Some(self), None);
         let report = disk::publish(&**disk, path, |out| {
-            let Some(records) = &collected else { return Err(lost()) };
+            let Some(records) = &collected else { return Err(record_lost()) };
             let mut write = |out: &mut dyn Append| {
                 let mut out = FrozenWriter::new(out, Kind::Table)?;
                 let report = records.write(&mut out, progress)?;
@@ -179,7 +192,7 @@ impl Collected {
         // It only drops.
         freed.map(JoinHandle::join);
         let is_mended =
-            |records: &Collected| records.crowd.is_exceeded() && records.seeds.are_left();
+            |records: &Collected| records.collisions.is_exceeded() && records.seeds.are_left();
         report.map_err(|error| (error, collected.filter(is_mended).map(Box::new)))
     }
 }

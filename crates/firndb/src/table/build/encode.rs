@@ -1,12 +1,12 @@
 //! How the body of a block is made. What it looks like says `block.rs`.
 
 use crate::bytes::int::Encoder;
-use crate::table::format::block::{CHECKSUM, HEAD, MAX_RECORDS, tag};
+use crate::table::format::block::{BODY_HEADER, CHECKSUM, MAX_RECORDS, tag};
 use crate::{Error, Result};
 
 /// The shape of a body that is being filled: how large it is, and would be with one record more.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shape {
+pub(crate) struct BodyShape {
     records: usize,
     bytes: usize,
     keys: Lengths,
@@ -37,10 +37,10 @@ impl Lengths {
     }
 }
 
-impl Shape {
+impl BodyShape {
     /// The shape of these records.
-    pub(crate) fn of<'a>(records: impl IntoIterator<Item = &'a Item>) -> Shape {
-        records.into_iter().fold(Shape::default(), Shape::with)
+    pub(crate) fn of<'a>(records: impl IntoIterator<Item = &'a Item>) -> BodyShape {
+        records.into_iter().fold(BodyShape::default(), BodyShape::with)
     }
 
     /// Bytes of all keys and values.
@@ -50,10 +50,10 @@ impl Shape {
 
     /// This shape with one record more.
     #[inline]
-    pub(crate) fn with(self, record: &Item) -> Shape {
+    pub(crate) fn with(self, record: &Item) -> BodyShape {
         let (key, value) = (record.key as usize, record.value as usize);
         let first = self.records == 0;
-        Shape {
+        BodyShape {
             records: self.records + 1,
             bytes: self.bytes + key + value,
             keys: self.keys.with(first, key),
@@ -65,7 +65,7 @@ impl Shape {
     #[inline]
     pub(crate) fn block_len(self) -> usize {
         let arrays = self.records * (1 + self.keys.width() + self.values.width());
-        CHECKSUM + HEAD + arrays + self.bytes
+        CHECKSUM + BODY_HEADER + arrays + self.bytes
     }
 
     /// `InvalidArgument` if a block cannot hold so many records.
@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
 }
 
 /// Appends the body of records of this shape: those of the one run and then of the other.
-pub(crate) fn encode_body(shape: Shape, runs: [Run; 2], out: &mut Vec<u8>) {
+pub(crate) fn encode_body(shape: BodyShape, runs: [Run; 2], out: &mut Vec<u8>) {
     let records = runs[0].items.iter().chain(runs[1].items);
     let (kw, vw) = (shape.keys.width(), shape.values.width());
     let mut body = Encoder(std::mem::take(out));

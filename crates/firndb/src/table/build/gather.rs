@@ -5,10 +5,10 @@
 //! its hashes. Where one hash is all that is left, as of a key that was added again and again, no
 //! bits divide it: then records are read one by one, and of each key only those stay that matter.
 
-use crate::disk::spool::{Piece, Place, damaged};
-use crate::table::build::hashing::Limit;
-use crate::table::build::partitions::{BITS, Part, Partitions};
-use crate::table::build::raw::{Added, Record, read, zigzag};
+use crate::disk::spool::{Piece, TempSpace, spool_corrupt};
+use crate::table::build::hashing::CollisionLimit;
+use crate::table::build::partitions::{BITS, Partition, Partitions};
+use crate::table::build::raw::{Added, Record, read_records, zigzag};
 use crate::table::options::Duplicates;
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -22,14 +22,14 @@ const SORTING: u64 = 80;
 
 /// How partitions are to be read.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct GatherContext<'a> {
     /// Most bytes of records at once.
     pub(crate) limit: usize,
     pub(crate) duplicates: Duplicates,
     /// Whether to give up.
     pub(crate) stop: &'a AtomicBool,
     /// Of keys that share a place.
-    pub(crate) crowd: &'a Limit,
+    pub(crate) collisions: &'a CollisionLimit,
 }
 
 /// Most bytes of records that are sorted at once, so that all threads of a build together stay
@@ -42,63 +42,68 @@ pub(crate) fn limit(memory: usize, threads: usize, records: u64, bytes: u64) -> 
 }
 
 /// The records of a partition, unsorted: pieces for [`read`], one after the other, fewer than
-/// [`MOST_PIECES`]. And the number of records that were left out because others of the same key
+/// [`MAX_PIECES`]. And the number of records that were left out because others of the same key
 /// stay.
-pub(crate) type UseIt<'a> = dyn FnMut(&[&[u8]], u64) -> Result<()> + 'a;
+pub(crate) type Consume<'a> = dyn FnMut(&[&[u8]], u64) -> Result<()> + 'a;
 
 /// Pieces that a partition has less of. Only 512 GiB and more in memory would have them, since
 /// chunks have 32 KiB or a long record: such a partition is split again.
-pub(crate) const MOST_PIECES: usize = 1 << 24;
+pub(crate) const MAX_PIECES: usize = 1 << 24;
 
 impl Partitions {
     /// Gives `use_it` the records of partition `number`; several times if they are more than the
     /// limit, in ascending order of hashes.
-    pub(crate) fn gather(&self, number: usize, wanted: Wanted, use_it: &mut UseIt) -> Result<()> {
-        let part = &self.parts[number];
-        if part.bytes <= wanted.limit as u64 && part.chunks.len() + 1 < MOST_PIECES {
-            return self.whole(number, use_it);
+    pub(crate) fn gather(
+        &self,
+        number: usize,
+        context: GatherContext,
+        consume: &mut Consume,
+    ) -> Result<()> {
+        let part = &self.partitions[number];
+        if part.bytes <= context.limit as u64 && part.chunks.len() + 1 < MAX_PIECES {
+            return self.whole(number, consume);
         }
         if self.is_one_hash(number) || self.depth + BITS >= 60 {
-            let (buffer, left_out) = self.reduced(number, wanted)?;
-            use_it(&[&buffer], left_out)?;
+            let (buffer, left_out) = self.reduced(number, context)?;
+            consume(&[&buffer], left_out)?;
             self.pools.buffers.give(buffer);
             return Ok(());
         }
-        let place = Place { memory: wanted.limit, ..self.place.clone() };
-        let mut finer = Partitions::at(place, self.hash, self.depth + BITS);
+        let temp_space = TempSpace { memory: context.limit, ..self.temp_space.clone() };
+        let mut finer = Partitions::at(temp_space, self.hash, self.depth + BITS);
         finer.pools = self.pools.clone();
-        finer.spans = vec![(u64::MAX, 0); finer.len()];
-        self.each(number, wanted.stop, &mut |added| {
+        finer.hash_ranges = vec![(u64::MAX, 0); finer.len()];
+        self.each(number, context.stop, &mut |added| {
             let number = finer.number(added.hash);
-            let span = &mut finer.spans[number];
+            let span = &mut finer.hash_ranges[number];
             *span = (span.0.min(added.hash), span.1.max(added.hash));
             finer.push(added)
         })?;
         finer.seal()?;
         let mut full = (0..finer.len()).filter(|&number| !finer.is_empty(number));
-        full.try_for_each(|number| finer.gather(number, wanted, use_it))
+        full.try_for_each(|number| finer.gather(number, context, consume))
     }
 
     fn is_one_hash(&self, number: usize) -> bool {
-        self.spans.get(number).is_some_and(|(low, high)| low == high)
+        self.hash_ranges.get(number).is_some_and(|(low, high)| low == high)
     }
 
     /// What was spilled, in a buffer, and what is in memory, where it is.
-    fn whole(&self, number: usize, use_it: &mut UseIt) -> Result<()> {
-        let part = &self.parts[number];
+    fn whole(&self, number: usize, consume: &mut Consume) -> Result<()> {
+        let part = &self.partitions[number];
         let spilled = match part.pieces.is_empty() {
             true => None,
             false => Some(self.read_back(part)?),
         };
-        let slabs = self.arena.of(number);
+        let slabs = self.arena.slabs_of(number);
         let chunks = part.chunks.iter().map(|chunk| slabs.bytes(*chunk));
         let pieces: Vec<&[u8]> = spilled.iter().map(Vec::as_slice).chain(chunks).collect();
-        use_it(&pieces, 0)?;
+        consume(&pieces, 0)?;
         spilled.into_iter().for_each(|buffer| self.pools.buffers.give(buffer));
         Ok(())
     }
 
-    fn read_back(&self, part: &Part) -> Result<Vec<u8>> {
+    fn read_back(&self, part: &Partition) -> Result<Vec<u8>> {
         let mut buffer = self.pools.buffers.take();
         buffer.reserve_exact(part.pieces.iter().map(|piece| piece.len as usize).sum());
         for piece in &part.pieces {
@@ -112,17 +117,17 @@ impl Partitions {
 
     /// The records of a partition that matter: of those with one key the first, the last, or two to
     /// complain of.
-    fn reduced(&self, number: usize, wanted: Wanted) -> Result<(Vec<u8>, u64)> {
+    fn reduced(&self, number: usize, context: GatherContext) -> Result<(Vec<u8>, u64)> {
         let mut kept: BTreeMap<Vec<u8>, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
         let (mut seen, mut stay) = (0, 0);
-        self.each(number, wanted.stop, &mut |Added { origin, record, .. }| {
+        self.each(number, context.stop, &mut |Added { origin, record, .. }| {
             let (key, value) = (record.key(), record.value());
             seen += 1;
-            let is_full = kept.len() >= 2 * wanted.crowd.most;
+            let is_full = kept.len() >= 2 * context.collisions.max_keys;
             match kept.get_mut(key) {
-                Some(same) => stay += u64::from(keep(same, (origin, value), wanted.duplicates)),
+                Some(same) => stay += u64::from(keep(same, (origin, value), context.duplicates)),
                 // These hashes have one place, or two that are neighbours.
-                None if is_full => return Err(wanted.crowd.exceed()),
+                None if is_full => return Err(context.collisions.exceed()),
                 None => {
                     stay += 1;
                     kept.insert(key.to_vec(), vec![(origin, value.to_vec())]);
@@ -147,14 +152,14 @@ impl Partitions {
         stop: &AtomicBool,
         visit: &mut dyn FnMut(Added) -> Result<()>,
     ) -> Result<()> {
-        let (part, mut origin) = (&self.parts[number], 0);
+        let (part, mut origin) = (&self.partitions[number], 0);
         for piece in &part.pieces {
             self.each_of_piece(piece, stop, &mut origin, visit)?;
         }
-        let slabs = self.arena.of(number);
+        let slabs = self.arena.slabs_of(number);
         for &chunk in &part.chunks {
             check(stop)?;
-            read(slabs.bytes(chunk), self.hash, &mut origin, |record, _| visit(record))?;
+            read_records(slabs.bytes(chunk), self.hash, &mut origin, |record, _| visit(record))?;
         }
         Ok(())
     }
@@ -172,11 +177,11 @@ impl Partitions {
             check(stop)?;
             window.resize(((end - offset) as usize).min(size), 0);
             self.read_at(offset, &mut window)?;
-            let whole = read(&window, self.hash, origin, |record, _| visit(record))?;
+            let whole = read_records(&window, self.hash, origin, |record, _| visit(record))?;
             // A record that is longer than the window needs a longer one.
             size = if whole == 0 { 2 * window.len() } else { WINDOW };
             if whole == 0 && window.len() as u64 == end - offset {
-                return Err(damaged());
+                return Err(spool_corrupt());
             }
             sum.update(&window[..whole]);
             offset += whole as u64;

@@ -4,7 +4,7 @@
 //! XXH3 is no cryptographic hash: anybody can make as many keys as they like that have one hash, or
 //! whose hashes have one place (`directory.rs`). Records of one place stand in one block, so every
 //! get of such a key would read and search all of them. A build therefore counts: if more than
-//! [`MOST`] keys have one place, it hashes all keys anew under a *seed*, which the table keeps.
+//! [`MAX_KEYS_PER_BIN`] keys have one place, it hashes all keys anew under a *seed*, which the table keeps.
 //!
 //! A fixed list of seeds would not help, since whoever makes keys for seed 0 can add some for each
 //! other seed. So the seed is made of the keys themselves ([`Partitions::reseeded`]): it is known
@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most keys of one place. Hashes that are spread evenly have 1/128 of a key to a place: in a table
 /// of 10^13 records the fullest place has about seven.
-pub(crate) const MOST: usize = 16;
+pub(crate) const MAX_KEYS_PER_BIN: usize = 16;
 /// Seeds that are tried before a build gives up.
-pub(crate) const SEEDS: u64 = 4;
+pub(crate) const MAX_SEEDS: u64 = 4;
 
 /// A hash of keys, and its seed.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +42,14 @@ impl Hashing {
 
 /// How many keys may share a place, and whether more do.
 #[derive(Debug)]
-pub(crate) struct Limit {
-    pub(crate) most: usize,
+pub(crate) struct CollisionLimit {
+    pub(crate) max_keys: usize,
     exceeded: AtomicBool,
 }
 
-impl Limit {
-    pub(crate) fn new(most: usize) -> Limit {
-        Limit { most, exceeded: AtomicBool::new(false) }
+impl CollisionLimit {
+    pub(crate) fn new(max_keys: usize) -> CollisionLimit {
+        CollisionLimit { max_keys, exceeded: AtomicBool::new(false) }
     }
 
     /// Remembers that too many keys share a place, and gives the error of that.
@@ -57,7 +57,7 @@ impl Limit {
     pub(crate) fn exceed(&self) -> Error {
         self.exceeded.store(true, Ordering::Relaxed);
         Error::invalid(format!(
-            "too many of these keys have equal hashes, also under {SEEDS} seeds that were made of \
+            "too many of these keys have equal hashes, also under {MAX_SEEDS} seeds that were made of \
              all keys: they are no data"
         ))
     }
@@ -85,7 +85,7 @@ impl Seeds {
 
     /// Whether there is another seed to try.
     pub(crate) fn are_left(&self) -> bool {
-        self.tried < SEEDS
+        self.tried < MAX_SEEDS
     }
 
     /// The next seed.

@@ -15,12 +15,14 @@ use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::LINE;
 use crate::disk::spool::Spool;
-use crate::table::format::index::{IndexWriter, LONG, LONGEST_KEY, PART, Pointer, Shape};
+use crate::table::format::index::{
+    IndexShape, IndexWriter, LONG, LONGEST_KEY, PART, RecordPointer,
+};
 use crate::table::format::section;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of records, on average, from which on a file has an index.
-pub(crate) const INDEXED: u64 = 512;
+pub(crate) const MIN_INDEXED_RECORD: u64 = 512;
 /// Keeps what an index needs of each record until all are written, 16 bytes.
 ///
 /// ```text
@@ -30,7 +32,7 @@ pub(crate) const INDEXED: u64 = 512;
 /// 104..112 bytes of the key; 255 if it has as many or more
 /// 112..128 bytes of the record; 2^16 - 1 if it has as many or more
 /// ```
-pub(crate) struct Pointers {
+pub(crate) struct IndexSpool {
     spool: Spool,
     last: u64,
     entry: Encoder,
@@ -39,13 +41,16 @@ pub(crate) struct Pointers {
 const KEY: u32 = 40;
 const LENGTH: u32 = 48;
 
-impl Pointers {
-    pub(crate) fn new(spool: Spool) -> Pointers {
-        Pointers { spool, last: 0, entry: Encoder::default() }
+impl IndexSpool {
+    pub(crate) fn new(spool: Spool) -> IndexSpool {
+        IndexSpool { spool, last: 0, entry: Encoder::default() }
     }
 
     /// The next record, in the order of hashes and of places.
-    pub(crate) fn push(&mut self, Pointer { hash, begin, key, len }: Pointer) -> Result<()> {
+    pub(crate) fn push(
+        &mut self,
+        RecordPointer { hash, begin, key, len }: RecordPointer,
+    ) -> Result<()> {
         let step = begin - self.last;
         self.last = begin;
         self.entry.0.clear();
@@ -57,18 +62,18 @@ impl Pointers {
     /// Writes the sections of the index, of so many records in so many bytes of blocks, unless
     /// records turned out to be small.
     pub(crate) fn finish(self, out: &mut FrozenWriter, records: u64, bytes: u64) -> Result<()> {
-        let is_worth_it = bytes >= records.saturating_mul(INDEXED);
-        let shape = Shape::new(records, bytes).filter(|_| is_worth_it);
+        let is_worth_it = bytes >= records.saturating_mul(MIN_INDEXED_RECORD);
+        let shape = IndexShape::new(records, bytes).filter(|_| is_worth_it);
         let Some(shape) = shape else { return Ok(()) };
         out.begin(section::INDEX, true)?;
-        let mut parts = Parts { out, len: 0, part: Vec::new(), checks: Encoder::default() };
+        let mut parts = SectionWriter { out, len: 0, part: Vec::new(), checks: Encoder::default() };
         let (mut writer, mut begin) = (IndexWriter::new(shape), 0);
         self.spool.each(|entries| {
             for at in (0..entries.len()).step_by(16) {
                 let (hash, rest) = (u64_at(entries, at), u64_at(entries, at + 8));
                 begin += rest & ((1 << KEY) - 1);
                 let key = (rest >> KEY) as u8;
-                let record = Pointer { hash, begin, key: key.into(), len: rest >> LENGTH };
+                let record = RecordPointer { hash, begin, key: key.into(), len: rest >> LENGTH };
                 writer.push(record, |bucket, bytes| parts.put(bucket, bytes))?;
             }
             Ok(())
@@ -83,7 +88,7 @@ impl Pointers {
 }
 
 /// Writes an array part by part.
-struct Parts<'o, 'd> {
+struct SectionWriter<'o, 'd> {
     out: &'o mut FrozenWriter<'d>,
     /// Bytes so far.
     len: u64,
@@ -91,7 +96,7 @@ struct Parts<'o, 'd> {
     checks: Encoder,
 }
 
-impl Parts<'_, '_> {
+impl SectionWriter<'_, '_> {
     /// The next bucket that has entries.
     fn put(&mut self, bucket: u64, bytes: &[u8]) -> Result<()> {
         self.fill(bucket * LINE as u64)?;

@@ -15,7 +15,7 @@
 use crate::Result;
 use crate::bytes::int::{put_u32, put_u64, u32_at, u64_at};
 use crate::table::build::hashing::Hashing;
-use crate::table::build::partitions::{Partitions, lost};
+use crate::table::build::partitions::{Partitions, record_lost};
 use crate::table::build::raw::{Added, Record};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,20 +25,20 @@ use std::thread::JoinHandle;
 const BATCH: usize = 1 << 17;
 /// Batches that may wait for the thread, so that cores seldom wait for each other; it has one more,
 /// and so has the caller.
-const WAITING: usize = 8;
+const QUEUE_LEN: usize = 8;
 
 /// Takes records.
-pub(crate) struct Feed {
+pub(crate) struct Ingest {
     hash: Hashing,
     batch: Batch,
-    to: To,
+    to: Target,
 }
 
-enum To {
-    Here(Box<Partitions>),
-    Beside(Beside),
+enum Target {
+    Inline(Box<Partitions>),
+    Threaded(Worker),
     /// Only while it changes from one to the other.
-    Nowhere,
+    Taken,
 }
 
 /// Bytes before the key of a record.
@@ -85,11 +85,11 @@ impl Batch {
     }
 }
 
-impl Feed {
+impl Ingest {
     /// A feed that may use a second thread if the build has several.
-    pub(crate) fn new(to: Partitions, threads: usize) -> Feed {
-        let size = if threads > 1 { BATCH.min(to.place().memory / 64) } else { 0 };
-        Feed { hash: to.hash(), batch: Batch::new(size), to: To::Here(Box::new(to)) }
+    pub(crate) fn new(to: Partitions, threads: usize) -> Ingest {
+        let size = if threads > 1 { BATCH.min(to.temp_space().memory / 64) } else { 0 };
+        Ingest { hash: to.hash(), batch: Batch::new(size), to: Target::Inline(Box::new(to)) }
     }
 
     #[inline]
@@ -108,50 +108,50 @@ impl Feed {
             return self.push_now(Added { hash: self.hash.of(key), origin, record });
         }
         self.send()?;
-        if self.batch.push(origin, key, value) { Ok(()) } else { Err(lost()) }
+        if self.batch.push(origin, key, value) { Ok(()) } else { Err(record_lost()) }
     }
 
     fn push_now(&mut self, record: Added) -> Result<()> {
         match &mut self.to {
-            To::Here(partitions) => partitions.push(record),
-            To::Beside(beside) => lock(&beside.partitions)?.push(record),
-            To::Nowhere => Err(lost()),
+            Target::Inline(partitions) => partitions.push(record),
+            Target::Threaded(worker) => lock(&worker.partitions)?.push(record),
+            Target::Taken => Err(record_lost()),
         }
     }
 
     /// Empties the batch. The first one that is full starts the thread, so most tables need none.
     #[cold]
     fn send(&mut self) -> Result<()> {
-        if let To::Here(_) = self.to
-            && let To::Here(partitions) = std::mem::replace(&mut self.to, To::Nowhere)
+        if let Target::Inline(_) = self.to
+            && let Target::Inline(partitions) = std::mem::replace(&mut self.to, Target::Taken)
         {
-            self.to = Beside::start(*partitions, self.hash)?;
+            self.to = Worker::start(*partitions, self.hash)?;
         }
         match &mut self.to {
-            To::Here(partitions) => self.batch.empty(self.hash, partitions),
-            To::Beside(beside) => beside.send(&mut self.batch),
-            To::Nowhere => Err(lost()),
+            Target::Inline(partitions) => self.batch.empty(self.hash, partitions),
+            Target::Threaded(worker) => worker.send(&mut self.batch),
+            Target::Taken => Err(record_lost()),
         }
     }
 
     /// The partitions, with all records.
     pub(crate) fn finish(mut self) -> Result<Partitions> {
-        match std::mem::replace(&mut self.to, To::Nowhere) {
-            To::Here(mut partitions) => {
+        match std::mem::replace(&mut self.to, Target::Taken) {
+            Target::Inline(mut partitions) => {
                 self.batch.empty(self.hash, &mut partitions)?;
                 Ok(*partitions)
             }
-            To::Beside(mut beside) => {
-                beside.send(&mut self.batch)?;
-                beside.finish()
+            Target::Threaded(mut worker) => {
+                worker.send(&mut self.batch)?;
+                worker.finish()
             }
-            To::Nowhere => Err(lost()),
+            Target::Taken => Err(record_lost()),
         }
     }
 }
 
 /// A thread that fills the partitions. It ends when there are no more batches, or with an error.
-struct Beside {
+struct Worker {
     partitions: Arc<Mutex<Partitions>>,
     full: Option<SyncSender<Batch>>,
     /// Only ever reached alone, through `&mut`.
@@ -159,11 +159,11 @@ struct Beside {
     thread: Option<JoinHandle<Result<()>>>,
 }
 
-impl Beside {
+impl Worker {
     /// The partitions with a thread, or as they were where none can be made.
-    fn start(partitions: Partitions, hash: Hashing) -> Result<To> {
+    fn start(partitions: Partitions, hash: Hashing) -> Result<Target> {
         let partitions = Arc::new(Mutex::new(partitions));
-        let (full, batches) = sync_channel(WAITING);
+        let (full, batches) = sync_channel(QUEUE_LEN);
         let (give_back, emptied) = channel();
         let to = partitions.clone();
         let work = move || fill(&to, hash, &batches, &give_back);
@@ -171,9 +171,9 @@ impl Beside {
             Ok(thread) => {
                 let (full, thread) = (Some(full), Some(thread));
                 let emptied = Mutex::new(emptied);
-                Ok(To::Beside(Beside { partitions, full, emptied, thread }))
+                Ok(Target::Threaded(Worker { partitions, full, emptied, thread }))
             }
-            Err(_) => into_inner(partitions).map(Box::new).map(To::Here),
+            Err(_) => into_inner(partitions).map(Box::new).map(Target::Inline),
         }
     }
 
@@ -182,11 +182,11 @@ impl Beside {
         let size = batch.bytes.len();
         let emptied = self.emptied.get_mut().unwrap_or_else(PoisonError::into_inner);
         let empty = emptied.try_recv().unwrap_or_else(|_| Batch::new(size));
-        let Some(full) = &self.full else { return Err(lost()) };
+        let Some(full) = &self.full else { return Err(record_lost()) };
         match full.send(std::mem::replace(batch, empty)) {
             Ok(()) => Ok(()),
             // It has ended: with an error, for there was one more batch.
-            Err(_) => self.join().and_then(|()| Err(lost())),
+            Err(_) => self.join().and_then(|()| Err(record_lost())),
         }
     }
 
@@ -196,7 +196,7 @@ impl Beside {
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(result)) => result,
             // Its panic was told when it happened.
-            Some(Err(_)) | None => Err(lost()),
+            Some(Err(_)) | None => Err(record_lost()),
         }
     }
 
@@ -209,7 +209,7 @@ impl Beside {
 }
 
 /// Without its thread nothing is left of it: who drops a build may look for its files.
-impl Drop for Beside {
+impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.join();
     }
@@ -230,22 +230,22 @@ fn fill(
 }
 
 fn lock(partitions: &Mutex<Partitions>) -> Result<MutexGuard<'_, Partitions>> {
-    partitions.lock().map_err(|_| lost())
+    partitions.lock().map_err(|_| record_lost())
 }
 
 fn into_inner(partitions: Arc<Mutex<Partitions>>) -> Result<Partitions> {
     let only = Arc::into_inner(partitions).map(Mutex::into_inner);
-    only.and_then(std::result::Result::ok).ok_or_else(lost)
+    only.and_then(std::result::Result::ok).ok_or_else(record_lost)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::spool::Place;
+    use crate::disk::spool::TempSpace;
     use crate::disk::{Disk, DiskRef, SimDisk};
-    use crate::table::build::gather::Wanted;
-    use crate::table::build::hashing::{Limit, MOST};
-    use crate::table::build::raw::read;
+    use crate::table::build::gather::GatherContext;
+    use crate::table::build::hashing::{CollisionLimit, MAX_KEYS_PER_BIN};
+    use crate::table::build::raw::read_records;
     use crate::table::format::hash::hash_of;
     use crate::table::options::Duplicates;
     use crate::testing::Rng;
@@ -254,25 +254,25 @@ mod tests {
 
     type Records = Vec<(u64, Vec<u8>, Vec<u8>)>;
 
-    fn feed(memory: usize, threads: usize) -> (Feed, Arc<SimDisk>) {
+    fn feed(memory: usize, threads: usize) -> (Ingest, Arc<SimDisk>) {
         let disk = SimDisk::new();
         disk.create_dir_all(Path::new("/t")).unwrap();
         let folder = PathBuf::from("/t");
-        let place = Place { disk: disk.clone() as DiskRef, folder, memory };
-        (Feed::new(Partitions::new(place, Hashing::new(hash_of)), threads), disk)
+        let temp_space = TempSpace { disk: disk.clone() as DiskRef, folder, memory };
+        (Ingest::new(Partitions::new(temp_space, Hashing::new(hash_of)), threads), disk)
     }
 
     /// All records, by their origins.
     fn collected(mut partitions: Partitions) -> Records {
         partitions.seal().unwrap();
         let (stop, mut all) = (AtomicBool::new(false), Records::new());
-        let (duplicates, crowd) = (Duplicates::First, &Limit::new(MOST));
-        let wanted = Wanted { limit: usize::MAX, duplicates, stop: &stop, crowd };
+        let (duplicates, collisions) = (Duplicates::First, &CollisionLimit::new(MAX_KEYS_PER_BIN));
+        let context = GatherContext { limit: usize::MAX, duplicates, stop: &stop, collisions };
         for number in (0..partitions.len()).filter(|&n| !partitions.is_empty(n)) {
             let mut take = |pieces: &[&[u8]], _| {
                 let mut origin = 0;
                 for piece in pieces {
-                    let whole = read(piece, Hashing::new(hash_of), &mut origin, |r, _| {
+                    let whole = read_records(piece, Hashing::new(hash_of), &mut origin, |r, _| {
                         all.push((r.origin, r.record.key().to_vec(), r.record.value().to_vec()));
                         Ok(())
                     })?;
@@ -280,7 +280,7 @@ mod tests {
                 }
                 Ok(())
             };
-            partitions.gather(number, wanted, &mut take).unwrap();
+            partitions.gather(number, context, &mut take).unwrap();
             partitions.release(number);
         }
         all.sort();
@@ -302,7 +302,7 @@ mod tests {
             for (origin, key, value) in &records {
                 feed.push(*origin, key, value).unwrap();
             }
-            assert_eq!(threads > 1, matches!(feed.to, To::Beside(_)));
+            assert_eq!(threads > 1, matches!(feed.to, Target::Threaded(_)));
             let partitions = feed.finish().unwrap();
             assert_eq!(partitions.spilled() > 0, memory == 1 << 18);
             records.sort();
@@ -315,7 +315,7 @@ mod tests {
     fn few_records_need_no_thread_and_a_feed_that_is_dropped_leaves_none() {
         let (mut few, _) = feed(1 << 20, 2);
         few.push(7, b"key", b"value").unwrap();
-        assert!(matches!(few.to, To::Here(_)));
+        assert!(matches!(few.to, Target::Inline(_)));
         assert_eq!(collected(few.finish().unwrap()), [(7, b"key".to_vec(), b"value".to_vec())]);
         let (mut many, disk) = feed(1 << 18, 2);
         (0..30_000u64).for_each(|i| many.push(i, &i.to_le_bytes(), &[1; 30]).unwrap());

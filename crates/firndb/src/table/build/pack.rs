@@ -2,31 +2,31 @@
 
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, put_u32};
-use crate::table::build::encode::{Item, Run, Shape, encode_body};
-use crate::table::build::index_writer::Pointers;
+use crate::table::build::encode::{BodyShape, Item, Run, encode_body};
+use crate::table::build::index_writer::IndexSpool;
 use crate::table::format::block::{CHECKSUM, checksum};
-use crate::table::format::compress::Packer;
-use crate::table::format::directory::{DirectoryWriter, place};
-use crate::table::format::index::Pointer;
+use crate::table::format::compress::Compressor;
+use crate::table::format::directory::{DirectoryWriter, bin_of};
+use crate::table::format::index::RecordPointer;
 use crate::table::format::{GRAIN, PAGE};
 use crate::{Error, Result};
 
 /// How blocks are made.
-pub(crate) struct Form {
+pub(crate) struct BlockLayout {
     pub(crate) block_size: usize,
     pub(crate) slots: u64,
     /// Blocks begin at pages.
     pub(crate) paged: bool,
     /// Makes a frame of each block.
-    pub(crate) packer: Option<Packer>,
+    pub(crate) compressor: Option<Compressor>,
 }
 
 /// Takes records in order and writes blocks.
 pub(crate) struct BlockWriter {
-    form: Form,
+    layout: BlockLayout,
     /// Of the records that the next block may get.
-    shape: Shape,
-    waiting: Waiting,
+    shape: BodyShape,
+    pending: Pending,
     block: Vec<u8>,
     directory: DirectoryWriter,
     blocks: u64,
@@ -35,24 +35,24 @@ pub(crate) struct BlockWriter {
     /// Where each block begins, in grains; empty as long as all blocks have the block size.
     starts: Vec<u64>,
     /// If there will be an index, what it needs of the records before.
-    pointers: Option<Pointers>,
+    pointers: Option<IndexSpool>,
 }
 
 /// Records that no block has, from runs before: mostly those of less than one.
 #[derive(Default)]
-struct Waiting {
+struct Pending {
     items: Vec<Item>,
     bytes: Vec<u8>,
 }
 
-impl Waiting {
+impl Pending {
     fn run(&self) -> Run<'_> {
         Run { items: &self.items, bytes: &self.bytes }
     }
 }
 
 /// What the blocks turned out to be.
-pub(crate) struct Blocks {
+pub(crate) struct WrittenBlocks {
     pub(crate) blocks: u64,
     pub(crate) longest: u64,
     pub(crate) directory: Vec<u8>,
@@ -60,17 +60,17 @@ pub(crate) struct Blocks {
     pub(crate) starts: Option<Vec<u64>>,
     /// Bytes of all.
     pub(crate) bytes: u64,
-    pub(crate) pointers: Option<Pointers>,
+    pub(crate) pointers: Option<IndexSpool>,
 }
 
 impl BlockWriter {
     /// With `pointers` if there will be an index.
-    pub(crate) fn new(form: Form, pointers: Option<Pointers>) -> BlockWriter {
-        let directory = DirectoryWriter::new(form.slots);
+    pub(crate) fn new(layout: BlockLayout, pointers: Option<IndexSpool>) -> BlockWriter {
+        let directory = DirectoryWriter::new(layout.slots);
         BlockWriter {
-            form,
-            shape: Shape::default(),
-            waiting: Waiting::default(),
+            layout,
+            shape: BodyShape::default(),
+            pending: Pending::default(),
             block: Vec::new(),
             directory,
             blocks: 0,
@@ -87,69 +87,69 @@ impl BlockWriter {
         let mut taken = 0;
         while let Some(item) = run.items.get(taken) {
             let mut next = self.shape.with(item);
-            if next.block_len() > self.form.block_size {
+            if next.block_len() > self.layout.block_size {
                 let n = self.of_other_places(&run.items[..taken], item.hash);
                 if n > 0 {
                     let left = self.write(out, n, run)?;
                     taken -= run.items.len() - left.items.len();
                     run = left;
-                    let records = self.waiting.items.iter().chain(&run.items[..taken]);
-                    next = Shape::of(records).with(item);
+                    let records = self.pending.items.iter().chain(&run.items[..taken]);
+                    next = BodyShape::of(records).with(item);
                 }
             }
             next.check()?;
             self.shape = next;
             taken += 1;
         }
-        self.waiting.items.extend_from_slice(run.items);
-        self.waiting.bytes.extend_from_slice(run.bytes);
+        self.pending.items.extend_from_slice(run.items);
+        self.pending.bytes.extend_from_slice(run.bytes);
         Ok(())
     }
 
     /// How many records the next block gets if this hash does not fit any more. Records of one
     /// place stay together: then the place names the block.
     fn of_other_places(&self, taken: &[Item], hash: u64) -> usize {
-        let (slots, waiting) = (self.form.slots, &self.waiting.items);
-        let at = place(hash, slots);
-        let other = |item: &Item| place(item.hash, slots) != at;
+        let (slots, pending) = (self.layout.slots, &self.pending.items);
+        let at = bin_of(hash, slots);
+        let other = |item: &Item| bin_of(item.hash, slots) != at;
         // If the first is of this place, all are: to look through them for each takes too long.
-        if !waiting.first().or(taken.first()).is_some_and(other) {
+        if !pending.first().or(taken.first()).is_some_and(other) {
             return 0;
         }
         match taken.iter().rposition(other) {
-            Some(last) => waiting.len() + last + 1,
-            None => waiting.iter().rposition(other).map_or(0, |last| last + 1),
+            Some(last) => pending.len() + last + 1,
+            None => pending.iter().rposition(other).map_or(0, |last| last + 1),
         }
     }
 
     /// Writes the first `n` of the records that wait and of a run as a block. Gives what is left of
     /// the run.
     fn write<'a>(&mut self, out: &mut FrozenWriter, n: usize, run: Run<'a>) -> Result<Run<'a>> {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let old = n.min(waiting.items.len());
-        let [first, _] = waiting.run().split(old);
+        let mut pending = std::mem::take(&mut self.pending);
+        let old = n.min(pending.items.len());
+        let [first, _] = pending.run().split(old);
         let [second, left] = run.split(n - old);
         self.write_block(out, [first, second])?;
         let bytes = first.bytes.len();
-        waiting.items.drain(..old);
-        waiting.bytes.drain(..bytes);
-        self.waiting = waiting;
+        pending.items.drain(..old);
+        pending.bytes.drain(..bytes);
+        self.pending = pending;
         Ok(left)
     }
 
     fn write_block(&mut self, out: &mut FrozenWriter, runs: [Run; 2]) -> Result<()> {
         let mut records = runs[0].items.iter().chain(runs[1].items);
-        let shape = Shape::of(records.clone());
+        let shape = BodyShape::of(records.clone());
         let mut block = std::mem::take(&mut self.block);
         block.clear();
         block.resize(CHECKSUM, 0);
         encode_body(shape, runs, &mut block);
         if let Some(first) = records.next() {
-            self.directory.push(place(first.hash, self.form.slots));
+            self.directory.push(bin_of(first.hash, self.layout.slots));
         }
-        if let Some(packer) = &mut self.form.packer {
+        if let Some(compressor) = &mut self.layout.compressor {
             let mut frame = Vec::with_capacity(block.len() / 2);
-            packer.pack(&block[CHECKSUM..], &mut frame)?;
+            compressor.compress(&block[CHECKSUM..], &mut frame)?;
             let mut framed = Encoder(vec![0; CHECKSUM]);
             let [frame_len, body] = frame_lengths(frame.len(), block.len() - CHECKSUM)?;
             framed.u32(frame_len);
@@ -157,8 +157,8 @@ impl BlockWriter {
             framed.0.extend_from_slice(&frame);
             block = framed.0;
         }
-        let unit = match (self.form.paged, block.len() > self.form.block_size) {
-            (true, false) => self.form.block_size,
+        let unit = match (self.layout.paged, block.len() > self.layout.block_size) {
+            (true, false) => self.layout.block_size,
             (true, true) => PAGE,
             (false, _) => GRAIN,
         };
@@ -173,20 +173,20 @@ impl BlockWriter {
     }
 
     /// Tells the index where the records of the block are that comes now.
-    fn point(&mut self, runs: [Run; 2], shape: Shape) -> Result<()> {
+    fn point(&mut self, runs: [Run; 2], shape: BodyShape) -> Result<()> {
         let Some(pointers) = &mut self.pointers else { return Ok(()) };
         let mut begin = self.written + (shape.block_len() - shape.bytes()) as u64;
         for item in runs.iter().flat_map(|run| run.items) {
             let len = u64::from(item.key) + u64::from(item.value);
-            pointers.push(Pointer { hash: item.hash, begin, key: item.key as usize, len })?;
+            pointers.push(RecordPointer { hash: item.hash, begin, key: item.key as usize, len })?;
             begin += len;
         }
         Ok(())
     }
 
     fn count(&mut self, len: usize) {
-        if self.starts.is_empty() && len != self.form.block_size {
-            let grains = (self.form.block_size / GRAIN) as u64;
+        if self.starts.is_empty() && len != self.layout.block_size {
+            let grains = (self.layout.block_size / GRAIN) as u64;
             self.starts.extend((0..=self.blocks).map(|block| block * grains));
         }
         self.blocks += 1;
@@ -197,12 +197,12 @@ impl BlockWriter {
         }
     }
 
-    pub(crate) fn finish(mut self, out: &mut FrozenWriter) -> Result<Blocks> {
-        let waiting = std::mem::take(&mut self.waiting);
-        if !waiting.items.is_empty() {
-            self.write_block(out, waiting.run().split(0))?;
+    pub(crate) fn finish(mut self, out: &mut FrozenWriter) -> Result<WrittenBlocks> {
+        let pending = std::mem::take(&mut self.pending);
+        if !pending.items.is_empty() {
+            self.write_block(out, pending.run().split(0))?;
         }
-        Ok(Blocks {
+        Ok(WrittenBlocks {
             blocks: self.blocks,
             longest: self.longest,
             directory: self.directory.finish(),

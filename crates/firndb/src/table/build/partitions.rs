@@ -6,7 +6,7 @@
 //! back.
 
 use crate::bytes::prefetch::prefetch;
-use crate::disk::spool::{Piece, Place, SpillFile};
+use crate::disk::spool::{Piece, SpillFile, TempSpace};
 use crate::table::build::arena::{Arena, Chunk, Pools};
 use crate::table::build::hashing::Hashing;
 use crate::table::build::raw::{Added, zigzag};
@@ -24,19 +24,19 @@ const BUFFER: usize = 1 << 20;
 
 /// Collects records.
 pub(crate) struct Partitions {
-    pub(crate) place: Place,
+    pub(crate) temp_space: TempSpace,
     pub(crate) hash: Hashing,
     /// Bits of the hash that are equal in all records.
     pub(crate) depth: u32,
-    pub(crate) parts: Vec<Part>,
+    pub(crate) partitions: Vec<Partition>,
     /// Where the next record of each partition goes: apart from the rest of it, so that those of
     /// all stay in the nearest cache.
-    open: Vec<Open>,
+    open: Vec<OpenChunk>,
     pub(crate) arena: Arena,
     /// For partitions that are read back.
     pub(crate) pools: Arc<Pools>,
     /// Lowest and highest hash of each partition, where records were split again.
-    pub(crate) spans: Vec<(u64, u64)>,
+    pub(crate) hash_ranges: Vec<(u64, u64)>,
     file: Option<SpillFile>,
     spilled: u64,
     /// Bytes that were spilled before the records were split by this hash.
@@ -47,7 +47,7 @@ pub(crate) struct Partitions {
 
 /// Where the next record of a partition goes.
 #[derive(Clone, Copy, Default)]
-struct Open {
+struct OpenChunk {
     /// What is left of a chunk.
     room: Chunk,
     /// Origin of the last record.
@@ -55,7 +55,7 @@ struct Open {
 }
 
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct Partition {
     /// Where the records of the open chunk begin.
     start: usize,
     /// The chunks before it, of records only.
@@ -67,21 +67,21 @@ pub(crate) struct Part {
 }
 
 impl Partitions {
-    pub(crate) fn new(place: Place, hash: Hashing) -> Partitions {
-        Partitions::at(place, hash, 0)
+    pub(crate) fn new(temp_space: TempSpace, hash: Hashing) -> Partitions {
+        Partitions::at(temp_space, hash, 0)
     }
 
-    pub(crate) fn at(place: Place, hash: Hashing, depth: u32) -> Partitions {
-        let parts = (0..PARTITIONS).map(|_| Part::default()).collect();
+    pub(crate) fn at(temp_space: TempSpace, hash: Hashing, depth: u32) -> Partitions {
+        let partitions = (0..PARTITIONS).map(|_| Partition::default()).collect();
         Partitions {
-            arena: Arena::new(PARTITIONS, place.memory),
-            place,
+            arena: Arena::new(PARTITIONS, temp_space.memory),
+            temp_space,
             hash,
             depth,
-            parts,
-            open: vec![Open::default(); PARTITIONS],
+            partitions,
+            open: vec![OpenChunk::default(); PARTITIONS],
             pools: Arc::default(),
-            spans: Vec::new(),
+            hash_ranges: Vec::new(),
             file: None,
             spilled: 0,
             spilled_before: 0,
@@ -96,7 +96,7 @@ impl Partitions {
 
     /// Whether a partition has no records; of partitions that are sealed.
     pub(crate) fn is_empty(&self, number: usize) -> bool {
-        self.parts[number].bytes == 0
+        self.partitions[number].bytes == 0
     }
 
     /// The hash by which records are split.
@@ -105,8 +105,8 @@ impl Partitions {
     }
 
     /// Where temporary files go.
-    pub(crate) fn place(&self) -> &Place {
-        &self.place
+    pub(crate) fn temp_space(&self) -> &TempSpace {
+        &self.temp_space
     }
 
     /// Bytes written to temporary files.
@@ -123,13 +123,13 @@ impl Partitions {
     #[inline]
     pub(crate) fn push(&mut self, added: Added) -> Result<()> {
         let Added { hash, origin, record } = added;
-        let (number, most) = (self.number(hash), record.most());
+        let (number, most) = (self.number(hash), record.max_encoded_len());
         if self.open[number].room.len() < most {
             self.grow(number, most)?;
         }
         let open = &mut self.open[number];
         let room = self.arena.room(number, open.room);
-        let len = record.put(zigzag(open.origin, origin), room);
+        let len = record.encode(zigzag(open.origin, origin), room);
         // The next record of this partition, some thousand records from now, goes here: without
         // this each would wait for the memory that it is about to overwrite.
         prefetch(&room[len..], 2);
@@ -148,14 +148,14 @@ impl Partitions {
 
     /// Gives a partition a chunk with this much room, spilling first if there is no memory for it.
     fn try_grow(&mut self, number: usize, room: usize) -> Result<()> {
-        let budget = self.place.memory;
-        let size = FIRST_CHUNK << self.parts[number].chunks.len().min(6);
+        let budget = self.temp_space.memory;
+        let size = FIRST_CHUNK << self.partitions[number].chunks.len().min(6);
         let size = size.min(LARGEST_CHUNK).min(budget / (4 * PARTITIONS)).max(room);
         let chunk = match self.arena.take(number, size)? {
             Some(chunk) => chunk,
             None => {
                 self.spill()?;
-                self.arena.take(number, size)?.ok_or_else(lost)?
+                self.arena.take(number, size)?.ok_or_else(record_lost)?
             }
         };
         self.close(number, chunk);
@@ -164,7 +164,7 @@ impl Partitions {
 
     /// Ends the open chunk of a partition, which goes on in another one.
     fn close(&mut self, number: usize, next: Chunk) {
-        let (part, open) = (&mut self.parts[number], &mut self.open[number]);
+        let (part, open) = (&mut self.partitions[number], &mut self.open[number]);
         let records = Chunk { end: open.room.start, start: part.start, ..open.room };
         if records.len() > 0 {
             part.bytes += records.len() as u64;
@@ -179,11 +179,11 @@ impl Partitions {
         (0..PARTITIONS).for_each(|number| self.close(number, Chunk::default()));
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(SpillFile::create(&self.place)?),
+            None => self.file.insert(SpillFile::create(&self.temp_space)?),
         };
         let mut buffer = Vec::with_capacity(2 * BUFFER);
-        for (number, part) in self.parts.iter_mut().enumerate() {
-            let slabs = self.arena.of(number);
+        for (number, part) in self.partitions.iter_mut().enumerate() {
+            let slabs = self.arena.slabs_of(number);
             let chunks = std::mem::take(&mut part.chunks);
             let mut sum = Xxh3::new();
             chunks.iter().for_each(|chunk| sum.update(slabs.bytes(*chunk)));
@@ -213,13 +213,13 @@ impl Partitions {
     /// a record was not taken, whatever the caller made of that error.
     pub(crate) fn seal(&mut self) -> Result<()> {
         if self.failed {
-            return Err(lost());
+            return Err(record_lost());
         }
         if self.file.is_some() {
             self.spill()?;
         }
         (0..PARTITIONS).for_each(|number| self.close(number, Chunk::default()));
-        self.arena.seal(self.parts.iter().map(|part| part.bytes > 0));
+        self.arena.seal(self.partitions.iter().map(|part| part.bytes > 0));
         Ok(())
     }
 
@@ -232,11 +232,11 @@ impl Partitions {
 
     /// Reads what was spilled.
     pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        self.file.as_ref().ok_or_else(lost)?.read.read_at(offset, bytes)
+        self.file.as_ref().ok_or_else(record_lost)?.read.read_at(offset, bytes)
     }
 }
 
 /// What a build says that goes on after a record got lost.
-pub(crate) fn lost() -> Error {
+pub(crate) fn record_lost() -> Error {
     Error::new(ErrorKind::Failed, "a record before could not be taken: begin the build anew")
 }

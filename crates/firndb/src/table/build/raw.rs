@@ -12,7 +12,7 @@ use crate::Result;
 use crate::table::build::hashing::Hashing;
 
 /// Most bytes before the key of a record.
-const MAX_HEAD: usize = 20;
+const MAX_HEADER: usize = 20;
 
 /// Key and value of a record: one behind the other in one piece of memory, as they stand in
 /// buffers, or two pieces.
@@ -55,8 +55,8 @@ impl<'a> Record<'a> {
 
     /// Most bytes that [`Record::put`] writes.
     #[inline(always)]
-    pub(crate) fn most(&self) -> usize {
-        MAX_HEAD + self.pieces[0].len() + self.pieces[1].len()
+    pub(crate) fn max_encoded_len(&self) -> usize {
+        MAX_HEADER + self.pieces[0].len() + self.pieces[1].len()
     }
 
     /// The record that begins at `at` if it is whole, in one piece, the step to its origin, and
@@ -74,7 +74,7 @@ impl<'a> Record<'a> {
     /// Writes it, with the step to its origin ([`zigzag`]), at the beginning of `room`, which is
     /// large enough, and gives its length. To copy one piece takes half as long as two.
     #[inline(always)]
-    pub(crate) fn put(self, step: u64, room: &mut [u8]) -> usize {
+    pub(crate) fn encode(self, step: u64, room: &mut [u8]) -> usize {
         let [first, second] = self.pieces;
         let mut at = put_varint(room, 0, self.key as u64);
         at = put_varint(room, at, (first.len() - self.key + second.len()) as u64);
@@ -89,8 +89,8 @@ impl<'a> Record<'a> {
     /// [`Record::put`] at the end of `to`.
     pub(crate) fn append(self, step: u64, to: &mut Vec<u8>) {
         let at = to.len();
-        to.resize(at + self.most(), 0);
-        let len = self.put(step, &mut to[at..]);
+        to.resize(at + self.max_encoded_len(), 0);
+        let len = self.encode(step, &mut to[at..]);
         to.truncate(at + len);
     }
 }
@@ -107,7 +107,7 @@ pub(crate) struct Added<'a> {
 /// Visits the records of a buffer, each with where it begins, and gives the bytes of whole records.
 /// `origin` is that of the record before; it goes on from buffer to buffer.
 #[inline]
-pub(crate) fn read<'a>(
+pub(crate) fn read_records<'a>(
     bytes: &'a [u8],
     hash: Hashing,
     origin: &mut u64,

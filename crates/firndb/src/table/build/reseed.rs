@@ -3,34 +3,38 @@
 use crate::Result;
 use crate::bytes::int::{Encoder, u64_at};
 use crate::table::build::encode::Item;
-use crate::table::build::gather::Wanted;
-use crate::table::build::hashing::{Hashing, Limit, Seeds};
+use crate::table::build::gather::GatherContext;
+use crate::table::build::hashing::{CollisionLimit, Hashing, Seeds};
 use crate::table::build::partitions::Partitions;
 use crate::table::build::raw::Added;
 use crate::table::build::sort::{Policy, sort};
-use crate::table::format::directory::place;
+use crate::table::format::directory::bin_of;
 
 /// A hash for which nobody can make keys, to put keys into an order in which there are no crowds.
-fn crafted_by_nobody(key: &[u8], _: u64) -> u64 {
+fn collision_resistant_hash(key: &[u8], _: u64) -> u64 {
     u64_at(blake3::hash(key).as_bytes(), 0)
 }
 
 /// What a build that hashes its keys anew needs to know.
-pub(crate) struct Reseeding<'a> {
-    pub(crate) wanted: Wanted<'a>,
+pub(crate) struct ReseedContext<'a> {
+    pub(crate) context: GatherContext<'a>,
     pub(crate) name: &'a (dyn Fn(u64) -> String + Sync),
     /// Called now and then; an error ends the build.
-    pub(crate) go_on: &'a mut dyn FnMut() -> Result<()>,
+    pub(crate) on_progress: &'a mut dyn FnMut() -> Result<()>,
 }
 
 impl Partitions {
     /// The same records, split by the next seed. Takes the memory of a build, and while it runs up
     /// to twice the temporary file.
-    pub(crate) fn reseeded(self, seeds: &mut Seeds, with: &mut Reseeding) -> Result<Partitions> {
+    pub(crate) fn reseeded(
+        self,
+        seeds: &mut Seeds,
+        with: &mut ReseedContext,
+    ) -> Result<Partitions> {
         let (digest, records) = match seeds.digest {
             Some(digest) => (digest, self),
             None => {
-                let ordered = self.split_by(Hashing::new(crafted_by_nobody), with)?;
+                let ordered = self.split_by(Hashing::new(collision_resistant_hash), with)?;
                 (ordered.digest(with)?, ordered)
             }
         };
@@ -39,11 +43,11 @@ impl Partitions {
     }
 
     /// The same records, split by another hash.
-    fn split_by(self, hashing: Hashing, with: &mut Reseeding) -> Result<Partitions> {
-        let mut split = Partitions::new(self.place.clone(), hashing);
+    fn split_by(self, hashing: Hashing, with: &mut ReseedContext) -> Result<Partitions> {
+        let mut split = Partitions::new(self.temp_space.clone(), hashing);
         for number in (0..self.len()).filter(|&number| !self.is_empty(number)) {
-            (with.go_on)()?;
-            self.each(number, with.wanted.stop, &mut |added| {
+            (with.on_progress)()?;
+            self.each(number, with.context.stop, &mut |added| {
                 split.push(Added { hash: hashing.of(added.record.key()), ..added })
             })?;
             // The memory of the one becomes that of the other.
@@ -55,13 +59,13 @@ impl Partitions {
     }
 
     /// A digest of all keys, each once, in the order of the hash.
-    fn digest(&self, with: &mut Reseeding) -> Result<[u8; 32]> {
+    fn digest(&self, with: &mut ReseedContext) -> Result<[u8; 32]> {
         let mut digest = blake3::Hasher::new();
-        let duplicates = with.wanted.duplicates;
+        let duplicates = with.context.duplicates;
         let policy = Policy { hash: self.hash(), duplicates, name: with.name };
         for number in (0..self.len()).filter(|&number| !self.is_empty(number)) {
-            (with.go_on)()?;
-            self.gather(number, with.wanted, &mut |pieces, _| {
+            (with.on_progress)()?;
+            self.gather(number, with.context, &mut |pieces, _| {
                 let sorted = sort(pieces, &self.pools, policy, None)?;
                 for (item, key, _) in sorted.run().iter() {
                     let mut length = Encoder::default();
@@ -77,26 +81,26 @@ impl Partitions {
 }
 
 /// Finds places of too many keys among records that come in order.
-pub(crate) struct Crowds<'a> {
-    limit: &'a Limit,
+pub(crate) struct CollisionCheck<'a> {
+    limit: &'a CollisionLimit,
     slots: u64,
     /// The hashes that came last, as many as may have one place.
     last: Vec<u64>,
 }
 
-impl Crowds<'_> {
+impl CollisionCheck<'_> {
     /// For a table of so many slots.
-    pub(crate) fn new(limit: &Limit, slots: u64) -> Crowds<'_> {
-        Crowds { limit, slots, last: Vec::new() }
+    pub(crate) fn new(limit: &CollisionLimit, slots: u64) -> CollisionCheck<'_> {
+        CollisionCheck { limit, slots, last: Vec::new() }
     }
 
     /// The next records, of distinct keys. An error, and the limit is exceeded, if with those
     /// before too many have one place.
     pub(crate) fn check(&mut self, items: &[Item]) -> Result<()> {
-        let most = self.limit.most;
+        let most = self.limit.max_keys;
         // Hashes of one place differ by less: nearly all pairs are told apart by that.
         let span = (1 << 48) / self.slots.max(1) + 1;
-        let at = |hash: u64| place(hash, self.slots);
+        let at = |hash: u64| bin_of(hash, self.slots);
         let hashes = || items.iter().map(|item| item.hash);
         let over_the_edge = self.last.iter().copied().zip(hashes().skip(most - self.last.len()));
         let within = hashes().zip(hashes().skip(most));

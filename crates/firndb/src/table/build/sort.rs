@@ -3,10 +3,10 @@
 use crate::bytes::prefetch::prefetch;
 use crate::table::build::arena::{Pool, Pools};
 use crate::table::build::encode::{Item, Run};
-use crate::table::build::gather::MOST_PIECES;
+use crate::table::build::gather::MAX_PIECES;
 use crate::table::build::hashing::Hashing;
-use crate::table::build::raw::{Added, Record, read};
-use crate::table::format::compress::Packer;
+use crate::table::build::raw::{Added, Record, read_records};
+use crate::table::format::compress::Compressor;
 use crate::table::options::Duplicates;
 use crate::{Error, Result};
 
@@ -15,12 +15,12 @@ pub(crate) struct Sorted {
     items: Vec<Item>,
     /// Keys and values, or frames for the values, one behind the other.
     bytes: Vec<u8>,
-    pub(crate) counted: Counted,
+    pub(crate) totals: RunTotals,
 }
 
 /// What a table says of its records.
 #[derive(Default)]
-pub(crate) struct Counted {
+pub(crate) struct RunTotals {
     pub(crate) key_bytes: u64,
     /// Before compression, as all of values.
     pub(crate) value_bytes: u64,
@@ -46,20 +46,20 @@ pub(crate) fn sort(
     pieces: &[&[u8]],
     pools: &Pools,
     policy: Policy,
-    packer: Option<&mut Packer>,
+    compressor: Option<&mut Compressor>,
 ) -> Result<Sorted> {
     let mut order = pools.orders.take();
     each(pieces, policy.hash, |added, at| order.push((added.hash, at)))?;
     sort_by_hash(&mut order, &pools.orders);
     let mut unsorted = Unsorted { pieces, order, duplicates: 0 };
     unsorted.order_equal(policy)?;
-    let sorted = unsorted.in_order(pools, packer);
+    let sorted = unsorted.in_order(pools, compressor);
     pools.orders.give(unsorted.order);
     sorted
 }
 
 /// Bits of the place of a record that say where in its piece it begins; those above say in which.
-const IN_PIECE: u32 = u64::BITS - MOST_PIECES.ilog2();
+const IN_PIECE: u32 = u64::BITS - MAX_PIECES.ilog2();
 
 /// Visits all records, each with its place.
 fn each<'a>(
@@ -69,7 +69,7 @@ fn each<'a>(
 ) -> Result<()> {
     let mut origin = 0;
     for (number, &piece) in pieces.iter().enumerate() {
-        read(piece, hash, &mut origin, |added, at| {
+        read_records(piece, hash, &mut origin, |added, at| {
             visit(added, (number as u64) << IN_PIECE | at as u64);
             Ok(())
         })?;
@@ -101,26 +101,26 @@ fn sort_by_hash(order: &mut Vec<(u64, u64)>, orders: &Pool<(u64, u64)>) {
         sorted[*at as usize] = o;
         *at += 1;
     }
-    if !settle(&mut sorted) {
+    if !insertion_sort(&mut sorted) {
         sorted.sort_unstable();
     }
     orders.give(std::mem::replace(order, sorted));
 }
 
 /// Most places that [`settle`] moves a record.
-const FAR: usize = 32;
+const MAX_SHIFT: usize = 32;
 
 /// Sorts by hash what is nearly in order, by insertion. False, with all still there, if a record
 /// belongs far before where it is: then hashes are not spread evenly.
-fn settle(order: &mut [(u64, u64)]) -> bool {
+fn insertion_sort(order: &mut [(u64, u64)]) -> bool {
     for i in 1..order.len() {
         let (record, mut at) = (order[i], i);
-        while at > 0 && record.0 < order[at - 1].0 && i - at < FAR {
+        while at > 0 && record.0 < order[at - 1].0 && i - at < MAX_SHIFT {
             order[at] = order[at - 1];
             at -= 1;
         }
         order[at] = record;
-        if i - at == FAR {
+        if i - at == MAX_SHIFT {
             return false;
         }
     }
@@ -139,7 +139,7 @@ impl Sorted {
     }
 }
 
-impl Counted {
+impl RunTotals {
     /// Counts a record whose value has so many bytes.
     #[inline(always)]
     fn add(&mut self, key: usize, value: usize) {
@@ -224,13 +224,13 @@ impl<'a> Unsorted<'a> {
         Ok(())
     }
 
-    fn in_order(&self, pools: &Pools, mut packer: Option<&mut Packer>) -> Result<Sorted> {
+    fn in_order(&self, pools: &Pools, mut compressor: Option<&mut Compressor>) -> Result<Sorted> {
         let (mut items, mut bytes) = (pools.items.take(), pools.buffers.take());
         items.reserve_exact(self.order.len());
-        if packer.is_none() {
+        if compressor.is_none() {
             bytes.reserve_exact(self.pieces.iter().map(|piece| piece.len()).sum());
         }
-        let mut counted = Counted { duplicates: self.duplicates, ..Counted::default() };
+        let mut totals = RunTotals { duplicates: self.duplicates, ..RunTotals::default() };
         for (i, &(hash, at)) in self.order.iter().enumerate() {
             if let Some(&(_, later)) = self.order.get(i + AHEAD) {
                 let (piece, at) = self.piece(later);
@@ -238,11 +238,11 @@ impl<'a> Unsorted<'a> {
             }
             let (record, begin) = (self.at(at), bytes.len());
             let (key, raw) = (record.key().len(), record.value().len());
-            match &mut packer {
+            match &mut compressor {
                 None => record.pieces().for_each(|piece| bytes.extend_from_slice(piece)),
-                Some(packer) => {
+                Some(compressor) => {
                     bytes.extend_from_slice(record.key());
-                    packer.pack(record.value(), &mut bytes)?;
+                    compressor.compress(record.value(), &mut bytes)?;
                 }
             }
             let Ok(value) = u32::try_from(bytes.len() - begin - key) else {
@@ -250,9 +250,9 @@ impl<'a> Unsorted<'a> {
                 return Err(Error::invalid(message));
             };
             items.push(Item { hash, key: key as u32, value });
-            counted.add(key, raw);
+            totals.add(key, raw);
         }
-        Ok(Sorted { items, bytes, counted })
+        Ok(Sorted { items, bytes, totals })
     }
 }
 
@@ -295,11 +295,11 @@ mod tests {
     #[test]
     fn insertion_gives_up_where_records_are_far_from_their_places() {
         let with_last = |n: u64| (1..n).map(|hash| (hash, 7)).chain([(0, 7)]).collect::<Vec<_>>();
-        let mut near = with_last(FAR as u64);
-        assert!(settle(&mut near) && near.is_sorted());
-        let mut far = with_last(10 * FAR as u64);
-        assert!(!settle(&mut far));
+        let mut near = with_last(MAX_SHIFT as u64);
+        assert!(insertion_sort(&mut near) && near.is_sorted());
+        let mut far = with_last(10 * MAX_SHIFT as u64);
+        assert!(!insertion_sort(&mut far));
         far.sort_unstable();
-        assert_eq!(far, (0..10 * FAR as u64).map(|hash| (hash, 7)).collect::<Vec<_>>());
+        assert_eq!(far, (0..10 * MAX_SHIFT as u64).map(|hash| (hash, 7)).collect::<Vec<_>>());
     }
 }

@@ -2,16 +2,16 @@
 
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::increasing;
-use crate::disk::spool::{Place, Spool};
+use crate::disk::spool::{Spool, TempSpace};
 use crate::table::build::filter_writer::FilterWriter;
-use crate::table::build::gather::{Wanted, limit};
-use crate::table::build::hashing::{Limit, Seeds};
-use crate::table::build::index_writer::{INDEXED, Pointers};
-use crate::table::build::pack::{BlockWriter, Blocks, Form};
+use crate::table::build::gather::{GatherContext, limit};
+use crate::table::build::hashing::{CollisionLimit, Seeds};
+use crate::table::build::index_writer::{IndexSpool, MIN_INDEXED_RECORD};
+use crate::table::build::pack::{BlockLayout, BlockWriter, WrittenBlocks};
 use crate::table::build::partitions::Partitions;
-use crate::table::build::reseed::{Crowds, Reseeding};
+use crate::table::build::reseed::{CollisionCheck, ReseedContext};
 use crate::table::build::sort::{Policy, Sorted, sort};
-use crate::table::format::compress::{Packer, SAMPLE_VALUE, SAMPLE_VALUES, train};
+use crate::table::format::compress::{Compressor, SAMPLE_VALUE, SAMPLE_VALUES, train};
 use crate::table::format::directory::slots_for;
 use crate::table::format::{Meta, PAGE, section};
 use crate::table::options::{BuildOptions, Compression, Duplicates, Progress};
@@ -43,7 +43,7 @@ pub(crate) struct Collected {
     pub(crate) bytes: u64,
     pub(crate) name: Box<dyn Fn(u64) -> String + Sync + Send>,
     /// Of keys that share a place.
-    pub(crate) crowd: Limit,
+    pub(crate) collisions: CollisionLimit,
     pub(crate) seeds: Seeds,
 }
 
@@ -63,32 +63,33 @@ impl Collected {
     ) -> Result<BuildReport> {
         let (dictionary, mean) = self.train()?;
         let blocks_packed = matches!(self.options.compression, Compression::Blocks { .. });
-        let form = Form {
+        let layout = BlockLayout {
             block_size: self.options.block_size,
             slots: slots_for(self.records),
             // Then the end of a block that no record fits is at most a thirty-second of it.
             paged: !blocks_packed && mean <= self.options.block_size as u64 / 32,
-            packer: match blocks_packed {
-                true => Some(Packer::new(self.options.compression, &dictionary)?),
+            compressor: match blocks_packed {
+                true => Some(Compressor::new(self.options.compression, &dictionary)?),
                 false => None,
             },
         };
-        let mut facts = Facts::new(&self.options, &form, self.partitions.hash().seed);
-        let mut crowds = Crowds::new(&self.crowd, form.slots);
+        let mut totals = Totals::new(&self.options, &layout, self.partitions.hash().seed);
+        let mut collision_check = CollisionCheck::new(&self.collisions, layout.slots);
         out.begin_at(section::BLOCKS, true, PAGE)?;
-        let is_indexed = !blocks_packed && mean >= INDEXED;
-        let mut writer = BlockWriter::new(form, is_indexed.then(|| Pointers::new(self.spool())));
+        let is_indexed = !blocks_packed && mean >= MIN_INDEXED_RECORD;
+        let mut writer =
+            BlockWriter::new(layout, is_indexed.then(|| IndexSpool::new(self.spool())));
         let mut filter = FilterWriter::new(self.options.filter, self.records, self.spool());
         self.each_sorted(&dictionary, &mut |sorted| {
             if let Some(sorted) = sorted {
-                facts.add(&sorted);
+                totals.add(&sorted);
                 let run = sorted.run();
-                crowds.check(run.items)?;
+                collision_check.check(run.items)?;
                 run.items.iter().try_for_each(|item| filter.push(item.hash))?;
                 writer.push(out, run)?;
                 sorted.recycle(&self.partitions.pools);
             }
-            let done = facts.meta.records + facts.duplicates;
+            let done = totals.meta.records + totals.duplicates;
             match progress(Progress { done, total: self.records }) {
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(cancelled()),
@@ -97,33 +98,33 @@ impl Collected {
         let blocks = writer.finish(out)?;
         out.end();
         filter.finish(out, section::FILTER)?;
-        self.write_rest(out, &dictionary, blocks, facts)
+        self.write_rest(out, &dictionary, blocks, totals)
     }
 
     /// The same records, to be written by the hash of the next seed.
     pub(crate) fn reseeded(self, progress: &mut Report) -> Result<Collected> {
-        let Collected { options, partitions, records, bytes, name, crowd, mut seeds } = self;
-        let (crowd, stop) = (Limit::new(crowd.most), AtomicBool::new(false));
+        let Collected { options, partitions, records, bytes, name, collisions, mut seeds } = self;
+        let (collisions, stop) = (CollisionLimit::new(collisions.max_keys), AtomicBool::new(false));
         let limit = limit(options.memory, options.threads, records, bytes);
         let duplicates = options.duplicates;
-        let mut with = Reseeding {
-            wanted: Wanted { limit, duplicates, stop: &stop, crowd: &crowd },
+        let mut with = ReseedContext {
+            context: GatherContext { limit, duplicates, stop: &stop, collisions: &collisions },
             name: &name,
-            go_on: &mut || match progress(Progress { done: 0, total: records }) {
+            on_progress: &mut || match progress(Progress { done: 0, total: records }) {
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(()) => Err(cancelled()),
             },
         };
         let partitions = partitions.reseeded(&mut seeds, &mut with)?;
-        Ok(Collected { options, partitions, records, bytes, name, crowd, seeds })
+        Ok(Collected { options, partitions, records, bytes, name, collisions, seeds })
     }
 
     fn write_rest(
         &self,
         out: &mut FrozenWriter,
         dictionary: &[u8],
-        blocks: Blocks,
-        mut facts: Facts,
+        blocks: WrittenBlocks,
+        mut totals: Totals,
     ) -> Result<BuildReport> {
         out.section(section::DIRECTORY, &blocks.directory)?;
         if let Some(starts) = blocks.starts {
@@ -138,21 +139,24 @@ impl Collected {
             out.section(id, bytes)?;
         }
         if let Some(pointers) = blocks.pointers {
-            pointers.finish(out, facts.meta.records, blocks.bytes)?;
+            pointers.finish(out, totals.meta.records, blocks.bytes)?;
         }
-        facts.meta.blocks = blocks.blocks;
-        facts.meta.longest_block = blocks.longest;
-        out.section(section::META, &facts.meta.encode())?;
+        totals.meta.blocks = blocks.blocks;
+        totals.meta.longest_block = blocks.longest;
+        out.section(section::META, &totals.meta.encode())?;
         Ok(BuildReport {
-            records: facts.meta.records,
-            duplicates: facts.duplicates,
-            bytes: facts.meta.key_bytes + facts.meta.value_bytes,
+            records: totals.meta.records,
+            duplicates: totals.duplicates,
+            bytes: totals.meta.key_bytes + totals.meta.value_bytes,
             spilled: self.partitions.spilled(),
         })
     }
 
     fn spool(&self) -> Spool {
-        Spool::new(Place { memory: self.options.memory / 16, ..self.partitions.place().clone() })
+        Spool::new(TempSpace {
+            memory: self.options.memory / 16,
+            ..self.partitions.temp_space().clone()
+        })
     }
 
     /// A dictionary trained on the first values in the order of the table, which no order of
@@ -170,10 +174,10 @@ impl Collected {
             name: &self.name,
         };
         let stop = AtomicBool::new(false);
-        let wanted = Wanted { duplicates: Duplicates::First, ..self.wanted(&stop) };
+        let context = GatherContext { duplicates: Duplicates::First, ..self.context(&stop) };
         let mut full = false;
         for number in 0..self.partitions.len() {
-            self.partitions.gather(number, wanted, &mut |pieces, _| {
+            self.partitions.gather(number, context, &mut |pieces, _| {
                 let sorted = sort(pieces, &self.partitions.pools, policy, None)?;
                 for (_, key, value) in sorted.run().iter() {
                     full |= sample.len() >= compression.sample() || lengths.len() >= SAMPLE_VALUES;
@@ -193,10 +197,10 @@ impl Collected {
             }
         }
         let dictionary = train(compression, &sample, &lengths);
-        let (mut packer, mut packed) = (Packer::new(compression, &dictionary)?, Vec::new());
+        let (mut compressor, mut packed) = (Compressor::new(compression, &dictionary)?, Vec::new());
         let mut at = 0;
         for &len in lengths.iter().take(1000) {
-            packer.pack(&sample[at..at + len], &mut packed)?;
+            compressor.compress(&sample[at..at + len], &mut packed)?;
             at += len;
         }
         let tried = lengths.len().clamp(1, 1000);
@@ -205,15 +209,20 @@ impl Collected {
     }
 
     /// How partitions are read back.
-    fn wanted<'a>(&'a self, stop: &'a AtomicBool) -> Wanted<'a> {
+    fn context<'a>(&'a self, stop: &'a AtomicBool) -> GatherContext<'a> {
         let (memory, threads) = (self.options.memory, self.options.threads);
         let limit = limit(memory, threads, self.records, self.bytes);
-        Wanted { limit, duplicates: self.options.duplicates, stop, crowd: &self.crowd }
+        GatherContext {
+            limit,
+            duplicates: self.options.duplicates,
+            stop,
+            collisions: &self.collisions,
+        }
     }
 
     /// How many messages of a sorter may wait: with no more bytes of records than it sorts at once.
     fn waiting(&self, limit: usize) -> usize {
-        let largest = self.partitions.parts.iter().map(|part| part.bytes).max();
+        let largest = self.partitions.partitions.iter().map(|part| part.bytes).max();
         (limit as u64 / largest.unwrap_or(0).max(1)).clamp(1, WAITING) as usize
     }
 
@@ -228,9 +237,11 @@ impl Collected {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let start = |worker| {
-                let wanted = self.wanted(&stop);
-                let (send, receive) = sync_channel(self.waiting(wanted.limit));
-                scope.spawn(move || self.sort_every(worker, threads, dictionary, wanted, &send));
+                let context = self.context(&stop);
+                let (send, receive) = sync_channel(self.waiting(context.limit));
+                scope.spawn(move || {
+                    self.sort_partitions(worker, threads, dictionary, context, &send)
+                });
                 receive
             };
             let workers: Vec<Receiver<Message>> = (0..threads).map(start).collect();
@@ -238,7 +249,7 @@ impl Collected {
                 (0..self.partitions.len()).filter(|&number| !self.partitions.is_empty(number));
             let taken = numbers.try_for_each(|number| {
                 loop {
-                    match workers[number % threads].recv_timeout(PATIENCE) {
+                    match workers[number % threads].recv_timeout(PROGRESS_INTERVAL) {
                         Ok(Message::Sorted(sorted)) => take(Some(sorted))?,
                         Ok(Message::End) => return Ok(()),
                         Ok(Message::Failed(e)) => return Err(e),
@@ -255,12 +266,12 @@ impl Collected {
     }
 
     /// Sorts partitions number `worker`, `worker + threads`, ...
-    fn sort_every(
+    fn sort_partitions(
         &self,
         worker: usize,
         threads: usize,
         dictionary: &[u8],
-        wanted: Wanted,
+        context: GatherContext,
         send: &SyncSender<Message>,
     ) {
         let sort_all = || -> Result<()> {
@@ -269,20 +280,21 @@ impl Collected {
                 duplicates: self.options.duplicates,
                 name: &self.name,
             };
-            let mut packer = match self.options.compression {
+            let mut compressor = match self.options.compression {
                 compression @ Compression::Records { .. } => {
-                    Some(Packer::new(compression, dictionary)?)
+                    Some(Compressor::new(compression, dictionary)?)
                 }
                 _ => None,
             };
             let own = (worker..self.partitions.len()).step_by(threads);
             for number in own.filter(|&n| !self.partitions.is_empty(n)) {
-                self.partitions.gather(number, wanted, &mut |pieces, left_out| {
-                    let mut sorted = sort(pieces, &self.partitions.pools, policy, packer.as_mut())?;
-                    sorted.counted.duplicates += left_out;
-                    send.send(Message::Sorted(sorted)).map_err(|_| nobody_listens())
+                self.partitions.gather(number, context, &mut |pieces, left_out| {
+                    let mut sorted =
+                        sort(pieces, &self.partitions.pools, policy, compressor.as_mut())?;
+                    sorted.totals.duplicates += left_out;
+                    send.send(Message::Sorted(sorted)).map_err(|_| receiver_gone())
                 })?;
-                send.send(Message::End).map_err(|_| nobody_listens())?;
+                send.send(Message::End).map_err(|_| receiver_gone())?;
             }
             Ok(())
         };
@@ -294,7 +306,7 @@ impl Collected {
 }
 
 /// How long a build waits for a sorter before it says that it is still there.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Messages of a sorter that wait, if partitions are small: to wake a thread takes about a tenth of
 /// the time of sorting one, so the more there are the seldomer a core has nothing to do.
@@ -307,44 +319,44 @@ enum Message {
     Failed(Error),
 }
 
-fn nobody_listens() -> Error {
+fn receiver_gone() -> Error {
     Error::new(ErrorKind::Cancelled, "the build ended")
 }
 
 /// What is counted while records pass.
-struct Facts {
+struct Totals {
     meta: Meta,
     duplicates: u64,
 }
 
-impl Facts {
-    fn new(options: &BuildOptions, form: &Form, seed: u64) -> Facts {
+impl Totals {
+    fn new(options: &BuildOptions, layout: &BlockLayout, seed: u64) -> Totals {
         let meta = Meta {
             records: 0,
             blocks: 0,
-            slots: form.slots,
+            slots: layout.slots,
             key_bytes: 0,
             value_bytes: 0,
             longest_block: 0,
-            block_size: form.block_size as u32,
+            block_size: layout.block_size as u32,
             longest_key: 0,
             longest_value: 0,
             compression: options.compression,
             filter: options.filter,
-            paged: form.paged,
+            paged: layout.paged,
             seed,
         };
-        Facts { meta, duplicates: 0 }
+        Totals { meta, duplicates: 0 }
     }
 
     fn add(&mut self, sorted: &Sorted) {
-        let (meta, counted) = (&mut self.meta, &sorted.counted);
+        let (meta, totals) = (&mut self.meta, &sorted.totals);
         meta.records += sorted.run().items.len() as u64;
-        meta.key_bytes += counted.key_bytes;
-        meta.value_bytes += counted.value_bytes;
-        meta.longest_key = meta.longest_key.max(counted.longest_key as u32);
-        meta.longest_value = meta.longest_value.max(counted.longest_value as u32);
-        self.duplicates += counted.duplicates;
+        meta.key_bytes += totals.key_bytes;
+        meta.value_bytes += totals.value_bytes;
+        meta.longest_key = meta.longest_key.max(totals.longest_key as u32);
+        meta.longest_value = meta.longest_value.max(totals.longest_value as u32);
+        self.duplicates += totals.duplicates;
     }
 }
 
@@ -352,17 +364,17 @@ impl Facts {
 mod tests {
     use super::*;
     use crate::disk::{DiskRef, SimDisk};
-    use crate::table::build::hashing::{Hashing, MOST};
+    use crate::table::build::hashing::{Hashing, MAX_KEYS_PER_BIN};
     use crate::table::build::raw::{Added, Record};
     use crate::table::format::hash::hash_of;
 
     #[test]
     fn large_partitions_do_not_wait_for_each_other_in_memory() {
         let collected = |longest: usize| {
-            let place =
-                Place { disk: SimDisk::new() as DiskRef, folder: "/".into(), memory: 1 << 24 };
+            let temp_space =
+                TempSpace { disk: SimDisk::new() as DiskRef, folder: "/".into(), memory: 1 << 24 };
             let hashing = Hashing::new(hash_of);
-            let mut partitions = Partitions::new(place, hashing);
+            let mut partitions = Partitions::new(temp_space, hashing);
             for origin in 0..20_000u64 {
                 let key = origin.to_le_bytes();
                 let value = vec![1; if origin == 77 { longest } else { 40 }];
@@ -372,8 +384,8 @@ mod tests {
             partitions.seal().unwrap();
             let options = BuildOptions::default();
             let name = Box::new(|origin| format!("{origin}"));
-            let (crowd, seeds) = (Limit::new(MOST), Seeds::new(hashing));
-            Collected { options, partitions, records: 20_000, bytes: 0, name, crowd, seeds }
+            let (collisions, seeds) = (CollisionLimit::new(MAX_KEYS_PER_BIN), Seeds::new(hashing));
+            Collected { options, partitions, records: 20_000, bytes: 0, name, collisions, seeds }
         };
         assert_eq!(collected(40).waiting(1 << 20), WAITING as usize);
         assert_eq!(collected(1 << 18).waiting(1 << 20), 3);

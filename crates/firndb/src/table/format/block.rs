@@ -27,15 +27,15 @@
 
 use crate::bytes::int::{u16_at, u32_at};
 use crate::bytes::prefetch::{LINE, prefetch};
-use crate::table::simd::block_search::{VALUE_LINES, is_same};
-use crate::table::simd::kernels::{GROUP, equal, sum_of_first};
+use crate::table::simd::block_search::{VALUE_LINES, keys_equal};
+use crate::table::simd::kernels::{GROUP, equal, prefix_sum};
 use crate::{Error, Result};
 use std::ops::ControlFlow;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes before the body.
 pub(crate) const CHECKSUM: usize = 4;
-pub(crate) const HEAD: usize = 12;
+pub(crate) const BODY_HEADER: usize = 12;
 /// Cache lines at the beginning of a block that a search reads: the tags and lengths of a page of
 /// small records.
 pub(crate) const HEAD_LINES: usize = 3;
@@ -68,7 +68,7 @@ pub(crate) fn check(block: &[u8], number: u64) -> Result<()> {
 
 /// The stored value of a key in any body.
 #[inline(never)]
-pub(crate) fn find_any<'a>(body: &'a [u8], tag: u8, key: &[u8]) -> Result<Option<&'a [u8]>> {
+pub(crate) fn find_in_body<'a>(body: &'a [u8], tag: u8, key: &[u8]) -> Result<Option<&'a [u8]>> {
     Body::parse(body)?.find(tag, key)
 }
 
@@ -77,21 +77,21 @@ pub(crate) fn find_any<'a>(body: &'a [u8], tag: u8, key: &[u8]) -> Result<Option
 pub(crate) struct Body<'a> {
     bytes: &'a [u8],
     records: usize,
-    keys: Column,
-    values: Column,
+    keys: Lengths,
+    values: Lengths,
     /// Where the first record begins.
     first: usize,
 }
 
 /// Lengths of keys or of values.
 #[derive(Clone, Copy)]
-struct Column {
+struct Lengths {
     width: usize,
     /// The one length, if the width is 0; else where the lengths begin.
     at: usize,
 }
 
-impl Column {
+impl Lengths {
     #[inline(always)]
     fn get(self, bytes: &[u8], i: usize) -> usize {
         match self.width {
@@ -108,7 +108,7 @@ impl Column {
         let n = end - first;
         match self.width {
             0 => self.at.saturating_mul(n),
-            1 => sum_of_first(bytes.get(self.at + first..).unwrap_or(&[]), n, n),
+            1 => prefix_sum(bytes.get(self.at + first..).unwrap_or(&[]), n, n),
             _ => (first..end).map(|i| self.get(bytes, i)).sum(),
         }
     }
@@ -118,7 +118,7 @@ impl Column {
     fn sum(self, bytes: &[u8], records: usize, n: usize) -> usize {
         match self.width {
             0 => self.at.saturating_mul(n),
-            1 => sum_of_first(bytes.get(self.at..).unwrap_or(&[]), records, n),
+            1 => prefix_sum(bytes.get(self.at..).unwrap_or(&[]), records, n),
             _ => (0..n).map(|i| self.get(bytes, i)).sum(),
         }
     }
@@ -130,18 +130,19 @@ impl<'a> Body<'a> {
         let head = u32_at(bytes, 0) as usize;
         let (records, kw, vw) = (head & MAX_RECORDS, head >> 24 & 15, head >> 28);
         let known = |width: usize| width < 5 && width != 3;
-        let first = HEAD + records * (1 + kw + vw);
+        let first = BODY_HEADER + records * (1 + kw + vw);
         if !known(kw) || !known(vw) || first > bytes.len() {
             return Err(Error::corrupt(format!(
                 "a block of {} bytes with {records} records and lengths of {kw} and {vw} bytes",
                 bytes.len()
             )));
         }
-        let column = |width: usize, head: usize, at: usize| Column {
+        let column = |width: usize, head: usize, at: usize| Lengths {
             width,
             at: if width == 0 { u32_at(bytes, head) as usize } else { at },
         };
-        let (keys, values) = (column(kw, 4, HEAD), column(vw, 8, HEAD + records * kw));
+        let (keys, values) =
+            (column(kw, 4, BODY_HEADER), column(vw, 8, BODY_HEADER + records * kw));
         Ok(Body { bytes, records, keys, values, first })
     }
 
@@ -169,7 +170,7 @@ impl<'a> Body<'a> {
                     if value.len() > LINE {
                         prefetch(value, VALUE_LINES);
                     }
-                    if is_same(found, key) {
+                    if keys_equal(found, key) {
                         return Ok(Some(value));
                     }
                 }
@@ -184,7 +185,7 @@ impl<'a> Body<'a> {
 
     /// Key and stored value of the first record that may be the one of a key of this length.
     #[inline]
-    pub(crate) fn candidate(&self, tag: u8, key: usize) -> Option<(&'a [u8], &'a [u8])> {
+    pub(crate) fn first_candidate(&self, tag: u8, key: usize) -> Option<(&'a [u8], &'a [u8])> {
         let equal = equal(self.tags(0), self.records, tag);
         let i = equal.trailing_zeros() as usize;
         if equal == 0 || self.keys.get(self.bytes, i) != key {
@@ -233,7 +234,7 @@ impl<'a> Body<'a> {
     }
 
     /// Every record in order, then where the last one ends; `None` if `visit` breaks before.
-    pub(crate) fn each(
+    pub(crate) fn for_each_record(
         &self,
         mut visit: impl FnMut(&'a [u8], &'a [u8]) -> Result<ControlFlow<()>>,
     ) -> Result<Option<usize>> {
@@ -263,7 +264,7 @@ impl<'a> Body<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::build::encode::{Item, Run, Shape, encode_body};
+    use crate::table::build::encode::{BodyShape, Item, Run, encode_body};
 
     fn body(records: &[(u8, &[u8], &[u8])]) -> Vec<u8> {
         let (mut items, mut bytes, mut out) = (Vec::new(), Vec::new(), Vec::new());
@@ -272,7 +273,7 @@ mod tests {
             items.push(Item { hash, key: key_len, value: value.len() as u32 });
             bytes.extend_from_slice(&[key, value].concat());
         }
-        let shape = Shape::of(&items);
+        let shape = BodyShape::of(&items);
         let (third, run) = (records.len() / 3, Run { items: &items, bytes: &bytes });
         encode_body(shape, run.split(third), &mut out);
         assert_eq!(out.len() + CHECKSUM, shape.block_len());
@@ -308,7 +309,7 @@ mod tests {
                 assert_eq!(body.find(tag, b"key").unwrap(), None);
                 assert_eq!(body.record(i).unwrap(), (key, value));
             }
-            let end = body.each(|_, _| Ok(ControlFlow::Continue(()))).unwrap();
+            let end = body.for_each_record(|_, _| Ok(ControlFlow::Continue(()))).unwrap();
             assert_eq!(end, Some(bytes.len()));
         }
     }

@@ -65,19 +65,19 @@ pub(crate) fn train(compression: Compression, sample: &[u8], lengths: &[usize]) 
 }
 
 /// Makes frames.
-pub(crate) struct Packer(zstd::bulk::Compressor<'static>);
+pub(crate) struct Compressor(zstd::bulk::Compressor<'static>);
 
-impl Packer {
-    pub(crate) fn new(compression: Compression, dictionary: &[u8]) -> Result<Packer> {
+impl Compressor {
+    pub(crate) fn new(compression: Compression, dictionary: &[u8]) -> Result<Compressor> {
         let level = compression.level().unwrap_or(1);
         let made = zstd::bulk::Compressor::with_dictionary(level, dictionary);
         let mut zstd = made.map_err(failed)?;
         zstd.set_parameter(CParameter::DictIdFlag(false)).map_err(failed)?;
-        Ok(Packer(zstd))
+        Ok(Compressor(zstd))
     }
 
     /// Appends the frame of `bytes`.
-    pub(crate) fn pack(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn compress(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let frame = self.0.compress(bytes).map_err(failed)?;
         out.extend_from_slice(frame.get(MAGIC.len()..).unwrap_or(&[]));
         Ok(())
@@ -89,7 +89,7 @@ fn failed(e: std::io::Error) -> Error {
 }
 
 /// Reads frames.
-pub(crate) struct Unpacker {
+pub(crate) struct Decompressor {
     dictionary: Option<DDict<'static>>,
 }
 
@@ -124,20 +124,20 @@ fn most(frame: &[u8]) -> Option<u64> {
     }
 }
 
-impl Unpacker {
+impl Decompressor {
     /// `Corrupt` if this is no dictionary.
-    pub(crate) fn new(dictionary: &[u8]) -> Result<Unpacker> {
+    pub(crate) fn new(dictionary: &[u8]) -> Result<Decompressor> {
         if dictionary.is_empty() {
-            return Ok(Unpacker { dictionary: None });
+            return Ok(Decompressor { dictionary: None });
         }
         let dictionary = DDict::try_create(dictionary);
         let known =
             dictionary.ok_or_else(|| Error::corrupt("the dictionary of zstd is damaged"))?;
-        Ok(Unpacker { dictionary: Some(known) })
+        Ok(Decompressor { dictionary: Some(known) })
     }
 
     /// The bytes of a frame, which are at most `longest`.
-    pub(crate) fn unpack(&self, frame: &[u8], longest: usize) -> Result<Vec<u8>> {
+    pub(crate) fn decompress(&self, frame: &[u8], longest: usize) -> Result<Vec<u8>> {
         ROOM.with_borrow_mut(|(zstd, room)| {
             room.clear();
             room.extend_from_slice(&MAGIC);
@@ -181,8 +181,8 @@ mod tests {
             let head = (block.len() as u32) << 3 | 1;
             [&[0xe0], &size.to_le_bytes()[..], &head.to_le_bytes()[..3], block].concat()
         };
-        let (unpacker, block) = (Unpacker::new(&[]).unwrap(), vec![7; 65_536]);
-        let unpack = |frame: &[u8]| unpacker.unpack(frame, u32::MAX as usize);
+        let (decompressor, block) = (Decompressor::new(&[]).unwrap(), vec![7; 65_536]);
+        let unpack = |frame: &[u8]| decompressor.decompress(frame, u32::MAX as usize);
         assert_eq!(unpack(&forged(65_536, &block)).unwrap(), block);
         let whole = forged(65_536, &block);
         for frame in [&forged(2 << 30, &block), &forged(65_537, &block), &whole[..65_000]] {
@@ -202,12 +202,17 @@ mod tests {
             let few: Vec<u8> = noise.iter().map(|byte| byte % 7).collect();
             for bytes in [noise, few, vec![9; len]] {
                 for level in [1, 19] {
-                    let mut packer = Packer::new(Compression::Records { level }, &[]).unwrap();
+                    let mut compressor =
+                        Compressor::new(Compression::Records { level }, &[]).unwrap();
                     let mut frame = Vec::new();
-                    packer.pack(&bytes, &mut frame).unwrap();
-                    let unpacker = Unpacker::new(&[]).unwrap();
-                    assert_eq!(unpacker.unpack(&frame, len).unwrap(), bytes, "{len} at {level}");
-                    assert!(len == 0 || unpacker.unpack(&frame, len - 1).is_err());
+                    compressor.compress(&bytes, &mut frame).unwrap();
+                    let decompressor = Decompressor::new(&[]).unwrap();
+                    assert_eq!(
+                        decompressor.decompress(&frame, len).unwrap(),
+                        bytes,
+                        "{len} at {level}"
+                    );
+                    assert!(len == 0 || decompressor.decompress(&frame, len - 1).is_err());
                 }
             }
         }

@@ -19,7 +19,7 @@
 //! That is 16 bits a block and 1/8 bit a record: about 27 bits a block of 4 KiB of 45-byte records.
 
 use crate::bytes::int::{Encoder, u16_at, u64_at};
-use crate::table::simd::kernels::{FEW, not_above};
+use crate::table::simd::kernels::{STEP_LANES, at_most_mask};
 use crate::{Error, Result};
 
 /// Records to a slot, on average.
@@ -27,7 +27,7 @@ const RECORDS_PER_SLOT: u64 = 512;
 
 /// Where a hash falls: the slot, and the step within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Bin {
     pub(crate) slot: u64,
     pub(crate) step: u16,
 }
@@ -39,9 +39,9 @@ pub(crate) fn slots_for(records: u64) -> u64 {
 
 /// The place of a hash.
 #[inline(always)]
-pub(crate) fn place(hash: u64, slots: u64) -> Place {
+pub(crate) fn bin_of(hash: u64, slots: u64) -> Bin {
     let scaled = u128::from(hash) * u128::from(slots);
-    Place { slot: (scaled >> 64) as u64, step: (scaled >> 48) as u16 }
+    Bin { slot: (scaled >> 64) as u64, step: (scaled >> 48) as u16 }
 }
 
 /// Collects the first places of blocks, in order.
@@ -57,7 +57,7 @@ impl DirectoryWriter {
     }
 
     /// The next block begins with a record of this place.
-    pub(crate) fn push(&mut self, first: Place) {
+    pub(crate) fn push(&mut self, first: Bin) {
         let blocks = self.steps.len() as u64;
         self.before.resize(first.slot as usize + 1, blocks);
         self.steps.push(first.step);
@@ -128,16 +128,16 @@ impl Directory {
     /// The block that can hold a key of this place: the last that begins there or before. `None` if
     /// all begin after it.
     #[inline(always)]
-    pub(crate) fn find(&self, place: Place) -> Option<u64> {
-        let (first, end) = self.slot(place.slot);
-        self.begun(first, end, place.step).checked_sub(1)
+    pub(crate) fn find(&self, bin: Bin) -> Option<u64> {
+        let (first, end) = self.slot(bin.slot);
+        self.begun(first, end, bin.step).checked_sub(1)
     }
 
     /// About which block [`Directory::find`] finds, without a look at a step.
     #[inline(always)]
-    pub(crate) fn expected(&self, place: Place) -> u64 {
-        let (first, end) = self.slot(place.slot);
-        between(first, end, place.step)
+    pub(crate) fn expected(&self, bin: Bin) -> u64 {
+        let (first, end) = self.slot(bin.slot);
+        between(first, end, bin.step)
     }
 
     /// The first block that begins in a slot, and the first that begins in a later one.
@@ -153,13 +153,13 @@ impl Directory {
     /// the place is between the first of this block and the first of the next, for places are
     /// spread evenly. Steps are enough to tell, where a block does not span a whole slot.
     #[inline(always)]
-    pub(crate) fn share(&self, place: Place, block: u64, whole: usize) -> usize {
+    pub(crate) fn fraction(&self, bin: Bin, block: u64, whole: usize) -> usize {
         let Some(&[begin, end]) = self.steps.get(block as usize..).and_then(<[u16]>::first_chunk)
         else {
             return 0;
         };
         let span = u32::from(end.wrapping_sub(begin)).max(1);
-        let into = u32::from(place.step.wrapping_sub(begin)).min(span);
+        let into = u32::from(bin.step.wrapping_sub(begin)).min(span);
         (u64::from(into) * whole as u64) as usize / span as usize
     }
 
@@ -167,7 +167,7 @@ impl Directory {
     #[inline(always)]
     fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
         let (mut low, mut high) = (first, end);
-        if high.saturating_sub(low) > FEW as u64 {
+        if high.saturating_sub(low) > STEP_LANES as u64 {
             (low, high) = self.narrowed(first, end, step);
         }
         // All at once, without a jump that depends on the step: nobody could foretell it.
@@ -175,22 +175,23 @@ impl Directory {
         let Some(few) = self.steps.get(low as usize..).and_then(<[u16]>::first_chunk) else {
             return (low..high).find(|&block| self.step(block) > step).unwrap_or(high);
         };
-        low + u64::from(not_above(few, step).trailing_ones()).min(left)
+        low + u64::from(at_most_mask(few, step).trailing_ones()).min(left)
     }
 
-    /// At most [`FEW`] of the blocks `first..end` of a slot: the first that begins after `step` is
+    /// At most [`STEP_LANES`] of the blocks `first..end` of a slot: the first that begins after `step` is
     /// one of them, or the next one. As a rule they are those around where it is expected; halving
     /// alone would wait for memory, and guess wrong, at each step.
     #[inline(always)]
     fn narrowed(&self, first: u64, end: u64, step: u16) -> (u64, u64) {
         let (mut low, mut high) = (first, end);
         let middle = between(first, end, step);
-        for probe in [middle.saturating_sub(FEW as u64 / 2), middle + FEW as u64 / 2] {
+        for probe in [middle.saturating_sub(STEP_LANES as u64 / 2), middle + STEP_LANES as u64 / 2]
+        {
             if low < probe && probe < high {
                 if self.step(probe) <= step { low = probe } else { high = probe }
             }
         }
-        while high - low > FEW as u64 {
+        while high - low > STEP_LANES as u64 {
             let middle = (low + high) / 2;
             if self.step(middle) <= step { low = middle } else { high = middle }
         }
@@ -209,13 +210,13 @@ impl Directory {
     }
 
     /// The place at which a block begins.
-    pub(crate) fn first(&self, block: u64) -> Place {
+    pub(crate) fn first(&self, block: u64) -> Bin {
         let (mut low, mut high) = (0, self.slots);
         while low + 1 < high {
             let middle = (low + high) / 2;
             if self.before(middle) <= block { low = middle } else { high = middle }
         }
-        Place { slot: low, step: self.step(block) }
+        Bin { slot: low, step: self.step(block) }
     }
 }
 
@@ -232,15 +233,15 @@ mod tests {
 
     #[test]
     fn a_place_is_the_scaled_hash() {
-        assert_eq!(place(0, 7), Place { slot: 0, step: 0 });
-        assert_eq!(place(u64::MAX, 7), Place { slot: 6, step: u16::MAX });
-        assert_eq!(place(1 << 63, 3), Place { slot: 1, step: 0x8000 });
+        assert_eq!(bin_of(0, 7), Bin { slot: 0, step: 0 });
+        assert_eq!(bin_of(u64::MAX, 7), Bin { slot: 6, step: u16::MAX });
+        assert_eq!(bin_of(1 << 63, 3), Bin { slot: 1, step: 0x8000 });
     }
 
     #[test]
     fn finds_the_last_block_that_begins_before() {
         let firsts = [(0, 5), (0, 9), (2, 1), (2, 2), (2, 700), (3, 0), (9, 9)];
-        let firsts = firsts.map(|(slot, step)| Place { slot, step });
+        let firsts = firsts.map(|(slot, step)| Bin { slot, step });
         let mut writer = DirectoryWriter::new(12);
         firsts.iter().for_each(|&first| writer.push(first));
         let bytes = writer.finish();
@@ -248,16 +249,16 @@ mod tests {
         directory.verify().unwrap();
         for slot in 0..12 {
             for step in (0..1000).chain([65535]) {
-                let place = Place { slot, step };
-                let expected = firsts.iter().rposition(|&first| first <= place);
-                let found = directory.find(place).map(|block| block as usize);
-                assert_eq!(found, expected, "{place:?}");
+                let bin = Bin { slot, step };
+                let expected = firsts.iter().rposition(|&first| first <= bin);
+                let found = directory.find(bin).map(|block| block as usize);
+                assert_eq!(found, expected, "{bin:?}");
             }
         }
         for (block, &first) in firsts.iter().enumerate() {
             assert_eq!(directory.first(block as u64), first);
         }
-        let share = |slot, step, block| directory.share(Place { slot, step }, block, 4080);
+        let share = |slot, step, block| directory.fraction(Bin { slot, step }, block, 4080);
         assert_eq!([share(2, 2, 3), share(2, 351, 3), share(2, 699, 3)], [0, 2040, 4074]);
         assert_eq!(share(2, 33_118, 4), 2040, "half way to the first step of slot 3");
         assert_eq!(
@@ -277,13 +278,13 @@ mod tests {
         let last: Vec<u16> = (0..300).map(|i| 65_000 + i).collect();
         for steps in [even, first, last, vec![65_535], (0..9).collect()] {
             let mut writer = DirectoryWriter::new(2);
-            steps.iter().for_each(|&step| writer.push(Place { slot: 1, step }));
+            steps.iter().for_each(|&step| writer.push(Bin { slot: 1, step }));
             let directory = Directory::new(&writer.finish(), 2, steps.len() as u64).unwrap();
             for step in 0..=65_535 {
-                let place = Place { slot: 1, step };
+                let bin = Bin { slot: 1, step };
                 let expected = steps.iter().rposition(|&first| first <= step);
-                assert_eq!(directory.find(place).map(|block| block as usize), expected);
-                assert!(directory.expected(place) <= steps.len() as u64);
+                assert_eq!(directory.find(bin).map(|block| block as usize), expected);
+                assert!(directory.expected(bin) <= steps.len() as u64);
             }
         }
     }

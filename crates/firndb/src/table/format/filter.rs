@@ -42,14 +42,14 @@ pub(crate) fn part_of(hash: u64, parts: u64) -> u64 {
 
 /// A filter, its shape checked, and what it takes to look into each part.
 #[derive(Clone, Debug)]
-pub(crate) struct FilterShape {
-    parts: Box<[Part]>,
+pub(crate) struct FilterReader {
+    parts: Box<[FilterPart]>,
     bits: u8,
 }
 
 /// A part; without keys if the segment length is 0.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct FilterPart {
     seed: u64,
     /// Where its fingerprints begin in the section.
     start: usize,
@@ -58,8 +58,8 @@ struct Part {
     count: u32,
 }
 
-impl FilterShape {
-    pub(crate) fn parse(bytes: &[u8], filter: Filter) -> Result<FilterShape> {
+impl FilterReader {
+    pub(crate) fn parse(bytes: &[u8], filter: Filter) -> Result<FilterReader> {
         let (parts, fingerprints) = (u64_at(bytes, 0), u64_at(bytes, 8));
         let len = parts.checked_mul(ENTRY as u64).and_then(|n| n.checked_add(fingerprints));
         let len = len.and_then(|n| n.checked_add(HEAD as u64));
@@ -73,11 +73,11 @@ impl FilterShape {
         let entries = HEAD + fingerprints as usize;
         let part = |part: usize| {
             let entry = &bytes[entries + ENTRY * part..][..ENTRY];
-            Part::parse(entry, fingerprints, bits)
+            FilterPart::parse(entry, fingerprints, bits)
                 .ok_or_else(|| Error::corrupt(format!("part {part} of the filter is impossible")))
         };
         let parts = (0..parts as usize).map(part).collect::<Result<_>>()?;
-        Ok(FilterShape { parts, bits })
+        Ok(FilterReader { parts, bits })
     }
 
     /// Where the three fingerprints of a hash are in the section, and what they are together if its
@@ -107,18 +107,18 @@ impl FilterShape {
         print as u16 == places.into_iter().fold(0, |all, at| all ^ u16_at(bytes, at))
     }
 
-    /// Asks for the lines that [`FilterShape::contains`] reads.
+    /// Asks for the lines that [`FilterReader::contains`] reads.
     #[inline(always)]
-    pub(crate) fn fetch(&self, bytes: &[u8], hash: u64) {
+    pub(crate) fn prefetch(&self, bytes: &[u8], hash: u64) {
         if let Some((places, _)) = self.locate(hash) {
             places.into_iter().for_each(|at| prefetch(bytes.get(at..).unwrap_or(&[]), 1));
         }
     }
 }
 
-impl Part {
+impl FilterPart {
     /// `None` if it is impossible.
-    fn parse(entry: &[u8], fingerprints: u64, bits: u8) -> Option<Part> {
+    fn parse(entry: &[u8], fingerprints: u64, bits: u8) -> Option<FilterPart> {
         let (start, number) = (u64_at(entry, 8), u64_at(entry, 16));
         let (segment, count) = (u32_at(entry, 24), u32_at(entry, 28));
         let len = number.checked_mul(u64::from(bits / 8))?;
@@ -132,7 +132,7 @@ impl Part {
         }
         let start = HEAD + start as usize;
         let segment = if number > 0 { segment } else { 0 };
-        Some(Part { seed: u64_at(entry, 0), start, segment, count })
+        Some(FilterPart { seed: u64_at(entry, 0), start, segment, count })
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
             let mut entry = Encoder::default();
             [7, start, number].into_iter().for_each(|n| entry.u64(n));
             [segment, count].into_iter().for_each(|n| entry.u32(n));
-            Part::parse(&entry.0, 100, 8)
+            FilterPart::parse(&entry.0, 100, 8)
         };
         assert!(parse(4, 96, 32, 32).is_some() && parse(100, 0, 0, 0).is_some());
         assert!(parse(5, 96, 32, 32).is_none(), "more than there is");
@@ -165,7 +165,7 @@ mod tests {
         assert!(parse(0, 72, 24, 24).is_none(), "not a power of two");
         assert!(parse(0, 80, 32, 16).is_none(), "half a segment");
         let part = parse(4, 96, 32, 32).unwrap();
-        let shape = FilterShape { parts: Box::new([part]), bits: 8 };
+        let shape = FilterReader { parts: Box::new([part]), bits: 8 };
         let mut places = (0..2000u64).flat_map(|i| shape.locate(i << 40 | i).unwrap().0);
         assert!(places.all(|at| (HEAD + 4..HEAD + 100).contains(&at)));
     }

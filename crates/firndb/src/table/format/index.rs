@@ -52,7 +52,7 @@ pub(crate) const LONGEST_KEY: usize = (1 << (TAG - KEY)) - 2;
 pub(crate) const LONG: u64 = (1 << (KEY - LENGTH)) - 1;
 /// What a place in an entry is counted from.
 pub(crate) const MIDDLE: u64 = 1 << (LENGTH - 1);
-/// Binary digits of [`Shape::bytes_a_bucket`] behind the point.
+/// Binary digits of [`IndexShape::bytes_a_bucket`] behind the point.
 const POINT: u32 = 16;
 
 pub(crate) type Bucket = [u8; LINE];
@@ -61,19 +61,19 @@ static FREE: Bucket = [0; LINE];
 
 /// How many buckets there are, and where their records are expected.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct IndexShape {
     buckets: u64,
     /// Bytes of blocks for each bucket.
-    bytes_a_bucket: u64,
+    bytes_per_bucket: u64,
 }
 
-impl Shape {
+impl IndexShape {
     /// Of an index of so many records in so many bytes of blocks; `None` if there can be none.
-    pub(crate) fn new(records: u64, bytes: u64) -> Option<Shape> {
+    pub(crate) fn new(records: u64, bytes: u64) -> Option<IndexShape> {
         let buckets = records.div_ceil(USED).max(1);
         // Each record takes a byte at least: what claims more is no reason to ask for memory.
         let fits = records <= bytes && bytes >> (64 - POINT) == 0;
-        fits.then(|| Shape { buckets, bytes_a_bucket: (bytes << POINT) / buckets })
+        fits.then(|| IndexShape { buckets, bytes_per_bucket: (bytes << POINT) / buckets })
     }
 
     /// Bytes of the array, at least and at most: buckets behind the last one in use may be absent.
@@ -90,14 +90,14 @@ impl Shape {
     /// Where the records of a bucket are expected.
     #[inline(always)]
     pub(crate) fn expected(self, bucket: u64) -> u64 {
-        bucket.wrapping_mul(self.bytes_a_bucket) >> POINT
+        bucket.wrapping_mul(self.bytes_per_bucket) >> POINT
     }
 }
 
 /// A record as the index is told of it: the hash of its key, where it begins, and the bytes of its
 /// key and of all; of lengths above [`LONGEST_KEY`] and [`LONG`] only that they are.
 #[derive(Clone, Copy)]
-pub(crate) struct Pointer {
+pub(crate) struct RecordPointer {
     pub(crate) hash: u64,
     pub(crate) begin: u64,
     pub(crate) key: usize,
@@ -107,17 +107,17 @@ pub(crate) struct Pointer {
 /// Makes an index of records that come in the order of their hashes. Hands over each bucket that
 /// has entries, its number and its bytes, when it is done.
 pub(crate) struct IndexWriter {
-    shape: Shape,
+    shape: IndexShape,
     bucket: u64,
     entries: Encoder,
 }
 
 impl IndexWriter {
-    pub(crate) fn new(shape: Shape) -> IndexWriter {
+    pub(crate) fn new(shape: IndexShape) -> IndexWriter {
         IndexWriter { shape, bucket: 0, entries: Encoder::default() }
     }
 
-    pub(crate) fn push<T>(&mut self, record: Pointer, done: T) -> Result<()>
+    pub(crate) fn push<T>(&mut self, record: RecordPointer, done: T) -> Result<()>
     where
         T: FnMut(u64, &[u8]) -> Result<()>,
     {

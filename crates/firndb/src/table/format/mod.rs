@@ -186,13 +186,14 @@ pub(crate) fn filter_bits(filter: Filter) -> u8 {
 }
 
 /// A section that may be there.
-pub(crate) fn optional(file: &Frozen, id: u32) -> Result<Option<&[u8]>> {
+pub(crate) fn optional_section(file: &Frozen, id: u32) -> Result<Option<&[u8]>> {
     file.find(id).map(|i| file.section(i)).transpose()
 }
 
 /// A section that must be there.
-pub(crate) fn needed(file: &Frozen, id: u32) -> Result<&[u8]> {
-    optional(file, id)?.ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))
+pub(crate) fn required_section(file: &Frozen, id: u32) -> Result<&[u8]> {
+    optional_section(file, id)?
+        .ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
 use crate::disk::Direct;
 use crate::table::format::block::{Body, CHECKSUM, HEAD_LINES, check};
 use crate::table::options::Compression;
-use crate::table::read::get::Located;
+use crate::table::read::get::BlockRef;
 use crate::table::read::index_lookup::Index;
-use crate::table::read::table::Table;
-use crate::table::simd::block_search::{Spot, VALUE_LINES, is_same};
+use crate::table::read::reader::TableReader;
+use crate::table::simd::block_search::{RecordSpan, VALUE_LINES, keys_equal};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::iter;
@@ -32,18 +32,18 @@ const DEPTH: usize = 32;
 
 /// A key on its way.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct InFlight<'a> {
     hash: u64,
     /// Where it can be, and that block, which may not have been checked yet.
-    located: Option<Located>,
+    located: Option<BlockRef>,
     block: &'a [u8],
     /// About where in its block it stands: [`Table::share`].
-    share: usize,
+    fraction: usize,
     /// Key and value of the record that is most likely its own, asked for but not read.
     first: Option<(&'a [u8], &'a [u8])>,
 }
 
-const EMPTY: Wanted = Wanted { hash: 0, located: None, block: &[], share: 0, first: None };
+const IDLE: InFlight = InFlight { hash: 0, located: None, block: &[], fraction: 0, first: None };
 
 /// The keys that take a step while those from `start` on take their first: `behind` steps before.
 #[inline(always)]
@@ -69,10 +69,13 @@ fn fetch_whole(record: Option<(&[u8], &[u8])>) {
     }
 }
 
-impl Table {
+impl TableReader {
     /// The values of many keys, in the order of the keys: as [`Table::get`] one after the other,
     /// but the waiting for memory, or with [`crate::table::Access::Direct`] for the disk, overlaps.
-    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
+    pub(crate) fn get_many<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+    ) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
         if let Some(file) = self.direct() {
             return self.read_blocks(file, keys);
         }
@@ -89,7 +92,7 @@ impl Table {
     /// values to their end: while one is read that is in memory as it is, the first 16 KiB of the
     /// one two places further on are on their way. Ends with the first error, of the table or of
     /// `read`; as the table is ahead, `read` may then not have seen all values before it.
-    pub fn read_many<K: AsRef<[u8]>, E: From<Error>>(
+    pub(crate) fn read_many<K: AsRef<[u8]>, E: From<Error>>(
         &self,
         keys: &[K],
         mut read: impl FnMut(usize, Option<&[u8]>) -> Result<(), E>,
@@ -110,65 +113,65 @@ impl Table {
         &'a self,
         keys: &[K],
         whole: bool,
-        hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
+        emit: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
     ) -> Result<(), E> {
         match &self.index {
-            Some(index) => self.each_indexed(index, keys, whole, hand),
-            None if self.is_plain() => self.each_plain(keys, whole, hand),
-            None => self.each_packed(keys, hand),
+            Some(index) => self.batch_indexed(index, keys, whole, emit),
+            None if self.is_plain() => self.batch_plain(keys, whole, emit),
+            None => self.batch_decoded(keys, emit),
         }
     }
 
     /// Records in memory as they are. A few keys take a step in a loop so short that the processor
     /// has several of them in sight, and meanwhile comes the memory that those of the steps before
     /// have asked for: decisions/0011.
-    fn each_plain<'a, K: AsRef<[u8]>, E: From<Error>>(
+    fn batch_plain<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         keys: &[K],
         whole: bool,
-        mut hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
+        mut emit: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut ring = [EMPTY; RING];
+        let mut ring = [IDLE; RING];
         for start in (0..keys.len() + 2 * STEP).step_by(STEP) {
             for i in step(start, 0, keys.len()) {
                 let hash = self.hash(keys[i].as_ref());
-                self.fetch_filter(hash);
-                ring[i % RING] = Wanted { hash, ..EMPTY };
+                self.prefetch_filter(hash);
+                ring[i % RING] = InFlight { hash, ..IDLE };
             }
             for i in step(start, 0, keys.len()) {
-                self.fetch_head(&mut ring[i % RING])?;
+                self.prefetch_head(&mut ring[i % RING])?;
             }
             for i in step(start, 1, keys.len()) {
-                self.fetch_record(keys[i].as_ref(), &mut ring[i % RING]);
+                self.prefetch_record(keys[i].as_ref(), &mut ring[i % RING]);
             }
             for i in step(start, 2, keys.len()) {
                 if whole && i + WHOLE_AHEAD < keys.len() {
                     fetch_whole(ring[(i + WHOLE_AHEAD) % RING].first);
                 }
-                hand(self.take(keys[i].as_ref(), &ring[i % RING])?)?;
+                emit(self.take(keys[i].as_ref(), &ring[i % RING])?)?;
             }
         }
         Ok(())
     }
 
     /// Records that an index has, in the same way: the bucket of the index, the record.
-    fn each_indexed<'a, K: AsRef<[u8]>, E: From<Error>>(
+    fn batch_indexed<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         index: &Index,
         keys: &[K],
         whole: bool,
-        mut hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
+        mut emit: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
     ) -> Result<(), E> {
         let (blocks, lines) = (self.all_blocks(), self.lines_ahead());
         let mut ring = [(0, None); RING];
-        let head = |hash| match self.locate_passed(hash) {
+        let head = |hash| match self.locate_unfiltered(hash) {
             Some(at) => self.memory(at.block),
             None => Ok(&[][..]),
         };
         for start in (0..keys.len() + 2 * STEP).step_by(STEP) {
             for i in step(start, 0, keys.len()) {
                 let hash = self.hash(keys[i].as_ref());
-                index.fetch(hash);
+                index.prefetch(hash);
                 ring[i % RING] = (hash, None);
             }
             for i in step(start, 1, keys.len()) {
@@ -188,14 +191,14 @@ impl Table {
                 }
                 let (hash, first) = ring[i % RING];
                 let key = keys[i].as_ref();
-                hand(match first {
-                    Some((found, value)) if is_same(found, key) => {
+                emit(match first {
+                    Some((found, value)) if keys_equal(found, key) => {
                         Some(match self.meta.compression {
                             Compression::None => Cow::Borrowed(value),
-                            _ => self.unpack(hash, value)?,
+                            _ => self.decompress(hash, value)?,
                         })
                     }
-                    _ if self.passes(hash) => self.get_hashed(hash, key)?,
+                    _ if self.may_contain(hash) => self.get_hashed(hash, key)?,
                     _ => None,
                 })?;
             }
@@ -205,27 +208,29 @@ impl Table {
 
     /// Finds the block that can hold a key, and asks for its head.
     #[inline(always)]
-    fn fetch_head<'a>(&'a self, wanted: &mut Wanted<'a>) -> Result<()> {
+    fn prefetch_head<'a>(&'a self, wanted: &mut InFlight<'a>) -> Result<()> {
         if let Some(at) = self.locate(wanted.hash) {
             let block = self.memory(at.block)?;
             prefetch_lines::<HEAD_LINES>(block);
-            (wanted.located, wanted.block, wanted.share) = (Some(at), block, self.share(at));
+            (wanted.located, wanted.block, wanted.fraction) = (Some(at), block, self.fraction(at));
         }
         Ok(())
     }
 
     /// Looks for the record of a key among the tags of its block, and asks for it.
     #[inline(always)]
-    fn fetch_record(&self, key: &[u8], wanted: &mut Wanted) {
-        let Some(Located { tag, .. }) = wanted.located else { return };
+    fn prefetch_record(&self, key: &[u8], wanted: &mut InFlight) {
+        let Some(BlockRef { tag, .. }) = wanted.located else { return };
         let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
-        let spot = match self.wide {
-            Some(wide) => wide.first(body, tag, wanted.share, key.len()),
-            None => Spot::UNKNOWN,
+        let spot = match self.avx2 {
+            Some(avx2) => avx2.first(body, tag, wanted.fraction, key.len()),
+            None => RecordSpan::UNKNOWN,
         };
         wanted.first = match spot {
             // What is wrong with a block is told when it was checked.
-            Spot::UNKNOWN => Body::parse(body).ok().and_then(|body| body.candidate(tag, key.len())),
+            RecordSpan::UNKNOWN => {
+                Body::parse(body).ok().and_then(|body| body.first_candidate(tag, key.len()))
+            }
             spot => spot.split(body, key.len()),
         };
         if let Some((found, value)) = wanted.first {
@@ -241,32 +246,32 @@ impl Table {
 
     /// The value of a key whose block and record have been asked for.
     #[inline(always)]
-    fn take<'a>(&'a self, key: &[u8], wanted: &Wanted<'a>) -> Result<Option<Cow<'a, [u8]>>> {
-        let &Wanted { located: Some(at), block, share, first, .. } = wanted else {
+    fn take<'a>(&'a self, key: &[u8], wanted: &InFlight<'a>) -> Result<Option<Cow<'a, [u8]>>> {
+        let &InFlight { located: Some(at), block, fraction, first, .. } = wanted else {
             return Ok(None);
         };
-        self.source.check_once(block, at.block).map_err(|e| self.here(e, at.block))?;
+        self.source.check_once(block, at.block).map_err(|e| self.block_error(e, at.block))?;
         match first {
-            Some((found, value)) if is_same(found, key) => Ok(Some(Cow::Borrowed(value))),
-            _ => Ok(self.find(&block[CHECKSUM..], at, share, key)?.map(Cow::Borrowed)),
+            Some((found, value)) if keys_equal(found, key) => Ok(Some(Cow::Borrowed(value))),
+            _ => Ok(self.find(&block[CHECKSUM..], at, fraction, key)?.map(Cow::Borrowed)),
         }
     }
 
     /// Records that are compressed, or are not in memory.
-    fn each_packed<'a, K: AsRef<[u8]>, E: From<Error>>(
+    fn batch_decoded<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         keys: &[K],
-        mut hand: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
+        mut emit: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
     ) -> Result<(), E> {
         for group in keys.chunks(GROUP) {
             let located = group.iter().map(|key| self.locate(self.hash(key.as_ref())));
-            let located: Vec<Option<Located>> = located.collect();
+            let located: Vec<Option<BlockRef>> = located.collect();
             if self.in_memory() {
-                self.fetch_packed(group, &located)?;
+                self.prefetch_decoded(group, &located)?;
             }
             for (key, located) in group.iter().zip(located) {
-                hand(match located {
-                    Some(at) => self.get_packed(at, key.as_ref())?,
+                emit(match located {
+                    Some(at) => self.get_decoded(at, key.as_ref())?,
                     None => None,
                 })?;
             }
@@ -276,7 +281,11 @@ impl Table {
 
     /// Asks for the first lines of each block, and then, if values are packed each for itself, for
     /// the record that a get will compare.
-    fn fetch_packed<K: AsRef<[u8]>>(&self, keys: &[K], located: &[Option<Located>]) -> Result<()> {
+    fn prefetch_decoded<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        located: &[Option<BlockRef>],
+    ) -> Result<()> {
         for at in located.iter().flatten() {
             prefetch_lines::<HEAD_LINES>(self.memory(at.block)?);
         }
@@ -284,7 +293,10 @@ impl Table {
             for (key, located) in keys.iter().zip(located) {
                 let Some(at) = located else { continue };
                 let block = self.memory(at.block)?;
-                self.fetch_record(key.as_ref(), &mut Wanted { located: *located, block, ..EMPTY });
+                self.prefetch_record(
+                    key.as_ref(),
+                    &mut InFlight { located: *located, block, ..IDLE },
+                );
             }
         }
         Ok(())
@@ -305,7 +317,7 @@ impl Table {
         let locate = |&(hash, i): &(u64, usize)| Some((i, self.locate(hash)?));
         let mut located = hashes.iter().filter_map(locate).peekable();
         let blocks = iter::from_fn(|| {
-            let (first, Located { block, tag, .. }) = located.next()?;
+            let (first, BlockRef { block, tag, .. }) = located.next()?;
             let mut wanted = vec![(first, tag)];
             while let Some((i, at)) = located.next_if(|(_, at)| at.block == block) {
                 wanted.push((i, at.tag));
@@ -317,12 +329,12 @@ impl Table {
             let fill = || -> Result<()> {
                 check(block, number)?;
                 for (i, tag) in wanted {
-                    let value = self.value_in(Cow::Borrowed(block), tag, keys[i].as_ref())?;
+                    let value = self.value_in_block(Cow::Borrowed(block), tag, keys[i].as_ref())?;
                     values[i] = value.map(|value| Cow::Owned(value.into_owned()));
                 }
                 Ok(())
             };
-            fill().map_err(|e| self.here(e, number))
+            fill().map_err(|e| self.block_error(e, number))
         })?;
         Ok(values)
     }

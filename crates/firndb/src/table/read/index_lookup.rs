@@ -5,16 +5,17 @@ use crate::bytes::int::u64_at;
 use crate::bytes::prefetch::{LINE, prefetch};
 use crate::disk::Map;
 use crate::table::format::index::{
-    Bucket, ENTRY, FARTHEST, LAST, LENGTH, LONG, LONGEST_KEY, MIDDLE, PART, Shape, bucket, pattern,
+    Bucket, ENTRY, FARTHEST, IndexShape, LAST, LENGTH, LONG, LONGEST_KEY, MIDDLE, PART, bucket,
+    pattern,
 };
-use crate::table::read::mapped_index::Mapped;
-use crate::table::simd::block_search::{VALUE_LINES, is_same};
-use crate::table::simd::kernels::equal_above;
+use crate::table::read::mapped_index::MappedIndex;
+use crate::table::simd::block_search::{VALUE_LINES, keys_equal};
+use crate::table::simd::kernels::equal_high_bits_mask;
 use std::ops::Range;
 
 /// What the index knows of a key.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Found<'a> {
+pub(crate) enum IndexLookup<'a> {
     /// Its stored value.
     Value(&'a [u8]),
     Absent,
@@ -24,26 +25,26 @@ pub(crate) enum Found<'a> {
 
 /// An index that can be searched.
 pub(crate) struct Index {
-    pub(crate) shape: Shape,
+    pub(crate) shape: IndexShape,
     pub(crate) array: Map,
     /// What is known of the array if it is in a file.
-    pub(crate) mapped: Option<Mapped>,
+    pub(crate) mapped: Option<MappedIndex>,
 }
 
 impl Index {
     /// The index in a file.
-    pub(crate) fn mapped(shape: Shape, mapped: Mapped) -> Index {
+    pub(crate) fn mapped(shape: IndexShape, mapped: MappedIndex) -> Index {
         Index { shape, array: mapped.array().clone(), mapped: Some(mapped) }
     }
 
     /// Bytes of memory it takes.
     pub(crate) fn memory(&self) -> usize {
-        self.mapped.as_ref().map_or(self.array.len(), Mapped::memory)
+        self.mapped.as_ref().map_or(self.array.len(), MappedIndex::memory)
     }
 
     /// Where the record of an entry is in the blocks; `None` if the entry does not say it.
     #[inline(always)]
-    pub(crate) fn place(&self, bucket: u64, entry: u64) -> Option<Range<usize>> {
+    pub(crate) fn record_range(&self, bucket: u64, entry: u64) -> Option<Range<usize>> {
         let place = (entry & (2 * MIDDLE - 1)).wrapping_sub(MIDDLE);
         let begin = self.shape.expected(bucket).wrapping_add(place) as usize;
         let len = (entry >> LENGTH & LONG) as usize;
@@ -53,14 +54,14 @@ impl Index {
     /// Makes the entries for records in `block`, a place in the blocks that was checked, usable, in
     /// the buckets that a search for a hash comes to. `Corrupt` if the index is damaged there.
     #[inline(never)]
-    pub(crate) fn settle(&self, hash: u64, block: Range<usize>) -> Result<()> {
+    pub(crate) fn mark_ready(&self, hash: u64, block: Range<usize>) -> Result<()> {
         let Some(mapped) = &self.mapped else { return Ok(()) };
         let (array, home) = (&self.array, self.shape.home(hash));
         for number in home..home + FARTHEST {
             mapped.check_once(number as usize * LINE / PART)?;
             let bucket = bucket(array, number);
             let within = |i: &usize| {
-                let place = self.place(number, u64_at(bucket, i * ENTRY));
+                let place = self.record_range(number, u64_at(bucket, i * ENTRY));
                 // What has no place is told to be unknown, wherever it is.
                 place.is_none_or(|place| block.start <= place.start && place.end <= block.end)
             };
@@ -75,7 +76,7 @@ impl Index {
 
     /// Asks for the bucket of a hash.
     #[inline(always)]
-    pub(crate) fn fetch(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         prefetch(bucket(&self.array, self.shape.home(hash)), 1);
     }
 
@@ -106,14 +107,14 @@ impl Index {
             return None;
         }
         let bucket = bucket(&self.array, home);
-        let equal = equal_above(bucket, pattern(hash, key));
+        let equal = equal_high_bits_mask(bucket, pattern(hash, key));
         if equal == 0 {
             return Some(None);
         }
         if equal & !self.ready(home) != 0 {
             return None;
         }
-        let record = self.place(home, first(bucket, equal))?;
+        let record = self.record_range(home, first(bucket, equal))?;
         Some(Some(blocks.get(record)?.split_at_checked(key)?))
     }
 
@@ -122,59 +123,67 @@ impl Index {
     pub(crate) fn first<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Option<&'a [u8]> {
         let home = self.shape.home(hash);
         let bucket = bucket(&self.array, home);
-        let equal = equal_above(bucket, pattern(hash, key.len())) & self.ready(home);
+        let equal = equal_high_bits_mask(bucket, pattern(hash, key.len())) & self.ready(home);
         if equal == 0 || key.len() > LONGEST_KEY {
             return None;
         }
-        let record = blocks.get(self.place(home, first(bucket, equal))?)?;
+        let record = blocks.get(self.record_range(home, first(bucket, equal))?)?;
         let (found, value) = record.split_at_checked(key.len())?;
-        is_same(found, key).then_some(value)
+        keys_equal(found, key).then_some(value)
     }
 
     /// Looks a key up. The record of the first equal entry is the one, as a rule, or the bucket
     /// tells that there is none: what else may be is searched for apart from it.
     #[inline(always)]
-    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
+    pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> IndexLookup<'a> {
         if let Some(value) = self.first(blocks, hash, key) {
-            return Found::Value(value);
+            return IndexLookup::Value(value);
         }
         let home = self.shape.home(hash);
         let bucket = bucket(&self.array, home);
         let ends = self.ready(home) >> (LAST / ENTRY) != 0 && u64_at(bucket, LAST) == 0;
-        if ends && key.len() <= LONGEST_KEY && equal_above(bucket, pattern(hash, key.len())) == 0 {
-            return Found::Absent;
+        if ends
+            && key.len() <= LONGEST_KEY
+            && equal_high_bits_mask(bucket, pattern(hash, key.len())) == 0
+        {
+            return IndexLookup::Absent;
         }
-        self.find_any(blocks, hash, key)
+        self.find_anywhere(blocks, hash, key)
     }
 
     /// [`Index::find`], wherever the record may be.
     #[inline(never)]
-    pub(crate) fn find_any<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Found<'a> {
+    pub(crate) fn find_anywhere<'a>(
+        &self,
+        blocks: &'a [u8],
+        hash: u64,
+        key: &[u8],
+    ) -> IndexLookup<'a> {
         if key.len() > LONGEST_KEY {
-            return Found::Unknown;
+            return IndexLookup::Unknown;
         }
         let array = &self.array;
         let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
         for number in home..home + FARTHEST {
             let bucket = bucket(array, number);
-            let mut equal = equal_above(bucket, wanted);
+            let mut equal = equal_high_bits_mask(bucket, wanted);
             if equal & !self.ready(number) != 0 || !self.is_checked(number) {
-                return Found::Unknown;
+                return IndexLookup::Unknown;
             }
             while equal != 0 {
-                let place = self.place(number, first(bucket, equal));
+                let place = self.record_range(number, first(bucket, equal));
                 let record = place.and_then(|place| split(blocks, place, key.len()));
-                let Some((found, value)) = record else { return Found::Unknown };
-                if is_same(found, key) {
-                    return Found::Value(value);
+                let Some((found, value)) = record else { return IndexLookup::Unknown };
+                if keys_equal(found, key) {
+                    return IndexLookup::Value(value);
                 }
                 equal &= equal - 1;
             }
             if u64_at(bucket, LAST) == 0 {
-                return Found::Absent;
+                return IndexLookup::Absent;
             }
         }
-        Found::Unknown
+        IndexLookup::Unknown
     }
 }
 

@@ -4,21 +4,21 @@ use crate::bytes::frozen::Frozen;
 use crate::bytes::int::u64_at;
 use crate::bytes::prefetch::LINE;
 use crate::disk::{Map, Words};
-use crate::table::format::index::{ENTRY, LAST, PART, Shape};
+use crate::table::format::index::{ENTRY, IndexShape, LAST, PART};
 use crate::table::format::section;
-use crate::table::read::source::Checked;
+use crate::table::read::source::CheckedSet;
 use crate::{Error, Result};
 use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The array of an index in a mapped file.
-pub(crate) struct Mapped {
+pub(crate) struct MappedIndex {
     pub(crate) array: Map,
     /// Where it begins in the file.
     start: usize,
     checks: Box<[u8]>,
     /// Which parts were.
-    checked: Checked,
+    checked: CheckedSet,
     /// A bit an entry, a byte a bucket: its part was checked, and the block of its record; at the
     /// end of a bucket also if it is free. Memory is taken as it is touched, so that opening a
     /// large table takes no time.
@@ -26,12 +26,12 @@ pub(crate) struct Mapped {
     buckets: usize,
 }
 
-impl Mapped {
+impl MappedIndex {
     /// The array of an index of this shape, if the file has one; `Corrupt` if its length is wrong.
-    pub(crate) fn open(file: &Frozen, shape: Option<Shape>) -> Result<Option<Mapped>> {
+    pub(crate) fn open(file: &Frozen, shape: Option<IndexShape>) -> Result<Option<MappedIndex>> {
         let Some(entry) = file.find(section::INDEX).map(|i| file.entry(i)) else { return Ok(None) };
         let checks = file.find(section::INDEX_CHECKS).map(|i| file.section(i)).transpose()?;
-        let (least, most) = shape.map_or((1, 0), Shape::len);
+        let (least, most) = shape.map_or((1, 0), IndexShape::len);
         let parts = entry.len.div_ceil(PART as u64);
         let fits = (least..=most).contains(&entry.len) && entry.len.is_multiple_of(LINE as u64);
         let checks = checks.filter(|checks| fits && checks.len() as u64 == 8 * parts);
@@ -39,11 +39,11 @@ impl Mapped {
         let start = entry.offset as usize;
         let buckets = entry.len as usize / LINE;
         let array = file.map().part(start..start + entry.len as usize);
-        Ok(Some(Mapped {
+        Ok(Some(MappedIndex {
             array: array.ok_or_else(|| Error::corrupt("the index is cut"))?,
             start,
             checks: checks.into(),
-            checked: Checked::new(parts),
+            checked: CheckedSet::new(parts),
             ready: Words::new(buckets.div_ceil(8), false)?,
             buckets,
         }))
@@ -87,7 +87,7 @@ impl Mapped {
     /// Checks a part unless its bit is set, which it then is; one behind the last has no bytes.
     /// What is free at the end of its buckets is known then: it says that a key is not there.
     pub(crate) fn check_once(&self, part: usize) -> Result<()> {
-        self.checked.once(part as u64, || {
+        self.checked.check_once(part as u64, || {
             self.check(part)?;
             let buckets = part * (PART / LINE)..(part + 1) * (PART / LINE);
             for bucket in buckets.take_while(|&bucket| bucket < self.buckets) {

@@ -1,6 +1,7 @@
 //! Reading a table.
 
 pub(crate) mod table;
+pub(crate) mod reader;
 pub(crate) mod source;
 pub(crate) mod mapped_index;
 pub(crate) mod index_lookup;

@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The blocks of a file.
 pub(crate) struct Source {
-    from: From,
+    backing: Backing,
     /// Where the section of the blocks begins.
     start: u64,
     /// All blocks, if they are in memory.
     memory: Map,
 }
 
-enum From {
+enum Backing {
     /// The map of the file: which blocks were checked.
-    Map(Checked),
+    Map(CheckedSet),
     /// A copy of the blocks.
     Resident,
     Buffered(Box<dyn ReadAt>),
@@ -43,11 +43,11 @@ pub(crate) fn reopen<T>(path: &Path, mut open: impl FnMut() -> Result<Option<T>>
 }
 
 /// A bit for each of some parts of a file says that its checksum was found right.
-pub(crate) struct Checked(Box<[AtomicU64]>);
+pub(crate) struct CheckedSet(Box<[AtomicU64]>);
 
-impl Checked {
-    pub(crate) fn new(parts: u64) -> Checked {
-        Checked((0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+impl CheckedSet {
+    pub(crate) fn new(parts: u64) -> CheckedSet {
+        CheckedSet((0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
     /// Bytes of memory that it takes.
@@ -63,7 +63,7 @@ impl Checked {
 
     /// Checks a part unless its bit is set, which it then is.
     #[inline(always)]
-    pub(crate) fn once(&self, part: u64, check: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn check_once(&self, part: u64, check: impl FnOnce() -> Result<()>) -> Result<()> {
         if !self.has(part) {
             check()?;
             if let Some(word) = self.0.get((part / 64) as usize) {
@@ -86,11 +86,11 @@ impl Source {
     ) -> Result<Option<Source>> {
         let path = file.path();
         let mut memory = Map::from_vec(Vec::new());
-        let from = match access {
+        let backing = match access {
             Access::Map => {
                 let mapped = file.map().part(place.0 as usize..(place.0 + place.1) as usize);
                 memory = mapped.ok_or_else(|| Error::corrupt("the blocks are cut"))?;
-                From::Map(Checked::new(blocks))
+                Backing::Map(CheckedSet::new(blocks))
             }
             Access::Resident | Access::Buffered => {
                 let opened = disk.open(path)?;
@@ -100,9 +100,9 @@ impl Source {
                 match access {
                     Access::Resident => {
                         memory = Map::resident(&*opened, place.0, place.1)?;
-                        From::Resident
+                        Backing::Resident
                     }
-                    _ => From::Buffered(opened),
+                    _ => Backing::Buffered(opened),
                 }
             }
             Access::Direct => {
@@ -114,10 +114,10 @@ impl Source {
                 if !file.is_read_by(read)? {
                     return Ok(None);
                 }
-                From::Direct(opened)
+                Backing::Direct(opened)
             }
         };
-        Ok(Some(Source { from, start: place.0, memory }))
+        Ok(Some(Source { backing, start: place.0, memory }))
     }
 
     /// The block at this offset and of this length, checked; its first cache lines are asked for
@@ -129,19 +129,19 @@ impl Source {
         (offset, len): (u64, usize),
         lines: usize,
     ) -> Result<Cow<'_, [u8]>> {
-        let block = match &self.from {
-            From::Map(_) | From::Resident => {
+        let block = match &self.backing {
+            Backing::Map(_) | Backing::Resident => {
                 let block = self.memory((offset, len))?;
                 prefetch(block, lines);
                 self.check_once(block, number)?;
                 return Ok(Cow::Borrowed(block));
             }
-            From::Buffered(file) => {
+            Backing::Buffered(file) => {
                 let mut block = vec![0; len];
                 file.read_at(offset, &mut block)?;
                 block
             }
-            From::Direct(file) => file.read(offset, len)?,
+            Backing::Direct(file) => file.read(offset, len)?,
         };
         check(&block, number)?;
         Ok(Cow::Owned(block))
@@ -150,8 +150,8 @@ impl Source {
     /// Checks a block that is in memory, if it was not before.
     #[inline(always)]
     pub(crate) fn check_once(&self, block: &[u8], number: u64) -> Result<()> {
-        match &self.from {
-            From::Map(checked) => checked.once(number, || check(block, number)),
+        match &self.backing {
+            Backing::Map(checked) => checked.check_once(number, || check(block, number)),
             _ => Ok(()),
         }
     }
@@ -159,8 +159,8 @@ impl Source {
     /// Whether a block needs no check.
     #[inline(always)]
     pub(crate) fn is_checked(&self, number: u64) -> bool {
-        match &self.from {
-            From::Map(checked) => checked.has(number),
+        match &self.backing {
+            Backing::Map(checked) => checked.has(number),
             _ => true,
         }
     }
@@ -190,28 +190,28 @@ impl Source {
 
     /// Whether blocks are copies, which must be checked when they are made.
     pub(crate) fn is_resident(&self) -> bool {
-        matches!(self.from, From::Resident)
+        matches!(self.backing, Backing::Resident)
     }
 
     /// Whether blocks are in memory.
     pub(crate) fn in_memory(&self) -> bool {
-        matches!(self.from, From::Map(_) | From::Resident)
+        matches!(self.backing, Backing::Map(_) | Backing::Resident)
     }
 
     /// The file that is read past the page cache.
     pub(crate) fn direct(&self) -> Option<&disk::Direct> {
-        match &self.from {
-            From::Direct(file) => Some(file),
+        match &self.backing {
+            Backing::Direct(file) => Some(file),
             _ => None,
         }
     }
 
     /// Bytes of memory that it takes.
     pub(crate) fn bytes(&self) -> usize {
-        match &self.from {
-            From::Map(checked) => checked.memory(),
-            From::Resident => self.memory.len(),
-            From::Buffered(_) | From::Direct(_) => 0,
+        match &self.backing {
+            Backing::Map(checked) => checked.memory(),
+            Backing::Resident => self.memory.len(),
+            Backing::Buffered(_) | Backing::Direct(_) => 0,
         }
     }
 }

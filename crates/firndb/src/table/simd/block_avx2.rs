@@ -6,7 +6,9 @@
 
 use crate::bytes::int::u32_at;
 use crate::bytes::prefetch::{LINE, prefetch};
-use crate::table::simd::block_search::{HEAD, Spot, VALUE_LINES, WHOLE, is_same};
+use crate::table::simd::block_search::{
+    BODY_HEADER, FRACTION_ONE, RecordSpan, VALUE_LINES, keys_equal,
+};
 use crate::table::simd::kernels::GROUP;
 use std::arch::x86_64::*;
 
@@ -14,7 +16,7 @@ use std::arch::x86_64::*;
 const WIDE: usize = 32;
 /// Bytes that hold the head, the lengths and the tags of any such body, and what a vector from the
 /// last tag on has behind it.
-const FRONT: usize = HEAD + 2 * GROUP + WIDE;
+const FRONT: usize = BODY_HEADER + 2 * GROUP + WIDE;
 /// Records before the place where one is expected that are looked at first: twice the deviation in
 /// the middle of a block of 100. More would have others of the same tag looked at before it, fewer
 /// would miss it.
@@ -29,35 +31,35 @@ struct Usual<'a> {
 
 /// That the processor has what the search takes.
 #[derive(Clone, Copy)]
-pub(crate) struct Wide(());
+pub(crate) struct Avx2Search(());
 
-impl Wide {
-    pub(crate) fn here() -> Option<Wide> {
+impl Avx2Search {
+    pub(crate) fn detect() -> Option<Avx2Search> {
         let is_wide = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
-        is_wide.then_some(Wide(()))
+        is_wide.then_some(Avx2Search(()))
     }
 
     /// Where the record of a key is in a usual body. Where in it the record is likely to stand, as
-    /// a share of [`WHOLE`], saves looking at a wrong one of the same tag first.
+    /// a share of [`FRACTION_ONE`], saves looking at a wrong one of the same tag first.
     #[inline(always)]
-    pub(crate) fn find(self, body: &[u8], tag: u8, share: usize, key: &[u8]) -> Spot {
+    pub(crate) fn find(self, body: &[u8], tag: u8, fraction: usize, key: &[u8]) -> RecordSpan {
         // SAFETY: the processor has what the function asks for.
-        unsafe { find(body, tag, share, key) }
+        unsafe { find(body, tag, fraction, key) }
     }
 
     /// Where in a usual body the record is that is most likely that of a key of this length. The
     /// body may not have been checked.
     #[inline(always)]
-    pub(crate) fn first(self, body: &[u8], tag: u8, share: usize, key_len: usize) -> Spot {
+    pub(crate) fn first(self, body: &[u8], tag: u8, fraction: usize, key_len: usize) -> RecordSpan {
         // SAFETY: the processor has what the function asks for.
-        unsafe { first(body, tag, share, key_len) }
+        unsafe { first(body, tag, fraction, key_len) }
     }
 }
 
 #[target_feature(enable = "avx2,bmi2")]
-fn find(body: &[u8], tag: u8, share: usize, key: &[u8]) -> Spot {
-    let Some(usual) = Usual::new(body, key.len()) else { return Spot::UNKNOWN };
-    let near = usual.near(share);
+fn find(body: &[u8], tag: u8, fraction: usize, key: &[u8]) -> RecordSpan {
+    let Some(usual) = Usual::new(body, key.len()) else { return RecordSpan::UNKNOWN };
+    let near = usual.near(fraction);
     let equal = usual.equal(near, tag);
     if equal != 0 {
         let spot = usual.spot(near + equal.trailing_zeros() as usize);
@@ -65,7 +67,7 @@ fn find(body: &[u8], tag: u8, share: usize, key: &[u8]) -> Spot {
             if value.len() > LINE {
                 prefetch(value, VALUE_LINES);
             }
-            if is_same(found, key) {
+            if keys_equal(found, key) {
                 return spot;
             }
         }
@@ -77,33 +79,33 @@ fn find(body: &[u8], tag: u8, share: usize, key: &[u8]) -> Spot {
 /// which most are not the one.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi2")]
-fn find_anywhere(body: &[u8], tag: u8, key: &[u8]) -> Spot {
-    let Some(usual) = Usual::new(body, key.len()) else { return Spot::UNKNOWN };
+fn find_anywhere(body: &[u8], tag: u8, key: &[u8]) -> RecordSpan {
+    let Some(usual) = Usual::new(body, key.len()) else { return RecordSpan::UNKNOWN };
     for from in (0..GROUP).step_by(WIDE) {
         let mut equal = usual.equal(from, tag);
         while equal != 0 {
             let spot = usual.spot(from + equal.trailing_zeros() as usize);
             match spot.split(body, key.len()) {
-                Some((found, _)) if is_same(found, key) => return spot,
+                Some((found, _)) if keys_equal(found, key) => return spot,
                 Some(_) => equal &= equal - 1,
-                None => return Spot::UNKNOWN,
+                None => return RecordSpan::UNKNOWN,
             }
         }
     }
-    Spot::ABSENT
+    RecordSpan::ABSENT
 }
 
 #[target_feature(enable = "avx2,bmi2")]
-fn first(body: &[u8], tag: u8, share: usize, key_len: usize) -> Spot {
-    let Some(usual) = Usual::new(body, key_len) else { return Spot::UNKNOWN };
-    let near = usual.near(share);
+fn first(body: &[u8], tag: u8, fraction: usize, key_len: usize) -> RecordSpan {
+    let Some(usual) = Usual::new(body, key_len) else { return RecordSpan::UNKNOWN };
+    let near = usual.near(fraction);
     for from in [near, 0, WIDE, 2 * WIDE, 3 * WIDE] {
         let equal = usual.equal(from, tag);
         if equal != 0 {
             return usual.spot(from + equal.trailing_zeros() as usize);
         }
     }
-    Spot::ABSENT
+    RecordSpan::ABSENT
 }
 
 impl<'a> Usual<'a> {
@@ -121,15 +123,15 @@ impl<'a> Usual<'a> {
     /// The first of the records that are looked at first.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
-    fn near(&self, share: usize) -> usize {
-        (share * self.records / WHOLE).saturating_sub(NEAR) % GROUP
+    fn near(&self, fraction: usize) -> usize {
+        (fraction * self.records / FRACTION_ONE).saturating_sub(NEAR) % GROUP
     }
 
     /// A bit for each of the records from `from` on, before 128, that has the tag.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn equal(&self, from: usize, tag: u8) -> u32 {
-        let tags = self.front[HEAD + self.records + from..].first_chunk();
+        let tags = self.front[BODY_HEADER + self.records + from..].first_chunk();
         let equal = tags.map_or(0, |tags| equal(tags, tag));
         _bzhi_u32(equal, self.records.saturating_sub(from) as u32)
     }
@@ -137,12 +139,14 @@ impl<'a> Usual<'a> {
     /// Where record `i` is.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
-    fn spot(&self, i: usize) -> Spot {
-        let Some(lengths) = self.front[HEAD..].first_chunk() else { return Spot::UNKNOWN };
-        let before = i * self.key_len + sum_of_first(lengths, i);
-        let start = HEAD + 2 * self.records + before;
+    fn spot(&self, i: usize) -> RecordSpan {
+        let Some(lengths) = self.front[BODY_HEADER..].first_chunk() else {
+            return RecordSpan::UNKNOWN;
+        };
+        let before = i * self.key_len + prefix_sum(lengths, i);
+        let start = BODY_HEADER + 2 * self.records + before;
         let end = start + self.key_len + usize::from(lengths[i % GROUP]);
-        Spot { start: start as u32, end: end as u32 }
+        RecordSpan { start: start as u32, end: end as u32 }
     }
 }
 
@@ -168,7 +172,7 @@ static KEEP: [u8; 2 * GROUP] = {
 /// Sum of the first `n` bytes of a group, at most 127.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sum_of_first(group: &[u8; GROUP], n: usize) -> usize {
+fn prefix_sum(group: &[u8; GROUP], n: usize) -> usize {
     let keep = KEEP[GROUP - n % GROUP..].as_chunks::<WIDE>().0;
     let mut sums = _mm256_setzero_si256();
     for pair in group.as_chunks::<WIDE>().0.iter().zip(keep) {

@@ -9,7 +9,7 @@
 pub(crate) const GROUP: usize = 128;
 const STEP: usize = 16;
 /// Numbers of 16 bits that [`not_above`] compares: more than most slots have blocks.
-pub(crate) const FEW: usize = 8;
+pub(crate) const STEP_LANES: usize = 8;
 /// Numbers of 64 bits that [`equal_above`] compares, and the lowest bit that counts.
 const EIGHT: usize = 8;
 pub(crate) const EQUAL_ABOVE: u32 = 44;
@@ -46,7 +46,7 @@ fn equal_at_the_end(bytes: &[u8], n: usize, tag: u8) -> u128 {
 
 /// Sum of the first `n` bytes of `of`, which are fewer than 2^24; the work is that of `of` bytes.
 #[inline(always)]
-pub(crate) fn sum_of_first(bytes: &[u8], of: usize, n: usize) -> usize {
+pub(crate) fn prefix_sum(bytes: &[u8], of: usize, n: usize) -> usize {
     // How many are looked at is known to the compiler: there is no loop.
     if of <= GROUP
         && let Some(group) = bytes.first_chunk::<GROUP>()
@@ -68,7 +68,7 @@ fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions of SSE2: see the SAFETY notes")]
 mod fast {
-    use super::{EIGHT, EQUAL_ABOVE, FEW, STEP};
+    use super::{EIGHT, EQUAL_ABOVE, STEP, STEP_LANES};
     use std::arch::x86_64::*;
 
     const LANES: [u8; STEP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -84,7 +84,7 @@ mod fast {
 
     /// Bit `i` says whether number `i` is at most `bound`.
     #[inline(always)]
-    pub(crate) fn not_above(numbers: &[u16; FEW], bound: u16) -> u8 {
+    pub(crate) fn at_most_mask(numbers: &[u16; STEP_LANES], bound: u16) -> u8 {
         // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of as many.
         unsafe {
             let numbers = _mm_loadu_si128(numbers.as_ptr().cast());
@@ -96,7 +96,7 @@ mod fast {
 
     /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
     #[inline(always)]
-    pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
+    pub(crate) fn equal_high_bits_mask(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
         let four = numbers.as_chunks::<STEP>().0;
         // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
         unsafe {
@@ -138,7 +138,7 @@ mod fast {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
-    use super::{EIGHT, EQUAL_ABOVE, FEW, STEP};
+    use super::{EIGHT, EQUAL_ABOVE, STEP, STEP_LANES};
     use crate::bytes::int::u64_at;
 
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -155,14 +155,14 @@ mod portable {
     }
 
     /// Bit `i` says whether number `i` is at most `bound`.
-    pub(crate) fn not_above(numbers: &[u16; FEW], bound: u16) -> u8 {
+    pub(crate) fn at_most_mask(numbers: &[u16; STEP_LANES], bound: u16) -> u8 {
         let bit = |mask, (i, &number): (usize, &u16)| mask | u8::from(number <= bound) << i;
         numbers.iter().enumerate().fold(0, bit)
     }
 
     /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
     #[inline(always)]
-    pub(crate) fn equal_above(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
+    pub(crate) fn equal_high_bits_mask(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
         let is_equal = |i: usize| (u64_at(numbers, 8 * i) ^ number) < 1 << EQUAL_ABOVE;
         (0..EIGHT).fold(0, |mask, i| mask | u8::from(is_equal(i)) << i)
     }
@@ -175,13 +175,13 @@ mod portable {
 }
 
 #[cfg(target_arch = "x86_64")]
-use fast::{equal_16, sum_of_group};
+pub(crate) use fast::{at_most_mask, equal_high_bits_mask};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use fast::{equal_above, not_above};
+use fast::{equal_16, sum_of_group};
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use portable::{at_most_mask, equal_high_bits_mask};
 #[cfg(not(target_arch = "x86_64"))]
 use portable::{equal_16, sum_of_group};
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) use portable::{equal_above, not_above};
 
 #[cfg(test)]
 mod tests {
@@ -205,8 +205,8 @@ mod tests {
             }
             for first in 0..=n {
                 let plain: usize = bytes[..first].iter().map(|&b| usize::from(b)).sum();
-                assert_eq!(sum_of_first(&bytes, n, first), plain);
-                assert_eq!(sum_of_first(&[&bytes[..], &[7; 99]].concat(), n, first), plain);
+                assert_eq!(prefix_sum(&bytes, n, first), plain);
+                assert_eq!(prefix_sum(&[&bytes[..], &[7; 99]].concat(), n, first), plain);
             }
         }
     }
@@ -222,14 +222,17 @@ mod tests {
             }
             let halves = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| u16_at(&bytes, 2 * i));
             for bound in [0, 1, word(3) as u16, 0x7fff, 0x8000, u16::MAX] {
-                assert_eq!(portable::not_above(&halves, bound), not_above(&halves, bound));
+                assert_eq!(portable::at_most_mask(&halves, bound), at_most_mask(&halves, bound));
             }
             let turned = |i: u32| u128::from_le_bytes(bytes).rotate_left(17 * i).to_le_bytes();
             let group = [0, 1, 2, 3, 4, 5, 6, 7].map(turned).concat();
             let numbers = group.first_chunk().unwrap();
             let same = u64_at(numbers, 8 * (seed as usize % EIGHT)) ^ seed.wrapping_mul(seed);
             for number in [low, high, same, same ^ 1 << 44, same ^ 1 << 43, same ^ 1 << 63] {
-                assert_eq!(portable::equal_above(numbers, number), equal_above(numbers, number));
+                assert_eq!(
+                    portable::equal_high_bits_mask(numbers, number),
+                    equal_high_bits_mask(numbers, number)
+                );
             }
             let n = seed as usize % (GROUP + 1);
             assert_eq!(portable::sum_of_group(&group, n), sum_of_group(&group, n));

@@ -6,6 +6,6 @@ pub(crate) mod block_search;
 pub(crate) mod block_avx2;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use block_avx2::Wide;
+pub(crate) use block_avx2::Avx2Search;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use block_search::Wide;
+pub(crate) use block_search::Avx2Search;

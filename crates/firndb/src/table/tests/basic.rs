@@ -7,7 +7,7 @@ use crate::bytes::testing::Forged;
 use crate::table::format::index::LAST;
 use crate::table::format::index::PART;
 use crate::table::format::section;
-use crate::table::read::index_lookup::Found;
+use crate::table::read::index_lookup::IndexLookup;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
@@ -70,25 +70,25 @@ fn verify_compares_the_index_with_the_records() {
 }
 
 /// What the index finds, in its usual way and in the other.
-fn found<'a>(table: &'a Table, key: &[u8]) -> Found<'a> {
-    let (index, hash) = (table.index.as_ref().unwrap(), xxh3_64(key));
-    let found = index.find(table.all_blocks(), hash, key);
-    assert_eq!(found, index.find_any(table.all_blocks(), hash, key));
+fn found<'a>(table: &'a Table, key: &[u8]) -> IndexLookup<'a> {
+    let (index, hash) = (table.reader.index.as_ref().unwrap(), xxh3_64(key));
+    let found = index.find(table.reader.all_blocks(), hash, key);
+    assert_eq!(found, index.find_anywhere(table.reader.all_blocks(), hash, key));
     found
 }
 
 /// Whether the index finds a key that is there.
 fn is_known(table: &Table, key: &[u8]) -> bool {
     match found(table, key) {
-        Found::Value(_) => true,
-        Found::Unknown => false,
-        Found::Absent => panic!("a record is lost"),
+        IndexLookup::Value(_) => true,
+        IndexLookup::Unknown => false,
+        IndexLookup::Absent => panic!("a record is lost"),
     }
 }
 
 /// Whether the index knows that a key is not there.
 fn is_absent(table: &Table, i: usize) -> bool {
-    found(table, format!("no key {i}").as_bytes()) == Found::Absent
+    found(table, format!("no key {i}").as_bytes()) == IndexLookup::Absent
 }
 
 /// Until then a get checks no more of the file than one without an index.
@@ -112,7 +112,7 @@ fn an_index_is_used_when_the_blocks_of_a_bucket_were_checked() {
         assert!(records.iter().all(|(key, _)| is_known(&table, key)));
         assert!((0..200).all(|i| is_absent(&table, i)));
         // Which the end of a bucket tells by itself.
-        let index = table.index.as_ref().unwrap();
+        let index = table.reader.index.as_ref().unwrap();
         let ends = index.array.as_chunks::<LINE>().0.iter().zip(0..);
         let ends = ends.filter(|(bucket, _)| bucket[LAST..].iter().all(|&byte| byte == 0));
         assert!(ends.clone().count() > 10);

@@ -1,9 +1,9 @@
 //! The AVX2 search in a block agrees with the portable one.
 
-use crate::table::build::encode::{Item, Run, Shape, encode_body};
-use crate::table::format::block::find_any;
-use crate::table::simd::Wide;
-use crate::table::simd::block_search::{Spot, WHOLE};
+use crate::table::build::encode::{BodyShape, Item, Run, encode_body};
+use crate::table::format::block::find_in_body;
+use crate::table::simd::Avx2Search;
+use crate::table::simd::block_search::{FRACTION_ONE, RecordSpan};
 use crate::table::simd::kernels::GROUP;
 use crate::testing::Rng;
 
@@ -20,7 +20,7 @@ fn body(rng: &mut Rng, n: usize) -> (Vec<u8>, Vec<(u8, Vec<u8>)>) {
         bytes.extend(std::iter::repeat_n(i as u8, value));
         records.push((tag, key));
     }
-    let shape = Shape::of(&items);
+    let shape = BodyShape::of(&items);
     encode_body(shape, Run { items: &items, bytes: &bytes }.split(0), &mut out);
     out.resize(out.len() + 200, 0);
     (out, records)
@@ -28,39 +28,39 @@ fn body(rng: &mut Rng, n: usize) -> (Vec<u8>, Vec<(u8, Vec<u8>)>) {
 
 /// The value of a key, or that there is none, if the fast search knows.
 fn known<'a>(
-    wide: Wide,
+    avx2: Avx2Search,
     body: &'a [u8],
     tag: u8,
-    share: usize,
+    fraction: usize,
     key: &[u8],
 ) -> Option<Option<&'a [u8]>> {
-    match wide.find(body, tag, share, key) {
-        Spot::UNKNOWN => None,
-        Spot::ABSENT => Some(None),
+    match avx2.find(body, tag, fraction, key) {
+        RecordSpan::UNKNOWN => None,
+        RecordSpan::ABSENT => Some(None),
         spot => Some(Some(spot.split(body, key.len()).unwrap().1)),
     }
 }
 
 #[test]
 fn the_fast_search_agrees_with_the_general_one() {
-    let Some(wide) = Wide::here() else { return println!("not on this processor") };
+    let Some(avx2) = Avx2Search::detect() else { return println!("not on this processor") };
     let mut rng = Rng(11);
     for n in [2, 3, 15, 16, 17, 63, 64, 65, 86, 127, 128, 129, 300] {
         let (mut bytes, records) = body(&mut rng, n);
         let few = n <= GROUP;
         for (i, (tag, key)) in records.iter().enumerate() {
-            let general = find_any(&bytes, *tag, key).unwrap();
+            let general = find_in_body(&bytes, *tag, key).unwrap();
             assert!(general.is_some());
-            for share in [rng.below(WHOLE + 1), i * WHOLE / n] {
-                let found = known(wide, &bytes, *tag, share, key);
+            for fraction in [rng.below(FRACTION_ONE + 1), i * FRACTION_ONE / n] {
+                let found = known(avx2, &bytes, *tag, fraction, key);
                 assert_eq!(found, few.then_some(general));
-                let absent = known(wide, &bytes, *tag, share, b"key-not-there");
+                let absent = known(avx2, &bytes, *tag, fraction, b"key-not-there");
                 assert_eq!(absent, few.then_some(None));
-                assert_eq!(known(wide, &bytes, *tag, share, &key[..9]), None);
-                let first = wide.first(&bytes, *tag, share, key.len());
+                assert_eq!(known(avx2, &bytes, *tag, fraction, &key[..9]), None);
+                let first = avx2.first(&bytes, *tag, fraction, key.len());
                 let first = first.split(&bytes, key.len()).map(|(key, _)| key);
                 // Of 32 records from ten before the expected place on, else of all.
-                let near = (share * n / WHOLE).saturating_sub(10);
+                let near = (fraction * n / FRACTION_ONE).saturating_sub(10);
                 let mut near = records.iter().skip(near).take(32).chain(&records);
                 let expected = near.find(|other| other.0 == *tag).map(|other| &other.1[..]);
                 assert_eq!(first, expected.filter(|_| few));
@@ -71,11 +71,11 @@ fn the_fast_search_agrees_with_the_general_one() {
             let (before, (tag, key)) = (bytes[at], rng.pick(&records));
             bytes[at] = rng.next() as u8;
             let cut = &bytes[..bytes.len() - rng.below(bytes.len())];
-            let share = rng.below(WHOLE + 1);
+            let fraction = rng.below(FRACTION_ONE + 1);
             for body in [&bytes[..], cut] {
-                wide.first(body, *tag, share, key.len());
-                if let Some(found) = known(wide, body, *tag, share, key) {
-                    assert_eq!(find_any(body, *tag, key).ok(), Some(found));
+                avx2.first(body, *tag, fraction, key.len());
+                if let Some(found) = known(avx2, body, *tag, fraction, key) {
+                    assert_eq!(find_in_body(body, *tag, key).ok(), Some(found));
                 }
             }
             bytes[at] = before;

@@ -5,7 +5,7 @@ use super::*;
 use crate::bytes::int::u64_at;
 use crate::table::build::hashing::Hashing;
 use crate::table::format::block::tag;
-use crate::table::format::directory::{place, slots_for};
+use crate::table::format::directory::{bin_of, slots_for};
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
@@ -29,7 +29,11 @@ fn build_hashed(options: BuildOptions, records: &Hashed) -> Result<DiskRef> {
 }
 
 fn get(table: &Table, hash: u64, key: &[u8]) -> Option<Vec<u8>> {
-    let value = if table.passes(hash) { table.get_hashed(hash, key).unwrap() } else { None };
+    let value = if table.reader.may_contain(hash) {
+        table.reader.get_hashed(hash, key).unwrap()
+    } else {
+        None
+    };
     value.map(|value| value.into_owned())
 }
 
@@ -45,10 +49,10 @@ fn check(options: BuildOptions, records: &Hashed) -> Table {
     for access in [Access::Map, Access::Resident, Access::Buffered] {
         let mut table = open(&disk, access).unwrap();
         if access == Access::Resident {
-            assert!(table.index.is_none(), "an index by other hashes");
-            table.index = table.resident_index(|key| u64_at(key, 0)).unwrap();
+            assert!(table.reader.index.is_none(), "an index by other hashes");
+            table.reader.index = table.reader.resident_index(|key| u64_at(key, 0)).unwrap();
             let frames = matches!(options.compression, Compression::Blocks { .. });
-            assert_eq!(table.index.is_none(), frames);
+            assert_eq!(table.reader.index.is_none(), frames);
         }
         // A get looks at all records of its hash.
         for (hash, key, value) in records.iter().step_by(1 + records.len() / 300) {
@@ -61,7 +65,7 @@ fn check(options: BuildOptions, records: &Hashed) -> Table {
         }
     }
     let table = open(&disk, Access::Map).unwrap();
-    table.directory.verify().unwrap();
+    table.reader.directory.verify().unwrap();
     let mut sorted = records.clone();
     sorted.sort();
     let all: Records = table.iter().collect::<Result<_>>().unwrap();
@@ -132,8 +136,8 @@ fn a_place_that_is_larger_than_a_block_stays_whole() {
     let mut records: Hashed = (0..n).map(|i| record(i, rng.next(), 20)).collect();
     // Neighbours of one place: hashes differ, slot and step do not.
     let near: Vec<u64> = (0..crowd as u64).map(|i| middle + i).collect();
-    let at = place(middle, slots);
-    assert!(near.iter().all(|&hash| place(hash, slots) == at));
+    let at = bin_of(middle, slots);
+    assert!(near.iter().all(|&hash| bin_of(hash, slots) == at));
     records.extend((n..).zip(near).map(|(i, hash)| record(i, hash, 20)));
     for options in every_form() {
         let table = check(options, &records);
@@ -181,7 +185,7 @@ fn a_key_that_is_added_all_the_time_is_read_one_by_one() {
         {
             let disk = build_hashed(options(duplicates), &records).unwrap();
             let table = open(&disk, Access::Map).unwrap();
-            table.directory.verify().unwrap();
+            table.reader.directory.verify().unwrap();
             assert_eq!(table.len(), 402);
             assert_eq!(get(&table, 7, &hot(0).1), Some(stays.to_le_bytes().to_vec()));
             assert_eq!(get(&table, 7, &record(1_000, 7, 0).1), Some(vec![1_000u64 as u8; 50]));

@@ -4,8 +4,8 @@
 use super::*;
 use crate::ErrorKind;
 use crate::bytes::int::{Encoder, put_u64, u64_at};
-use crate::table::build::hashing::{Hashing, MOST, SEEDS};
-use crate::table::format::directory::place;
+use crate::table::build::hashing::{Hashing, MAX_KEYS_PER_BIN, MAX_SEEDS};
+use crate::table::format::directory::bin_of;
 use crate::table::format::hash::hash_of;
 use crate::table::{
     ApproximateBuilder, ApproximateOptions, ApproximateTable, Compression, Duplicates, Filter,
@@ -159,7 +159,9 @@ fn many_crafted_keys_cost_no_more_than_others() {
 #[test]
 fn keys_are_hashed_anew_only_if_more_than_the_limit_share_a_place() {
     for key in [of_one_hash, of_one_place] {
-        for (crafted, is_seeded) in [(MOST as u64, false), (MOST as u64 + 1, true)] {
+        for (crafted, is_seeded) in
+            [(MAX_KEYS_PER_BIN as u64, false), (MAX_KEYS_PER_BIN as u64 + 1, true)]
+        {
             let records = records(key, crafted, 4);
             for memory in [1 << 30, 1 << 13] {
                 let options = BuildOptions { memory, ..BuildOptions::default() };
@@ -213,8 +215,8 @@ fn a_key_that_comes_often_is_no_crowd() {
 #[test]
 fn a_crowd_is_found_wherever_runs_end() {
     use crate::table::build::encode::Item;
-    use crate::table::build::hashing::Limit;
-    use crate::table::build::reseed::Crowds;
+    use crate::table::build::hashing::CollisionLimit;
+    use crate::table::build::reseed::CollisionCheck;
     let rng = &mut Rng(SEED);
     let (mut found, slots) = (0, 3);
     for round in 0..3_000 {
@@ -223,10 +225,10 @@ fn a_crowd_is_found_wherever_runs_end() {
         let base = rng.next();
         hashes.extend((0..rng.below(8)).map(|_| base.wrapping_add(rng.next() >> 17)));
         hashes.sort_unstable();
-        let at = |hash: &u64| place(*hash, slots);
+        let at = |hash: &u64| bin_of(*hash, slots);
         let expected = hashes.chunk_by(|a, b| at(a) == at(b)).any(|same| same.len() > most);
-        let limit = Limit::new(most);
-        let mut crowds = Crowds::new(&limit, slots);
+        let limit = CollisionLimit::new(most);
+        let mut crowds = CollisionCheck::new(&limit, slots);
         let items: Vec<Item> =
             hashes.iter().map(|&hash| Item { hash, ..Item::default() }).collect();
         let (mut left, mut result) = (&items[..], Ok(()));
@@ -249,7 +251,8 @@ fn a_build_gives_up_after_so_many_seeds() {
     let path = Path::new(FILE);
     let deaf = Hashing::new(|_, _| 7);
     let options = BuildOptions { threads: 1, ..BuildOptions::default() };
-    let mut builder = TableBuilder::create_hashed(disk.clone(), path, options, deaf, MOST).unwrap();
+    let mut builder =
+        TableBuilder::create_hashed(disk.clone(), path, options, deaf, MAX_KEYS_PER_BIN).unwrap();
     records(of_one_hash, 100, 4).iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     let error = builder.finish_with(|Progress { done, total }| {
         starts += u64::from(done == total);
@@ -260,7 +263,7 @@ fn a_build_gives_up_after_so_many_seeds() {
     assert!(error.message().contains("equal hashes"), "{error}");
     assert!(disk.files().is_empty());
     let created = disk.log().iter().filter(|call| call.contains(": create ")).count() as u64;
-    assert_eq!((created, starts), (1 + SEEDS, 0));
+    assert_eq!((created, starts), (1 + MAX_SEEDS, 0));
 }
 
 #[test]

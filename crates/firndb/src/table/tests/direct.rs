@@ -64,12 +64,12 @@ fn a_get_is_one_read_of_one_page() {
         let records = records(n, value);
         let table = place.build(BuildOptions::default(), &records);
         assert!(table.stats().paged);
-        let before = table.direct().unwrap().reads();
+        let before = table.reader.direct().unwrap().reads();
         for (key, value) in &records {
             assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
         }
         (0..n as u64).for_each(|i| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
-        let reads = table.direct().unwrap().reads();
+        let reads = table.reader.direct().unwrap().reads();
         let (reads, pages) = (reads.0 - before.0, reads.1 - before.1);
         println!("{} gets, present and absent: {reads} reads, {pages} pages", 2 * n);
         // A hash below the first block's is known to be absent without a read.
@@ -86,11 +86,11 @@ fn a_get_of_a_longer_record_is_still_one_read() {
         let records = records(300, 9_000);
         let options = BuildOptions { compression, ..BuildOptions::default() };
         let table = place.build(options, &records);
-        let before = table.direct().unwrap().reads().0;
+        let before = table.reader.direct().unwrap().reads().0;
         for (key, value) in &records {
             assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
         }
-        assert_eq!(table.direct().unwrap().reads().0 - before, 300, "{compression:?}");
+        assert_eq!(table.reader.direct().unwrap().reads().0 - before, 300, "{compression:?}");
     }
 }
 
@@ -99,10 +99,10 @@ fn a_filter_spares_nearly_all_reads_of_absent_keys() {
     let Some(place) = Place::new() else { return };
     let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
     let table = place.build(options, &records(20_000, 32));
-    let before = table.direct().unwrap().reads().0;
+    let before = table.reader.direct().unwrap().reads().0;
     let n = 50_000;
     (0..n).for_each(|i: u64| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
-    let reads = table.direct().unwrap().reads().0 - before;
+    let reads = table.reader.direct().unwrap().reads().0 - before;
     println!("{n} absent keys: {reads} reads");
     assert!(reads < n / 200);
 }
@@ -112,18 +112,18 @@ fn many_gets_read_each_block_once() {
     let Some(place) = Place::new() else { return };
     let records = records(20_000, 32);
     let table = place.build(BuildOptions::default(), &records);
-    let before = table.direct().unwrap().reads().0;
+    let before = table.reader.direct().unwrap().reads().0;
     let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
     let values = table.get_many(&keys).unwrap();
     assert!(values.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value)));
-    assert_eq!(table.direct().unwrap().reads().0 - before, table.stats().blocks);
+    assert_eq!(table.reader.direct().unwrap().reads().0 - before, table.stats().blocks);
     let mut same = 0;
     let read = table.read_many(&keys, |place, value| -> Result<()> {
         same += usize::from(value == Some(&records[place].1));
         Ok(())
     });
     assert!(read.is_ok() && same == records.len());
-    assert_eq!(table.direct().unwrap().reads().0 - before, 2 * table.stats().blocks);
+    assert_eq!(table.reader.direct().unwrap().reads().0 - before, 2 * table.stats().blocks);
 }
 
 /// Whatever is packed and filtered, batches of present, absent and repeated keys answer as gets do
@@ -143,13 +143,14 @@ fn batches_past_the_page_cache_answer_as_gets_do() {
             let present = got.iter().flatten().count();
             assert!((600..800).contains(&present), "{present} of 600 and some repeated");
             for n in [0, 1, 2, 33, 500, keys.len()] {
-                let located = keys[..n].iter().map(|key| table.locate(xxh3_64(key.as_bytes())));
+                let located =
+                    keys[..n].iter().map(|key| table.reader.locate(xxh3_64(key.as_bytes())));
                 let blocks: HashSet<u64> = located.flatten().map(|at| at.block).collect();
-                let before = table.direct().unwrap().reads().0;
+                let before = table.reader.direct().unwrap().reads().0;
                 let many = table.get_many(&keys[..n]).unwrap().into_iter();
                 let many: Vec<_> = many.map(|value| value.map(Cow::into_owned)).collect();
                 assert!(many == got[..n], "{compression:?}, {filter:?}, {n} keys");
-                let reads = table.direct().unwrap().reads().0 - before;
+                let reads = table.reader.direct().unwrap().reads().0 - before;
                 assert_eq!(reads, blocks.len() as u64, "{compression:?}, {filter:?}, {n} keys");
             }
         }

@@ -7,7 +7,7 @@
 use super::direct::Place;
 use super::*;
 use crate::bytes::prefetch::LINE;
-use crate::table::read::get::{NEAR_AROUND, near};
+use crate::table::read::get::{SMALL_LINES, expected_lines};
 use crate::table::{ApproximateBuilder, ApproximateOptions, Compression, Duplicates, Filter};
 use crate::testing::{Rng, memory, run_child};
 use xxhash_rust::xxh3::xxh3_64;
@@ -32,7 +32,7 @@ fn filters_let_the_stated_share_of_absent_keys_pass() {
         let (disk, _) = builder(n, 9, 0, options);
         let table = open(&disk, Access::Map).unwrap();
         let absent = (0..probes).map(|i| xxh3_64(&(i << 20 | 1).to_le_bytes()));
-        let passed = absent.filter(|&hash| table.passes(hash)).count() as f64;
+        let passed = absent.filter(|&hash| table.reader.may_contain(hash)).count() as f64;
         let stated = probes as f64 / f64::from(1 << bits);
         let a_key = table.stats().filter_bytes as f64 * 8.0 / n as f64;
         println!(
@@ -241,14 +241,14 @@ fn the_lines_asked_for_with_a_block_mostly_hold_the_record() {
     let records: Records = (0..50_000).map(&mut record).collect();
     let table =
         open(&disk_with(&bytes_of(BuildOptions::default(), &records)), Access::Map).unwrap();
-    assert!(table.small);
+    assert!(table.reader.small_records);
     let held = |(key, value): &&(Vec<u8>, Vec<u8>)| {
-        let at = table.locate(xxh3_64(key)).unwrap();
-        let body = &table.memory(at.block).unwrap()[CHECKSUM..];
+        let at = table.reader.locate(xxh3_64(key)).unwrap();
+        let body = &table.reader.memory(at.block).unwrap()[CHECKSUM..];
         let offset = |part: &[u8]| CHECKSUM + part.as_ptr().addr() - body.as_ptr().addr();
-        let asked = offset(near(body, table.share(at))) / LINE;
+        let asked = offset(expected_lines(body, table.reader.fraction(at))) / LINE;
         let end = offset(&table.get(key).unwrap().unwrap()) + value.len();
-        (end - value.len() - key.len()) / LINE >= asked && (end - 1) / LINE < asked + NEAR_AROUND
+        (end - value.len() - key.len()) / LINE >= asked && (end - 1) / LINE < asked + SMALL_LINES
     };
     let share = records.iter().filter(held).count() as f64 / records.len() as f64;
     println!("{share:.3} of the records in the lines asked for");

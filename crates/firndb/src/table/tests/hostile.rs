@@ -43,8 +43,8 @@ fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
 /// Where each block begins and ends, read from a whole table.
 fn extents(bytes: &[u8]) -> Vec<(usize, usize)> {
     let table = open(&disk_with(bytes), Access::Map).unwrap();
-    let extent = |block| table.extent(block).unwrap();
-    (0..table.meta.blocks).map(|n| (extent(n).0 as usize, extent(n).1)).collect()
+    let extent = |block| table.reader.extent(block).unwrap();
+    (0..table.reader.meta.blocks).map(|n| (extent(n).0 as usize, extent(n).1)).collect()
 }
 
 /// Makes the checksums of an index fit.

@@ -2,15 +2,15 @@
 
 use crate::bytes::prefetch::LINE;
 use crate::disk::Slab;
-use crate::table::format::index::{IndexWriter, Pointer, Shape};
-use crate::table::read::index_lookup::{Found, Index};
+use crate::table::format::index::{IndexShape, IndexWriter, RecordPointer};
+use crate::table::read::index_lookup::{Index, IndexLookup};
 use crate::testing::Rng;
 use std::iter::repeat_n;
 
 type Records = [(u64, Vec<u8>, Vec<u8>)];
 
 /// The index of these records.
-fn made(shape: Shape, records: impl Iterator<Item = Pointer>) -> Index {
+fn made(shape: IndexShape, records: impl Iterator<Item = RecordPointer>) -> Index {
     let mut array = Slab::new(shape.len().1 as usize).unwrap();
     let mut put = |bucket: u64, bytes: &[u8]| {
         array[bucket as usize * LINE..][..LINE].copy_from_slice(bytes);
@@ -25,12 +25,12 @@ fn made(shape: Shape, records: impl Iterator<Item = Pointer>) -> Index {
 /// The index of records that are put behind each other.
 fn filled(records: &Records, blocks: &mut Vec<u8>) -> Index {
     let bytes: usize = records.iter().map(|(_, key, value)| key.len() + value.len()).sum();
-    let shape = Shape::new(records.len() as u64, bytes as u64).unwrap();
+    let shape = IndexShape::new(records.len() as u64, bytes as u64).unwrap();
     let pointers = records.iter().map(|(hash, key, value)| {
         let (begin, len) = (blocks.len() as u64, (key.len() + value.len()) as u64);
         blocks.extend_from_slice(key);
         blocks.extend_from_slice(value);
-        Pointer { hash: *hash, begin, key: key.len(), len }
+        RecordPointer { hash: *hash, begin, key: key.len(), len }
     });
     made(shape, pointers)
 }
@@ -52,24 +52,24 @@ fn finds_records_of_equal_hashes_and_tags_and_no_others() {
         let index = filled(&records, &mut blocks);
         let find = |hash, key: &[u8]| {
             let found = index.find(&blocks, hash, key);
-            assert_eq!(found, index.find_any(&blocks, hash, key));
+            assert_eq!(found, index.find_anywhere(&blocks, hash, key));
             found
         };
         let (mut found, mut unknown) = (0, 0);
         for (hash, key, value) in &records {
             match find(*hash, key) {
-                Found::Value(got) => found += usize::from(got == value),
-                Found::Unknown => unknown += 1,
-                Found::Absent => panic!("a record is lost"),
+                IndexLookup::Value(got) => found += usize::from(got == value),
+                IndexLookup::Unknown => unknown += 1,
+                IndexLookup::Absent => panic!("a record is lost"),
             }
             let absent = [&key[..key.len() - 1], b"?"].concat();
-            assert!(!matches!(find(*hash, &absent), Found::Value(_)));
+            assert!(!matches!(find(*hash, &absent), IndexLookup::Value(_)));
             let first = index.candidate(&blocks, *hash, key.len()).flatten();
             assert!(first.is_none_or(|(found, _)| found.len() == key.len()));
         }
         assert_eq!(found + unknown, n);
         assert!(unknown == 0 || longest > 65_000 && unknown < n / 5, "{unknown} unknown");
-        assert!(matches!(find(hashes[0], &[0; 300]), Found::Unknown));
+        assert!(matches!(find(hashes[0], &[0; 300]), IndexLookup::Unknown));
         assert!(index.candidate(&blocks, hashes[0], 300).is_none());
     }
 }
@@ -80,9 +80,9 @@ fn known(records: &Records) -> (usize, usize) {
     let index = filled(records, &mut blocks);
     records.iter().fold((0, 0), |(found, unknown), (hash, key, value)| {
         match index.find(&blocks, *hash, key) {
-            Found::Value(got) => (found + usize::from(got == value), unknown),
-            Found::Unknown => (found, unknown + 1),
-            Found::Absent => panic!("a record is lost"),
+            IndexLookup::Value(got) => (found + usize::from(got == value), unknown),
+            IndexLookup::Unknown => (found, unknown + 1),
+            IndexLookup::Absent => panic!("a record is lost"),
         }
     })
 }
@@ -101,16 +101,17 @@ fn of_what_does_not_fit_nothing_is_known() {
     assert!(found > 1390 && unknown > 88, "{found} found, {unknown} unknown");
     let long = |len: usize| [(1, vec![1; len], vec![2]), (2, vec![3; 5], vec![4])];
     assert_eq!((known(&long(254)), known(&long(255))), ((2, 0), (1, 1)));
-    assert!(Shape::new(1001, 1000).is_none(), "more records than bytes");
+    assert!(IndexShape::new(1001, 1000).is_none(), "more records than bytes");
 }
 
 #[test]
 fn a_record_far_from_where_it_is_expected_is_unknown() {
     // The first half of the hashes has a thousandth of the bytes.
-    let shape = Shape::new(1000, 1 << 28).unwrap();
+    let shape = IndexShape::new(1000, 1 << 28).unwrap();
     let places = (0..500).map(|i| (i << 54, i * 4)).chain([(u64::MAX, 2000)]);
-    let index = made(shape, places.map(|(hash, begin)| Pointer { hash, begin, key: 3, len: 4 }));
+    let index =
+        made(shape, places.map(|(hash, begin)| RecordPointer { hash, begin, key: 3, len: 4 }));
     let blocks = vec![9; 2004];
-    let is_unknown = |hash| matches!(index.find(&blocks, hash, b"abc"), Found::Unknown);
+    let is_unknown = |hash| matches!(index.find(&blocks, hash, b"abc"), IndexLookup::Unknown);
     assert!(is_unknown(u64::MAX) && !is_unknown(0));
 }

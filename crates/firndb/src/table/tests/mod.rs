@@ -21,7 +21,7 @@ mod model;
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
 use crate::table::format::block::CHECKSUM;
-use crate::table::simd::Wide;
+use crate::table::simd::Avx2Search;
 use crate::table::{Access, BuildOptions, BuildReport, Table, TableBuilder};
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
@@ -72,15 +72,17 @@ fn number_from_env(name: &str, default: u64) -> u64 {
 
 /// Whether the fast search for small records, if the processor has it, finds this key.
 fn is_fast(table: &Table, key: &[u8]) -> bool {
-    let (Some(wide), Some(at)) = (table.wide, table.locate(xxh3_64(key))) else { return false };
-    let body = &table.memory(at.block).unwrap()[CHECKSUM..];
-    wide.find(body, at.tag, table.share(at), key).split(body, key.len()).is_some()
+    let (Some(avx2), Some(at)) = (table.reader.avx2, table.reader.locate(xxh3_64(key))) else {
+        return false;
+    };
+    let body = &table.reader.memory(at.block).unwrap()[CHECKSUM..];
+    avx2.find(body, at.tag, table.reader.fraction(at), key).split(body, key.len()).is_some()
 }
 
 /// Makes sure that a suite asks the fast search as well: that it finds each record of the table of
 /// this name, wherever there is one.
 fn assert_fast(name: &str, bytes: &[u8], records: &Records) {
-    if name == "paged" && Wide::here().is_some() {
+    if name == "paged" && Avx2Search::detect().is_some() {
         let table = open(&disk_with(bytes), Access::Map).unwrap();
         assert!(records.iter().all(|(key, _)| is_fast(&table, key)));
     }

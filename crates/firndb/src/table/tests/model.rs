@@ -5,7 +5,7 @@
 //! from that seed on; `FIRNDB_TABLE_PROBES=10000000` asks for more absent keys.
 
 use super::*;
-use crate::table::simd::Wide;
+use crate::table::simd::Avx2Search;
 use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
@@ -116,18 +116,18 @@ fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) -> bool {
     let absent = absent(rng, model);
     // Mapped ones also as on a processor that does not have the fast search.
     let (map, mut fast) = (Access::Map, false);
-    for (access, wide) in
+    for (access, avx2) in
         [(map, true), (map, false), (Access::Resident, true), (Access::Buffered, true)]
     {
         let mut table = open(disk, access).unwrap();
-        table.wide = table.wide.filter(|_| wide);
+        table.reader.avx2 = table.reader.avx2.filter(|_| avx2);
         fast |= model.keys().next().is_some_and(|key| is_fast(&table, key));
         assert_eq!(table.len(), model.len() as u64);
         assert_eq!(table.is_empty(), model.is_empty());
         let (stats, frames) = (table.stats(), Compression::Blocks { level: 0 });
         let frames = std::mem::discriminant(&stats.compression) == std::mem::discriminant(&frames);
         assert_eq!(
-            table.index.is_some(),
+            table.reader.index.is_some(),
             match access {
                 Access::Resident => !frames,
                 Access::Map => stats.index_bytes > 0,
@@ -228,7 +228,7 @@ fn random_tables_answer_as_a_map_does() {
     println!("{total} records in {tables} tables, {spilled} of them larger than their memory");
     println!("{fast} of them with small records that are searched fast");
     assert!(spilled > 0 || tables < 10);
-    assert!(fast > 0 || tables < 10 || Wide::here().is_none());
+    assert!(fast > 0 || tables < 10 || Avx2Search::detect().is_none());
 }
 
 #[test]
