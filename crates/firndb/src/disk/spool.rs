@@ -1,5 +1,5 @@
-//! Temporary files of a build, which only grow, and the checksums of what stands in them: a record
-//! that the disk damages is an error of the build, and not a table without it.
+//! Temporary files of builds. Their pieces carry checksums: a damaged piece fails the build, and no
+//! record is lost silently.
 
 use crate::disk::{self, Append, DiskRef, ReadAt};
 use crate::{Error, Result};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Where temporary files are made, and how much memory may be used.
+/// Where a build creates temporary files, and how much memory it may use before.
 #[derive(Clone, Debug)]
 pub(crate) struct TempSpace {
     pub(crate) disk: DiskRef,
@@ -16,8 +16,9 @@ pub(crate) struct TempSpace {
 }
 
 impl TempSpace {
-    /// Of a build of `path`: beside it unless the caller has chosen another folder. Fails if there
-    /// is no such folder, now and not once all records are there.
+    /// The temporary space of a build of `path`: its directory, unless the caller chose another.
+    /// Removes leftovers of earlier builds. `NotFound` if a directory does not exist, so that a
+    /// build fails before it collects records.
     pub(crate) fn for_build(
         disk: &DiskRef,
         path: &Path,
@@ -32,30 +33,30 @@ impl TempSpace {
     }
 }
 
-/// Bytes of a temporary file that are read back together.
+/// A range of a temporary file that is read back as a unit.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) offset: u64,
     pub(crate) len: u64,
-    /// Their XXH3-64.
+    /// XXH3-64 of the bytes.
     pub(crate) sum: u64,
 }
 
 impl Piece {
-    /// `Corrupt` if the bytes that were read have another checksum.
+    /// `Corrupt` unless `sum` is the checksum of the piece.
     pub(crate) fn check(&self, sum: u64) -> Result<()> {
         if sum == self.sum { Ok(()) } else { Err(spool_corrupt()) }
     }
 }
 
-/// What a build says whose temporary file is not as it was written.
+/// The error for a damaged temporary file.
 pub(crate) fn spool_corrupt() -> Error {
     Error::corrupt("the temporary file of a build is damaged")
 }
 
-/// A temporary file, which is gone when this is dropped.
+/// A temporary file without a name. It is removed when dropped.
 pub(crate) struct SpillFile {
-    /// Only ever reached alone, through `&mut`.
+    /// Reached only through `&mut`; the mutex makes the file `Sync`.
     append: Mutex<Box<dyn Append>>,
     pub(crate) read: Box<dyn ReadAt>,
 }
@@ -71,18 +72,18 @@ impl SpillFile {
     }
 }
 
-/// Bytes that are appended now and read once later: in memory, and what is more than the place has
-/// memory for in a temporary file.
+/// Bytes that are appended, and read back once: in memory up to the limit of the space, then in a
+/// temporary file.
 pub(crate) struct Spool {
     space: TempSpace,
     memory: Vec<u8>,
     file: Option<SpillFile>,
-    /// What is in the file, one behind the other.
+    /// The pieces of the file, in order.
     pieces: Vec<Piece>,
     spilled: u64,
 }
 
-/// Most bytes of a piece of a [`Spool`], which are in memory once more when they are read back.
+/// Most bytes of a piece of a [`Spool`]. Reading it back needs as much memory.
 const PIECE: usize = 1 << 20;
 
 impl Spool {
@@ -112,7 +113,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Gives back everything, in parts. `Corrupt` before a part that is not as it was written.
+    /// Passes all bytes to `visit`, piece by piece. `Corrupt` before a damaged piece is passed on.
     pub(crate) fn each(&self, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         if let Some(file) = &self.file {
             let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What `inspect` shows of a table.
+//! Describes tables for `inspect`.
 
 use crate::Result;
 use crate::inspect::{InspectedSection, Inspection};
@@ -9,7 +9,7 @@ use crate::table::options::{Access, Compression, Filter};
 use crate::table::read::table::Table;
 use std::path::Path;
 
-/// Fills in what is special to a table.
+/// Adds the facts and sections of a table.
 pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
     let table = Table::open(path, Access::Map)?;
     let stats = table.stats();
@@ -54,7 +54,7 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
     Ok(())
 }
 
-/// Fills in what is special to an approximate table.
+/// Adds the facts and sections of an approximate table.
 pub(crate) fn describe_approximate(path: &Path, seen: &mut Inspection) -> Result<()> {
     let table = ApproximateTable::open(path, Access::Map)?;
     let stats = table.stats();

@@ -1,4 +1,4 @@
-//! Verification and inspection.
+//! Verification of tables, and their description for `inspect`.
 
 pub(crate) mod verify;
 pub(crate) mod inspect;

@@ -1,4 +1,4 @@
-//! Checks of a whole table: every byte, and what checksums cannot say.
+//! Verification of a table: every checksum, and the consistency of all structures.
 
 use crate::bytes::int::u32_at;
 use crate::table::format::block::{Body, CHECKSUM, check, tag};
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 use std::cmp::Ordering::Less;
 use std::ops::ControlFlow;
 
-/// What was counted, to be compared with the meta section, and the index as it should be.
+/// Totals to compare with the meta section, and the expected index.
 #[derive(Default)]
 struct Totals<'a> {
     records: u64,
@@ -25,7 +25,8 @@ struct Totals<'a> {
 }
 
 impl Table {
-    /// Checks every byte of the file, and that each record is where a get looks for it.
+    /// Checks every byte of the file, and that a get finds each record. Takes time proportional to
+    /// the file. Errors: `Corrupt`, with the file and usually the offset; `Io`.
     pub fn verify(&self) -> Result<()> {
         Verifier { reader: &self.reader }.verify()
     }
@@ -109,7 +110,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// A get of this key comes to this block.
+    /// `Corrupt` unless a get of this key reads this block.
     fn verify_record(&self, number: u64, hash: u64, key: &[u8]) -> Result<()> {
         let found = self.reader.locate(hash).map(|located| located.block);
         if found != Some(number) || !self.reader.may_contain(hash) {
@@ -141,11 +142,11 @@ impl Verifier<'_> {
     }
 }
 
-/// Compares the index in a file with what it should be, as far as it has come.
+/// Compares the index in a file with the index of the records, bucket by bucket.
 pub(crate) struct IndexComparison<'a> {
     mapped: &'a MappedIndex,
     writer: IndexWriter,
-    /// Bytes that are alike.
+    /// Bytes that were compared.
     len: usize,
 }
 
@@ -154,13 +155,13 @@ impl<'a> IndexComparison<'a> {
         IndexComparison { mapped, writer: IndexWriter::new(shape), len: 0 }
     }
 
-    /// The next record; `Corrupt` if the buckets before its own are others.
+    /// Adds the next record. `Corrupt` if a completed bucket differs.
     pub(crate) fn push(&mut self, record: RecordPointer) -> Result<()> {
         let IndexComparison { mapped, writer, len } = self;
         writer.push(record, |bucket, bytes| mapped.compare(len, bucket, bytes))
     }
 
-    /// Compares what is left.
+    /// Compares the rest.
     pub(crate) fn finish(mut self) -> Result<()> {
         let IndexComparison { mapped, writer, len } = &mut self;
         writer.flush(|bucket, bytes| mapped.compare(len, bucket, bytes))?;

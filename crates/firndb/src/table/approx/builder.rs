@@ -1,5 +1,5 @@
-//! Builds an approximate table: records come in any order; each thread makes the perfect hash
-//! functions of the shards of the partitions it takes.
+//! Builds approximate tables. Threads sort the partitions and build the perfect hash functions of
+//! their shards.
 
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::bytes::int::{Encoder, put_u32};
@@ -25,23 +25,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Choices of the build of an approximate table.
+/// Options of the build of an approximate table.
 #[derive(Clone, Debug)]
 pub struct ApproximateOptions {
-    /// Bytes of every value, 1 to 16.
+    /// Bytes of every value, 1 to 16. Default: 8.
     pub value_width: usize,
-    /// Bits of a fingerprint, 0 to 32: one absent key in 2^bits is answered. With 0 every key is.
+    /// Bits of a fingerprint, 0 to 32: an absent key is found with probability 2^-bits. With 0
+    /// every key is. Default: 16.
     pub fingerprint_bits: u32,
-    /// What happens when a key is added twice; keys are compared whole.
+    /// What happens if a key is added more than once. Whole keys are compared.
     pub duplicates: Duplicates,
-    /// Bytes of memory for records on their way; what is more goes to a temporary file. At least
-    /// 16 MiB. The process takes up to 1.2 times as much, plus 100 MiB.
+    /// Bytes of memory for collected records, at least 16 MiB; more records go to a temporary file.
+    /// The process may use up to 1.2 times as much, plus 100 MiB. Default: 1 GiB.
     pub memory: usize,
-    /// Where that temporary file is made; beside the table if `None`.
+    /// Directory of the temporary file. Default: the directory of the table.
     pub temporary: Option<PathBuf>,
-    /// Threads that sort and make perfect hash functions.
+    /// Threads that sort records and build perfect hash functions, 1 to 1,024. Default: all
+    /// processors.
     pub threads: usize,
-    /// Bytes of the user, kept in the file.
+    /// Metadata of the user, stored in the file.
     pub metadata: Vec<u8>,
 }
 
@@ -59,22 +61,22 @@ impl Default for ApproximateOptions {
     }
 }
 
-/// What was built.
+/// What a build wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApproximateReport {
     /// Records in the table.
     pub records: u64,
-    /// Records that were left out because their keys were there already.
+    /// Records that were dropped because their key occurred before.
     pub duplicates: u64,
-    /// Bytes written to a temporary file on the way.
+    /// Bytes written to temporary files.
     pub spilled: u64,
 }
 
 /// Collects records and writes them as one approximate table.
 ///
-/// Nothing stands under the path until [`ApproximateBuilder::finish`] has written and synced all of
-/// it; a table that was there before is replaced then. The same records give the same bytes, in any
-/// order and with any memory and number of threads.
+/// Until [`ApproximateBuilder::finish`] has written and synced the table, nothing appears under the
+/// path. Then an earlier table of that path is replaced atomically. The same records give the same
+/// bytes, whatever their order, the memory and the number of threads.
 pub struct ApproximateBuilder {
     disk: DiskRef,
     path: PathBuf,
@@ -83,18 +85,21 @@ pub struct ApproximateBuilder {
     records: u64,
     bytes: u64,
     name: Box<dyn Fn(u64) -> String + Sync + Send>,
-    /// Of keys that share a shard.
+    /// Limit of keys per shard.
     collisions: CollisionLimit,
     seeds: Seeds,
 }
 
-/// The half of the hash by which records are split and sorted.
+/// The half of the hash that partitions and orders records.
 fn split(key: &[u8], seed: u64) -> u64 {
     hash_of(key, seed).high
 }
 
 impl ApproximateBuilder {
-    /// Begins the table `path`. `InvalidArgument` if an option is out of its range.
+    /// Starts a build of the table `path`.
+    ///
+    /// Errors: `InvalidArgument` if an option is out of range; `NotFound` if the directory of the
+    /// table or of temporary files does not exist.
     pub fn create(
         path: impl AsRef<Path>,
         options: ApproximateOptions,
@@ -108,7 +113,7 @@ impl ApproximateBuilder {
         ApproximateBuilder::create_on(disk::os(), path.as_ref(), options)
     }
 
-    /// [`ApproximateBuilder::create`] on any disk, and with as little memory as a test likes.
+    /// [`ApproximateBuilder::create`] on any disk, without the lower bound on memory.
     pub(crate) fn create_on(
         disk: DiskRef,
         path: &Path,
@@ -138,19 +143,19 @@ impl ApproximateBuilder {
         })
     }
 
-    /// Says how messages name where a record came from (by default: "record 7", counted from 1).
+    /// Sets how messages name the origin of a record. The default is "record 7", counted from 1.
     pub fn name_origins(&mut self, name: impl Fn(u64) -> String + Sync + Send + 'static) {
         self.name = Box::new(name);
     }
 
-    /// Adds a record. Keys have 0 to 65,536 bytes; `InvalidArgument` if a value does not have the
-    /// width of the table.
+    /// Adds a record. Keys have 0 to 65,536 bytes. Errors: `InvalidArgument` if the key is longer,
+    /// or if the value does not have the width of the table; `Io`.
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add_from(self.records + 1, key, value)
     }
 
-    /// Adds a record that came from `origin`: a number that messages name, and by which the first
-    /// or last of two records with one key is told.
+    /// Adds a record with an explicit origin: a number that messages name, and that decides which
+    /// of several records of a key is the first or the last.
     pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
         if key.len() > MAX_KEY || value.len() != self.options.value_width {
             return Err(Error::invalid(format!(
@@ -169,15 +174,15 @@ impl ApproximateBuilder {
         Ok(())
     }
 
-    /// Records added so far.
+    /// Number of records added.
     pub fn records(&self) -> u64 {
         self.records
     }
 
     /// Writes the table and publishes it.
     ///
-    /// Keys that were crafted to have equal hashes are hashed anew under a seed made of all keys;
-    /// that takes a few times as long.
+    /// If keys were crafted to have equal hashes, all keys are hashed again under a seed derived
+    /// from them. That takes a few times as long.
     pub fn finish(mut self) -> Result<ApproximateReport> {
         self.partitions.seal()?;
         let disk = self.disk.clone();
@@ -195,7 +200,7 @@ impl ApproximateBuilder {
         }
     }
 
-    /// The same records, to be written by the hash of the next seed.
+    /// The same records, partitioned under the next seed.
     fn reseeded(self) -> Result<ApproximateBuilder> {
         let (collisions, stop) = (CollisionLimit::new(MAX_KEYS_PER_SHARD), AtomicBool::new(false));
         let ApproximateBuilder { partitions, mut seeds, .. } = self;
@@ -255,7 +260,7 @@ impl ApproximateBuilder {
         Ok(ApproximateReport { records: next.records, duplicates, spilled })
     }
 
-    /// Hands over all shards in order, made by the threads of the build.
+    /// Passes all shards to `take` in order. The threads of the build make them.
     fn each_shard(&self, meta: Meta, take: &mut dyn FnMut(BuiltShard) -> Result<()>) -> Result<()> {
         let units = self.units(meta);
         let threads = self.options.threads.clamp(1, units as usize) as u64;
@@ -265,7 +270,7 @@ impl ApproximateBuilder {
                 scope.spawn(move || {
                     let mut own = (worker..units).step_by(threads as usize);
                     if let Err(e) = own.try_for_each(|unit| self.make_unit(meta, unit, &send)) {
-                        // If nobody listens, the build has failed with another error.
+                        // If the receiver is gone, the build has failed with another error.
                         let _ = send.send(Err(e));
                     }
                 });
@@ -284,12 +289,13 @@ impl ApproximateBuilder {
         })
     }
 
-    /// Units of work: partitions with all their shards, or shards with all their partitions.
+    /// Number of units of work. A unit is a partition with all its shards, or a shard with all its
+    /// partitions.
     fn units(&self, meta: Meta) -> u64 {
         meta.shards.min(self.partitions.len() as u64)
     }
 
-    /// Makes the shards of a unit, one after the other.
+    /// Makes the shards of a unit in order.
     fn make_unit(
         &self,
         meta: Meta,
@@ -347,7 +353,7 @@ struct ShardInput {
     duplicates: u64,
 }
 
-/// A shard: what its slots hold, in order, and the function that finds them.
+/// A shard: the contents of its slots, and its perfect hash function.
 struct BuiltShard {
     highs: Vec<u64>,
     values: Vec<u8>,
@@ -360,7 +366,7 @@ impl ShardInput {
         ShardInput { number, hashes: Vec::new(), values: Vec::new(), duplicates: 0 }
     }
 
-    /// `None` if there is no function of these hashes: two are equal.
+    /// `None` if two hashes are equal, so that there is no perfect hash function.
     fn build(self, width: usize) -> Option<BuiltShard> {
         let n = self.hashes.len();
         let made = build_perfect_hash(&self.hashes)?;
@@ -374,11 +380,11 @@ impl ShardInput {
     }
 }
 
-/// Packs slots into blocks and writes these.
+/// Packs slots into blocks and writes them.
 struct SlotWriter {
     slots: Slots,
     block: Vec<u8>,
-    /// The block that is being filled, and the slots in it.
+    /// Number of the current block, and of the slots in it.
     number: u64,
     filled: u32,
 }

@@ -1,42 +1,42 @@
-//! The sections of an approximate table, its meta section, and how its slots are packed.
+//! The bytes of an approximate table: its sections, the meta section, shards and slots.
 //!
-//! An approximate table is a frozen file (`bytes/frozen.rs`) of kind 6. Keys are known by their
-//! XXH3-128 hash under a seed (`hashing.rs`), of which `high` and `low` are the halves. The first
-//! bits of `high` number the *shard* of a key: all keys of a shard have a minimal perfect hash
-//! function (`approx_hash.rs`), which numbers the slots of the shard; slots of shards follow each
-//! other.
+//! An approximate table is a frozen file (`bytes/frozen.rs`) of kind 6. Keys are identified by
+//! their XXH3-128 hash under a seed; `high` and `low` are its halves. The first bits of `high` are
+//! the number of the *shard* of a key. Each shard has a minimal perfect hash function (`mphf.rs`)
+//! that maps its keys to its slots. Slots of shards are consecutive.
 //!
 //! ```text
-//! SECTION  NAME       WHAT IT HOLDS
-//! 1        meta       below
-//! 2        slots      blocks of 4096 bytes, from a multiple of 4096 on; each with its own checksum
+//! SECTION  NAME       CONTENTS
+//! 1        meta       see below
+//! 2        slots      blocks of 4096 bytes, aligned to 4096; each with its own checksum
 //! 3        shards     an entry for each shard, and one for the end
-//! 4        pilots     a byte a bucket: of shard 0, of shard 1, ...
-//! 5        remapped   a u32 for each slot beyond the number of keys, of shard 0, of shard 1, ...
-//! 6        metadata   bytes of the user
+//! 4        pilots     a byte per bucket: of shard 0, of shard 1, ...
+//! 5        remapped   a u32 for each slot beyond the number of keys: of shard 0, of shard 1, ...
+//! 6        metadata   metadata of the user
 //!
 //! META     OFFSET  SIZE  FIELD
 //!          0       8     records
 //!          8       8     shards, a power of two
 //!          16      4     bytes of a value, 1 to 16
 //!          20      4     bits 0-7: bits of a fingerprint, 0 to 32; bit 31: a seed follows
-//!          24      8     seed of the hash, if there is one; else it is 0
+//!          24      8     seed of the hash, if present; otherwise it is 0
 //!
 //! SHARD    OFFSET  SIZE  FIELD
-//!          0       8     records of the shards before
-//!          8       8     buckets of the shards before
-//!          16      8     remapped slots of the shards before
-//!          24      8     seed
+//!          0       8     records of earlier shards
+//!          8       8     buckets of earlier shards
+//!          16      8     remapped slots of earlier shards
+//!          24      8     seed of the perfect hash function
 //!
 //! BLOCK    OFFSET  SIZE  FIELD
-//!          0       4     checksum, as in `block.rs`
-//!          4       ..    slots of w bits each, lowest bit first; none crosses a block; zeros
+//!          0       4     checksum, as in `format/block.rs`
+//!          4       ..    slots of w bits each, lowest bit first, none across blocks; zeros
 //!
 //! SLOT     BIT     BITS  FIELD
 //!          0       r     fingerprint: the lowest bits of `high`
 //!          r       8 v   value
 //! ```
-//! w is r + 8 v; a block holds as many slots as go into 4092 bytes.
+//!
+//! w is r + 8 v. A block holds as many slots as fit into 4092 bytes.
 
 use crate::bytes::int::{Decoder, Encoder, u64_at};
 use crate::bytes::packed::{bits_at, put_bits};
@@ -46,7 +46,7 @@ use crate::table::format::block::CHECKSUM;
 use crate::{Error, Result};
 use xxhash_rust::xxh3::{xxh3_128, xxh3_128_with_seed};
 
-/// Ids of sections.
+/// Section ids.
 pub(crate) mod section {
     pub(crate) const META: u32 = 1;
     pub(crate) const SLOTS: u32 = 2;
@@ -60,15 +60,15 @@ pub(crate) mod section {
 pub(crate) const MAX_WIDTH: usize = 16;
 /// Bits of the longest fingerprint.
 pub(crate) const MAX_FINGERPRINT: u32 = 32;
-/// Bytes of an entry of a shard.
+/// Bytes of a shard entry.
 pub(crate) const ENTRY: usize = 32;
-/// Most keys of a shard, on average.
+/// Most keys per shard, on average.
 const KEYS: u64 = 1 << 16;
 
-/// Most keys of a shard: hashes that are spread evenly do not come near it.
+/// Most keys per shard. Uniform hashes do not come near it.
 pub(crate) const MAX_KEYS_PER_SHARD: usize = 4 << 16;
 
-/// Shards of a table of so many keys.
+/// Shards of a table of this many keys.
 pub(crate) fn shards_for(records: u64) -> u64 {
     records.div_ceil(KEYS).max(1).next_power_of_two()
 }
@@ -79,18 +79,18 @@ pub(crate) fn shard_of(high: u64, shards: u64) -> u64 {
     ((u128::from(high) * u128::from(shards)) >> 64) as u64
 }
 
-/// The facts about a table that its meta section keeps.
+/// The meta section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) records: u64,
     pub(crate) shards: u64,
     pub(crate) width: u32,
     pub(crate) fingerprint: u32,
-    /// Of the hash of keys.
+    /// Seed of the hash of keys.
     pub(crate) seed: u64,
 }
 
-/// The bit that says that a seed follows.
+/// The flag that a seed follows.
 const SEEDED: u32 = 1 << 31;
 
 impl Meta {
@@ -130,23 +130,23 @@ impl Meta {
         Ok(meta)
     }
 
-    /// How slots are packed.
+    /// The layout of slots.
     pub(crate) fn slots(&self) -> Slots {
         let bits = self.fingerprint + 8 * self.width;
         let per_block = (8 * (PAGE - CHECKSUM) as u32) / bits;
-        // The quotient of any number of slots there can be is then exact (Granlund and Montgomery,
-        // PLDI 1994): the error, at most a slot in 2^64 / per_block, is less than one.
+        // With this multiplier the quotient of any slot number is exact (Granlund and Montgomery,
+        // PLDI 1994): the error is at most one slot in 2^64 / per_block.
         let magic = u64::MAX / u64::from(per_block) + 1;
         Slots { fingerprint: self.fingerprint, width: self.width, bits, per_block, magic }
     }
 
-    /// Blocks that all slots take.
+    /// Number of blocks.
     pub(crate) fn blocks(&self) -> u64 {
         self.records.div_ceil(u64::from(self.slots().per_block))
     }
 }
 
-/// How slots are packed into blocks.
+/// The layout of slots in blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slots {
     fingerprint: u32,
@@ -156,7 +156,7 @@ pub(crate) struct Slots {
     magic: u64,
 }
 
-/// A value of fixed width.
+/// A value of an approximate table: 1 to 16 bytes, read by dereferencing to a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FixedValue {
     bytes: [u8; MAX_WIDTH],
@@ -178,7 +178,7 @@ impl std::fmt::Debug for FixedValue {
 }
 
 impl Slots {
-    /// The block of a slot, and the first of its bits there.
+    /// The block of a slot, and its first bit there.
     #[inline(always)]
     pub(crate) fn locate(&self, slot: u64) -> (u64, usize) {
         let block = ((u128::from(slot) * u128::from(self.magic)) >> 64) as u64;
@@ -200,7 +200,7 @@ impl Slots {
         (1 << self.fingerprint) - 1
     }
 
-    /// Fills a slot of a block of zeros.
+    /// Writes a slot of a zeroed block.
     pub(crate) fn put(&self, block: &mut [u8], bit: usize, high: u64, value: &[u8]) {
         let mut fingerprint = Encoder::default();
         fingerprint.u64(high & self.mask());
@@ -208,7 +208,7 @@ impl Slots {
         put_bits(block, bit + self.fingerprint as usize, value);
     }
 
-    /// The value of a slot, if it has the fingerprint of this hash.
+    /// The value of a slot, if its fingerprint matches the hash.
     #[inline(always)]
     pub(crate) fn get(&self, block: &[u8], bit: usize, high: u64) -> Option<FixedValue> {
         let mut first = [0; 8];
@@ -222,7 +222,7 @@ impl Slots {
     }
 }
 
-/// An entry of a shard.
+/// A shard entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shard {
     pub(crate) records: u64,
@@ -236,7 +236,7 @@ impl Shard {
         [self.records, self.buckets, self.remapped, self.seed].into_iter().for_each(|v| out.u64(v));
     }
 
-    /// The entry of shard `number`; zeros if it is not there.
+    /// The entry of shard `number`; zeros if it is out of bounds.
     #[inline(always)]
     pub(crate) fn read(bytes: &[u8], number: u64) -> Shard {
         let at = ENTRY * number as usize;
@@ -245,7 +245,7 @@ impl Shard {
     }
 }
 
-/// The hash by which an approximate table with this seed knows a key.
+/// The hash of a key in an approximate table with this seed.
 #[inline(always)]
 pub(crate) fn hash_of(key: &[u8], seed: u64) -> Hash {
     let hash = if seed == 0 { xxh3_128(key) } else { xxh3_128_with_seed(key, seed) };
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(slots.locate(1), (0, 32 + 28));
         let mut block = [0; 12];
         slots.put(&mut block, 32 + 28, 0xFFFF_FABC, &[0x12, 0x34]);
-        // Fingerprint ABC after 28 bits, then the bytes 12 34.
+        // Fingerprint ABC from bit 28 on, then the bytes 12 34.
         assert_eq!(block[4..], [0, 0, 0, 0xC0, 0xAB, 0x12, 0x34, 0]);
         assert_eq!(&*slots.get(&block, 60, 0xABC).unwrap(), [0x12, 0x34]);
         assert_eq!(slots.get(&block, 60, 0xABD), None);

@@ -1,11 +1,12 @@
-//! A minimal perfect hash function: sends n keys to 0..n, one to each, in about 2.7 bits a key.
+//! A minimal perfect hash function: maps n keys to 0..n without collisions, in about 2.7 bits per
+//! key.
 //!
-//! After PtrHash (Groot Koerkamp, "PtrHash: Minimal Perfect Hashing at RAM Throughput", SEA 2025),
-//! which follows PTHash (Pibiri and Trani, SIGIR 2021). Keys fall into buckets of about 3.5, some
-//! of them large and most small. Each bucket has a *pilot*, a byte that is tried until all keys of
-//! the bucket fall into free slots; when no byte does, the buckets that are in the way of the one
-//! that disturbs least are taken out and placed anew. One slot in a hundred stays free, so that
-//! this ends soon; the slots from n on are sent to the free ones below n.
+//! It follows PtrHash (Groot Koerkamp, "PtrHash: Minimal Perfect Hashing at RAM Throughput", SEA
+//! 2025), which is based on PTHash (Pibiri and Trani, SIGIR 2021). Keys fall into buckets of 3.5
+//! keys on average, with a skewed distribution. Each bucket gets a *pilot*, a byte that maps all
+//! its keys to free slots. If no byte does, the builder takes the pilot whose conflicts are
+//! cheapest, evicts the buckets in conflict, and places them again. One slot in a hundred stays
+//! free, which bounds the number of evictions. Slots from n on are remapped to free slots below n.
 //!
 //! ```text
 //! key      128 bits of hash; its halves are high and low
@@ -13,33 +14,34 @@
 //! bucket   c B / 2^64, where c = (255 / 256) x^2 (2^64 + x) / 2^129 + x / 256 is rounded down at
 //!          each step; B = ceil(2 n / 7) buckets
 //! slot     y S / 2^64, where y = (x xor (pilot + 1) * C1) * C2 modulo 2^64; S = n + n / 99 slots
-//! answer   the slot if it is below n, else what the table of remapped slots has for it
+//! result   the slot if it is below n, otherwise its entry in the table of remapped slots
 //! ```
+//!
 //! C1 is 0x9E3779B97F4A7C15, C2 is 0xD6E8FEB86659FD93.
 
 use std::collections::BinaryHeap;
 
 const C1: u64 = 0x9E37_79B9_7F4A_7C15;
 const C2: u64 = 0xD6E8_FEB8_6659_FD93;
-/// Seeds that are tried. Only equal hashes make all of them fail.
+/// Most seeds that are tried. All fail only if hashes are equal.
 const MAX_SEEDS: u64 = 64;
 const FREE: u32 = u32::MAX;
-/// Buckets that were placed last and are not taken out again at once.
+/// Number of recently placed buckets, which are not evicted.
 const RECENT: usize = 16;
 
-/// 128 bits of hash.
+/// A 128-bit hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hash {
     pub(crate) high: u64,
     pub(crate) low: u64,
 }
 
-/// Buckets of `n` keys.
+/// Buckets for `n` keys.
 pub(crate) fn buckets_for(n: u64) -> u64 {
     (2 * n).div_ceil(7)
 }
 
-/// Slots beyond the first `n` for `n` keys.
+/// Slots beyond the first `n`, for `n` keys.
 pub(crate) fn remapped_for(n: u64) -> u64 {
     n / 99
 }
@@ -49,37 +51,37 @@ fn times(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 64) as u64
 }
 
-/// The number that bucket and slot of a key are made of.
+/// The number from which the bucket and the slot of a key are derived.
 #[inline(always)]
 pub(crate) fn mix(hash: Hash, seed: u64) -> u64 {
     hash.low.wrapping_add(seed.wrapping_mul(hash.high))
 }
 
-/// The bucket of a key among so many.
+/// The bucket of a key.
 #[inline(always)]
 pub(crate) fn bucket(x: u64, buckets: u64) -> u64 {
     let curve = times(times(x, x), 1 << 63 | x >> 1);
     times(curve / 256 * 255 + x / 256, buckets)
 }
 
-/// The slot of a key among so many.
+/// The slot of a key.
 #[inline(always)]
 pub(crate) fn slot(x: u64, pilot: u8, slots: u64) -> u64 {
     let y = (x ^ (u64::from(pilot) + 1).wrapping_mul(C1)).wrapping_mul(C2);
     times(y, slots)
 }
 
-/// A function that was made.
+/// A minimal perfect hash function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PerfectHash {
     pub(crate) seed: u64,
     pub(crate) pilots: Vec<u8>,
-    /// For each slot from n on, a slot below n that is its own.
+    /// For each slot from n on, a distinct slot below n.
     pub(crate) remap: Vec<u32>,
 }
 
 impl PerfectHash {
-    /// Where the function sends a key; `n` is the number of keys it was made of.
+    /// The slot of a key; `n` is the number of keys.
     pub(crate) fn get(&self, hash: Hash, n: u64) -> u64 {
         let x = mix(hash, self.seed);
         let pilot = self.pilots[bucket(x, self.pilots.len() as u64) as usize];
@@ -88,8 +90,8 @@ impl PerfectHash {
     }
 }
 
-/// Makes the function of these keys, fewer than 2^32. `None` if two are equal, or were made to be
-/// so under each seed that is tried.
+/// Builds the function of fewer than 2^32 keys. `None` if two keys are equal, or were crafted to
+/// collide under each seed that is tried.
 pub(crate) fn build_perfect_hash(keys: &[Hash]) -> Option<PerfectHash> {
     for seed in 0..MAX_SEEDS {
         if let Some(mut maker) = PerfectHashBuilder::new(keys, seed)
@@ -110,23 +112,23 @@ fn two_are_equal(keys: &[Hash]) -> bool {
     sorted.windows(2).any(|two| two[0] == two[1])
 }
 
-/// Places the buckets of a shard, for one seed.
+/// Places the buckets of a shard under one seed.
 struct PerfectHashBuilder {
     /// The keys of bucket 0, of bucket 1, ...
     keys: Vec<u64>,
-    /// Where the keys of each bucket begin.
+    /// Start of the keys of each bucket.
     starts: Vec<u32>,
     pilots: Vec<u8>,
-    /// The bucket that holds each slot.
+    /// The bucket that owns each slot.
     owners: Vec<u32>,
-    /// A bit a slot: it has an owner.
+    /// One bit per slot: the slot has an owner.
     taken: Vec<u64>,
     recent: [u32; RECENT],
     evictions: usize,
 }
 
 impl PerfectHashBuilder {
-    /// `None` if two keys of a bucket are equal under this seed.
+    /// `None` if two keys of a bucket collide under this seed.
     fn new(hashes: &[Hash], seed: u64) -> Option<PerfectHashBuilder> {
         let n = hashes.len() as u64;
         let buckets = buckets_for(n);
@@ -170,7 +172,7 @@ impl PerfectHashBuilder {
         &self.keys[ends.start as usize..ends.end as usize]
     }
 
-    /// Places the buckets, the largest first. Says whether that ended well.
+    /// Places all buckets, the largest first. Returns whether it succeeded.
     fn place_all(&mut self) -> bool {
         let mut order: Vec<u32> = (0..self.pilots.len() as u32).collect();
         order.sort_by_key(|&bucket| std::cmp::Reverse(self.size(bucket)));
@@ -194,7 +196,7 @@ impl PerfectHashBuilder {
         true
     }
 
-    /// The first pilot with which all keys fall into free slots of their own.
+    /// The first pilot that maps all keys to free, distinct slots.
     fn free_pilot(&self, bucket: u32) -> Option<u8> {
         let (keys, slots) = (self.keys(bucket), self.owners.len() as u64);
         let is_free = |slot: u64| self.taken[(slot / 64) as usize] >> (slot % 64) & 1 == 0;
@@ -203,11 +205,11 @@ impl PerfectHashBuilder {
         })
     }
 
-    /// The pilot that takes the least out: small buckets, none of the last placed.
+    /// The pilot whose evictions cost least: small buckets, and none placed recently.
     fn cheapest_pilot(&self, bucket: u32) -> Option<u8> {
         let (keys, slots) = (self.keys(bucket), self.owners.len() as u64);
         let (mut best, mut cheapest) = (usize::MAX, None);
-        // Another order each time, lest two buckets take each other out for ever.
+        // Starts with another pilot each time, so that two buckets do not evict each other forever.
         let first = (self.evictions as u8).wrapping_mul(101);
         for pilot in (0..=255).map(|i: u8| i.wrapping_add(first)) {
             let mut cost = 0;
@@ -228,7 +230,7 @@ impl PerfectHashBuilder {
         cheapest
     }
 
-    /// Gives a bucket the slots of a pilot; buckets that had them wait to be placed anew.
+    /// Gives a bucket the slots of a pilot. Evicted buckets go to the queue.
     fn take(&mut self, bucket: u32, pilot: u8, waiting: &mut BinaryHeap<(usize, u32)>) {
         let slots = self.owners.len() as u64;
         let range =
@@ -269,7 +271,7 @@ impl PerfectHashBuilder {
     }
 }
 
-/// Whether a pilot sends all keys of a bucket to different slots.
+/// Whether a pilot maps all keys of a bucket to distinct slots.
 fn is_apart(keys: &[u64], pilot: u8, slots: u64) -> bool {
     let meets = |i: usize| {
         let at = slot(keys[i], pilot, slots);

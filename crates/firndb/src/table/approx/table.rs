@@ -1,18 +1,8 @@
-//! An open approximate table: values of a fixed width by key, in little more room than the values
-//! take. Keys are not kept, so a key that was never added is answered now and then.
+//! An open approximate table.
 //!
-//! # Build path
-//! 1. `ApproximateBuilder::add` hashes the key and hands the record to `Partitions::push`, as the
-//!    table does.
-//! 2. `ApproximateBuilder::finish`: each thread takes partitions, sorts them and drops duplicates
-//!    (`sort`), and makes the perfect hash function of each shard (`make`).
-//! 3. The shards are put together in order: `Slots::put` packs fingerprints and values.
-//!
-//! # Read path
-//! 1. `ApproximateTable::slot`: hash -> shard -> bucket -> pilot -> slot. This is in memory, a few
-//!    bits a key.
-//! 2. `Source::block`: the block of the slot, by one cache miss or one read.
-//! 3. `Slots::get`: if the fingerprint is that of the key, the value.
+//! A lookup maps the key to a slot by the perfect hash function of its shard
+//! (`ApproximateTable::slot`), which is in memory and takes a few bits per key; reads the block of
+//! the slot (`Source::block`); and compares the fingerprint (`Slots::get`).
 
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::int::u32_at;
@@ -29,57 +19,60 @@ use crate::table::read::source::{Source, reopen};
 use crate::{Error, Result};
 use std::path::Path;
 
-/// An open approximate table, to be shared by any number of threads. Nothing in it is locked.
+/// An open approximate table: a value of fixed width for each key, in little more space than the
+/// values take. Keys are not stored. Any number of threads may share it; reads take no lock.
 ///
-/// [`ApproximateTable::get`] gives every key that was added its value. A key that was not added is
-/// told to be absent, but for one in 2^r of them, where r is the number of bits of a fingerprint
-/// that the builder chose ([`ApproximateStats::false_positives`]): these get the value of another.
+/// [`ApproximateTable::get`] returns the value of every key that was added. For a key that was not
+/// added it returns `None` with probability 1 - 2^-r, where r is the number of bits of a
+/// fingerprint
+/// ([`ApproximateOptions::fingerprint_bits`](crate::table::ApproximateOptions::fingerprint_bits)),
+/// and the value of another key otherwise.
 pub struct ApproximateTable {
     pub(crate) file: Frozen,
     meta: Meta,
     slots: Slots,
-    /// Numbers of the sections of shards, pilots and remapped slots, in this order.
+    /// Numbers of the sections of shards, pilots and remapped slots.
     sections: [usize; 3],
-    /// Copies of shards, pilots and remapped slots, unless they are mapped.
+    /// Copies of these sections, unless they are mapped.
     copied: Option<[Box<[u8]>; 3]>,
     source: Source,
-    /// Where the blocks begin.
+    /// Offset of the blocks in the file.
     start: u64,
-    /// Bytes of shards, pilots and remapped slots.
+    /// Bytes of these sections.
     hash_bytes: u64,
 }
 
-/// What an approximate table is: sizes in bytes unless said otherwise.
+/// Counts, sizes and options of an approximate table. Sizes are in bytes unless stated otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApproximateStats {
     /// Number of records.
     pub records: u64,
-    /// Number of shards, each with a perfect hash function of its own.
+    /// Number of shards, each with its own perfect hash function.
     pub shards: u64,
-    /// A value.
+    /// Bytes of a value.
     pub value_width: u64,
     /// Bits of a fingerprint.
     pub fingerprint_bits: u32,
-    /// The share of absent keys that are answered as if they were there.
+    /// Probability that an absent key is found.
     pub false_positives: f64,
-    /// The perfect hash functions: about 2.7 bits a record.
+    /// The perfect hash functions: about 2.7 bits per record.
     pub hash_bytes: u64,
     /// Fingerprints and values.
     pub slot_bytes: u64,
     /// The file.
     pub file_bytes: u64,
-    /// Memory that the open table holds, mapped pages not counted.
+    /// Memory that the open table uses, without mapped pages.
     pub memory: u64,
-    /// The seed of the hash of keys: 0, unless keys were crafted to have equal hashes.
+    /// Seed of the hash of keys: 0, unless keys were crafted to have equal hashes.
     pub seed: u64,
 }
 
-/// Gets that are under way at the same time in memory.
+/// Keys looked up together in memory.
 const GROUP: usize = 32;
-/// Reads that are under way at the same time.
+/// Most concurrent reads.
 const DEPTH: usize = 32;
 
-/// The sections that say which slot a key has.
+/// The sections that map a key to its slot.
 #[derive(Clone, Copy)]
 struct HashSections<'a> {
     shards: &'a [u8],
@@ -87,12 +80,12 @@ struct HashSections<'a> {
     remapped: &'a [u8],
 }
 
-/// The sections of an index, in its order.
+/// Ids of the sections of [`HashSections`], in order.
 const HASH_SECTIONS: [u32; 3] = [section::SHARDS, section::PILOTS, section::REMAPPED];
 
 impl ApproximateTable {
-    /// Opens a table. Reads its small sections only, unless `access` is not [`Access::Map`]: then
-    /// the perfect hash functions are loaded, and with [`Access::Resident`] the slots.
+    /// Opens a table. Reads only its small sections with [`Access::Map`]; otherwise loads the
+    /// perfect hash functions, and with [`Access::Resident`] also the slots.
     pub fn open(path: impl AsRef<Path>, access: Access) -> Result<ApproximateTable> {
         ApproximateTable::open_on(&disk::os(), path.as_ref(), access)
     }
@@ -104,7 +97,7 @@ impl ApproximateTable {
         })
     }
 
-    /// `None` if another file has taken the name of `file` meanwhile.
+    /// `None` if the path names another file since `file` was mapped.
     fn parse(disk: &DiskRef, file: Frozen, access: Access) -> Result<Option<ApproximateTable>> {
         let meta = Meta::decode(required_section(&file, section::META)?)?;
         let number = |id: u32| {
@@ -145,13 +138,14 @@ impl ApproximateTable {
         Ok(Some(table))
     }
 
-    /// The hash by which the table knows a key.
+    /// The hash of a key.
     #[inline(always)]
     fn hash(&self, key: &[u8]) -> Hash {
         hash_of(key, self.meta.seed)
     }
 
-    /// What says which slot a key has; its checksums are checked when it is first touched.
+    /// The sections that map a key to its slot. Mapped sections are checked when they are first
+    /// used.
     #[inline(always)]
     fn index(&self) -> Result<HashSections<'_>> {
         if let Some([shards, pilots, remapped]) = &self.copied {
@@ -175,7 +169,7 @@ impl ApproximateTable {
         error.at(self.extent(block).0).in_file(self.file.path())
     }
 
-    /// The slot that a key has if it is there; `None` if it cannot be.
+    /// The slot that a key has if it was added; `None` if its shard is empty.
     #[inline(always)]
     fn slot(
         &self,
@@ -204,7 +198,7 @@ impl ApproximateTable {
         Ok(Some(slot))
     }
 
-    /// The bucket of a key and its shard.
+    /// The bucket and the shard of a key.
     #[inline(always)]
     fn bucket(&self, index: HashSections, hash: Hash) -> BucketRef {
         let shard = shard_of(hash.high, self.meta.shards);
@@ -214,8 +208,8 @@ impl ApproximateTable {
         (x, bucket(x, end.buckets.wrapping_sub(first.buckets)), (first, end))
     }
 
-    /// The value of a key that was added; `None`, or now and then the value of another key, if it
-    /// was not. `Corrupt` if what it must look at is damaged.
+    /// The value of a key that was added. For any other key `None`, or with probability 2^-r the
+    /// value of another key. Errors: `Corrupt` if what was read is damaged; `Io`.
     pub fn get(&self, key: &[u8]) -> Result<Option<FixedValue>> {
         let (index, hash) = (self.index()?, self.hash(key));
         let Some(slot) = self.slot(index, hash, self.bucket(index, hash))? else { return Ok(None) };
@@ -226,7 +220,8 @@ impl ApproximateTable {
     fn value(&self, slot: u64, hash: Hash) -> Result<Option<FixedValue>> {
         let (number, bit) = self.slots.locate(slot);
         if self.source.in_memory() {
-            // Before the word that says that the block was checked, another cache miss.
+            // Reading the bit that the block was checked is another cache miss; start this one
+            // first.
             let block = self.source.memory(self.extent(number));
             prefetch(block?.get(bit / 8..).unwrap_or(&[]), 1);
         }
@@ -235,13 +230,13 @@ impl ApproximateTable {
         Ok(self.slots.get(&block, bit, hash.high))
     }
 
-    /// Whether [`ApproximateTable::get`] gives a value.
+    /// Whether [`ApproximateTable::get`] returns a value.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         self.get(key).map(|value| value.is_some())
     }
 
-    /// The values of many keys, in the order of the keys: as [`ApproximateTable::get`] one after
-    /// the other, but the waiting for memory or for the disk overlaps.
+    /// The values of many keys, in the order of the keys. Equal to calling
+    /// [`ApproximateTable::get`] for each key, but cache misses or reads overlap.
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<FixedValue>>> {
         let index = self.index()?;
         let mut slots = Vec::with_capacity(keys.len());
@@ -278,7 +273,7 @@ impl ApproximateTable {
         }
     }
 
-    /// Reads each block once, many at the same time.
+    /// Reads each block once, with concurrent reads.
     fn read_many(
         &self,
         file: &disk::Direct,
@@ -304,7 +299,7 @@ impl ApproximateTable {
         Ok(values)
     }
 
-    /// The file that is read past the page cache.
+    /// The file, if it is read with `O_DIRECT`.
     #[cfg(test)]
     pub(crate) fn direct(&self) -> Option<&disk::Direct> {
         self.source.direct()
@@ -320,7 +315,7 @@ impl ApproximateTable {
         self.meta.records == 0
     }
 
-    /// What the table is.
+    /// Counts, sizes and options of the table.
     pub fn stats(&self) -> ApproximateStats {
         let copied = self.copied.iter().flatten().map(|bytes| bytes.len()).sum::<usize>();
         ApproximateStats {
@@ -337,12 +332,13 @@ impl ApproximateTable {
         }
     }
 
-    /// The bytes that the builder was given to keep.
+    /// The metadata given to the build.
     pub fn metadata(&self) -> Result<&[u8]> {
         Ok(optional_section(&self.file, section::METADATA)?.unwrap_or(&[]))
     }
 
-    /// Checks every byte of the file, and that each shard sends keys to slots of its own.
+    /// Checks every byte of the file, and that each shard maps keys to its own slots. Takes time
+    /// proportional to the file.
     pub fn verify(&self) -> Result<()> {
         self.file.verify()?;
         for number in 0..self.meta.blocks() {
@@ -382,11 +378,12 @@ impl ApproximateTable {
         Ok(())
     }
 
-    /// The file that was opened.
+    /// The path that was opened.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 }
 
-/// The number of a key in its shard, its bucket there, and the entries of the shard and the next.
+/// The number derived from a key, its bucket in its shard, and the entries of the shard and of the
+/// next.
 type BucketRef = (u64, u64, (Shard, Shard));

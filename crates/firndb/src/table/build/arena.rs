@@ -1,9 +1,9 @@
-//! Memory for records that are collected: chunks of slabs, which a build takes from the system as
-//! it needs them and gives back as it has read them.
+//! Memory for collected records: chunks of slabs, which the arena allocates as a build needs them
+//! and frees as the build has read them.
 //!
-//! Neighbouring partitions share slabs and form a group. A build reads the partitions in order, so
-//! the memory of a group is free long before the table is written, and the file that is written
-//! takes it: a build then touches half of the memory it would.
+//! Neighbouring partitions form a group and share slabs. A build reads partitions in order, so the
+//! memory of a group is free long before the table is written, and the page cache of the output
+//! file can reuse it. This halves the memory that a build touches.
 
 use crate::Result;
 use crate::disk::Slab;
@@ -14,14 +14,14 @@ use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// Groups of partitions.
 const GROUPS: usize = 16;
-/// Memory is taken from the system in pieces of this size, or smaller ones for a small budget, or
-/// larger ones for a large one: how many maps a process has is limited.
+/// Size of a slab; smaller for a small budget, larger for a large one, because the number of maps
+/// of a process is limited.
 const SLAB: usize = 1 << 21;
 const SLABS: usize = 1 << 12;
-/// Slabs that a thread takes from the system beforehand.
+/// Slabs that a thread allocates ahead.
 const SLABS_AHEAD: usize = 8;
 
-/// A part of a slab: room for records, or records.
+/// A range of a slab: free space, or records.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Chunk {
     pub(crate) start: usize,
@@ -35,27 +35,27 @@ impl Chunk {
     }
 }
 
-/// Gives out memory up to a budget.
+/// Allocates chunks up to a budget.
 pub(crate) struct Arena {
     groups: Vec<Group>,
     /// Bits of the number of a partition within its group.
     bits: u32,
     budget: usize,
-    /// Bytes of all slabs of groups.
+    /// Bytes of the slabs of all groups.
     used: usize,
-    /// Slabs that were taken back.
+    /// Slabs to be reused.
     free: Vec<Slab>,
-    /// Slabs whose memory a thread takes from the system: that is half of the work of filling them.
-    /// Only ever reached alone, through `&mut`.
+    /// Slabs that a thread has allocated and touched, which is half of the work of filling them.
+    /// Reached only through `&mut`; the mutex makes the arena `Sync`.
     allocated: Mutex<Option<Receiver<Slab>>>,
 }
 
 #[derive(Default)]
 struct Group {
     slabs: RwLock<Vec<Slab>>,
-    /// How much of the last slab was given out.
+    /// Used bytes of the last slab.
     used_in_last: usize,
-    /// Partitions that are still to be read.
+    /// Partitions that have not been released.
     unread: AtomicUsize,
 }
 
@@ -66,7 +66,7 @@ impl Group {
 }
 
 impl Arena {
-    /// Memory for so many partitions.
+    /// An arena for this many partitions.
     pub(crate) fn new(partitions: usize, budget: usize) -> Arena {
         let groups = (0..GROUPS).map(|_| Group::default()).collect();
         let bits = partitions.div_ceil(GROUPS).next_power_of_two().ilog2();
@@ -78,7 +78,7 @@ impl Arena {
         SLAB.max(large).min(self.budget / (4 * GROUPS)).max(1)
     }
 
-    /// Memory for a chunk of a partition; `None` if the budget has none left.
+    /// Allocates a chunk of a partition; `None` if the budget is exhausted.
     pub(crate) fn take(&mut self, partition: usize, capacity: usize) -> Result<Option<Chunk>> {
         let (number, size) = (partition >> self.bits, self.slab_size());
         let group = &mut self.groups[number];
@@ -99,7 +99,7 @@ impl Arena {
         Ok(Some(Chunk { slab: slab as u32, start, end: group.used_in_last }))
     }
 
-    /// A slab for one long record: others that wait to be used again make room for it.
+    /// Allocates a slab for one long record. Frees reusable slabs to stay within the budget.
     fn large_slab(&mut self, capacity: usize) -> Result<Slab> {
         let left = self.budget.saturating_sub(self.used + capacity);
         self.free.truncate(left / self.slab_size());
@@ -110,7 +110,7 @@ impl Arena {
         if let Some(slab) = self.free.pop() {
             return Ok(slab);
         }
-        // Not for the first: most tables are small.
+        // Starts the thread only for large tables.
         let allocated = self.allocated.get_mut().unwrap_or_else(PoisonError::into_inner);
         if allocated.is_none() && self.used >= GROUPS * size && size >= SLAB {
             let most = self.budget.saturating_sub(self.used) / size;
@@ -122,8 +122,8 @@ impl Arena {
         }
     }
 
-    /// Takes back what was given. A slab that one long record needed is not kept: the next such
-    /// record may be longer still.
+    /// Takes back all chunks. Slabs of long records are freed, since the next long record may need
+    /// a larger one.
     pub(crate) fn reset(&mut self) {
         let size = self.slab_size();
         for group in &mut self.groups {
@@ -134,7 +134,7 @@ impl Arena {
         (self.used, self.allocated) = (0, Mutex::default());
     }
 
-    /// Nothing more will be taken. `unread` says of each partition whether it has records.
+    /// Ends allocation. `unread` says for each partition whether it has records.
     pub(crate) fn seal(&mut self, unread: impl Iterator<Item = bool>) {
         (self.free, self.allocated) = (Vec::new(), Mutex::default());
         for (partition, _) in unread.enumerate().filter(|(_, unread)| *unread) {
@@ -142,8 +142,8 @@ impl Arena {
         }
     }
 
-    /// A partition with records will not be read again. The last one of its group gives the memory
-    /// of all back.
+    /// Marks a partition with records as read. The last one of its group frees the memory of the
+    /// group.
     pub(crate) fn release(&self, partition: usize) {
         let group = &self.groups[partition >> self.bits];
         if group.unread.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -152,13 +152,13 @@ impl Arena {
         }
     }
 
-    /// The memory of a partition's chunks, to read.
+    /// The slabs of a partition, for reading.
     pub(crate) fn slabs_of(&self, partition: usize) -> Slabs<'_> {
         let group = &self.groups[partition >> self.bits];
         Slabs(group.slabs.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The memory of a chunk, to write.
+    /// The bytes of a chunk, for writing.
     #[inline(always)]
     pub(crate) fn room(&mut self, partition: usize, chunk: Chunk) -> &mut [u8] {
         let slab = &mut self.groups[partition >> self.bits].slabs()[chunk.slab as usize];
@@ -166,7 +166,7 @@ impl Arena {
     }
 }
 
-/// The memory of a group.
+/// The slabs of a group, locked against release.
 pub(crate) struct Slabs<'a>(RwLockReadGuard<'a, Vec<Slab>>);
 
 impl Slabs<'_> {
@@ -176,12 +176,13 @@ impl Slabs<'_> {
     }
 }
 
-/// Up to `most` slabs, as fast as somebody takes them. `None` if there can be no thread.
+/// Allocates up to `most` slabs in a thread, as fast as they are received. `None` if the thread
+/// cannot be started.
 fn allocate_ahead(size: usize, most: usize) -> Option<Receiver<Slab>> {
     let (send, receive) = sync_channel(SLABS_AHEAD);
     let make = move || {
         for _ in 0..most {
-            // Who finds none takes one without help, and hears of what is wrong.
+            // The receiver then allocates a slab itself, and gets the error.
             let Ok(slab) = Slab::taken(size) else { return };
             if send.send(slab).is_err() {
                 return;
@@ -191,16 +192,16 @@ fn allocate_ahead(size: usize, most: usize) -> Option<Receiver<Slab>> {
     std::thread::Builder::new().spawn(make).ok().map(|_| receive)
 }
 
-/// Vectors to use again: to give memory back to the system and to take it anew for each partition
-/// would be a tenth of the work of a build. Who fills one takes it here and whoever has used it
-/// gives it back, so there are never more than are in use at once.
+/// Vectors for reuse. Freeing and allocating memory for each partition would take a tenth of the
+/// time of a build. Each vector is taken and given back, so there are never more than are in use at
+/// once.
 #[derive(Default)]
 pub(crate) struct Pools {
-    /// For partitions that are read back, and for their records in order.
+    /// Partitions that are read back, and their records in order.
     pub(crate) buffers: Pool<u8>,
-    /// For their order.
+    /// Hash and position of each record.
     pub(crate) orders: Pool<(u64, u64)>,
-    /// For what blocks need to know of them.
+    /// Hash and lengths of each record.
     pub(crate) items: Pool<Item>,
 }
 
@@ -208,7 +209,7 @@ pub(crate) struct Pools {
 pub(crate) struct Pool<T>(Mutex<Vec<Vec<T>>>);
 
 impl<T> Pool<T> {
-    /// An empty one.
+    /// An empty vector.
     pub(crate) fn take(&self) -> Vec<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
@@ -238,7 +239,7 @@ mod tests {
             assert!(room.iter().all(|&byte| byte == 0), "written before");
             room.fill(1 + (i % 200) as u8);
         }
-        // Four partitions a group, of which 5 has nothing.
+        // Groups of four partitions; partition 5 is empty.
         arena.seal((0..64).map(|partition| partition != 5));
         for partition in 0..64 {
             for (i, (of, chunk)) in chunks.iter().enumerate().filter(|(_, c)| c.0 == partition) {

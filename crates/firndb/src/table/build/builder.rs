@@ -1,4 +1,4 @@
-//! Builds a table: records come in any order, and the file is written when all are there.
+//! The public builder of tables.
 
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::disk::spool::TempSpace;
@@ -17,8 +17,8 @@ use std::thread::JoinHandle;
 
 /// Collects records and writes them as one table.
 ///
-/// Nothing stands under the path until [`TableBuilder::finish`] has written and synced all of it; a
-/// table that was there before is replaced then. A builder that is dropped leaves nothing.
+/// Until [`TableBuilder::finish`] has written and synced the table, nothing appears under the path.
+/// Then an earlier table of that path is replaced atomically. Dropping a builder leaves no file.
 pub struct TableBuilder {
     disk: DiskRef,
     path: PathBuf,
@@ -31,13 +31,16 @@ pub struct TableBuilder {
     seeds: Seeds,
 }
 
-/// Memory of a build at least.
+/// Least memory of a build.
 pub(crate) const MIN_MEMORY: usize = 16 << 20;
-/// Threads of a build at most: more have nothing to do.
+/// Most threads of a build. More have no partitions to work on.
 pub(crate) const MAX_THREADS: usize = 1024;
 
 impl TableBuilder {
-    /// Begins the table `path`. `InvalidArgument` if an option is out of its range.
+    /// Starts a build of the table `path`.
+    ///
+    /// Errors: `InvalidArgument` if an option is out of range; `NotFound` if the directory of the
+    /// table or of temporary files does not exist.
     pub fn create(path: impl AsRef<Path>, options: BuildOptions) -> Result<TableBuilder> {
         if options.memory < MIN_MEMORY {
             let given = options.memory;
@@ -48,7 +51,7 @@ impl TableBuilder {
         TableBuilder::create_on(disk::os(), path.as_ref(), options)
     }
 
-    /// [`TableBuilder::create`] on any disk, and with as little memory as a test likes.
+    /// [`TableBuilder::create`] on any disk, without the lower bound on memory.
     pub(crate) fn create_on(
         disk: DiskRef,
         path: &Path,
@@ -57,8 +60,8 @@ impl TableBuilder {
         TableBuilder::create_hashed(disk, path, options, Hashing::new(hash_of), MAX_KEYS_PER_BIN)
     }
 
-    /// [`TableBuilder::create_on`] with another hash of keys, of which `most` may share a place;
-    /// tests choose a hash that makes keys collide.
+    /// [`TableBuilder::create_on`] with another hash of keys, of which at most `most` may share a
+    /// bin. Tests pass a hash that makes keys collide.
     pub(crate) fn create_hashed(
         disk: DiskRef,
         path: &Path,
@@ -93,22 +96,23 @@ impl TableBuilder {
         })
     }
 
-    /// Says how messages name where a record came from (by default: "record 7", counted from 1).
+    /// Sets how messages name the origin of a record. The default is "record 7", counted from 1.
     pub fn name_origins(&mut self, name: impl Fn(u64) -> String + Sync + Send + 'static) {
         self.name = Box::new(name);
     }
 
-    /// Adds a record. Keys have 0 to 65,536 bytes, values 0 to 4 GiB - 1. After an error that is
-    /// not `InvalidArgument` the build is lost, and [`TableBuilder::finish`] fails. With several
-    /// threads such an error, as of a disk that is full, may come with a later record or with
-    /// `finish`.
+    /// Adds a record. Keys have 0 to 65,536 bytes, values 0 to 4 GiB - 1.
+    ///
+    /// Errors: `InvalidArgument` if key or value is too long; the build continues. After any other
+    /// error, for example of a full disk, [`TableBuilder::finish`] fails too. With several threads
+    /// such an error may be returned by a later `add` or by `finish`.
     #[inline]
     pub fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.add_from(self.records + 1, key, value)
     }
 
-    /// Adds a record that came from `origin`: a number that messages name, and by which the first
-    /// or last of two records with one key is told.
+    /// Adds a record with an explicit origin: a number that messages name, and that decides which
+    /// of several records of a key is the first or the last.
     #[inline]
     pub fn add_from(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
         if key.len() > MAX_KEY || value.len() > MAX_VALUE {
@@ -129,19 +133,21 @@ impl TableBuilder {
         ))
     }
 
-    /// Records added so far.
+    /// Number of records added.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Writes the table and publishes it.
+    /// Writes the table and publishes it. Errors: `InvalidArgument` for a duplicate key, if
+    /// [`Duplicates::Error`](crate::table::Duplicates::Error) is set; `Io`; `Failed` if an earlier
+    /// `add` failed.
     pub fn finish(self) -> Result<BuildReport> {
         self.finish_with(|_| ControlFlow::Continue(()))
     }
 
-    /// [`TableBuilder::finish`], which tells `progress` now and then how far it has come;
-    /// `Cancelled` if it breaks. It begins again from 0 if more than 16 keys share a place of the
-    /// table, as crafted ones do, and all are hashed anew with a seed.
+    /// [`TableBuilder::finish`] that reports its progress regularly. Breaking cancels the build
+    /// with `Cancelled`. Progress restarts at 0 if more than 16 keys share a bin of the directory,
+    /// as crafted keys do: then all keys are hashed again under a seed.
     pub fn finish_with(
         self,
         mut progress: impl FnMut(Progress) -> ControlFlow<()>,
@@ -163,7 +169,8 @@ impl TableBuilder {
 }
 
 impl Collected {
-    /// Writes the table. After an error that another seed may mend, all is there to try again.
+    /// Writes and publishes the table. If it failed because of collisions and another seed can be
+    /// tried, the error carries the records.
     fn publish(
         self,
         disk: &DiskRef,
@@ -183,13 +190,13 @@ impl Collected {
                 return write(out);
             }
             let report = write_behind(out, write)?;
-            // To give memory back takes time too, while the file is synced. Without a thread it is
-            // given back here, with the closure.
+            // Freeing memory takes time; do it while the file is synced. If the thread cannot be
+            // started, the closure is dropped here, and the memory with it.
             let done = collected.take();
             freed = std::thread::Builder::new().spawn(move || drop(done)).ok();
             Ok(report)
         });
-        // It only drops.
+        // The thread only drops, so its result does not matter.
         freed.map(JoinHandle::join);
         let is_mended =
             |records: &Collected| records.collisions.is_exceeded() && records.seeds.are_left();

@@ -1,10 +1,10 @@
-//! How the body of a block is made. What it looks like says `block.rs`.
+//! Encodes the body of a block. `format/block.rs` has the layout.
 
 use crate::bytes::int::Encoder;
 use crate::table::format::block::{BODY_HEADER, CHECKSUM, MAX_RECORDS, tag};
 use crate::{Error, Result};
 
-/// The shape of a body that is being filled: how large it is, and would be with one record more.
+/// The shape of a body under construction: determines its size, also with one record more.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BodyShape {
     records: usize,
@@ -13,7 +13,7 @@ pub(crate) struct BodyShape {
     values: Lengths,
 }
 
-/// The shortest and the longest of some strings.
+/// The shortest and the longest of several lengths.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lengths {
     shortest: usize,
@@ -26,7 +26,7 @@ impl Lengths {
         Lengths { shortest, longest: self.longest.max(len) }
     }
 
-    /// Bytes that each length takes: none if all are equal.
+    /// Bytes per stored length; 0 if all lengths are equal.
     fn width(self) -> usize {
         match self.longest {
             len if len == self.shortest => 0,
@@ -48,7 +48,7 @@ impl BodyShape {
         self.bytes
     }
 
-    /// This shape with one record more.
+    /// The shape with one record more.
     #[inline]
     pub(crate) fn with(self, record: &Item) -> BodyShape {
         let (key, value) = (record.key as usize, record.value as usize);
@@ -68,7 +68,7 @@ impl BodyShape {
         CHECKSUM + BODY_HEADER + arrays + self.bytes
     }
 
-    /// `InvalidArgument` if a block cannot hold so many records.
+    /// `InvalidArgument` if a block cannot hold this many records.
     pub(crate) fn check(self) -> Result<()> {
         if self.records <= MAX_RECORDS {
             return Ok(());
@@ -77,7 +77,7 @@ impl BodyShape {
     }
 }
 
-/// A record on its way into a block.
+/// Hash and lengths of a record that goes into a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Item {
     pub(crate) hash: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Item {
     pub(crate) value: u32,
 }
 
-/// Records in order, and their keys and values, one behind the other.
+/// Consecutive records: their hashes and lengths, and their concatenated keys and values.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
     pub(crate) items: &'a [Item],
@@ -95,7 +95,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The first `n` records, and the others.
+    /// The first `n` records, and the rest.
     pub(crate) fn split(self, n: usize) -> [Run<'a>; 2] {
         let items = self.items.split_at(n);
         let len = items.0.iter().map(|item| item.key as usize + item.value as usize).sum();
@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Appends the body of records of this shape: those of the one run and then of the other.
+/// Appends the body of two consecutive runs, whose common shape is `shape`.
 pub(crate) fn encode_body(shape: BodyShape, runs: [Run; 2], out: &mut Vec<u8>) {
     let records = runs[0].items.iter().chain(runs[1].items);
     let (kw, vw) = (shape.keys.width(), shape.values.width());

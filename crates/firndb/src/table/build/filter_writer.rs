@@ -1,4 +1,4 @@
-//! Filter writer.
+//! Builds and writes the filter section. `format/filter.rs` has the layout.
 
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::Encoder;
@@ -8,7 +8,8 @@ use crate::table::options::Filter;
 use crate::{Error, Result};
 use xorf::{BinaryFuse8, BinaryFuse16};
 
-/// Collects hashes in ascending order and makes the filters of the parts as they are complete.
+/// Collects hashes in ascending order, and builds the filter of each part once the part is
+/// complete.
 pub(crate) struct FilterWriter {
     filter: Filter,
     parts: u64,
@@ -63,7 +64,7 @@ impl FilterWriter {
         Ok(())
     }
 
-    /// Writes the section, if there is a filter.
+    /// Writes the section, if the table has a filter.
     pub(crate) fn finish(mut self, out: &mut FrozenWriter, id: u32) -> Result<()> {
         if self.filter == Filter::None {
             return Ok(());

@@ -1,9 +1,10 @@
 //! Reads partitions back for sorting.
 //!
-//! A partition comes whole, from its piece of each run and from memory, and is small enough to be
-//! sorted in a cache. One that is larger than the caller's limit is split again by the next bits of
-//! its hashes. Where one hash is all that is left, as of a key that was added again and again, no
-//! bits divide it: then records are read one by one, and of each key only those stay that matter.
+//! A partition is passed on whole: its pieces in the temporary file, and its chunks in memory. It
+//! is small enough to be sorted in the cache. A partition larger than the limit is split again by
+//! the next bits of the hashes. If all its records have one hash, for example because one key was
+//! added many times, they are read one by one, and only those that can matter for each key are
+//! kept.
 
 use crate::disk::spool::{Piece, TempSpace, spool_corrupt};
 use crate::table::build::hashing::CollisionLimit;
@@ -15,44 +16,43 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// Bytes that are read back at once.
+/// Bytes read back at once.
 const WINDOW: usize = 1 << 20;
-/// Bytes that sorting takes for a record beside its own, in all buffers on their way.
+/// Bytes that sorting needs per record in addition to the record itself.
 const SORTING: u64 = 80;
 
-/// How partitions are to be read.
+/// How to read partitions back.
 #[derive(Clone, Copy)]
 pub(crate) struct GatherContext<'a> {
     /// Most bytes of records at once.
     pub(crate) limit: usize,
     pub(crate) duplicates: Duplicates,
-    /// Whether to give up.
+    /// Set when the build ends; reading then stops.
     pub(crate) stop: &'a AtomicBool,
-    /// Of keys that share a place.
+    /// Limit of keys that share a bin.
     pub(crate) collisions: &'a CollisionLimit,
 }
 
-/// Most bytes of records that are sorted at once, so that all threads of a build together stay
-/// within its memory, a fourth of its share each: what a thread has read back, what it makes of
-/// that, what waits, and what is taken. In memory records are read where they are.
+/// Most bytes of records that one thread sorts at once. All threads together stay within the memory
+/// of the build: a thread holds records that were read back, their sorted copy, a queued result and
+/// one that is being consumed, each a fourth of its share. Records in memory are read in place.
 pub(crate) fn limit(memory: usize, threads: usize, records: u64, bytes: u64) -> usize {
     let mean = bytes / records.max(1) + 4;
     let share = (memory / (4 * threads.max(1))) as u64;
     (u128::from(share) * u128::from(mean) / u128::from(mean + SORTING)) as usize
 }
 
-/// The records of a partition, unsorted: pieces for [`read`], one after the other, fewer than
-/// [`MAX_PIECES`]. And the number of records that were left out because others of the same key
-/// stay.
+/// Consumes the records of a partition, unsorted: fewer than [`MAX_PIECES`] pieces for
+/// [`read_records`], and the number of records that were dropped as duplicates.
 pub(crate) type Consume<'a> = dyn FnMut(&[&[u8]], u64) -> Result<()> + 'a;
 
-/// Pieces that a partition has less of. Only 512 GiB and more in memory would have them, since
-/// chunks have 32 KiB or a long record: such a partition is split again.
+/// A partition has fewer pieces than this. Chunks have 32 KiB or a long record, so only 512 GiB in
+/// memory would exceed it; such a partition is split again.
 pub(crate) const MAX_PIECES: usize = 1 << 24;
 
 impl Partitions {
-    /// Gives `use_it` the records of partition `number`; several times if they are more than the
-    /// limit, in ascending order of hashes.
+    /// Passes the records of partition `number` to `consume`: once, or several times in ascending
+    /// order of hashes if they exceed the limit.
     pub(crate) fn gather(
         &self,
         number: usize,
@@ -88,7 +88,7 @@ impl Partitions {
         self.hash_ranges.get(number).is_some_and(|(low, high)| low == high)
     }
 
-    /// What was spilled, in a buffer, and what is in memory, where it is.
+    /// Passes on spilled pieces in a buffer, and chunks in place.
     fn whole(&self, number: usize, consume: &mut Consume) -> Result<()> {
         let part = &self.partitions[number];
         let spilled = match part.pieces.is_empty() {
@@ -115,8 +115,8 @@ impl Partitions {
         Ok(buffer)
     }
 
-    /// The records of a partition that matter: of those with one key the first, the last, or two to
-    /// complain of.
+    /// Reads a partition of one hash, and keeps of each key the first record, the last one, or the
+    /// two that an error names.
     fn reduced(&self, number: usize, context: GatherContext) -> Result<(Vec<u8>, u64)> {
         let mut kept: BTreeMap<Vec<u8>, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
         let (mut seen, mut stay) = (0, 0);
@@ -126,7 +126,7 @@ impl Partitions {
             let is_full = kept.len() >= 2 * context.collisions.max_keys;
             match kept.get_mut(key) {
                 Some(same) => stay += u64::from(keep(same, (origin, value), context.duplicates)),
-                // These hashes have one place, or two that are neighbours.
+                // More keys than fit into two neighbouring bins.
                 None if is_full => return Err(context.collisions.exceed()),
                 None => {
                     stay += 1;
@@ -145,7 +145,7 @@ impl Partitions {
         Ok((buffer, seen - stay))
     }
 
-    /// Shows all records of a partition, reading a few at a time.
+    /// Calls `visit` with all records of a partition, a window at a time.
     pub(crate) fn each(
         &self,
         number: usize,
@@ -178,7 +178,7 @@ impl Partitions {
             window.resize(((end - offset) as usize).min(size), 0);
             self.read_at(offset, &mut window)?;
             let whole = read_records(&window, self.hash, origin, |record, _| visit(record))?;
-            // A record that is longer than the window needs a longer one.
+            // Doubles the window for a record that is longer.
             size = if whole == 0 { 2 * window.len() } else { WINDOW };
             if whole == 0 && window.len() as u64 == end - offset {
                 return Err(spool_corrupt());
@@ -197,8 +197,8 @@ fn check(stop: &AtomicBool) -> Result<()> {
     }
 }
 
-/// Puts a record among those of its key, of which one stays, or two of the lowest origins where
-/// they are an error. Whether there is one more than before.
+/// Adds a record to those of its key. One is kept, or the two of the lowest origins if duplicates
+/// are errors. Returns whether one more is kept than before.
 fn keep(same: &mut Vec<(u64, Vec<u8>)>, this: (u64, &[u8]), duplicates: Duplicates) -> bool {
     let before = |other: &(u64, Vec<u8>)| this < (other.0, &*other.1);
     match duplicates {

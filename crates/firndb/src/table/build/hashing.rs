@@ -1,27 +1,26 @@
-//! The hash by which a table knows its keys, and what a build does about keys that were crafted to
-//! have equal hashes.
+//! The hash of a build, and its limit of keys per bin.
 //!
-//! XXH3 is no cryptographic hash: anybody can make as many keys as they like that have one hash, or
-//! whose hashes have one place (`directory.rs`). Records of one place stand in one block, so every
-//! get of such a key would read and search all of them. A build therefore counts: if more than
-//! [`MAX_KEYS_PER_BIN`] keys have one place, it hashes all keys anew under a *seed*, which the table keeps.
+//! XXH3 is not cryptographic: it is easy to craft keys that share a hash or a bin
+//! (`format/directory.rs`). All records of a bin are in one block, so each get of such a key would
+//! read and search all of them. A build therefore counts. If more than [`MAX_KEYS_PER_BIN`] keys
+//! share a bin, it hashes all keys again under a *seed*, which the table stores (`reseed.rs`).
 //!
-//! A fixed list of seeds would not help, since whoever makes keys for seed 0 can add some for each
-//! other seed. So the seed is made of the keys themselves ([`Partitions::reseeded`]): it is known
-//! only when the last key is, and to change a key changes the seed. It does not depend on the order
-//! in which records were added, nor on threads and memory: the same records give the same bytes.
+//! A fixed list of seeds would not help, because keys can be crafted for each of them. The seed is
+//! derived from all keys instead: it is known only once the last key is, and changing a key changes
+//! it. It does not depend on the order of records, on threads or memory, so the same records still
+//! give the same bytes.
 
 use crate::Error;
 use crate::bytes::int::{Encoder, u64_at};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Most keys of one place. Hashes that are spread evenly have 1/128 of a key to a place: in a table
-/// of 10^13 records the fullest place has about seven.
+/// Most keys per bin. With uniform hashes the mean is 1/128, and in a table of 10^13 records the
+/// fullest bin has about seven.
 pub(crate) const MAX_KEYS_PER_BIN: usize = 16;
-/// Seeds that are tried before a build gives up.
+/// Seeds that a build tries before it fails.
 pub(crate) const MAX_SEEDS: u64 = 4;
 
-/// A hash of keys, and its seed.
+/// A hash function of keys, and its seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hashing {
     of: fn(&[u8], u64) -> u64,
@@ -29,7 +28,7 @@ pub(crate) struct Hashing {
 }
 
 impl Hashing {
-    /// The hash that [`hash_of`] is, or another one; with seed 0.
+    /// This hash function with seed 0. Tables use [`hash_of`](crate::table::format::hash::hash_of).
     pub(crate) fn new(of: fn(&[u8], u64) -> u64) -> Hashing {
         Hashing { of, seed: 0 }
     }
@@ -40,7 +39,7 @@ impl Hashing {
     }
 }
 
-/// How many keys may share a place, and whether more do.
+/// The limit of keys that share a bin, and whether it was exceeded.
 #[derive(Debug)]
 pub(crate) struct CollisionLimit {
     pub(crate) max_keys: usize,
@@ -52,13 +51,13 @@ impl CollisionLimit {
         CollisionLimit { max_keys, exceeded: AtomicBool::new(false) }
     }
 
-    /// Remembers that too many keys share a place, and gives the error of that.
+    /// Records that the limit was exceeded, and returns the error.
     #[cold]
     pub(crate) fn exceed(&self) -> Error {
         self.exceeded.store(true, Ordering::Relaxed);
         Error::invalid(format!(
-            "too many of these keys have equal hashes, also under {MAX_SEEDS} seeds that were made of \
-             all keys: they are no data"
+            "too many of these keys have equal hashes, also under {MAX_SEEDS} seeds that were made \
+             of all keys: they are no data"
         ))
     }
 
@@ -70,25 +69,25 @@ impl CollisionLimit {
 /// The seeds of a build.
 #[derive(Debug)]
 pub(crate) struct Seeds {
-    /// The hash of the table.
+    /// The hash function of the table.
     of: fn(&[u8], u64) -> u64,
-    /// A digest of all keys, once it was needed.
+    /// Digest of all keys, once computed.
     pub(crate) digest: Option<[u8; 32]>,
     tried: u64,
 }
 
 impl Seeds {
-    /// Of a build that has tried seed 0 of this hash.
+    /// The seeds of a build that has tried seed 0.
     pub(crate) fn new(hashing: Hashing) -> Seeds {
         Seeds { of: hashing.of, digest: None, tried: 0 }
     }
 
-    /// Whether there is another seed to try.
+    /// Whether another seed can be tried.
     pub(crate) fn are_left(&self) -> bool {
         self.tried < MAX_SEEDS
     }
 
-    /// The next seed.
+    /// The next seed, derived from the digest of all keys.
     pub(crate) fn next(&mut self, digest: [u8; 32]) -> Hashing {
         self.tried += 1;
         let mut bytes = Encoder(digest.to_vec());

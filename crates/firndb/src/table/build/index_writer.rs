@@ -1,14 +1,7 @@
-//! The index of a file: what a build keeps until its blocks are written, and the array in a map.
+//! Writes the index of a table of large records. `format/index.rs` has its layout.
 //!
-//! A mapped table of large records has its index in the file: it takes about 13 bytes a record,
-//! about a fortieth of records of 512 bytes. Of smaller records it would be a larger share.
-//!
-//! ```text
-//! SECTION       WHAT IT HOLDS
-//! index         the array of `index.rs`, up to the last bucket in use or the last that a hash may
-//!               name, whichever comes later
-//! index checks  the XXH3-64 of every 64 KiB of the index; the last part may be shorter
-//! ```
+//! The index takes about 13 bytes per record, a fortieth of a record of 512 bytes. Tables of
+//! smaller records have no index in the file.
 
 use crate::Result;
 use crate::bytes::frozen::FrozenWriter;
@@ -21,16 +14,16 @@ use crate::table::format::index::{
 use crate::table::format::section;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of records, on average, from which on a file has an index.
+/// A table has an index if its records have this many bytes on average.
 pub(crate) const MIN_INDEXED_RECORD: u64 = 512;
-/// Keeps what an index needs of each record until all are written, 16 bytes.
+/// Spools the index entries until all blocks are written, 16 bytes per record:
 ///
 /// ```text
 /// BITS     FIELD
 /// 0..64    hash
-/// 64..104  where the record begins, from where the one before it does
-/// 104..112 bytes of the key; 255 if it has as many or more
-/// 112..128 bytes of the record; 2^16 - 1 if it has as many or more
+/// 64..104  offset of the record, minus that of the record before
+/// 104..112 bytes of the key; 255 if it is that long or longer
+/// 112..128 bytes of the record; 2^16 - 1 if it is that long or longer
 /// ```
 pub(crate) struct IndexSpool {
     spool: Spool,
@@ -46,7 +39,7 @@ impl IndexSpool {
         IndexSpool { spool, last: 0, entry: Encoder::default() }
     }
 
-    /// The next record, in the order of hashes and of places.
+    /// Adds the next record, in the order of hashes and of offsets.
     pub(crate) fn push(
         &mut self,
         RecordPointer { hash, begin, key, len }: RecordPointer,
@@ -59,8 +52,8 @@ impl IndexSpool {
         self.spool.push(&self.entry.0)
     }
 
-    /// Writes the sections of the index, of so many records in so many bytes of blocks, unless
-    /// records turned out to be small.
+    /// Writes both sections, for `records` records in `bytes` bytes of blocks, unless the records
+    /// are small on average.
     pub(crate) fn finish(self, out: &mut FrozenWriter, records: u64, bytes: u64) -> Result<()> {
         let is_worth_it = bytes >= records.saturating_mul(MIN_INDEXED_RECORD);
         let shape = IndexShape::new(records, bytes).filter(|_| is_worth_it);
@@ -87,23 +80,23 @@ impl IndexSpool {
     }
 }
 
-/// Writes an array part by part.
+/// Writes the array in parts, each with a checksum.
 struct SectionWriter<'o, 'd> {
     out: &'o mut FrozenWriter<'d>,
-    /// Bytes so far.
+    /// Bytes written and buffered.
     len: u64,
     part: Vec<u8>,
     checks: Encoder,
 }
 
 impl SectionWriter<'_, '_> {
-    /// The next bucket that has entries.
+    /// Adds the next used bucket.
     fn put(&mut self, bucket: u64, bytes: &[u8]) -> Result<()> {
         self.fill(bucket * LINE as u64)?;
         self.add(bytes)
     }
 
-    /// Zeros up to a length.
+    /// Adds free buckets up to a length.
     fn fill(&mut self, len: u64) -> Result<()> {
         while self.len < len {
             self.add(&[0; LINE])?;

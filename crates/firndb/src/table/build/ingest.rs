@@ -1,16 +1,18 @@
-//! Records on their way from the caller to the partitions of a build in several threads: in
-//! batches, which a thread of its own splits while the caller makes the next.
+//! Takes records from the caller of a build. With several threads, records are collected in
+//! batches, and a worker thread hashes and partitions a batch while the caller fills the next one.
 //!
-//! A batch is read once, by the thread: so lengths and origins stand in it as they are.
+//! A batch is read only once, so lengths and origins are not compressed:
 //!
 //! ```text
-//! RECORD   4       length of the key
-//!          4       length of the value
-//!          8       origin
-//!          ..      key, value
+//! RECORD   OFFSET  SIZE  FIELD
+//!          0       4     length of the key
+//!          4       4     length of the value
+//!          8       8     origin
+//!          16      ..    key, value
 //! ```
-//! A record that is larger than a batch goes to the partitions at once: their order does not
-//! matter.
+//!
+//! A record larger than a batch goes to the partitions directly. The order in which partitions
+//! receive records does not matter.
 
 use crate::Result;
 use crate::bytes::int::{put_u32, put_u64, u32_at, u64_at};
@@ -21,10 +23,11 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes of a batch: it stays in the cache of the core that fills it, and is worth waking another.
+/// Bytes of a batch: small enough for the cache of a core, large enough to be worth waking a
+/// thread.
 const BATCH: usize = 1 << 17;
-/// Batches that may wait for the thread, so that cores seldom wait for each other; it has one more,
-/// and so has the caller.
+/// Batches that may be queued, so that the threads rarely wait for each other. One more is with the
+/// worker, and one with the caller.
 const QUEUE_LEN: usize = 8;
 
 /// Takes records.
@@ -37,14 +40,14 @@ pub(crate) struct Ingest {
 enum Target {
     Inline(Box<Partitions>),
     Threaded(Worker),
-    /// Only while it changes from one to the other.
+    /// Only while the target changes.
     Taken,
 }
 
 /// Bytes before the key of a record.
 const HEAD: usize = 16;
 
-/// Records, one behind the other.
+/// Encoded records.
 struct Batch {
     bytes: Vec<u8>,
     len: usize,
@@ -55,7 +58,7 @@ impl Batch {
         Batch { bytes: vec![0; size], len: 0 }
     }
 
-    /// Adds a record; false if there is no room for it.
+    /// Adds a record. Returns false if it does not fit.
     #[inline]
     fn push(&mut self, origin: u64, key: &[u8], value: &[u8]) -> bool {
         let len = HEAD + key.len() + value.len();
@@ -70,7 +73,7 @@ impl Batch {
         true
     }
 
-    /// Hands over the records and empties it.
+    /// Moves all records to the partitions.
     fn empty(&mut self, hash: Hashing, to: &mut Partitions) -> Result<()> {
         let mut records = &self.bytes[..self.len];
         self.len = 0;
@@ -86,7 +89,7 @@ impl Batch {
 }
 
 impl Ingest {
-    /// A feed that may use a second thread if the build has several.
+    /// An ingest that uses a worker thread if `threads` is more than one.
     pub(crate) fn new(to: Partitions, threads: usize) -> Ingest {
         let size = if threads > 1 { BATCH.min(to.temp_space().memory / 64) } else { 0 };
         Ingest { hash: to.hash(), batch: Batch::new(size), to: Target::Inline(Box::new(to)) }
@@ -100,7 +103,7 @@ impl Ingest {
         }
     }
 
-    /// Adds a record that the batch has no room for: with one thread, each.
+    /// Adds a record that does not fit into the batch. With one thread there is no batch.
     #[inline(never)]
     fn push_to_next(&mut self, origin: u64, key: &[u8], value: &[u8]) -> Result<()> {
         if HEAD + key.len() + value.len() > self.batch.bytes.len() {
@@ -119,7 +122,8 @@ impl Ingest {
         }
     }
 
-    /// Empties the batch. The first one that is full starts the thread, so most tables need none.
+    /// Sends the batch to the worker. The first full batch starts it, so small tables need no
+    /// thread.
     #[cold]
     fn send(&mut self) -> Result<()> {
         if let Target::Inline(_) = self.to
@@ -134,7 +138,7 @@ impl Ingest {
         }
     }
 
-    /// The partitions, with all records.
+    /// Returns the partitions with all records.
     pub(crate) fn finish(mut self) -> Result<Partitions> {
         match std::mem::replace(&mut self.to, Target::Taken) {
             Target::Inline(mut partitions) => {
@@ -150,17 +154,17 @@ impl Ingest {
     }
 }
 
-/// A thread that fills the partitions. It ends when there are no more batches, or with an error.
+/// A thread that fills the partitions. It ends when the queue is closed, or with an error.
 struct Worker {
     partitions: Arc<Mutex<Partitions>>,
     full: Option<SyncSender<Batch>>,
-    /// Only ever reached alone, through `&mut`.
+    /// Reached only through `&mut`; the mutex makes the builder `Sync`.
     emptied: Mutex<Receiver<Batch>>,
     thread: Option<JoinHandle<Result<()>>>,
 }
 
 impl Worker {
-    /// The partitions with a thread, or as they were where none can be made.
+    /// Starts the worker, or returns the partitions if no thread can be started.
     fn start(partitions: Partitions, hash: Hashing) -> Result<Target> {
         let partitions = Arc::new(Mutex::new(partitions));
         let (full, batches) = sync_channel(QUEUE_LEN);
@@ -177,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Hands a batch to the thread, for an empty one.
+    /// Sends a batch to the worker and replaces it by an empty one.
     fn send(&mut self, batch: &mut Batch) -> Result<()> {
         let size = batch.bytes.len();
         let emptied = self.emptied.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -185,17 +189,17 @@ impl Worker {
         let Some(full) = &self.full else { return Err(record_lost()) };
         match full.send(std::mem::replace(batch, empty)) {
             Ok(()) => Ok(()),
-            // It has ended: with an error, for there was one more batch.
+            // The worker ended although the queue is open, so it failed.
             Err(_) => self.join().and_then(|()| Err(record_lost())),
         }
     }
 
-    /// Waits for the thread.
+    /// Waits for the worker.
     fn join(&mut self) -> Result<()> {
         self.full = None;
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(result)) => result,
-            // Its panic was told when it happened.
+            // The panic hook has reported the panic.
             Some(Err(_)) | None => Err(record_lost()),
         }
     }
@@ -208,7 +212,7 @@ impl Worker {
     }
 }
 
-/// Without its thread nothing is left of it: who drops a build may look for its files.
+/// Joins the worker, so that a dropped build leaves no thread and no temporary file.
 impl Drop for Worker {
     fn drop(&mut self) {
         let _ = self.join();
@@ -223,7 +227,7 @@ fn fill(
 ) -> Result<()> {
     for mut batch in batches {
         batch.empty(hash, &mut *lock(to)?)?;
-        // Nobody may want it any more.
+        // Fails only if the builder is gone.
         let _ = give_back.send(batch);
     }
     Ok(())
@@ -262,7 +266,7 @@ mod tests {
         (Ingest::new(Partitions::new(temp_space, Hashing::new(hash_of)), threads), disk)
     }
 
-    /// All records, by their origins.
+    /// All records, sorted by origin.
     fn collected(mut partitions: Partitions) -> Records {
         partitions.seal().unwrap();
         let (stop, mut all) = (AtomicBool::new(false), Records::new());
@@ -290,7 +294,7 @@ mod tests {
     #[test]
     fn records_of_all_sizes_arrive_with_their_origins() {
         let mut rng = Rng(3);
-        // Batches of 4 KiB, and of the full size where nothing is spilled.
+        // Batches of 4 KiB with spilling, and batches of full size without.
         for (memory, threads) in [(1 << 18, 1), (1 << 18, 2), (1 << 24, 2)] {
             let (mut feed, disk) = feed(memory, threads);
             let mut records = Records::new();

@@ -1,4 +1,7 @@
-//! Building a table.
+//! Building a table. `builder.rs` has the public builder. Records pass through `ingest.rs`,
+//! `raw.rs`, `partitions.rs` (with memory from `arena.rs`), `gather.rs` and `sort.rs`;
+//! `table_writer.rs` packs them into blocks (`encode.rs`, `pack.rs`) and writes the sections.
+//! `hashing.rs` and `reseed.rs` handle keys crafted to collide.
 
 pub(crate) mod builder;
 pub(crate) mod ingest;

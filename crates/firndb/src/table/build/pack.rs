@@ -1,4 +1,4 @@
-//! Fills blocks with records in order and writes them, with the directory that finds them.
+//! Packs ordered records into blocks and writes them, together with the directory.
 
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, put_u32};
@@ -11,20 +11,20 @@ use crate::table::format::index::RecordPointer;
 use crate::table::format::{GRAIN, PAGE};
 use crate::{Error, Result};
 
-/// How blocks are made.
+/// How blocks are laid out.
 pub(crate) struct BlockLayout {
     pub(crate) block_size: usize,
     pub(crate) slots: u64,
-    /// Blocks begin at pages.
+    /// Blocks are aligned to pages.
     pub(crate) paged: bool,
-    /// Makes a frame of each block.
+    /// Compresses each block, if blocks are compressed.
     pub(crate) compressor: Option<Compressor>,
 }
 
 /// Takes records in order and writes blocks.
 pub(crate) struct BlockWriter {
     layout: BlockLayout,
-    /// Of the records that the next block may get.
+    /// Shape of the pending records and of those taken from the current run.
     shape: BodyShape,
     pending: Pending,
     block: Vec<u8>,
@@ -32,13 +32,13 @@ pub(crate) struct BlockWriter {
     blocks: u64,
     written: u64,
     longest: u64,
-    /// Where each block begins, in grains; empty as long as all blocks have the block size.
+    /// Start of each block, in units of [`GRAIN`]; empty as long as all blocks have the block size.
     starts: Vec<u64>,
-    /// If there will be an index, what it needs of the records before.
+    /// Collects index entries, if the table will have an index.
     pointers: Option<IndexSpool>,
 }
 
-/// Records that no block has, from runs before: mostly those of less than one.
+/// Records of earlier runs that are in no block yet, usually less than one block.
 #[derive(Default)]
 struct Pending {
     items: Vec<Item>,
@@ -51,20 +51,20 @@ impl Pending {
     }
 }
 
-/// What the blocks turned out to be.
+/// What was written.
 pub(crate) struct WrittenBlocks {
     pub(crate) blocks: u64,
     pub(crate) longest: u64,
     pub(crate) directory: Vec<u8>,
-    /// Where each block begins and the last one ends, in grains, if their lengths differ.
+    /// Start of each block and end of the last one, in units of [`GRAIN`], if their lengths differ.
     pub(crate) starts: Option<Vec<u64>>,
-    /// Bytes of all.
+    /// Bytes of all blocks.
     pub(crate) bytes: u64,
     pub(crate) pointers: Option<IndexSpool>,
 }
 
 impl BlockWriter {
-    /// With `pointers` if there will be an index.
+    /// A writer that collects index entries in `pointers`, if there will be an index.
     pub(crate) fn new(layout: BlockLayout, pointers: Option<IndexSpool>) -> BlockWriter {
         let directory = DirectoryWriter::new(layout.slots);
         BlockWriter {
@@ -81,9 +81,9 @@ impl BlockWriter {
         }
     }
 
-    /// Takes records in order.
+    /// Takes the next records in order.
     pub(crate) fn push(&mut self, out: &mut FrozenWriter, mut run: Run) -> Result<()> {
-        // How many of the run the shape has.
+        // Number of records of the run that are in the shape.
         let mut taken = 0;
         while let Some(item) = run.items.get(taken) {
             let mut next = self.shape.with(item);
@@ -106,13 +106,14 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// How many records the next block gets if this hash does not fit any more. Records of one
-    /// place stay together: then the place names the block.
+    /// Number of records that the next block gets if a record with this hash does not fit. The
+    /// records of a bin stay together, so that the bin determines the block.
     fn of_other_places(&self, taken: &[Item], hash: u64) -> usize {
         let (slots, pending) = (self.layout.slots, &self.pending.items);
         let at = bin_of(hash, slots);
         let other = |item: &Item| bin_of(item.hash, slots) != at;
-        // If the first is of this place, all are: to look through them for each takes too long.
+        // If the first record is in this bin, all are. Without this test a large bin would take
+        // quadratic time.
         if !pending.first().or(taken.first()).is_some_and(other) {
             return 0;
         }
@@ -122,7 +123,7 @@ impl BlockWriter {
         }
     }
 
-    /// Writes the first `n` of the records that wait and of a run as a block. Gives what is left of
+    /// Writes the first `n` of the pending records and of the run as a block. Returns the rest of
     /// the run.
     fn write<'a>(&mut self, out: &mut FrozenWriter, n: usize, run: Run<'a>) -> Result<Run<'a>> {
         let mut pending = std::mem::take(&mut self.pending);
@@ -172,7 +173,7 @@ impl BlockWriter {
         Ok(())
     }
 
-    /// Tells the index where the records of the block are that comes now.
+    /// Adds index entries for the records of the block that is being written.
     fn point(&mut self, runs: [Run; 2], shape: BodyShape) -> Result<()> {
         let Some(pointers) = &mut self.pointers else { return Ok(()) };
         let mut begin = self.written + (shape.block_len() - shape.bytes()) as u64;
@@ -213,8 +214,8 @@ impl BlockWriter {
     }
 }
 
-/// The lengths of a frame and of the body in it, as a block states them; `InvalidArgument` if they
-/// are too large for that.
+/// Lengths of a frame and of its body as a block stores them; `InvalidArgument` if they exceed 32
+/// bits.
 fn frame_lengths(frame: usize, body: usize) -> Result<[u32; 2]> {
     match (u32::try_from(frame), u32::try_from(body)) {
         (Ok(frame), Ok(body)) => Ok([frame, body]),

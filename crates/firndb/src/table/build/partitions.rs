@@ -1,9 +1,8 @@
-//! Records on their way into a table: split by the first bits of their hashes, in memory up to a
-//! budget and then in a temporary file that only grows.
+//! Partitions records by the first bits of their hashes, in memory up to a budget, then in a
+//! temporary file.
 //!
-//! Records are appended to one of 1,024 partitions as they come. When the budget is full all
-//! partitions are appended to the file, one after the other, as one run. `gather.rs` reads them
-//! back.
+//! Each record is appended to one of 1,024 partitions. When the budget is exhausted, all partitions
+//! are appended to the file one after another. `gather.rs` reads them back.
 
 use crate::bytes::prefetch::prefetch;
 use crate::disk::spool::{Piece, SpillFile, TempSpace};
@@ -16,39 +15,39 @@ use xxhash_rust::xxh3::Xxh3;
 
 pub(crate) const BITS: u32 = 10;
 const PARTITIONS: usize = 1 << BITS;
-/// The first chunk of memory of a partition, and the largest.
+/// Size of the first chunk of a partition, and of the largest.
 const FIRST_CHUNK: usize = 512;
 const LARGEST_CHUNK: usize = 1 << 15;
-/// Bytes that are appended to the file at once.
+/// Bytes per write to the file.
 const BUFFER: usize = 1 << 20;
 
 /// Collects records.
 pub(crate) struct Partitions {
     pub(crate) temp_space: TempSpace,
     pub(crate) hash: Hashing,
-    /// Bits of the hash that are equal in all records.
+    /// Leading bits of the hash that all records share.
     pub(crate) depth: u32,
     pub(crate) partitions: Vec<Partition>,
-    /// Where the next record of each partition goes: apart from the rest of it, so that those of
-    /// all stay in the nearest cache.
+    /// Where the next record of each partition goes. Separate from [`Partition`], so that it stays
+    /// in the L1 cache.
     open: Vec<OpenChunk>,
     pub(crate) arena: Arena,
-    /// For partitions that are read back.
+    /// Vectors for reading partitions back.
     pub(crate) pools: Arc<Pools>,
-    /// Lowest and highest hash of each partition, where records were split again.
+    /// Lowest and highest hash of each partition, if these are partitions of a partition.
     pub(crate) hash_ranges: Vec<(u64, u64)>,
     file: Option<SpillFile>,
     spilled: u64,
-    /// Bytes that were spilled before the records were split by this hash.
+    /// Bytes spilled under earlier hashes.
     pub(crate) spilled_before: u64,
-    /// A record could not be taken, and perhaps others with it.
+    /// A record was not taken, so the build must fail.
     failed: bool,
 }
 
 /// Where the next record of a partition goes.
 #[derive(Clone, Copy, Default)]
 struct OpenChunk {
-    /// What is left of a chunk.
+    /// Free space of the open chunk.
     room: Chunk,
     /// Origin of the last record.
     origin: u64,
@@ -56,13 +55,13 @@ struct OpenChunk {
 
 #[derive(Default)]
 pub(crate) struct Partition {
-    /// Where the records of the open chunk begin.
+    /// Start of the records in the open chunk.
     start: usize,
-    /// The chunks before it, of records only.
+    /// Full chunks.
     pub(crate) chunks: Vec<Chunk>,
-    /// What is in the file, a piece a run.
+    /// Pieces in the file, one per spill.
     pub(crate) pieces: Vec<Piece>,
-    /// Bytes of records, without those of the open chunk.
+    /// Bytes of records, except those in the open chunk.
     pub(crate) bytes: u64,
 }
 
@@ -89,22 +88,22 @@ impl Partitions {
         }
     }
 
-    /// Number of partitions; all hashes of one are below all hashes of the next.
+    /// Number of partitions. All hashes of one are below all hashes of the next.
     pub(crate) fn len(&self) -> usize {
         PARTITIONS
     }
 
-    /// Whether a partition has no records; of partitions that are sealed.
+    /// Whether a sealed partition has no records.
     pub(crate) fn is_empty(&self, number: usize) -> bool {
         self.partitions[number].bytes == 0
     }
 
-    /// The hash by which records are split.
+    /// The hash that orders the records.
     pub(crate) fn hash(&self) -> Hashing {
         self.hash
     }
 
-    /// Where temporary files go.
+    /// The directory and memory for temporary files.
     pub(crate) fn temp_space(&self) -> &TempSpace {
         &self.temp_space
     }
@@ -130,15 +129,15 @@ impl Partitions {
         let open = &mut self.open[number];
         let room = self.arena.room(number, open.room);
         let len = record.encode(zigzag(open.origin, origin), room);
-        // The next record of this partition, some thousand records from now, goes here: without
-        // this each would wait for the memory that it is about to overwrite.
+        // The next record of this partition comes about a thousand records later. Without the
+        // prefetch it would wait for the line that it overwrites.
         prefetch(&room[len..], 2);
         open.room.start += len;
         open.origin = origin;
         Ok(())
     }
 
-    /// [`Partitions::try_grow`]; after a failure nothing can be made of the records.
+    /// [`Partitions::try_grow`]. After a failure the build cannot finish.
     #[cold]
     fn grow(&mut self, number: usize, room: usize) -> Result<()> {
         let grown = self.try_grow(number, room);
@@ -146,7 +145,8 @@ impl Partitions {
         grown
     }
 
-    /// Gives a partition a chunk with this much room, spilling first if there is no memory for it.
+    /// Gives a partition a chunk of at least `room` bytes, and spills first if the budget is
+    /// exhausted.
     fn try_grow(&mut self, number: usize, room: usize) -> Result<()> {
         let budget = self.temp_space.memory;
         let size = FIRST_CHUNK << self.partitions[number].chunks.len().min(6);
@@ -162,7 +162,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Ends the open chunk of a partition, which goes on in another one.
+    /// Closes the open chunk of a partition and opens `next`.
     fn close(&mut self, number: usize, next: Chunk) {
         let (part, open) = (&mut self.partitions[number], &mut self.open[number]);
         let records = Chunk { end: open.room.start, start: part.start, ..open.room };
@@ -174,7 +174,7 @@ impl Partitions {
         open.room = next;
     }
 
-    /// Appends everything in memory to the file.
+    /// Appends all records in memory to the file.
     fn spill(&mut self) -> Result<()> {
         (0..PARTITIONS).for_each(|number| self.close(number, Chunk::default()));
         let file = match &mut self.file {
@@ -209,8 +209,8 @@ impl Partitions {
         Ok(())
     }
 
-    /// Ends collecting. If anything was spilled, all of it is, so that memory is free. `Failed` if
-    /// a record was not taken, whatever the caller made of that error.
+    /// Ends collecting. If anything was spilled, spills the rest, so that memory is free. `Failed`
+    /// if a record was not taken, even if the caller ignored that error.
     pub(crate) fn seal(&mut self) -> Result<()> {
         if self.failed {
             return Err(record_lost());
@@ -223,20 +223,21 @@ impl Partitions {
         Ok(())
     }
 
-    /// Gives back the memory of a partition that will not be read again. To be called once at most.
+    /// Frees the memory of a partition that will not be read again. Called at most once per
+    /// partition.
     pub(crate) fn release(&self, number: usize) {
         if !self.is_empty(number) {
             self.arena.release(number);
         }
     }
 
-    /// Reads what was spilled.
+    /// Reads from the temporary file.
     pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.file.as_ref().ok_or_else(record_lost)?.read.read_at(offset, bytes)
     }
 }
 
-/// What a build says that goes on after a record got lost.
+/// The error of a build that continued after a record was not taken.
 pub(crate) fn record_lost() -> Error {
     Error::new(ErrorKind::Failed, "a record before could not be taken: begin the build anew")
 }

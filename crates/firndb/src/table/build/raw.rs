@@ -1,12 +1,13 @@
-//! Records as they stand in the buffers of a build, one behind the other.
+//! Encoding of records in the buffers and temporary files of a build.
 //!
 //! ```text
 //! RECORD   varint  length of the key
 //!          varint  length of the value
-//!          varint  origin, less that of the record before it in the partition, zigzag
+//!          varint  origin minus the origin of the previous record of the partition, zigzag
 //!          ..      key, value
 //! ```
-//! The hash is not kept: to compute it again costs less than to carry it.
+//!
+//! The hash is not stored: recomputing it is cheaper than copying it.
 
 use crate::Result;
 use crate::table::build::hashing::Hashing;
@@ -14,11 +15,10 @@ use crate::table::build::hashing::Hashing;
 /// Most bytes before the key of a record.
 const MAX_HEADER: usize = 20;
 
-/// Key and value of a record: one behind the other in one piece of memory, as they stand in
-/// buffers, or two pieces.
+/// Key and value of a record, in one slice as in buffers, or in two.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Record<'a> {
-    /// The second is empty if there is one piece. It may be empty anyway, as values may be.
+    /// The second slice is empty if there is only one. It may also be an empty value.
     pieces: [&'a [u8]; 2],
     /// Length of the key.
     key: usize,
@@ -30,7 +30,7 @@ impl<'a> Record<'a> {
         Record { pieces: [key, value], key: key.len() }
     }
 
-    /// Of a key of `key` bytes and its value, one behind the other.
+    /// A record whose key of `key` bytes and value are in one slice.
     #[inline(always)]
     pub(crate) fn joined(bytes: &'a [u8], key: usize) -> Record<'a> {
         Record { pieces: [bytes, &[]], key }
@@ -47,20 +47,20 @@ impl<'a> Record<'a> {
         if second.is_empty() { &first[self.key..] } else { second }
     }
 
-    /// Key and value one behind the other, in pieces that are not empty.
+    /// Key and value in slices that are not empty.
     #[inline(always)]
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &'a [u8]> {
         self.pieces.into_iter().filter(|piece| !piece.is_empty())
     }
 
-    /// Most bytes that [`Record::put`] writes.
+    /// Upper bound of the bytes that [`Record::encode`] writes.
     #[inline(always)]
     pub(crate) fn max_encoded_len(&self) -> usize {
         MAX_HEADER + self.pieces[0].len() + self.pieces[1].len()
     }
 
-    /// The record that begins at `at` if it is whole, in one piece, the step to its origin, and
-    /// where it ends.
+    /// Decodes the record at `at`: the record, the difference of its origin, and its end. `None` if
+    /// it is truncated.
     #[inline(always)]
     pub(crate) fn at(bytes: &'a [u8], at: usize) -> Option<(Record<'a>, u64, usize)> {
         let (key, at) = varint(bytes, at)?;
@@ -71,8 +71,8 @@ impl<'a> Record<'a> {
         Some((Record::joined(bytes.get(at..end)?, key), step, end))
     }
 
-    /// Writes it, with the step to its origin ([`zigzag`]), at the beginning of `room`, which is
-    /// large enough, and gives its length. To copy one piece takes half as long as two.
+    /// Encodes the record with the difference of its origin ([`zigzag`]) into `room`, which must be
+    /// large enough. Returns the length. Copying one slice takes half the time of copying two.
     #[inline(always)]
     pub(crate) fn encode(self, step: u64, room: &mut [u8]) -> usize {
         let [first, second] = self.pieces;
@@ -86,7 +86,7 @@ impl<'a> Record<'a> {
         at
     }
 
-    /// [`Record::put`] at the end of `to`.
+    /// Appends the encoded record.
     pub(crate) fn append(self, step: u64, to: &mut Vec<u8>) {
         let at = to.len();
         to.resize(at + self.max_encoded_len(), 0);
@@ -99,13 +99,14 @@ impl<'a> Record<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Added<'a> {
     pub(crate) hash: u64,
-    /// Where it came from, for messages and for the order of duplicates.
+    /// Where the record came from. Messages name it, and it orders duplicates.
     pub(crate) origin: u64,
     pub(crate) record: Record<'a>,
 }
 
-/// Visits the records of a buffer, each with where it begins, and gives the bytes of whole records.
-/// `origin` is that of the record before; it goes on from buffer to buffer.
+/// Calls `visit` with each complete record of a buffer and its offset. Returns the bytes of
+/// complete records. `origin` is that of the previous record, and carries over from buffer to
+/// buffer.
 #[inline]
 pub(crate) fn read_records<'a>(
     bytes: &'a [u8],
@@ -123,14 +124,14 @@ pub(crate) fn read_records<'a>(
     Ok(at)
 }
 
-/// The way from one origin to the next, small numbers for small steps either way.
+/// The zigzag-encoded difference of two origins.
 #[inline(always)]
 pub(crate) fn zigzag(from: u64, to: u64) -> u64 {
     let step = to.wrapping_sub(from) as i64;
     (step << 1 ^ step >> 63) as u64
 }
 
-/// Writes a number, 7 bits a byte from the lowest on, and gives where it ends.
+/// Writes a LEB128 number. Returns its end.
 #[inline(always)]
 fn put_varint(bytes: &mut [u8], mut at: usize, mut v: u64) -> usize {
     while v >= 0x80 {

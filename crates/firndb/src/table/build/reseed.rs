@@ -1,4 +1,5 @@
-//! Reseeding.
+//! Hashes all records again under a seed derived from all keys, if too many keys share a bin.
+//! `hashing.rs` has the reasons.
 
 use crate::Result;
 use crate::bytes::int::{Encoder, u64_at};
@@ -10,22 +11,22 @@ use crate::table::build::raw::Added;
 use crate::table::build::sort::{Policy, sort};
 use crate::table::format::directory::bin_of;
 
-/// A hash for which nobody can make keys, to put keys into an order in which there are no crowds.
+/// A collision-resistant hash. It orders the keys for the digest.
 fn collision_resistant_hash(key: &[u8], _: u64) -> u64 {
     u64_at(blake3::hash(key).as_bytes(), 0)
 }
 
-/// What a build that hashes its keys anew needs to know.
+/// What reseeding needs from the build.
 pub(crate) struct ReseedContext<'a> {
     pub(crate) context: GatherContext<'a>,
     pub(crate) name: &'a (dyn Fn(u64) -> String + Sync),
-    /// Called now and then; an error ends the build.
+    /// Called regularly; an error ends the build.
     pub(crate) on_progress: &'a mut dyn FnMut() -> Result<()>,
 }
 
 impl Partitions {
-    /// The same records, split by the next seed. Takes the memory of a build, and while it runs up
-    /// to twice the temporary file.
+    /// The same records, partitioned under the next seed. Needs the memory of a build, and
+    /// temporarily twice the temporary file.
     pub(crate) fn reseeded(
         self,
         seeds: &mut Seeds,
@@ -42,7 +43,7 @@ impl Partitions {
         records.split_by(seeds.next(digest), with)
     }
 
-    /// The same records, split by another hash.
+    /// The same records, partitioned by another hash.
     fn split_by(self, hashing: Hashing, with: &mut ReseedContext) -> Result<Partitions> {
         let mut split = Partitions::new(self.temp_space.clone(), hashing);
         for number in (0..self.len()).filter(|&number| !self.is_empty(number)) {
@@ -50,7 +51,7 @@ impl Partitions {
             self.each(number, with.context.stop, &mut |added| {
                 split.push(Added { hash: hashing.of(added.record.key()), ..added })
             })?;
-            // The memory of the one becomes that of the other.
+            // Frees the memory, so that the new partitions can use it.
             self.release(number);
         }
         split.spilled_before = self.spilled();
@@ -58,7 +59,7 @@ impl Partitions {
         Ok(split)
     }
 
-    /// A digest of all keys, each once, in the order of the hash.
+    /// A digest of all distinct keys, in the order of the hash.
     fn digest(&self, with: &mut ReseedContext) -> Result<[u8; 32]> {
         let mut digest = blake3::Hasher::new();
         let duplicates = with.context.duplicates;
@@ -80,25 +81,26 @@ impl Partitions {
     }
 }
 
-/// Finds places of too many keys among records that come in order.
+/// Checks ordered records for bins with too many keys.
 pub(crate) struct CollisionCheck<'a> {
     limit: &'a CollisionLimit,
     slots: u64,
-    /// The hashes that came last, as many as may have one place.
+    /// The hashes of the last records, at most as many as may share a bin.
     last: Vec<u64>,
 }
 
 impl CollisionCheck<'_> {
-    /// For a table of so many slots.
+    /// A check for a directory of `slots` slots.
     pub(crate) fn new(limit: &CollisionLimit, slots: u64) -> CollisionCheck<'_> {
         CollisionCheck { limit, slots, last: Vec::new() }
     }
 
-    /// The next records, of distinct keys. An error, and the limit is exceeded, if with those
-    /// before too many have one place.
+    /// Checks the next records, whose keys are distinct. An error if too many share a bin; then the
+    /// limit counts as exceeded.
     pub(crate) fn check(&mut self, items: &[Item]) -> Result<()> {
         let most = self.limit.max_keys;
-        // Hashes of one place differ by less: nearly all pairs are told apart by that.
+        // Hashes of one bin differ by less than this. The test is cheap and excludes nearly all
+        // pairs.
         let span = (1 << 48) / self.slots.max(1) + 1;
         let at = |hash: u64| bin_of(hash, self.slots);
         let hashes = || items.iter().map(|item| item.hash);

@@ -1,4 +1,4 @@
-//! A partition's records in the order of the table, without duplicates, compressed.
+//! Sorts a partition, removes duplicates, and compresses values.
 
 use crate::bytes::prefetch::prefetch;
 use crate::table::build::arena::{Pool, Pools};
@@ -10,30 +10,30 @@ use crate::table::format::compress::Compressor;
 use crate::table::options::Duplicates;
 use crate::{Error, Result};
 
-/// Records in the order of their hashes, then of their keys.
+/// Records in the order of hashes, then of keys.
 pub(crate) struct Sorted {
     items: Vec<Item>,
-    /// Keys and values, or frames for the values, one behind the other.
+    /// Keys and stored values, concatenated.
     bytes: Vec<u8>,
     pub(crate) totals: RunTotals,
 }
 
-/// What a table says of its records.
+/// Totals of the records.
 #[derive(Default)]
 pub(crate) struct RunTotals {
     pub(crate) key_bytes: u64,
-    /// Before compression, as all of values.
+    /// Before compression.
     pub(crate) value_bytes: u64,
     pub(crate) longest_key: usize,
     pub(crate) longest_value: usize,
-    /// Records that were left out because their keys were there already.
+    /// Records that were dropped as duplicates.
     pub(crate) duplicates: u64,
 }
 
-/// Records that are asked for before they are used: they are far from each other in memory.
+/// Records that are prefetched ahead, because they are scattered in memory.
 const AHEAD: usize = 16;
 
-/// What to do with duplicates, and how to name where a record came from.
+/// What to do with duplicates, and how to name origins.
 #[derive(Clone, Copy)]
 pub(crate) struct Policy<'a> {
     pub(crate) hash: Hashing,
@@ -41,7 +41,7 @@ pub(crate) struct Policy<'a> {
     pub(crate) name: &'a (dyn Fn(u64) -> String + Sync),
 }
 
-/// Sorts the records of a partition, and packs their values if there is a packer.
+/// Sorts the records of a partition. Compresses each value if there is a compressor.
 pub(crate) fn sort(
     pieces: &[&[u8]],
     pools: &Pools,
@@ -58,10 +58,10 @@ pub(crate) fn sort(
     sorted
 }
 
-/// Bits of the place of a record that say where in its piece it begins; those above say in which.
+/// A position is the number of a piece and, in this many low bits, the offset in it.
 const IN_PIECE: u32 = u64::BITS - MAX_PIECES.ilog2();
 
-/// Visits all records, each with its place.
+/// Calls `visit` with each record and its position.
 fn each<'a>(
     pieces: &[&'a [u8]],
     hash: Hashing,
@@ -77,8 +77,8 @@ fn each<'a>(
     Ok(())
 }
 
-/// Sorts by hash, and records of one hash by where they are. Hashes are spread evenly, so their
-/// first bits say nearly where each belongs.
+/// Sorts by hash, then by position. Hashes are uniform, so a bucket sort by their first bits leaves
+/// the records nearly in order.
 fn sort_by_hash(order: &mut Vec<(u64, u64)>, orders: &Pool<(u64, u64)>) {
     let first = order.first().map_or(0, |o| o.0);
     let differ = order.iter().fold(0, |differ, o| differ | o.0 ^ first);
@@ -96,7 +96,7 @@ fn sort_by_hash(order: &mut Vec<(u64, u64)>, orders: &Pool<(u64, u64)>) {
     let mut sorted = orders.take();
     sorted.resize(order.len(), (0, 0));
     for &o in order.iter() {
-        // Where the bucket begins; in the end, where the next one does.
+        // Start of the bucket; after the loop, start of the next bucket.
         let at = &mut ends[bucket(o.0)];
         sorted[*at as usize] = o;
         *at += 1;
@@ -107,11 +107,11 @@ fn sort_by_hash(order: &mut Vec<(u64, u64)>, orders: &Pool<(u64, u64)>) {
     orders.give(std::mem::replace(order, sorted));
 }
 
-/// Most places that [`settle`] moves a record.
+/// Most steps by which [`insertion_sort`] moves a record.
 const MAX_SHIFT: usize = 32;
 
-/// Sorts by hash what is nearly in order, by insertion. False, with all still there, if a record
-/// belongs far before where it is: then hashes are not spread evenly.
+/// Sorts nearly ordered records by hash. Returns false if a record is far from its position,
+/// because hashes are not uniform; no record is lost then.
 fn insertion_sort(order: &mut [(u64, u64)]) -> bool {
     for i in 1..order.len() {
         let (record, mut at) = (order[i], i);
@@ -132,7 +132,7 @@ impl Sorted {
         Run { items: &self.items, bytes: &self.bytes }
     }
 
-    /// Gives its memory to partitions that are still to be sorted.
+    /// Gives the buffers back to the pools.
     pub(crate) fn recycle(self, pools: &Pools) {
         pools.buffers.give(self.bytes);
         pools.items.give(self.items);
@@ -140,7 +140,7 @@ impl Sorted {
 }
 
 impl RunTotals {
-    /// Counts a record whose value has so many bytes.
+    /// Counts a record with a value of this length.
     #[inline(always)]
     fn add(&mut self, key: usize, value: usize) {
         self.key_bytes += key as u64;
@@ -150,30 +150,30 @@ impl RunTotals {
     }
 }
 
-/// Records as they came, and the order in which they are to be.
+/// Records as they were added, and their order.
 struct Unsorted<'a> {
     pieces: &'a [&'a [u8]],
-    /// Hashes and places.
+    /// Hashes and positions.
     order: Vec<(u64, u64)>,
     duplicates: u64,
 }
 
 impl<'a> Unsorted<'a> {
-    /// The piece of a place, and where in it that is.
+    /// The piece and the offset of a position.
     #[inline(always)]
     fn piece(&self, at: u64) -> (&'a [u8], usize) {
         (self.pieces[(at >> IN_PIECE) as usize], (at & ((1 << IN_PIECE) - 1)) as usize)
     }
 
-    /// The record at this place.
+    /// The record at a position.
     #[inline(always)]
     fn at(&self, at: u64) -> Record<'a> {
         let (piece, at) = self.piece(at);
-        // Records were read from the same bytes before.
+        // `each` has decoded the same bytes before.
         Record::at(piece, at).map_or_else(Record::default, |(record, ..)| record)
     }
 
-    /// Orders records of equal hashes by their keys, and leaves out duplicates.
+    /// Orders records of equal hashes by key, and removes duplicates.
     fn order_equal(&mut self, policy: Policy) -> Result<()> {
         if !self.order.is_sorted_by(|a, b| a.0 < b.0) {
             let mut order = std::mem::take(&mut self.order);
@@ -188,14 +188,14 @@ impl<'a> Unsorted<'a> {
         Ok(())
     }
 
-    /// The places of records, ascending, and where they came from.
+    /// Positions in ascending order, with the origins of the records.
     fn origins(&self, policy: Policy) -> Result<Vec<(u64, u64)>> {
         let mut origins = Vec::new();
         each(self.pieces, policy.hash, |added, at| origins.push((at, added.origin)))?;
         Ok(origins)
     }
 
-    /// Records of one hash: if they are several, mostly one key again and again.
+    /// Adds the records of one hash. If there are several, they usually have one key.
     fn push_same(
         &self,
         same: &mut [(u64, u64)],
@@ -207,7 +207,7 @@ impl<'a> Unsorted<'a> {
         let origin =
             |at: u64| origins.binary_search_by_key(&at, |o| o.0).map_or(0, |i| origins[i].1);
         if same.len() > 1 {
-            // By value at last: then records of one origin too stand in an order of their own.
+            // By value last, so that the order of records with equal origins is defined too.
             let all = |at: u64| (key(at), origin(at), self.at(at).value());
             same.sort_unstable_by(|a, b| all(a.1).cmp(&all(b.1)));
         }
@@ -276,7 +276,7 @@ mod tests {
         let pools = Pools::default();
         let even = |rng: &mut Rng| rng.next();
         let few = |rng: &mut Rng| rng.next() >> 56 << 56;
-        // All but the first in one bucket: far more than an insertion is for.
+        // All but the first are in one bucket: too many for an insertion sort.
         let apart = |rng: &mut Rng| 1 << 63 | rng.next() >> 40;
         for (spread, hash) in [even, few, apart].into_iter().enumerate() {
             for len in [0, 1, 63, 64, 65, 1000, 5000] {

@@ -1,4 +1,4 @@
-//! Writes the table: partitions are sorted in a few threads, and their records packed in order.
+//! Writes a table: threads sort partitions, and the caller's thread packs their records in order.
 
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::increasing;
@@ -21,33 +21,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// What was built.
+/// What a build wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildReport {
     /// Records in the table.
     pub records: u64,
-    /// Records that were left out because their keys were there already.
+    /// Records that were dropped because their key occurred before.
     pub duplicates: u64,
     /// Bytes of keys and values, before compression.
     pub bytes: u64,
-    /// Bytes written to a temporary file on the way.
+    /// Bytes written to temporary files.
     pub spilled: u64,
 }
 
-/// All records of a table, collected.
+/// All records of a table, and the options of the build.
 pub(crate) struct Collected {
     pub(crate) options: BuildOptions,
     pub(crate) partitions: Partitions,
     pub(crate) records: u64,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     pub(crate) bytes: u64,
     pub(crate) name: Box<dyn Fn(u64) -> String + Sync + Send>,
-    /// Of keys that share a place.
+    /// Limit of keys per bin.
     pub(crate) collisions: CollisionLimit,
     pub(crate) seeds: Seeds,
 }
 
-/// Tells how far a build has come.
+/// Receives the progress of a build.
 pub(crate) type Report<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 fn cancelled() -> Error {
@@ -55,7 +55,7 @@ fn cancelled() -> Error {
 }
 
 impl Collected {
-    /// Writes everything but the envelope.
+    /// Writes all sections.
     pub(crate) fn write(
         &self,
         out: &mut FrozenWriter,
@@ -66,7 +66,7 @@ impl Collected {
         let layout = BlockLayout {
             block_size: self.options.block_size,
             slots: slots_for(self.records),
-            // Then the end of a block that no record fits is at most a thirty-second of it.
+            // The unused end of a block is then at most a thirty-second of it.
             paged: !blocks_packed && mean <= self.options.block_size as u64 / 32,
             compressor: match blocks_packed {
                 true => Some(Compressor::new(self.options.compression, &dictionary)?),
@@ -101,7 +101,7 @@ impl Collected {
         self.write_rest(out, &dictionary, blocks, totals)
     }
 
-    /// The same records, to be written by the hash of the next seed.
+    /// The same records, partitioned under the next seed.
     pub(crate) fn reseeded(self, progress: &mut Report) -> Result<Collected> {
         let Collected { options, partitions, records, bytes, name, collisions, mut seeds } = self;
         let (collisions, stop) = (CollisionLimit::new(collisions.max_keys), AtomicBool::new(false));
@@ -159,8 +159,8 @@ impl Collected {
         })
     }
 
-    /// A dictionary trained on the first values in the order of the table, which no order of
-    /// adding changes, and the mean size that a record will have.
+    /// Trains a dictionary on the first values in table order, which does not depend on the order
+    /// in which records were added. Returns it with the mean stored size of a record.
     fn train(&self) -> Result<(Vec<u8>, u64)> {
         let compression = self.options.compression;
         let mean = self.bytes.div_ceil(self.records.max(1));
@@ -220,14 +220,15 @@ impl Collected {
         }
     }
 
-    /// How many messages of a sorter may wait: with no more bytes of records than it sorts at once.
+    /// Length of the queue of each sorter, such that queued records take no more memory than those
+    /// that it sorts at once.
     fn waiting(&self, limit: usize) -> usize {
         let largest = self.partitions.partitions.iter().map(|part| part.bytes).max();
         (limit as u64 / largest.unwrap_or(0).max(1)).clamp(1, WAITING) as usize
     }
 
-    /// Hands over all records in order, sorted by the threads of the build; nothing now and then,
-    /// while they take long.
+    /// Passes all records in order to `take`, sorted by the threads of the build. Passes `None`
+    /// regularly while sorting takes long, so that progress can be reported.
     fn each_sorted(
         &self,
         dictionary: &[u8],
@@ -265,7 +266,7 @@ impl Collected {
         })
     }
 
-    /// Sorts partitions number `worker`, `worker + threads`, ...
+    /// Sorts partitions `worker`, `worker + threads`, ...
     fn sort_partitions(
         &self,
         worker: usize,
@@ -299,22 +300,22 @@ impl Collected {
             Ok(())
         };
         if let Err(e) = sort_all() {
-            // If nobody listens, the build has failed with another error.
+            // If the receiver is gone, the build has failed with another error.
             let _ = send.send(Message::Failed(e));
         }
     }
 }
 
-/// How long a build waits for a sorter before it says that it is still there.
+/// Longest time between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Messages of a sorter that wait, if partitions are small: to wake a thread takes about a tenth of
-/// the time of sorting one, so the more there are the seldomer a core has nothing to do.
+/// Longest queue of a sorter. Waking a thread takes about a tenth of the time of sorting a small
+/// partition; a longer queue makes that rarer.
 const WAITING: u64 = 8;
 
 enum Message {
     Sorted(Sorted),
-    /// All records of a partition were sent.
+    /// The partition is complete.
     End,
     Failed(Error),
 }
@@ -323,7 +324,7 @@ fn receiver_gone() -> Error {
     Error::new(ErrorKind::Cancelled, "the build ended")
 }
 
-/// What is counted while records pass.
+/// Totals of the records that were written.
 struct Totals {
     meta: Meta,
     duplicates: u64,

@@ -1,29 +1,30 @@
-//! Blocks: a few records whose places follow each other, and how one of them is found.
+//! Blocks: records with consecutive hashes, and the search in one block.
 //!
 //! ```text
 //! BLOCK    OFFSET  SIZE     FIELD
-//!          0       4        checksum: the low half of the XXH3-64 of all that follows, zeros at
-//!                           the end included, exclusive-or the low half of the block's number
-//!          4       ..       body; zeros to the next block
+//!          0       4        checksum: the low half of the XXH3-64 of all following bytes,
+//!                           including the padding, xor the low half of the block number
+//!          4       ..       body; zeros up to the next block
 //!
 //! BODY     0       4        n records | key width << 24 | value width << 28
-//!          4       4        length of each key, if the key width is 0
-//!          8       4        length of each value, if the value width is 0
-//!          12      n kw     lengths of keys, key width (0, 1, 2 or 4) bytes each
-//!          ..      n vw     lengths of values, value width bytes each
+//!          4       4        length of every key, if the key width is 0
+//!          8       4        length of every value, if the value width is 0
+//!          12      n kw     key lengths, key width (0, 1, 2 or 4) bytes each
+//!          ..      n vw     value lengths, value width bytes each
 //!          ..      n        tags: the low 8 bits of the hash of each key
 //!          ..               key and value of record 0, of record 1, ...
 //!
-//! With a frame a block the body is replaced by
+//! With one zstd frame per block, the body is replaced by
 //!          0       4        bytes of the frame
 //!          4       4        bytes of the body
-//!          8       ..       a zstd frame, without its magic number: the body
+//!          8       ..       the zstd frame of the body, without its magic number
 //! ```
 //!
-//! A tag tells records of one block apart. The bits of a hash that it is of say nothing of the
-//! place of a record, and the place says about where in its block the record stands (`find.rs`):
-//! together they name the right one of 86 first in 96 gets of 100. A tag made of the place, which
-//! neighbours share, did in 88.
+//! A tag distinguishes the records of one block. Its bits of the hash are independent of those that
+//! order the records, and the order predicts where in the block a record is
+//! (`Directory::fraction`). In a block of 86 records, tag and position together select the right
+//! record first in 96 % of gets. A tag made of the higher bits, which neighbours share, did so in
+//! 88 %.
 
 use crate::bytes::int::{u16_at, u32_at};
 use crate::bytes::prefetch::{LINE, prefetch};
@@ -36,18 +37,19 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Bytes before the body.
 pub(crate) const CHECKSUM: usize = 4;
 pub(crate) const BODY_HEADER: usize = 12;
-/// Cache lines at the beginning of a block that a search reads: the tags and lengths of a page of
+/// Cache lines at the start of a block that a search reads: lengths and tags of a 4 KiB block of
 /// small records.
 pub(crate) const HEAD_LINES: usize = 3;
 pub(crate) const MAX_RECORDS: usize = (1 << 24) - 1;
 
-/// The tag of a record.
+/// The tag of a hash.
 #[inline(always)]
 pub(crate) fn tag(hash: u64) -> u8 {
     hash as u8
 }
 
-/// The checksum of a block: of its bytes, and of where it belongs.
+/// The checksum of block `number`. It depends on the number, so that a block in the wrong position
+/// is detected.
 #[inline]
 pub(crate) fn checksum(block: &[u8], number: u64) -> u32 {
     (xxh3_64(block.get(CHECKSUM..).unwrap_or(&[])) ^ number) as u32
@@ -66,28 +68,28 @@ pub(crate) fn check(block: &[u8], number: u64) -> Result<()> {
     )))
 }
 
-/// The stored value of a key in any body.
+/// The stored value of a key in a body of any shape.
 #[inline(never)]
 pub(crate) fn find_in_body<'a>(body: &'a [u8], tag: u8, key: &[u8]) -> Result<Option<&'a [u8]>> {
     Body::parse(body)?.find(tag, key)
 }
 
-/// A body, its shape checked.
+/// A parsed body: its header and the bounds of its arrays have been checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Body<'a> {
     bytes: &'a [u8],
     records: usize,
     keys: Lengths,
     values: Lengths,
-    /// Where the first record begins.
+    /// Offset of the first record.
     first: usize,
 }
 
-/// Lengths of keys or of values.
+/// Lengths of all keys, or of all values.
 #[derive(Clone, Copy)]
 struct Lengths {
     width: usize,
-    /// The one length, if the width is 0; else where the lengths begin.
+    /// The common length if the width is 0; otherwise the offset of the lengths.
     at: usize,
 }
 
@@ -102,7 +104,7 @@ impl Lengths {
         }
     }
 
-    /// Sum of those from `first` on and before `end`.
+    /// Sum of the lengths of records `first..end`.
     #[inline]
     fn between(self, bytes: &[u8], first: usize, end: usize) -> usize {
         let n = end - first;
@@ -113,7 +115,7 @@ impl Lengths {
         }
     }
 
-    /// Sum of the first `n` of `records`.
+    /// Sum of the lengths of the first `n` of `records` records.
     #[inline(always)]
     fn sum(self, bytes: &[u8], records: usize, n: usize) -> usize {
         match self.width {
@@ -166,7 +168,7 @@ impl<'a> Body<'a> {
                     };
                     last = Some((i, start));
                     let (found, value, _) = self.record_at(i, start)?;
-                    // Most likely the right one: its value is waited for together with its key.
+                    // Probably the right record: its value is loaded while its key is compared.
                     if value.len() > LINE {
                         prefetch(value, VALUE_LINES);
                     }
@@ -183,7 +185,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Key and stored value of the first record that may be the one of a key of this length.
+    /// Key and stored value of the first record that has the tag, if its key has this length. The
+    /// keys are not compared.
     #[inline]
     pub(crate) fn first_candidate(&self, tag: u8, key: usize) -> Option<(&'a [u8], &'a [u8])> {
         let equal = equal(self.tags(0), self.records, tag);
@@ -194,7 +197,7 @@ impl<'a> Body<'a> {
         self.record_at(i, self.start(i)).ok().map(|(key, value, _)| (key, value))
     }
 
-    /// Where record `i` begins.
+    /// Offset of record `i`.
     #[inline(always)]
     fn start(&self, i: usize) -> usize {
         let keys = self.keys.sum(self.bytes, self.records, i);
@@ -202,8 +205,8 @@ impl<'a> Body<'a> {
         self.first.saturating_add(keys).saturating_add(values)
     }
 
-    /// [`Body::start`], counted from a record before it whose start is known: thousands of records
-    /// of one place would take time in the square of their number if each was counted anew.
+    /// [`Body::start`], computed from the known start of an earlier record. Without it a search
+    /// among thousands of records of one bin would take quadratic time.
     #[inline(never)]
     fn start_after(&self, (record, start): (usize, usize), i: usize) -> usize {
         let keys = self.keys.between(self.bytes, record, i);
@@ -217,12 +220,12 @@ impl<'a> Body<'a> {
         self.record_at(i, self.start(i)).map(|(key, value, _)| (key, value))
     }
 
-    /// Where record 0 begins.
+    /// Offset of record 0.
     pub(crate) fn first(&self) -> usize {
         self.first
     }
 
-    /// Key and stored value of record `i`, which begins at `at`, and where it ends.
+    /// Key and stored value of record `i`, which starts at `at`, and the offset of its end.
     #[inline]
     pub(crate) fn record_at(&self, i: usize, at: usize) -> Result<(&'a [u8], &'a [u8], usize)> {
         let middle = at.saturating_add(self.keys.get(self.bytes, i));
@@ -233,7 +236,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Every record in order, then where the last one ends; `None` if `visit` breaks before.
+    /// Calls `visit` with each record in order. Returns the end of the last record, or `None` if
+    /// `visit` breaks.
     pub(crate) fn for_each_record(
         &self,
         mut visit: impl FnMut(&'a [u8], &'a [u8]) -> Result<ControlFlow<()>>,
@@ -249,12 +253,12 @@ impl<'a> Body<'a> {
         Ok(Some(at))
     }
 
-    /// The tag that is stored for record `i`.
+    /// The stored tag of record `i`.
     pub(crate) fn tag(&self, i: usize) -> u8 {
         self.tags(i).first().copied().unwrap_or(0)
     }
 
-    /// The bytes from the tag of record `i` on.
+    /// The bytes from the tag of record `i`.
     #[inline(always)]
     fn tags(&self, i: usize) -> &'a [u8] {
         self.bytes.get(self.first - self.records + i..).unwrap_or(&[])

@@ -1,7 +1,7 @@
-//! zstd with a shared dictionary: training, packing and unpacking frames.
+//! zstd frames with a shared dictionary: training, compression, decompression.
 //!
-//! Frames are kept without the four bytes that every zstd frame begins with and without the number
-//! of the dictionary, which would be a twentieth of a small record.
+//! Frames are stored without the four magic bytes and without the dictionary id, which together
+//! would be a twentieth of a small record.
 
 use crate::table::options::Compression;
 use crate::{Error, Result};
@@ -9,18 +9,19 @@ use std::cell::RefCell;
 use zstd::zstd_safe::{CParameter, DCtx, DDict, get_frame_content_size};
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Bytes of a dictionary, by how much one frame holds, and of the sample it is trained on. That of
-/// records stays, with a short record, below 16 KiB: with more zstd takes the parameters of longer
-/// inputs, and levels 6 to 12 find less in short ones (6: 245 bytes for 1 KB of JSON, and 231).
+/// Size of a dictionary, for frames of one record and of one block, and the size of its training
+/// sample as a multiple. With 15 KiB, dictionary and a short record stay below 16 KiB. Above that
+/// zstd chooses parameters for longer inputs, and levels 6 to 12 compress short ones less (level 6:
+/// 245 bytes for 1 KB of JSON instead of 231).
 const DICTIONARY_OF_RECORDS: usize = 15 << 10;
 const DICTIONARY_OF_BLOCKS: usize = 64 << 10;
 const SAMPLE_TIMES: usize = 100;
-/// Values that a dictionary is trained on, at most, and bytes of each that count.
+/// Most values in a training sample, and most bytes of each.
 pub(crate) const SAMPLE_VALUES: usize = 1 << 20;
 pub(crate) const SAMPLE_VALUE: usize = 128 << 10;
-/// Bytes that a block of a frame holds at most.
+/// Most bytes that one block of a zstd frame decompresses to (RFC 8878).
 const BLOCK: u32 = 128 << 10;
-/// Bytes of a frame's copy that a thread keeps room for, at most.
+/// Largest frame buffer that a thread keeps for reuse.
 const KEPT: usize = 1 << 20;
 
 impl Compression {
@@ -41,7 +42,7 @@ impl Compression {
         }
     }
 
-    /// Bytes of values that a dictionary is trained on.
+    /// Bytes of values in a training sample.
     pub(crate) fn sample(self) -> usize {
         SAMPLE_TIMES * self.dictionary()
     }
@@ -55,7 +56,7 @@ impl Compression {
     }
 }
 
-/// A dictionary for these values; none if they are too few to learn from.
+/// Trains a dictionary. Returns an empty one if the sample is too small.
 pub(crate) fn train(compression: Compression, sample: &[u8], lengths: &[usize]) -> Vec<u8> {
     let size = compression.dictionary().min(sample.len() / 8);
     if size < 256 || lengths.len() < 16 {
@@ -64,7 +65,7 @@ pub(crate) fn train(compression: Compression, sample: &[u8], lengths: &[usize]) 
     zstd::dict::from_continuous(sample, lengths, size).unwrap_or_default()
 }
 
-/// Makes frames.
+/// Compresses frames.
 pub(crate) struct Compressor(zstd::bulk::Compressor<'static>);
 
 impl Compressor {
@@ -88,18 +89,20 @@ fn failed(e: std::io::Error) -> Error {
     Error::invalid(format!("zstd cannot compress: {e}"))
 }
 
-/// Reads frames.
+/// Decompresses frames.
 pub(crate) struct Decompressor {
     dictionary: Option<DDict<'static>>,
 }
 
 thread_local! {
-    /// A decompressor and room for a whole frame; both are costly to make for a single value.
+    /// A decompression context and a buffer for one frame. Creating them costs more than
+    /// decompressing a small value.
     static ROOM: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
 }
 
-/// The most bytes that the blocks of a frame can hold by what each begins with: so a forged size
-/// asks for no memory that nothing would fill. `None` if a block is cut. (RFC 8878, 3.1.1)
+/// Upper bound of the decompressed size of a frame, from the headers of its blocks; `None` if a
+/// block is truncated. It prevents a forged content size from causing a large allocation (RFC 8878,
+/// 3.1.1).
 fn most(frame: &[u8]) -> Option<u64> {
     let descriptor = frame.first()?;
     let is_single = descriptor >> 5 & 1 == 1; // There is no size of a window then.
@@ -110,7 +113,7 @@ fn most(frame: &[u8]) -> Option<u64> {
         let head = frame.get(at..at + 3)?;
         let head = (0..3).fold(0, |all, i| all | u32::from(head[i]) << (8 * i));
         let (kind, len) = (head >> 1 & 3, head >> 3);
-        // As they are, one byte again and again, or compressed.
+        // Raw, run-length, or compressed blocks.
         let (held, taken) = match kind {
             0 => (len, len),
             1 => (len, 1),
@@ -125,7 +128,7 @@ fn most(frame: &[u8]) -> Option<u64> {
 }
 
 impl Decompressor {
-    /// `Corrupt` if this is no dictionary.
+    /// `Corrupt` if the dictionary is invalid.
     pub(crate) fn new(dictionary: &[u8]) -> Result<Decompressor> {
         if dictionary.is_empty() {
             return Ok(Decompressor { dictionary: None });
@@ -136,7 +139,8 @@ impl Decompressor {
         Ok(Decompressor { dictionary: Some(known) })
     }
 
-    /// The bytes of a frame, which are at most `longest`.
+    /// Decompresses a frame. `Corrupt` if it is damaged or decompresses to more than `longest`
+    /// bytes.
     pub(crate) fn decompress(&self, frame: &[u8], longest: usize) -> Result<Vec<u8>> {
         ROOM.with_borrow_mut(|(zstd, room)| {
             room.clear();
@@ -175,8 +179,8 @@ mod tests {
 
     #[test]
     fn a_size_that_the_blocks_of_a_frame_do_not_fill_is_refused_before_there_is_memory_for_it() {
-        // No window, a size of 8 bytes, and one last block of bytes as they are. By its length
-        // alone the frame could hold 2 GiB.
+        // A single-segment frame with an 8-byte content size and one raw block. The frame is long
+        // enough for 2 GiB of run-length blocks.
         let forged = |size: u64, block: &[u8]| {
             let head = (block.len() as u32) << 3 | 1;
             [&[0xe0], &size.to_le_bytes()[..], &head.to_le_bytes()[..3], block].concat()

@@ -1,31 +1,33 @@
-//! The directory: from the hash of a key to the one block that can hold it.
+//! The directory: maps the hash of a key to the only block that can hold the key.
 //!
-//! Hashes are spread evenly, so the hash, scaled to the number of *slots* (one for about 512
-//! records), says nearly where a record stands; the directory corrects it. It keeps for each slot
-//! how many blocks begin before it, and for each block the next 16 bits of the scaled hash of its
-//! first record, its *step*. Slot and step together are a record's *place*; a block never begins in
-//! the middle of the records of one place, so the last block that begins at the place of a key or
-//! before is the only one that can hold it. This is the idea of PaCHash (Kurpicz, Lehmann, Sanders,
-//! ESA 2023: blocks found through their first bins, kept in a few bits a block) with bins so fine
-//! that a key never has two candidates.
+//! Hashes are uniform, so a hash scaled to the number of *slots* (one per 512 records) nearly says
+//! where a record is; the directory corrects the estimate. It stores for each slot the number of
+//! blocks that start before it, and for each block the next 16 bits of the scaled hash of its first
+//! record, its *step*. Slot and step together are a record's *bin*. The records of a bin are never
+//! split between blocks, so the last block that starts at or before the bin of a key is the only
+//! one that can hold the key. This is PaCHash (Kurpicz, Lehmann, Sanders, ESA 2023: blocks found by
+//! their first bins, a few bits per block) with bins so small that a key never has two candidate
+//! blocks.
 //!
 //! ```text
 //! OFFSET         SIZE  FIELD
-//! 0              8     before slot 0: blocks that begin before it (0)
-//! 8 s            8     before slot s
+//! 0              8     blocks that start before slot 0: 0
+//! 8 s            8     blocks that start before slot s
 //! 8 slots        8     number of blocks
-//! 8 (slots + 1)  2     step of block 0, then of block 1 ...
+//! 8 (slots + 1)  2     step of block 0, of block 1, ...
 //! ```
-//! That is 16 bits a block and 1/8 bit a record: about 27 bits a block of 4 KiB of 45-byte records.
+//!
+//! This takes 16 bits per block and 1/8 bit per record: about 27 bits per 4 KiB block of 45-byte
+//! records.
 
 use crate::bytes::int::{Encoder, u16_at, u64_at};
 use crate::table::simd::kernels::{STEP_LANES, at_most_mask};
 use crate::{Error, Result};
 
-/// Records to a slot, on average.
+/// Records per slot, on average.
 const RECORDS_PER_SLOT: u64 = 512;
 
-/// Where a hash falls: the slot, and the step within it.
+/// The bin of a hash: its slot, and the step within the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bin {
     pub(crate) slot: u64,
@@ -37,14 +39,14 @@ pub(crate) fn slots_for(records: u64) -> u64 {
     records.div_ceil(RECORDS_PER_SLOT).max(1)
 }
 
-/// The place of a hash.
+/// The bin of a hash.
 #[inline(always)]
 pub(crate) fn bin_of(hash: u64, slots: u64) -> Bin {
     let scaled = u128::from(hash) * u128::from(slots);
     Bin { slot: (scaled >> 64) as u64, step: (scaled >> 48) as u16 }
 }
 
-/// Collects the first places of blocks, in order.
+/// Collects the first bin of each block, in order.
 pub(crate) struct DirectoryWriter {
     slots: u64,
     before: Vec<u64>,
@@ -56,7 +58,7 @@ impl DirectoryWriter {
         DirectoryWriter { slots, before: Vec::new(), steps: Vec::new() }
     }
 
-    /// The next block begins with a record of this place.
+    /// Adds a block whose first record has this bin.
     pub(crate) fn push(&mut self, first: Bin) {
         let blocks = self.steps.len() as u64;
         self.before.resize(first.slot as usize + 1, blocks);
@@ -75,9 +77,9 @@ impl DirectoryWriter {
 
 /// A directory in memory.
 pub(crate) struct Directory {
-    /// Blocks that begin before each slot, and then all.
+    /// Blocks that start before each slot, then the number of blocks.
     before: Box<[u64]>,
-    /// The step of each block, and 0 for the end of the last slot.
+    /// The step of each block, then 0 for the end of the last slot.
     steps: Box<[u16]>,
     slots: u64,
 }
@@ -110,7 +112,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Bytes of memory it takes.
+    /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         size_of_val(&*self.before) + size_of_val(&*self.steps)
     }
@@ -125,22 +127,22 @@ impl Directory {
         self.steps.get(block as usize).copied().unwrap_or(0)
     }
 
-    /// The block that can hold a key of this place: the last that begins there or before. `None` if
-    /// all begin after it.
+    /// The block that can hold a key of this bin: the last one that starts at or before it. `None`
+    /// if all blocks start after it.
     #[inline(always)]
     pub(crate) fn find(&self, bin: Bin) -> Option<u64> {
         let (first, end) = self.slot(bin.slot);
         self.begun(first, end, bin.step).checked_sub(1)
     }
 
-    /// About which block [`Directory::find`] finds, without a look at a step.
+    /// An estimate of [`Directory::find`] that reads no step.
     #[inline(always)]
     pub(crate) fn expected(&self, bin: Bin) -> u64 {
         let (first, end) = self.slot(bin.slot);
         between(first, end, bin.step)
     }
 
-    /// The first block that begins in a slot, and the first that begins in a later one.
+    /// The first block that starts in a slot, and the first that starts in a later slot.
     #[inline(always)]
     fn slot(&self, slot: u64) -> (u64, u64) {
         match self.before.get(slot as usize..).and_then(<[u64]>::first_chunk) {
@@ -149,9 +151,9 @@ impl Directory {
         }
     }
 
-    /// About how far into a block the records of this place stand, as a share of `whole`: as far as
-    /// the place is between the first of this block and the first of the next, for places are
-    /// spread evenly. Steps are enough to tell, where a block does not span a whole slot.
+    /// The expected position of the records of a bin in their block, as a fraction of `whole`. Bins
+    /// are uniform, so the position is that of the bin between the first bins of this block and the
+    /// next. Steps suffice to compute it if a block does not span a whole slot.
     #[inline(always)]
     pub(crate) fn fraction(&self, bin: Bin, block: u64, whole: usize) -> usize {
         let Some(&[begin, end]) = self.steps.get(block as usize..).and_then(<[u16]>::first_chunk)
@@ -163,14 +165,14 @@ impl Directory {
         (u64::from(into) * whole as u64) as usize / span as usize
     }
 
-    /// The first of the blocks `first..end` of a slot that begins after `step`.
+    /// The first of the blocks `first..end` of a slot that starts after `step`.
     #[inline(always)]
     fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
         let (mut low, mut high) = (first, end);
         if high.saturating_sub(low) > STEP_LANES as u64 {
             (low, high) = self.narrowed(first, end, step);
         }
-        // All at once, without a jump that depends on the step: nobody could foretell it.
+        // Compares all steps at once, because a branch on a step would be unpredictable.
         let left = high.saturating_sub(low);
         let Some(few) = self.steps.get(low as usize..).and_then(<[u16]>::first_chunk) else {
             return (low..high).find(|&block| self.step(block) > step).unwrap_or(high);
@@ -178,9 +180,9 @@ impl Directory {
         low + u64::from(at_most_mask(few, step).trailing_ones()).min(left)
     }
 
-    /// At most [`STEP_LANES`] of the blocks `first..end` of a slot: the first that begins after `step` is
-    /// one of them, or the next one. As a rule they are those around where it is expected; halving
-    /// alone would wait for memory, and guess wrong, at each step.
+    /// Narrows `first..end` to at most [`STEP_LANES`] blocks, such that the first one that starts
+    /// after `step` is among them or follows them. Usually two probes around the expected block
+    /// suffice; a binary search alone would take a cache miss and a branch miss at each step.
     #[inline(always)]
     fn narrowed(&self, first: u64, end: u64, step: u16) -> (u64, u64) {
         let (mut low, mut high) = (first, end);
@@ -198,7 +200,7 @@ impl Directory {
         (low, high)
     }
 
-    /// `Corrupt` unless every block begins after the one before it.
+    /// `Corrupt` unless every block starts in a later bin than the block before it.
     pub(crate) fn verify(&self) -> Result<()> {
         for slot in 0..self.slots {
             let blocks = self.before(slot)..self.before(slot + 1);
@@ -209,7 +211,7 @@ impl Directory {
         Ok(())
     }
 
-    /// The place at which a block begins.
+    /// The bin of the first record of a block.
     pub(crate) fn first(&self, block: u64) -> Bin {
         let (mut low, mut high) = (0, self.slots);
         while low + 1 < high {
@@ -220,7 +222,7 @@ impl Directory {
     }
 }
 
-/// As far between two numbers as a step is between the ends of a slot.
+/// Interpolates between two block numbers by the step within a slot.
 #[inline(always)]
 fn between(first: u64, end: u64, step: u16) -> u64 {
     first + (end.saturating_sub(first).wrapping_mul(u64::from(step)) >> 16)

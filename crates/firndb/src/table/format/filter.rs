@@ -1,23 +1,25 @@
-//! A filter over the hashes of the keys: binary fuse filters (Graf and Lemire, "Binary Fuse
-//! Filters", 2022), one for each equal part of the range of hashes, so that building one needs
-//! little memory.
+//! The filter: binary fuse filters (Graf and Lemire, "Binary Fuse Filters", 2022) over the hashes
+//! of the keys. The range of hashes is divided into equal parts with one filter each, so that the
+//! memory of a build is bounded.
 //!
 //! ```text
 //! OFFSET  SIZE  FIELD
-//! 0       8     parts, a power of two: a hash belongs to the part that its first bits number
+//! 0       8     parts, a power of two: the first bits of a hash are the number of its part
 //! 8       8     bytes of the fingerprints of all parts
 //! 16      ..    fingerprints of part 0, of part 1, ...: 8 or 16 bits each
-//! end     32    for each part
-//!               0   8  seed
-//!               8   8  where its fingerprints begin, counted from byte 16
-//!               16  8  number of its fingerprints; 0: the part has no keys
-//!               24  4  segment length L, a power of two
-//!               28  4  length of all first segments C
+//! end     32    one entry per part:
+//!
+//! ENTRY   OFFSET  SIZE  FIELD
+//!         0       8     seed
+//!         8       8     offset of its fingerprints, from byte 16 of the section
+//!         16      8     number of its fingerprints; 0 if the part has no keys
+//!         24      4     segment length L, a power of two
+//!         28      4     length C of all first segments
 //! ```
 //!
-//! A key with hash h may be there if, with x = murmur3_mix64(h + seed) and f = x ^ x >> 32, the low
-//! bits of f are the exclusive-or of three fingerprints: number a = x C / 2^64,
-//! a + L ^ (x >> 18 & L - 1), and a + 2 L ^ (x & L - 1).
+//! With x = murmur3_mix64(h + seed) and f = x ^ x >> 32, a key of hash h may be present if the low
+//! bits of f are the exclusive-or of three fingerprints: number a = x C / 2^64, a + L ^ (x >> 18 &
+//! L - 1), and a + 2 L ^ (x & L - 1).
 
 use crate::bytes::int::{u16_at, u32_at, u64_at};
 use crate::bytes::prefetch::prefetch;
@@ -27,7 +29,7 @@ use crate::{Error, Result};
 
 const HEAD: usize = 16;
 const ENTRY: usize = 32;
-/// Most keys of a part, on average.
+/// Most keys per part, on average.
 const PART: u64 = 1 << 21;
 
 /// Parts for a table of this many records.
@@ -40,18 +42,18 @@ pub(crate) fn part_of(hash: u64, parts: u64) -> u64 {
     ((u128::from(hash) * u128::from(parts)) >> 64) as u64
 }
 
-/// A filter, its shape checked, and what it takes to look into each part.
+/// A parsed filter: the bounds of each part have been checked.
 #[derive(Clone, Debug)]
 pub(crate) struct FilterReader {
     parts: Box<[FilterPart]>,
     bits: u8,
 }
 
-/// A part; without keys if the segment length is 0.
+/// One part. It has no keys if the segment length is 0.
 #[derive(Clone, Copy, Debug)]
 struct FilterPart {
     seed: u64,
-    /// Where its fingerprints begin in the section.
+    /// Offset of its fingerprints in the section.
     start: usize,
     segment: u32,
     /// Length of all first segments.
@@ -80,8 +82,8 @@ impl FilterReader {
         Ok(FilterReader { parts, bits })
     }
 
-    /// Where the three fingerprints of a hash are in the section, and what they are together if its
-    /// key is there; `None` if nothing is there.
+    /// The offsets of the three fingerprints of a hash, and the value that their exclusive-or has
+    /// if the key is present. `None` if the part has no keys.
     #[inline(always)]
     fn locate(&self, hash: u64) -> Option<([usize; 3], u64)> {
         let number = part_of(hash, self.parts.len() as u64) as usize;
@@ -96,7 +98,7 @@ impl FilterReader {
         Some(([at(first), at(second), at(third)], mixed ^ mixed >> 32))
     }
 
-    /// Whether a key of this hash may be there.
+    /// Whether a key of this hash may be present.
     #[inline(always)]
     pub(crate) fn contains(&self, bytes: &[u8], hash: u64) -> bool {
         let Some((places, print)) = self.locate(hash) else { return false };
@@ -107,7 +109,7 @@ impl FilterReader {
         print as u16 == places.into_iter().fold(0, |all, at| all ^ u16_at(bytes, at))
     }
 
-    /// Asks for the lines that [`FilterReader::contains`] reads.
+    /// Prefetches the lines that [`FilterReader::contains`] reads.
     #[inline(always)]
     pub(crate) fn prefetch(&self, bytes: &[u8], hash: u64) {
         if let Some((places, _)) = self.locate(hash) {
@@ -117,13 +119,13 @@ impl FilterReader {
 }
 
 impl FilterPart {
-    /// `None` if it is impossible.
+    /// `None` if the entry is inconsistent.
     fn parse(entry: &[u8], fingerprints: u64, bits: u8) -> Option<FilterPart> {
         let (start, number) = (u64_at(entry, 8), u64_at(entry, 16));
         let (segment, count) = (u32_at(entry, 24), u32_at(entry, 28));
         let len = number.checked_mul(u64::from(bits / 8))?;
         let inside = len.checked_add(start)? <= fingerprints;
-        // Segments of one length, so that no place is behind the last of them.
+        // All segments have the same length, so no fingerprint is outside of the last segment.
         let whole = segment.is_power_of_two()
             && count.is_multiple_of(segment)
             && u64::from(count) + 2 * u64::from(segment) == number;

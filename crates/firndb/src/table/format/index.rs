@@ -1,82 +1,88 @@
-//! The index of a table: from the hash of a key to its record, past the head of its block.
+//! The index: maps the hash of a key to its record without reading the header of its block.
 //!
-//! A search in a block reads the head of the block and then the record, which the head tells the
-//! place of. Where the record is, a line of the index tells: a small array where records are large,
-//! so that most of it is in the cache. It costs about 13 bytes a record, which a table has that is
-//! held in memory anyway, and a file of large records (`index_file.rs`).
+//! A search in a block takes two cache misses: the header, and then the record. The index replaces
+//! the header by one line of a smaller array, which is mostly in the cache if records are large. It
+//! takes about 13 bytes per record. Resident tables build it when they are opened; files of large
+//! records contain it.
 //!
-//! The index is an array of *buckets*, each a cache line of eight entries. Records come in the
-//! order of their hashes, and each goes to the bucket that its hash names or, where that is full,
-//! to the next one that is not. So a search ends with the first bucket that has a free entry, and
-//! records stand nearly where their bucket is in the array: an entry keeps how far they are from
-//! there.
+//! The index is an array of *buckets*, each a cache line of eight entries. Records are inserted in
+//! the order of their hashes. Each goes to its home bucket, or to the next one that is not full. A
+//! search therefore ends at the first bucket with a free entry. A record is near the position that
+//! its bucket predicts, and an entry stores the distance.
 //!
 //! ```text
+//! SECTION       CONTENTS
+//! index         the array, up to the last used bucket, or the last home bucket if later
+//! index checks  the XXH3-64 of every 64 KiB of the array; the last part may be shorter
+//!
 //! ENTRY    BITS    FIELD (all zeros: free)
-//!          0..28   where the record begins, from where the bucket it is in lets expect it, plus
-//!                  2^27; 0 if these bits cannot tell
-//!          28..44  bytes of the record; 2^16 - 1 if it has as many or more, or if bits 0..28
-//!                  cannot tell where it begins
+//!          0..28   offset of the record minus the expected offset of its bucket, plus 2^27; 0 if
+//!                  it does not fit
+//!          28..44  bytes of the record; 2^16 - 1 if it is that long or longer, or if bits 0..28
+//!                  do not fit
 //!          44..52  bytes of the key, plus 1
 //!          52..64  tag: the low bits of the hash
 //! ```
-//! With r records in b bytes of blocks there are n = max(1, ceil(r / 5)) buckets. A hash h names
-//! bucket h n / 2^64, and the records of bucket i are expected at byte i (2^16 b / n) / 2^16 of the
-//! blocks, quotients rounded down. Records with keys of more than 254 bytes are not in the index,
-//! nor are those whose bucket and the 63 behind it are full: of these a search learns nothing.
+//!
+//! For r records in b bytes of blocks there are n = max(1, ceil(r / 5)) home buckets. The home
+//! bucket of hash h is h n / 2^64. The records of bucket i are expected at byte i (2^16 b / n) /
+//! 2^16 of the blocks; quotients are rounded down. The index omits records with keys longer than
+//! 254 bytes, and records whose home bucket and the next 63 buckets are full. For these a search
+//! answers "unknown".
 
 use crate::Result;
 use crate::bytes::int::Encoder;
 use crate::bytes::prefetch::LINE;
 use crate::table::simd::kernels::EQUAL_ABOVE;
 
-/// Bytes of the array that have one checksum.
+/// Bytes of the array that share one checksum.
 pub(crate) const PART: usize = 1 << 16;
 /// Bytes of an entry.
 pub(crate) const ENTRY: usize = 8;
-/// Where the last entry of a bucket begins: if it is free, the search ends there.
+/// Offset of the last entry of a bucket. If it is free, the search ends at the bucket.
 pub(crate) const LAST: usize = LINE - ENTRY;
-/// The bits of an entry from its key's length on are what [`equal_above`] compares.
+/// A search compares the key length and the tag of an entry with
+/// [`equal_high_bits_mask`](crate::table::simd::kernels::equal_high_bits_mask).
 const _: () = assert!(KEY == EQUAL_ABOVE);
-/// How many of the eight entries of a bucket are in use on average.
+/// Average number of used entries per bucket.
 const USED: u64 = 5;
-/// Buckets that the records of one hash may be in.
+/// Buckets in which the records of one home bucket may be.
 pub(crate) const FARTHEST: u64 = 64;
-/// Where the fields of an entry begin.
+/// First bits of the fields of an entry.
 pub(crate) const LENGTH: u32 = 28;
 const KEY: u32 = 44;
 const TAG: u32 = 52;
-/// A key of more bytes is not in the index.
+/// Longest key in the index.
 pub(crate) const LONGEST_KEY: usize = (1 << (TAG - KEY)) - 2;
-/// A record of this length or more.
+/// The stored length of a record of this length or more.
 pub(crate) const LONG: u64 = (1 << (KEY - LENGTH)) - 1;
-/// What a place in an entry is counted from.
+/// The bias of a stored distance.
 pub(crate) const MIDDLE: u64 = 1 << (LENGTH - 1);
-/// Binary digits of [`IndexShape::bytes_a_bucket`] behind the point.
+/// Fraction bits of [`IndexShape::bytes_per_bucket`].
 const POINT: u32 = 16;
 
 pub(crate) type Bucket = [u8; LINE];
 
 static FREE: Bucket = [0; LINE];
 
-/// How many buckets there are, and where their records are expected.
+/// Number of home buckets, and where their records are expected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexShape {
     buckets: u64,
-    /// Bytes of blocks for each bucket.
+    /// Bytes of blocks per home bucket, a fixed-point number.
     bytes_per_bucket: u64,
 }
 
 impl IndexShape {
-    /// Of an index of so many records in so many bytes of blocks; `None` if there can be none.
+    /// The shape for `records` records in `bytes` bytes of blocks; `None` if that is impossible.
     pub(crate) fn new(records: u64, bytes: u64) -> Option<IndexShape> {
         let buckets = records.div_ceil(USED).max(1);
-        // Each record takes a byte at least: what claims more is no reason to ask for memory.
+        // Each record takes a byte at least. A forged count must not cause a large allocation.
         let fits = records <= bytes && bytes >> (64 - POINT) == 0;
         fits.then(|| IndexShape { buckets, bytes_per_bucket: (bytes << POINT) / buckets })
     }
 
-    /// Bytes of the array, at least and at most: buckets behind the last one in use may be absent.
+    /// Least and most bytes of the array: trailing unused buckets may be absent.
     pub(crate) fn len(self) -> (u64, u64) {
         let (least, most) = (self.buckets, self.buckets + FARTHEST - 1);
         (least * LINE as u64, most * LINE as u64)
@@ -87,15 +93,16 @@ impl IndexShape {
         ((u128::from(hash) * u128::from(self.buckets)) >> 64) as u64
     }
 
-    /// Where the records of a bucket are expected.
+    /// Expected offset of the records of a bucket.
     #[inline(always)]
     pub(crate) fn expected(self, bucket: u64) -> u64 {
         bucket.wrapping_mul(self.bytes_per_bucket) >> POINT
     }
 }
 
-/// A record as the index is told of it: the hash of its key, where it begins, and the bytes of its
-/// key and of all; of lengths above [`LONGEST_KEY`] and [`LONG`] only that they are.
+/// What the index stores of a record: the hash of its key, its offset in the blocks, and the
+/// lengths of its key and of all of it. Lengths above [`LONGEST_KEY`] and [`LONG`] need not be
+/// exact.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordPointer {
     pub(crate) hash: u64,
@@ -104,8 +111,8 @@ pub(crate) struct RecordPointer {
     pub(crate) len: u64,
 }
 
-/// Makes an index of records that come in the order of their hashes. Hands over each bucket that
-/// has entries, its number and its bytes, when it is done.
+/// Encodes an index from records in the order of their hashes. Passes each used bucket, with its
+/// number, to a callback once it is complete.
 pub(crate) struct IndexWriter {
     shape: IndexShape,
     bucket: u64,
@@ -140,7 +147,7 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Hands over the last bucket.
+    /// Passes on the last bucket.
     pub(crate) fn flush<T>(&mut self, mut done: T) -> Result<()>
     where
         T: FnMut(u64, &[u8]) -> Result<()>,
@@ -154,7 +161,7 @@ impl IndexWriter {
     }
 }
 
-/// An entry that has tag and key length and nothing else.
+/// The bits of an entry that hold tag and key length.
 #[inline(always)]
 pub(crate) fn pattern(hash: u64, key: usize) -> u64 {
     hash << TAG | (key as u64 + 1) << KEY

@@ -1,21 +1,20 @@
-//! The sections of a table, and its meta section.
+//! The bytes of a table: its sections, and the meta section.
 //!
-//! A table is a frozen file (`bytes/frozen.rs`) of kind 3. The records stand in the order of the
-//! XXH3-64 hash of their keys under a seed (then of the keys), in blocks; the seed is 0 unless keys
-//! were crafted (`hashing.rs`); `block.rs` has the bytes of a block
-//! and `directory.rs` those of the directory that finds it.
+//! A table is a frozen file (`bytes/frozen.rs`) of kind 3. Records are ordered by the hash of their
+//! keys (`hash.rs`), then by key, and packed into blocks (`block.rs`). `directory.rs`, `filter.rs`
+//! and `index.rs` have the other structures, `compress.rs` the zstd frames.
 //!
 //! ```text
-//! SECTION  NAME          WHAT IT HOLDS
-//! 1        meta          below
-//! 2        blocks        the blocks, from a multiple of 4096 on; each with its own checksum
+//! SECTION  NAME          CONTENTS
+//! 1        meta          see below
+//! 2        blocks        blocks, aligned to 4096 bytes; each with its own checksum
 //! 3        directory     hash -> block
-//! 4        starts        where blocks begin, if not all have the same length
+//! 4        starts        offsets of blocks, if their lengths differ
 //! 5        filter        binary fuse filters over the hashes
-//! 6        dictionary    of zstd
-//! 7        metadata      bytes of the user
-//! 8        value schema  text of the user: how values are to be read
-//! 9        index         of large records, hash -> record: `index_file.rs`
+//! 6        dictionary    zstd dictionary
+//! 7        metadata      metadata of the user
+//! 8        value schema  how to read values; text of the user
+//! 9        index         hash -> record, for large records
 //! 10       index checks  checksums of the index
 //!
 //! META     OFFSET  SIZE  FIELD
@@ -28,12 +27,11 @@
 //!          48      4     block size, a multiple of 4096
 //!          52      4     longest key
 //!          56      4     longest value, before compression
-//!          60      1     compression: 0 none, 1 a frame a record, 2 a frame a block
-//!          61      1     its level
-//!          62      1     bits a key of the filter: 0, 8 or 16
-//!          63      1     bit 0: set if blocks begin at multiples of 4096, not set if at those of
-//!                        16; bit 1: set if a seed follows
-//!          64      8     seed of the hash, if there is one; else it is 0
+//!          60      1     compression: 0 none, 1 one frame per record, 2 one frame per block
+//!          61      1     compression level
+//!          62      1     bits per key of the filter: 0, 8 or 16
+//!          63      1     bit 0: blocks are aligned to 4096 (else 16) bytes; bit 1: a seed follows
+//!          64      8     seed of the hash, if present; otherwise it is 0
 //! ```
 
 pub(crate) mod hash;
@@ -48,7 +46,7 @@ use crate::bytes::int::{Decoder, Encoder};
 use crate::table::options::{Compression, Filter};
 use crate::{Error, Result};
 
-/// Ids of sections.
+/// Section ids.
 pub(crate) mod section {
     pub(crate) const META: u32 = 1;
     pub(crate) const BLOCKS: u32 = 2;
@@ -66,14 +64,14 @@ pub(crate) mod section {
 pub const MAX_KEY: usize = 1 << 16;
 /// Longest value in bytes.
 pub const MAX_VALUE: usize = u32::MAX as usize;
-/// Bytes of a page: what direct reads and block sizes are multiples of.
+/// Bytes of a page. Block sizes and direct reads are multiples of it.
 pub(crate) const PAGE: usize = 4096;
 /// Largest block size.
 pub(crate) const MAX_BLOCK_SIZE: usize = 1 << 20;
-/// Blocks that do not begin at pages begin at multiples of this.
+/// Alignment of blocks that are not aligned to pages.
 pub(crate) const GRAIN: usize = 16;
 
-/// The facts about a table that its meta section keeps.
+/// The meta section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) records: u64,
@@ -88,11 +86,11 @@ pub(crate) struct Meta {
     pub(crate) compression: Compression,
     pub(crate) filter: Filter,
     pub(crate) paged: bool,
-    /// Of the hash of keys.
+    /// Seed of the hash of keys.
     pub(crate) seed: u64,
 }
 
-/// Bits of the last byte before the seed.
+/// Flags in byte 63.
 const PAGED: u8 = 1;
 const SEEDED: u8 = 2;
 
@@ -176,7 +174,7 @@ fn unknown(what: &str, code: u8) -> Error {
     Error::corrupt(format!("{what} {code} is not known"))
 }
 
-/// Bits a key of a filter.
+/// Bits per key of a filter.
 pub(crate) fn filter_bits(filter: Filter) -> u8 {
     match filter {
         Filter::None => 0,
@@ -185,12 +183,12 @@ pub(crate) fn filter_bits(filter: Filter) -> u8 {
     }
 }
 
-/// A section that may be there.
+/// A section, or `None` if the file does not have it.
 pub(crate) fn optional_section(file: &Frozen, id: u32) -> Result<Option<&[u8]>> {
     file.find(id).map(|i| file.section(i)).transpose()
 }
 
-/// A section that must be there.
+/// A section; `Corrupt` if the file does not have it.
 pub(crate) fn required_section(file: &Frozen, id: u32) -> Result<&[u8]> {
     optional_section(file, id)?
         .ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))

@@ -1,4 +1,4 @@
-//! Many gets at once: their cache misses, or their reads, happen at the same time.
+//! Lookup of many keys with overlapping cache misses or reads.
 
 use crate::bytes::prefetch::{LINE, prefetch, prefetch_lines};
 use crate::disk::Direct;
@@ -13,46 +13,48 @@ use std::borrow::Cow;
 use std::iter;
 use std::ops::Range;
 
-/// Keys that take a step together: enough for the memory that others have asked for to come
-/// meanwhile, few enough for the nearest cache to hold it.
+/// Keys that execute a step together: enough to cover the latency of memory, few enough for their
+/// lines to stay in the L1 cache.
 const STEP: usize = 16;
-/// Places for the keys that are under way, those of three steps: a power of two, so that a place
-/// takes no division.
+/// Slots for the keys in flight, those of three steps. A power of two, so that the modulo is a
+/// mask.
 const RING: usize = 4 * STEP;
-/// Keys whose compressed values are asked for at the same time.
+/// Keys whose compressed values are prefetched together.
 const GROUP: usize = 32;
-/// Lines of a frame that are asked for: 4 KiB.
+/// Lines of a compressed value that are prefetched: 4 KiB.
 const FRAME_LINES: usize = 64;
-/// Keys between asking for all of a value and handing it to who reads it.
+/// Keys between prefetching a whole value and passing it to the caller.
 const WHOLE_AHEAD: usize = 2;
-/// Lines of it that are asked for: 16 KiB, so that those on their way are not in each other's.
+/// Most lines of a whole value that are prefetched: 16 KiB, so that values do not evict each other
+/// from the cache.
 const WHOLE_LINES: usize = 256;
-/// Reads that are under way at the same time.
+/// Most concurrent reads.
 const DEPTH: usize = 32;
 
-/// A key on its way.
+/// State of a key in flight.
 #[derive(Clone, Copy)]
 struct InFlight<'a> {
     hash: u64,
-    /// Where it can be, and that block, which may not have been checked yet.
+    /// Where the key can be, and that block, which may not have been checked yet.
     located: Option<BlockRef>,
     block: &'a [u8],
-    /// About where in its block it stands: [`Table::share`].
+    /// Expected position in the block: [`TableReader::fraction`].
     fraction: usize,
-    /// Key and value of the record that is most likely its own, asked for but not read.
+    /// Key and value of the most likely record: prefetched, not read.
     first: Option<(&'a [u8], &'a [u8])>,
 }
 
 const IDLE: InFlight = InFlight { hash: 0, located: None, block: &[], fraction: 0, first: None };
 
-/// The keys that take a step while those from `start` on take their first: `behind` steps before.
+/// The keys that execute the step `behind` steps after the first, while those from `start` execute
+/// the first.
 #[inline(always)]
 fn step(start: usize, behind: usize, keys: usize) -> Range<usize> {
     let Some(start) = start.checked_sub(behind * STEP) else { return 0..0 };
     start..keys.min(start + STEP)
 }
 
-/// Asks for a record: its key, and so many lines of its value.
+/// Prefetches a record: its key, and `lines` lines of its value.
 #[inline(always)]
 fn fetch(key: &[u8], value: &[u8], lines: usize) {
     prefetch(key, 1);
@@ -61,7 +63,7 @@ fn fetch(key: &[u8], value: &[u8], lines: usize) {
     prefetch(beginning.last_chunk::<1>().map_or(&[], |last| &last[..]), 1);
 }
 
-/// Asks for all of a value, unless it is very long.
+/// Prefetches a value, up to [`WHOLE_LINES`].
 #[inline(always)]
 fn fetch_whole(record: Option<(&[u8], &[u8])>) {
     if let Some((_, value)) = record {
@@ -70,8 +72,7 @@ fn fetch_whole(record: Option<(&[u8], &[u8])>) {
 }
 
 impl TableReader {
-    /// The values of many keys, in the order of the keys: as [`Table::get`] one after the other,
-    /// but the waiting for memory, or with [`crate::table::Access::Direct`] for the disk, overlaps.
+    /// Implements [`Table::get_many`](crate::table::Table::get_many).
     pub(crate) fn get_many<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -87,11 +88,7 @@ impl TableReader {
         Ok(values)
     }
 
-    /// Hands each of the values of many keys to `read` with the place of the key, in the order of
-    /// the keys; `None` for a key that is not there. As [`Table::get_many`], but for who reads
-    /// values to their end: while one is read that is in memory as it is, the first 16 KiB of the
-    /// one two places further on are on their way. Ends with the first error, of the table or of
-    /// `read`; as the table is ahead, `read` may then not have seen all values before it.
+    /// Implements [`Table::read_many`](crate::table::Table::read_many).
     pub(crate) fn read_many<K: AsRef<[u8]>, E: From<Error>>(
         &self,
         keys: &[K],
@@ -107,7 +104,7 @@ impl TableReader {
         })
     }
 
-    /// Hands over the value of each key; `whole` if it will be read to its end.
+    /// Passes the value of each key to `emit`. `whole` if callers read whole values.
     #[inline(always)]
     fn each_value<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
@@ -122,9 +119,9 @@ impl TableReader {
         }
     }
 
-    /// Records in memory as they are. A few keys take a step in a loop so short that the processor
-    /// has several of them in sight, and meanwhile comes the memory that those of the steps before
-    /// have asked for: decisions/0011.
+    /// Looks up keys if records are in memory uncompressed. [`STEP`] keys execute each step in a
+    /// loop short enough for out-of-order execution to overlap several of them; lines prefetched by
+    /// the steps before arrive meanwhile: decisions/0011.
     fn batch_plain<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         keys: &[K],
@@ -154,7 +151,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// Records that an index has, in the same way: the bucket of the index, the record.
+    /// The same with an index: its bucket, then the record.
     fn batch_indexed<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         index: &Index,
@@ -206,7 +203,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// Finds the block that can hold a key, and asks for its head.
+    /// Finds the block that can hold a key, and prefetches its head.
     #[inline(always)]
     fn prefetch_head<'a>(&'a self, wanted: &mut InFlight<'a>) -> Result<()> {
         if let Some(at) = self.locate(wanted.hash) {
@@ -217,7 +214,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// Looks for the record of a key among the tags of its block, and asks for it.
+    /// Finds the most likely record of a key by its tag, and prefetches it.
     #[inline(always)]
     fn prefetch_record(&self, key: &[u8], wanted: &mut InFlight) {
         let Some(BlockRef { tag, .. }) = wanted.located else { return };
@@ -227,7 +224,7 @@ impl TableReader {
             None => RecordSpan::UNKNOWN,
         };
         wanted.first = match spot {
-            // What is wrong with a block is told when it was checked.
+            // Errors of a block are reported when it is checked.
             RecordSpan::UNKNOWN => {
                 Body::parse(body).ok().and_then(|body| body.first_candidate(tag, key.len()))
             }
@@ -238,13 +235,13 @@ impl TableReader {
         }
     }
 
-    /// Lines of a stored value that a batch asks for: what is compressed is read to its end.
+    /// Lines of a stored value that a batch prefetches. Compressed values are read as a whole.
     #[inline(always)]
     fn lines_ahead(&self) -> usize {
         if self.meta.compression == Compression::None { VALUE_LINES } else { FRAME_LINES }
     }
 
-    /// The value of a key whose block and record have been asked for.
+    /// The value of a key whose block and record were prefetched.
     #[inline(always)]
     fn take<'a>(&'a self, key: &[u8], wanted: &InFlight<'a>) -> Result<Option<Cow<'a, [u8]>>> {
         let &InFlight { located: Some(at), block, fraction, first, .. } = wanted else {
@@ -257,7 +254,7 @@ impl TableReader {
         }
     }
 
-    /// Records that are compressed, or are not in memory.
+    /// Looks up keys if records are compressed, or not in memory.
     fn batch_decoded<'a, K: AsRef<[u8]>, E: From<Error>>(
         &'a self,
         keys: &[K],
@@ -279,8 +276,8 @@ impl TableReader {
         Ok(())
     }
 
-    /// Asks for the first lines of each block, and then, if values are packed each for itself, for
-    /// the record that a get will compare.
+    /// Prefetches the head of each block and, if each value is compressed separately, the most
+    /// likely record.
     fn prefetch_decoded<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -302,15 +299,15 @@ impl TableReader {
         Ok(())
     }
 
-    /// Reads each block once, many at the same time.
+    /// Reads each block once, with concurrent reads.
     fn read_blocks<K: AsRef<[u8]>>(
         &self,
         file: &Direct,
         keys: &[K],
     ) -> Result<Vec<Option<Cow<'_, [u8]>>>> {
         let mut values: Vec<Option<Cow<[u8]>>> = keys.iter().map(|_| None).collect();
-        // In the order of the hashes, which is that of the blocks, keys of one block come together
-        // (those of a forged table may not: then it is read again).
+        // The order of hashes is the order of blocks, so keys of one block are adjacent. In a
+        // damaged table they may not be; then the block is read again.
         let hash = |(i, key): (usize, &K)| (self.hash(key.as_ref()), i);
         let mut hashes: Vec<(u64, usize)> = keys.iter().enumerate().map(hash).collect();
         hashes.sort_unstable();

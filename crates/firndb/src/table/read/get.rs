@@ -1,9 +1,8 @@
-//! One get, step by step.
+//! Lookup of one key.
 //!
-//! A get in memory waits for memory most of its time, and the processor goes on with the next one
-//! meanwhile, as far as it can look ahead: some hundred instructions. So what is done for most gets
-//! is short, without calls and without jumps that cannot be foretold, and everything else is kept
-//! apart from it.
+//! A get in memory mostly waits for cache misses. Out-of-order execution overlaps it with the next
+//! get if few hundred instructions are between them. The common path is therefore short, and
+//! without calls and unpredictable branches; everything else is in separate functions.
 
 use crate::Result;
 use crate::bytes::prefetch::{LINE, prefetch_lines, prefetch_pages};
@@ -15,51 +14,50 @@ use crate::table::read::reader::TableReader;
 use crate::table::simd::block_search::{FRACTION_ONE, RecordSpan};
 use std::borrow::Cow;
 
-/// Lines around the place where a small record is expected, and how many of them stand before it.
+/// Cache lines prefetched around the expected position of a small record, and how many of them are
+/// before it.
 pub(crate) const SMALL_LINES: usize = 12;
 const SMALL_LINES_BEFORE: usize = 5;
-/// The same of larger records.
+/// The same for larger records.
 const LARGE_LINES: usize = 6;
 const LARGE_LINES_BEFORE: usize = 2;
 
-/// A value where it lies, on its way to who reads it.
+/// A value in memory. Prefetches its pages for the caller.
 #[inline(always)]
 pub(crate) fn borrowed(value: &[u8]) -> Cow<'_, [u8]> {
     prefetch_pages(value);
     Cow::Borrowed(value)
 }
 
-/// A block from the first of `LINES` lines around the place where a record is expected, a share of
-/// [`FRACTION_ONE`]; `before` of them stand before it.
+/// The bytes of a block from the first of `LINES` lines around the expected position `fraction`;
+/// `before` of the lines are before it.
 #[inline(always)]
 fn around<const LINES: usize>(block: &[u8], fraction: usize, before: usize) -> &[u8] {
     let expected = block.len() * fraction / FRACTION_ONE;
-    // Near the end of a block its last lines: how many there are nobody could foretell.
+    // At the end of a block, its last lines: a smaller number would be an unpredictable branch.
     let last = block.len().saturating_sub(LINES * LINE);
     let first = expected.saturating_sub(before * LINE).min(last);
     block.get(first..).unwrap_or(&[])
 }
 
-/// [`around`] of a small record: from the first of [`SMALL_LINES`] lines on.
+/// [`around`] for a small record: starts at the first of [`SMALL_LINES`] lines.
 #[inline(always)]
 pub(crate) fn expected_lines(body: &[u8], fraction: usize) -> &[u8] {
     around::<SMALL_LINES>(body, fraction, SMALL_LINES_BEFORE)
 }
 
-/// Where a key can be.
+/// Where a key can be: a block, and what a search in it needs.
 #[derive(Clone, Copy)]
 pub(crate) struct BlockRef {
-    /// Its tag in the block.
+    /// Tag of the key.
     pub(crate) tag: u8,
     pub(crate) bin: Bin,
     pub(crate) block: u64,
 }
 
 impl TableReader {
-    /// The value of a key, if it is there: borrowed from the table where it is in memory as it is,
-    /// else a copy. `Corrupt` if the block that should hold it is damaged.
-    // Inlined in programs that use it: the fewer instructions a get takes, the more of the next one
-    // the processor does while this one waits for memory.
+    /// Implements [`Table::get`](crate::table::Table::get).
+    // Inlined into callers, see `Table::get`.
     #[inline(always)]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let hash = self.hash(key);
@@ -69,8 +67,8 @@ impl TableReader {
         if self.may_contain(hash) { self.get_hashed(hash, key) } else { Ok(None) }
     }
 
-    /// The value of a key whose record the index has where it is looked for first, and which lies
-    /// there as it is.
+    /// The value of a key, if the index has its record in the first matching entry, and values are
+    /// stored uncompressed without a filter.
     #[inline(always)]
     fn index_hit(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
         match &self.index {
@@ -79,7 +77,7 @@ impl TableReader {
         }
     }
 
-    /// [`Table::get`] of a key that the filter let pass.
+    /// [`TableReader::get`] of a key that passed the filter.
     #[inline(always)]
     pub(crate) fn get_hashed(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         match &self.index {
@@ -98,7 +96,7 @@ impl TableReader {
         }
     }
 
-    /// [`Table::get_hashed`] without what the index knows.
+    /// [`TableReader::get_hashed`] without the index.
     #[inline(never)]
     fn get_in_block(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let Some(located) = self.locate_unfiltered(hash) else { return Ok(None) };
@@ -109,7 +107,7 @@ impl TableReader {
         }
     }
 
-    /// What the index knows of a key, if there is one.
+    /// Looks a key up in the index, if there is one.
     fn find_indexed(&self, hash: u64, key: &[u8]) -> IndexLookup<'_> {
         match &self.index {
             Some(index) => index.find(self.all_blocks(), hash, key),
@@ -117,8 +115,9 @@ impl TableReader {
         }
     }
 
-    /// Lets the index answer for a hash from now on, if the block that can hold it was checked by
-    /// an earlier get: the first get of a block checks no more of the file than without an index.
+    /// Makes the index usable for a hash if the block that can hold it was checked by an earlier
+    /// get. The first get of a block therefore checks no more of the file than it would without an
+    /// index.
     #[inline(always)]
     fn activate_index(&self, hash: u64, number: u64) -> Result<()> {
         match &self.index {
@@ -132,7 +131,7 @@ impl TableReader {
         }
     }
 
-    /// The value of a hash, as it was added.
+    /// A value from its stored form.
     #[inline(always)]
     pub(crate) fn decompressed<'a>(&self, hash: u64, stored: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         match self.meta.compression {
@@ -148,7 +147,7 @@ impl TableReader {
             .map_err(|e| self.block_error(e, self.locate_unfiltered(hash).map_or(0, |at| at.block)))
     }
 
-    /// Whether a key is there.
+    /// Implements [`Table::contains`](crate::table::Table::contains).
     pub(crate) fn contains(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
         let Some(located) = self.locate(hash) else { return Ok(false) };
@@ -164,13 +163,13 @@ impl TableReader {
         there.map(|value| value.is_some()).map_err(|e| self.block_error(e, number))
     }
 
-    /// Where a key of this hash can be; `None` if it is nowhere.
+    /// Where a key of this hash can be; `None` if the table does not have it.
     #[inline(always)]
     pub(crate) fn locate(&self, hash: u64) -> Option<BlockRef> {
         if self.may_contain(hash) { self.locate_unfiltered(hash) } else { None }
     }
 
-    /// [`Table::locate`], whatever the filter says.
+    /// [`TableReader::locate`] without the filter.
     #[inline(always)]
     pub(crate) fn locate_unfiltered(&self, hash: u64) -> Option<BlockRef> {
         let bin = bin_of(hash, self.meta.slots);
@@ -178,21 +177,21 @@ impl TableReader {
         Some(BlockRef { tag: tag(hash), bin, block })
     }
 
-    /// Whether records are in memory as they are.
+    /// Whether records are in memory uncompressed.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         self.meta.compression == Compression::None && self.in_memory()
     }
 
-    /// [`Table::get_hashed`] of records that are compressed, or are not in memory.
+    /// [`TableReader::get_hashed`] if records are compressed, or not in memory.
     #[inline(never)]
     pub(crate) fn get_decoded(&self, at: BlockRef, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let block = self.block(at.block)?;
         self.value_in_block(block, at.tag, key).map_err(|e| self.block_error(e, at.block))
     }
 
-    /// [`Table::get_hashed`] of records in memory as they are: of larger ones, and of small ones in
-    /// a block that was not checked yet.
+    /// [`TableReader::get_hashed`] if records are in memory uncompressed, and large, or in a block
+    /// that was not checked yet.
     #[inline(never)]
     fn get_large(&self, at: BlockRef, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let block = self.memory(at.block)?;
@@ -201,15 +200,15 @@ impl TableReader {
         Ok(self.find(&block[CHECKSUM..], at, self.fraction(at), key)?.map(borrowed))
     }
 
-    /// [`Table::get_hashed`] of small records in a block that was checked, as most are. Kept apart
-    /// from the others: there is no time for what those set up.
+    /// [`TableReader::get_hashed`] for small records in a block that was checked: the fastest path,
+    /// so it shares no setup with the others.
     #[inline(always)]
     fn get_small(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         let Some(at) = self.locate_unfiltered(hash) else { return Ok(None) };
         match self.source.checked_body(at.block, self.meta.block_size as usize) {
             Some(body) => {
                 let fraction = self.fraction(at);
-                // One wait for memory instead of two: decisions/0007.
+                // One cache miss instead of two: decisions/0007.
                 prefetch_lines::<SMALL_LINES>(expected_lines(body, fraction));
                 Ok(self.find(body, at, fraction, key)?.map(Cow::Borrowed))
             }
@@ -217,7 +216,8 @@ impl TableReader {
         }
     }
 
-    /// The stored value of a key in a body that was checked; `share` is [`Table::share`].
+    /// The stored value of a key in a body that was checked. `fraction` is
+    /// [`TableReader::fraction`].
     #[inline(always)]
     pub(crate) fn find<'a>(
         &self,
@@ -238,14 +238,14 @@ impl TableReader {
         find_in_body(body, at.tag, key).map_err(|e| self.block_error(e, at.block))
     }
 
-    /// About how far into its block a record stands, of [`FRACTION_ONE`].
+    /// Expected position of a record in its block, of [`FRACTION_ONE`].
     #[inline(always)]
     pub(crate) fn fraction(&self, at: BlockRef) -> usize {
         self.directory.fraction(at.bin, at.block, FRACTION_ONE)
     }
 
-    /// Asks for the head of a block and, if several large records stand in it, for the lines where
-    /// the wanted one is likely to be: one wait for memory instead of two, if it is there.
+    /// Prefetches the head of a block and, if it has several large records, the lines around the
+    /// expected position: if the prediction is right, one cache miss instead of two.
     #[inline(always)]
     fn prefetch_large(&self, block: &[u8], at: BlockRef) {
         prefetch_lines::<HEAD_LINES>(block);

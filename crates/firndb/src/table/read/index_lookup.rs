@@ -1,4 +1,4 @@
-//! The search in an index, as `index.rs` describes it.
+//! Lookup in the index. `format/index.rs` has its layout.
 
 use crate::Result;
 use crate::bytes::int::u64_at;
@@ -13,13 +13,13 @@ use crate::table::simd::block_search::{VALUE_LINES, keys_equal};
 use crate::table::simd::kernels::equal_high_bits_mask;
 use std::ops::Range;
 
-/// What the index knows of a key.
+/// What the index answers for a key.
 #[derive(Debug, PartialEq)]
 pub(crate) enum IndexLookup<'a> {
-    /// Its stored value.
+    /// The stored value.
     Value(&'a [u8]),
     Absent,
-    /// It may be there: the index does not have such records.
+    /// The index cannot tell: the caller must search in the block.
     Unknown,
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum IndexLookup<'a> {
 pub(crate) struct Index {
     pub(crate) shape: IndexShape,
     pub(crate) array: Map,
-    /// What is known of the array if it is in a file.
+    /// What was checked of the array, if it is in a file.
     pub(crate) mapped: Option<MappedIndex>,
 }
 
@@ -37,12 +37,12 @@ impl Index {
         Index { shape, array: mapped.array().clone(), mapped: Some(mapped) }
     }
 
-    /// Bytes of memory it takes.
+    /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         self.mapped.as_ref().map_or(self.array.len(), MappedIndex::memory)
     }
 
-    /// Where the record of an entry is in the blocks; `None` if the entry does not say it.
+    /// The range of the record of an entry in the blocks; `None` if the entry does not contain it.
     #[inline(always)]
     pub(crate) fn record_range(&self, bucket: u64, entry: u64) -> Option<Range<usize>> {
         let place = (entry & (2 * MIDDLE - 1)).wrapping_sub(MIDDLE);
@@ -51,8 +51,8 @@ impl Index {
         (len < LONG as usize).then(|| begin..begin.saturating_add(len))
     }
 
-    /// Makes the entries for records in `block`, a place in the blocks that was checked, usable, in
-    /// the buckets that a search for a hash comes to. `Corrupt` if the index is damaged there.
+    /// Makes the entries of records in `block`, a range of the blocks that was checked, usable, in
+    /// all buckets that a search for the hash reads. `Corrupt` if the index is damaged there.
     #[inline(never)]
     pub(crate) fn mark_ready(&self, hash: u64, block: Range<usize>) -> Result<()> {
         let Some(mapped) = &self.mapped else { return Ok(()) };
@@ -62,7 +62,7 @@ impl Index {
             let bucket = bucket(array, number);
             let within = |i: &usize| {
                 let place = self.record_range(number, u64_at(bucket, i * ENTRY));
-                // What has no place is told to be unknown, wherever it is.
+                // An entry without a range answers "unknown", so it needs no check.
                 place.is_none_or(|place| block.start <= place.start && place.end <= block.end)
             };
             let found = (0..LINE / ENTRY).filter(within).fold(0, |bits, i| bits | 1 << i);
@@ -74,27 +74,27 @@ impl Index {
         Ok(())
     }
 
-    /// Asks for the bucket of a hash.
+    /// Prefetches the home bucket of a hash.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
         prefetch(bucket(&self.array, self.shape.home(hash)), 1);
     }
 
-    /// Which entries of a bucket can be used: a bit for each that was checked, and the block of its
-    /// record; of the last one also if it is free.
+    /// Mask of the usable entries of a bucket: those whose part and block were checked. For a free
+    /// last entry the check of the part suffices.
     #[inline(always)]
     pub(crate) fn ready(&self, bucket: u64) -> u8 {
         self.mapped.as_ref().map_or(u8::MAX, |mapped| mapped.ready(bucket as usize))
     }
 
-    /// Whether a bucket was checked.
+    /// Whether the part of a bucket was checked.
     #[inline(always)]
     fn is_checked(&self, bucket: u64) -> bool {
         self.mapped.as_ref().is_none_or(|mapped| mapped.is_checked(bucket as usize))
     }
 
-    /// Key and value of the record that is most likely that of a key, unread; `Some(None)` if there
-    /// is none in the bucket of its hash, `None` if that is not known.
+    /// Key and value of the most likely record, without reading it. `Some(None)` if the home bucket
+    /// has no matching entry; `None` if that is unknown.
     #[inline(always)]
     pub(crate) fn candidate<'a>(
         &self,
@@ -118,7 +118,7 @@ impl Index {
         Some(Some(blocks.get(record)?.split_at_checked(key)?))
     }
 
-    /// The value of a key if its record is that of the first equal entry in the bucket of its hash.
+    /// The value of a key, if the first matching entry of its home bucket is its record.
     #[inline(always)]
     pub(crate) fn first<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> Option<&'a [u8]> {
         let home = self.shape.home(hash);
@@ -132,8 +132,8 @@ impl Index {
         keys_equal(found, key).then_some(value)
     }
 
-    /// Looks a key up. The record of the first equal entry is the one, as a rule, or the bucket
-    /// tells that there is none: what else may be is searched for apart from it.
+    /// Looks a key up. Usually the first matching entry is the record, or the home bucket proves
+    /// that there is none; otherwise calls [`Index::find_anywhere`].
     #[inline(always)]
     pub(crate) fn find<'a>(&self, blocks: &'a [u8], hash: u64, key: &[u8]) -> IndexLookup<'a> {
         if let Some(value) = self.first(blocks, hash, key) {
@@ -151,7 +151,7 @@ impl Index {
         self.find_anywhere(blocks, hash, key)
     }
 
-    /// [`Index::find`], wherever the record may be.
+    /// [`Index::find`] in all buckets that can hold the record.
     #[inline(never)]
     pub(crate) fn find_anywhere<'a>(
         &self,
@@ -187,8 +187,7 @@ impl Index {
     }
 }
 
-/// Key and value of a record, whose value is asked for: if it is the right one, it is waited for
-/// together with its key.
+/// Key and value of a record. Prefetches the value, because it is probably the right one.
 #[inline(always)]
 fn split(blocks: &[u8], record: Range<usize>, key: usize) -> Option<(&[u8], &[u8])> {
     let (key, value) = blocks.get(record)?.split_at_checked(key)?;
@@ -198,7 +197,7 @@ fn split(blocks: &[u8], record: Range<usize>, key: usize) -> Option<(&[u8], &[u8
     Some((key, value))
 }
 
-/// The entry of the lowest bit, of which there must be one.
+/// The entry of the lowest bit of a mask that is not zero.
 #[inline(always)]
 fn first(bucket: &Bucket, equal: u8) -> u64 {
     u64_at(bucket, equal.trailing_zeros() as usize % (LINE / ENTRY) * ENTRY)

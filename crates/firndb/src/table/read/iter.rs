@@ -1,4 +1,4 @@
-//! All records of a table, in the order of the hashes of their keys.
+//! Iteration over all records, in the order of the hashes of their keys.
 
 use crate::Result;
 use crate::table::format::block::Body;
@@ -6,20 +6,20 @@ use crate::table::options::Compression;
 use crate::table::read::reader::TableReader;
 use std::ops::{ControlFlow, Range};
 
-/// Records of a part of a table, as copies of key and value. It ends after the first error.
+/// Iterator over copies of keys and values. Ends after the first error.
 pub struct Iter<'a> {
     reader: &'a TableReader,
-    /// Blocks to come.
+    /// Remaining blocks.
     blocks: Range<u64>,
-    /// The body of the block at hand, and its number.
+    /// Body and number of the current block.
     body: Vec<u8>,
     number: u64,
-    /// Its records to come, and where the first of these begins.
+    /// Remaining records of the current block, and the offset of the next one.
     records: Range<usize>,
     at: usize,
 }
 
-/// Looks at key and value.
+/// Receives a key and its value.
 pub(crate) type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 
 /// Calls `visit` with each record of split `split` of `splits`, without copying it. Returns whether
@@ -70,7 +70,7 @@ impl<'a> Iter<'a> {
         Iter { reader, blocks, body: Vec::new(), number: 0, records: 0..0, at: 0 }
     }
 
-    /// The next record; `None` at the end of the block at hand.
+    /// The next record of the current block; `None` at its end.
     fn in_block(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let Some(record) = self.records.next() else { return Ok(None) };
         let (key, stored, end) = Body::parse(&self.body)?.record_at(record, self.at)?;

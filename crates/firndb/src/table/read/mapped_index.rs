@@ -1,4 +1,4 @@
-//! Mapped index.
+//! The index in a mapped file, and what of it was checked.
 
 use crate::bytes::frozen::Frozen;
 use crate::bytes::int::u64_at;
@@ -14,20 +14,20 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The array of an index in a mapped file.
 pub(crate) struct MappedIndex {
     pub(crate) array: Map,
-    /// Where it begins in the file.
+    /// Offset of the array in the file.
     start: usize,
     checks: Box<[u8]>,
-    /// Which parts were.
+    /// Parts of the array that were checked.
     checked: CheckedSet,
-    /// A bit an entry, a byte a bucket: its part was checked, and the block of its record; at the
-    /// end of a bucket also if it is free. Memory is taken as it is touched, so that opening a
-    /// large table takes no time.
+    /// One byte per bucket, one bit per entry: the entry is usable, because its part and the block
+    /// of its record were checked. For a free last entry the check of the part suffices. The memory
+    /// is allocated as it is touched, so opening a large table takes no time.
     ready: Words,
     buckets: usize,
 }
 
 impl MappedIndex {
-    /// The array of an index of this shape, if the file has one; `Corrupt` if its length is wrong.
+    /// The array of an index of this shape, if the file has one. `Corrupt` if its length is wrong.
     pub(crate) fn open(file: &Frozen, shape: Option<IndexShape>) -> Result<Option<MappedIndex>> {
         let Some(entry) = file.find(section::INDEX).map(|i| file.entry(i)) else { return Ok(None) };
         let checks = file.find(section::INDEX_CHECKS).map(|i| file.section(i)).transpose()?;
@@ -49,7 +49,7 @@ impl MappedIndex {
         }))
     }
 
-    /// Bytes of memory beside the map.
+    /// Bytes of memory, without the map.
     pub(crate) fn memory(&self) -> usize {
         self.checks.len() + self.checked.memory() + size_of_val(&*self.ready)
     }
@@ -59,15 +59,15 @@ impl MappedIndex {
         &self.array
     }
 
-    /// A bit for each entry of a bucket that can be used.
+    /// Mask of the usable entries of a bucket.
     #[inline(always)]
     pub(crate) fn ready(&self, bucket: usize) -> u8 {
         let word = self.ready.get(bucket / 8).map_or(0, |word| word.load(Relaxed));
         (word >> (8 * (bucket % 8))) as u8
     }
 
-    /// Whether the part of a bucket was checked. Behind the last bucket all are free, and so they
-    /// are known.
+    /// Whether the part of a bucket was checked. Buckets behind the array are free and count as
+    /// checked.
     #[inline(always)]
     pub(crate) fn is_checked(&self, bucket: usize) -> bool {
         bucket >= self.buckets || self.checked.has((bucket * LINE / PART) as u64)
@@ -84,8 +84,8 @@ impl MappedIndex {
         (0..self.array.len().div_ceil(PART)).try_for_each(|part| self.check(part))
     }
 
-    /// Checks a part unless its bit is set, which it then is; one behind the last has no bytes.
-    /// What is free at the end of its buckets is known then: it says that a key is not there.
+    /// Checks a part unless that was done before, and makes free last entries of its buckets
+    /// usable: they prove that a key is absent. A part behind the array is empty.
     pub(crate) fn check_once(&self, part: usize) -> Result<()> {
         self.checked.check_once(part as u64, || {
             self.check(part)?;
@@ -110,7 +110,8 @@ impl MappedIndex {
         Ok(())
     }
 
-    /// Whether the array goes on with zeros up to a bucket, and with that.
+    /// `Corrupt` unless the array continues with free buckets up to `bucket`, and with `bytes`
+    /// there. Advances `len`.
     pub(crate) fn compare(&self, len: &mut usize, bucket: u64, bytes: &[u8]) -> Result<()> {
         let (array, at) = (&self.array, bucket as usize * LINE);
         let free = array.get(*len..at).is_some_and(|free| free.iter().all(|&byte| byte == 0));

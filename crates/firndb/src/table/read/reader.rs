@@ -1,4 +1,4 @@
-//! An open table: gets, and what is known about it.
+//! The reader of a table: opens the file, and gives access to its blocks and sections.
 
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
@@ -24,31 +24,33 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The reader.
+/// An open table file. The public type is `Table`. Lookups of one key are in `get.rs`, of many keys
+/// in `batch.rs`.
 pub(crate) struct TableReader {
     pub(crate) file: Frozen,
     pub(crate) meta: Meta,
     pub(crate) directory: Directory,
-    /// Where blocks begin, in grains, if their lengths differ.
+    /// Start of each block, in units of [`GRAIN`], if their lengths differ.
     starts: Option<Box<[u8]>>,
     filter: Option<(FilterReader, Bytes)>,
     decompressor: Decompressor,
     pub(crate) source: Source,
-    /// Where the blocks begin in the file, and their bytes.
+    /// Offset of the blocks in the file, and their bytes.
     pub(crate) blocks: (u64, u64),
     path: PathBuf,
-    /// Records are many in a block and spread evenly over it, and in memory as they are.
+    /// Blocks have one length and many records, and are in memory uncompressed. The position of a
+    /// record in its block can then be predicted.
     pub(crate) small_records: bool,
-    /// The search in blocks of small records with keys of one length, if they are so, and the
-    /// processor has it.
+    /// The AVX2 search, if records are small, all keys have one length, and the processor supports
+    /// it.
     pub(crate) avx2: Option<Avx2Search>,
-    /// There is no filter, and values are stored as they are.
+    /// There is no filter, and values are uncompressed.
     pub(crate) is_plain_unfiltered: bool,
-    /// Of the records: of a resident table in memory, of a mapped one in the file if it is there.
+    /// The index: of a resident table in memory, of a mapped table in the file, if it has one.
     pub(crate) index: Option<Index>,
 }
 
-/// Bytes of a section: where they are in the map, or a copy.
+/// Bytes of a section: offset and length in the map, or a copy.
 enum Bytes {
     MappedIndex(u64, u64),
     Copied(Box<[u8]>),
@@ -62,7 +64,7 @@ impl TableReader {
         })
     }
 
-    /// `None` if another file has taken the name of `file` meanwhile.
+    /// `None` if the path names another file since `file` was mapped.
     fn parse(
         disk: &DiskRef,
         file: Frozen,
@@ -128,13 +130,13 @@ impl TableReader {
         Ok(Some(table))
     }
 
-    /// The hash by which the table knows a key.
+    /// The hash of a key.
     #[inline(always)]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         hash_of(key, self.meta.seed)
     }
 
-    /// Lengths that other facts depend on.
+    /// Checks lengths that other code relies on.
     fn check_shape(&self) -> Result<()> {
         let end = match &self.starts {
             None => self.meta.blocks.checked_mul(u64::from(self.meta.block_size)),
@@ -155,19 +157,20 @@ impl TableReader {
         Ok(())
     }
 
-    /// The index in the file, if it has one.
+    /// The index in the file, if there is one.
     fn mapped_index(&self) -> Result<Option<Index>> {
         let shape = self.index_shape();
         let mapped = MappedIndex::open(&self.file, shape)?;
         Ok(shape.zip(mapped).map(|(shape, mapped)| Index::mapped(shape, mapped)))
     }
 
-    /// The index of a resident table, whose blocks are checked on the way. `None` if frames are of
-    /// blocks, or if records are out of order, which [`Table::verify`] tells: then gets find
-    /// records in blocks.
+    /// Builds the index of a resident table, and checks all blocks. `None` if blocks are
+    /// compressed, or if records are out of order, which
+    /// [`Table::verify`](crate::table::Table::verify) reports; gets then search in blocks.
     pub(crate) fn resident_index(&self, hash: impl Fn(&[u8]) -> u64) -> Result<Option<Index>> {
         let shape = self.index_shape();
-        // Memory is taken as records come: there may be fewer than the file says.
+        // Pages are allocated as they are touched: a damaged table may have fewer records than it
+        // states.
         let mut array = Slab::new(shape.map_or(0, |shape| shape.len().1 as usize))?;
         array.expect_random();
         let mut put = |bucket: u64, bytes: &[u8]| {
@@ -205,7 +208,8 @@ impl TableReader {
         Ok(Some(Index { shape, array: array.freeze()?, mapped: None }))
     }
 
-    /// The shape of an index; `None` if there can be none: of a frame of a block no record is told.
+    /// The shape of the index. `None` if blocks are compressed, as records have no offsets in the
+    /// file then.
     pub(crate) fn index_shape(&self) -> Option<IndexShape> {
         match self.meta.compression {
             Compression::Blocks { .. } => None,
@@ -217,14 +221,14 @@ impl TableReader {
         self.decompressor.decompress(frame, self.meta.longest_value as usize)
     }
 
-    /// The body of a block that was checked.
+    /// The body of a block whose checksum was checked.
     pub(crate) fn body<'a>(&self, block: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         let rest = block.get(CHECKSUM..).unwrap_or(&[]);
         if !matches!(self.meta.compression, Compression::Blocks { .. }) {
             return Ok(Cow::Borrowed(rest));
         }
         let (frame, body) = (u32_at(rest, 0) as usize, u32_at(rest, 4) as usize);
-        // A body is longer than a block size only if one record or one place is.
+        // A body is longer than the block size only if a record, or the records of one bin, are.
         let all = self.meta.key_bytes.saturating_add(self.meta.value_bytes);
         let longest = all.saturating_mul(2).saturating_add(MAX_BLOCK_SIZE as u64);
         let bytes = rest.get(8..frame.saturating_add(8)).filter(|_| body as u64 <= longest);
@@ -232,7 +236,7 @@ impl TableReader {
         self.decompressor.decompress(bytes, body).map(Cow::Owned)
     }
 
-    /// A block, checked.
+    /// A block, after its checksum was checked.
     #[inline]
     pub(crate) fn block(&self, number: u64) -> Result<Cow<'_, [u8]>> {
         let extent = self.extent(number)?;
@@ -240,14 +244,14 @@ impl TableReader {
         block.map_err(|e| self.block_error(e, number))
     }
 
-    /// The bytes of a block that is in memory, unchecked.
+    /// The bytes of a block that is in memory; its checksum may not have been checked.
     #[inline(always)]
     pub(crate) fn memory(&self, number: u64) -> Result<&[u8]> {
         let extent = self.extent(number)?;
         self.source.memory(extent).map_err(|e| self.block_error(e, number))
     }
 
-    /// The bytes of all blocks that are in memory.
+    /// The bytes of all blocks, if they are in memory.
     #[inline(always)]
     pub(crate) fn all_blocks(&self) -> &[u8] {
         self.source.all()
@@ -258,12 +262,12 @@ impl TableReader {
         self.source.in_memory()
     }
 
-    /// The file that is read past the page cache.
+    /// The file, if it is read with `O_DIRECT`.
     pub(crate) fn direct(&self) -> Option<&disk::Direct> {
         self.source.direct()
     }
 
-    /// Where a block begins in the file, and its length.
+    /// Offset of a block in the file, and its length.
     #[inline(always)]
     pub(crate) fn extent(&self, number: u64) -> Result<(u64, usize)> {
         let Some(bytes) = &self.starts else {
@@ -284,8 +288,8 @@ impl TableReader {
         Increasing::trusted(bytes, self.meta.blocks as usize + 1)
     }
 
-    /// The block that can hold the key of a place; `None` if no block can. Where blocks differ in
-    /// length, where this one begins is asked for meanwhile.
+    /// The block that can hold a key of this bin, if any. Meanwhile prefetches the start of the
+    /// expected block, if lengths differ.
     #[inline(always)]
     pub(crate) fn find_block(&self, bin: Bin) -> Option<u64> {
         if let Some(bytes) = &self.starts {
@@ -298,7 +302,7 @@ impl TableReader {
         self.extent(number).map_or(0, |(offset, _)| offset)
     }
 
-    /// Says in which file and where in it an error of a block was found.
+    /// Adds the file, and the offset of the block, to an error.
     #[cold]
     pub(crate) fn block_error(&self, error: Error, number: u64) -> Error {
         error.at(self.offset(number)).in_file(&self.path)
@@ -312,7 +316,7 @@ impl TableReader {
         }
     }
 
-    /// Whether the filter lets a key pass; true without a filter.
+    /// Whether the table may have a key of this hash, by its filter. True without a filter.
     #[inline(always)]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         match &self.filter {
@@ -321,7 +325,7 @@ impl TableReader {
         }
     }
 
-    /// Asks for what [`Table::passes`] reads.
+    /// Prefetches what [`TableReader::may_contain`] reads.
     #[inline(always)]
     pub(crate) fn prefetch_filter(&self, hash: u64) {
         if let Some((shape, bytes)) = &self.filter {
@@ -329,7 +333,7 @@ impl TableReader {
         }
     }
 
-    /// What the table is.
+    /// Counts, sizes and options of the table.
     pub(crate) fn stats(&self) -> TableStats {
         let (filter_bytes, filter_memory) = match &self.filter {
             None => (0, 0),
@@ -361,32 +365,32 @@ impl TableReader {
         }
     }
 
-    /// The bytes that the builder was given to keep.
+    /// The metadata given to the build.
     pub(crate) fn metadata(&self) -> Result<&[u8]> {
         Ok(optional_section(&self.file, section::METADATA)?.unwrap_or(&[]))
     }
 
-    /// How values are to be read, as the builder was told; empty if it was not.
+    /// The schema of the values given to the build; empty if none.
     pub(crate) fn value_schema(&self) -> Result<&str> {
         let bytes = optional_section(&self.file, section::VALUE_SCHEMA)?.unwrap_or(&[]);
         str::from_utf8(bytes)
             .map_err(|_| Error::corrupt("the value schema is not valid UTF-8").in_file(&self.path))
     }
 
-    /// The file that was opened.
+    /// The path that was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// See [`Table::small`].
+/// See [`TableReader::small_records`].
 fn is_small(meta: &Meta, blocks_are_equal: bool) -> bool {
     let mean = (meta.key_bytes.saturating_add(meta.value_bytes)) / meta.blocks.max(1);
     let many = meta.records / meta.blocks.max(1) >= 32 && mean < u64::from(meta.block_size);
     many && blocks_are_equal && meta.compression == Compression::None
 }
 
-/// See [`Table::wide`].
+/// A condition of [`TableReader::avx2`].
 fn keys_have_one_length(meta: &Meta) -> bool {
     meta.records.checked_mul(meta.longest_key.into()) == Some(meta.key_bytes)
 }

@@ -1,4 +1,5 @@
-//! Where blocks come from: a map, a copy in memory, or reads; each checked before it is used.
+//! Reads blocks: from a map, from a copy in memory, or from the file. Each block is checked before
+//! it is used.
 
 use crate::bytes::frozen::Frozen;
 use crate::bytes::prefetch::{prefetch, prefetch_lines};
@@ -13,26 +14,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The blocks of a file.
 pub(crate) struct Source {
     backing: Backing,
-    /// Where the section of the blocks begins.
+    /// Offset of the section of the blocks.
     start: u64,
     /// All blocks, if they are in memory.
     memory: Map,
 }
 
 enum Backing {
-    /// The map of the file: which blocks were checked.
+    /// The map of the file, with the blocks that were checked.
     Map(CheckedSet),
-    /// A copy of the blocks.
+    /// A copy of all blocks.
     Resident,
     Buffered(Box<dyn ReadAt>),
     Direct(disk::Direct),
 }
 
-/// Times that a file is opened anew because another took its name meanwhile.
+/// Most attempts to open a file whose path is reassigned meanwhile.
 const TRIES: usize = 100;
 
-/// Opens what `open` makes of a file; again if that is `None`, because another file has taken the
-/// name meanwhile.
+/// Calls `open` until it returns a value. It returns `None` if the path was given to another file
+/// between two reads of it.
 pub(crate) fn reopen<T>(path: &Path, mut open: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     for _ in 0..TRIES {
         if let Some(opened) = open()? {
@@ -42,7 +43,7 @@ pub(crate) fn reopen<T>(path: &Path, mut open: impl FnMut() -> Result<Option<T>>
     Err(Error::new(ErrorKind::Failed, "replaced each time it was opened").in_file(path))
 }
 
-/// A bit for each of some parts of a file says that its checksum was found right.
+/// One bit per part of a file: its checksum has been checked.
 pub(crate) struct CheckedSet(Box<[AtomicU64]>);
 
 impl CheckedSet {
@@ -50,7 +51,7 @@ impl CheckedSet {
         CheckedSet((0..parts.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory.
     pub(crate) fn memory(&self) -> usize {
         size_of_val(&*self.0)
     }
@@ -61,7 +62,7 @@ impl CheckedSet {
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (part % 64) & 1 == 1)
     }
 
-    /// Checks a part unless its bit is set, which it then is.
+    /// Checks a part unless its bit is set, and sets the bit.
     #[inline(always)]
     pub(crate) fn check_once(&self, part: u64, check: impl FnOnce() -> Result<()>) -> Result<()> {
         if !self.has(part) {
@@ -75,8 +76,8 @@ impl CheckedSet {
 }
 
 impl Source {
-    /// The `blocks` blocks in the section at `place` (offset and length). `None` if the name of the
-    /// file was given to another since `file` was mapped.
+    /// Opens the `blocks` blocks in the section at `place` (offset and length). `None` if the path
+    /// was given to another file since `file` was mapped.
     pub(crate) fn open(
         disk: &DiskRef,
         file: &Frozen,
@@ -120,8 +121,8 @@ impl Source {
         Ok(Some(Source { backing, start: place.0, memory }))
     }
 
-    /// The block at this offset and of this length, checked; its first cache lines are asked for
-    /// before anything of it is touched.
+    /// The block at this offset and of this length, after its checksum was checked. Prefetches its
+    /// first cache lines before any of its bytes are read.
     #[inline]
     pub(crate) fn block(
         &self,
@@ -147,7 +148,7 @@ impl Source {
         Ok(Cow::Owned(block))
     }
 
-    /// Checks a block that is in memory, if it was not before.
+    /// Checks a block in memory, unless that was done before.
     #[inline(always)]
     pub(crate) fn check_once(&self, block: &[u8], number: u64) -> Result<()> {
         match &self.backing {
@@ -156,7 +157,7 @@ impl Source {
         }
     }
 
-    /// Whether a block needs no check.
+    /// Whether a block was checked.
     #[inline(always)]
     pub(crate) fn is_checked(&self, number: u64) -> bool {
         match &self.backing {
@@ -165,7 +166,7 @@ impl Source {
         }
     }
 
-    /// The bytes of a block that is in memory, unchecked.
+    /// The bytes of a block in memory; its checksum may not have been checked.
     #[inline(always)]
     pub(crate) fn memory(&self, (offset, len): (u64, usize)) -> Result<&[u8]> {
         let at = (offset - self.start) as usize;
@@ -173,8 +174,8 @@ impl Source {
         block.ok_or_else(|| Error::corrupt("a block is cut"))
     }
 
-    /// The body of a block that is in memory, of blocks of one length; `None` if it was not checked
-    /// yet, or is cut. Its first cache lines are asked for before anything else is looked at.
+    /// The body of a block in memory, if all blocks have length `len`. `None` if the block was not
+    /// checked yet, or is truncated. Prefetches its first cache lines before anything else is read.
     #[inline(always)]
     pub(crate) fn checked_body(&self, number: u64, len: usize) -> Option<&[u8]> {
         let block = self.memory.get(number as usize * len..)?.get(..len)?;
@@ -182,13 +183,13 @@ impl Source {
         if self.is_checked(number) { block.get(CHECKSUM..) } else { None }
     }
 
-    /// All blocks that are in memory.
+    /// All blocks, if they are in memory.
     #[inline(always)]
     pub(crate) fn all(&self) -> &[u8] {
         &self.memory
     }
 
-    /// Whether blocks are copies, which must be checked when they are made.
+    /// Whether blocks are copies in memory. The caller then checks them when it opens the table.
     pub(crate) fn is_resident(&self) -> bool {
         matches!(self.backing, Backing::Resident)
     }
@@ -198,7 +199,7 @@ impl Source {
         matches!(self.backing, Backing::Map(_) | Backing::Resident)
     }
 
-    /// The file that is read past the page cache.
+    /// The file, if it is read with `O_DIRECT`.
     pub(crate) fn direct(&self) -> Option<&disk::Direct> {
         match &self.backing {
             Backing::Direct(file) => Some(file),
@@ -206,7 +207,7 @@ impl Source {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         match &self.backing {
             Backing::Map(checked) => checked.memory(),

@@ -1,6 +1,6 @@
-//! The search in the body that small records mostly make: at most 128 of them, keys of one length,
-//! values whose lengths take a byte each. In a few vectors of 32 bytes, for the fewer instructions
-//! a get takes, the more of the next one the processor does while this one waits for memory.
+//! Search in a block body of the most common shape: at most 128 records, keys of one length, and
+//! one-byte value lengths. It uses a few 32-byte vectors. Fewer instructions per get let the
+//! processor execute more of the next get while this one waits for memory.
 
 #![expect(unsafe_code, reason = "loads of whole arrays: see the SAFETY notes")]
 
@@ -14,22 +14,22 @@ use std::arch::x86_64::*;
 
 /// Bytes of a vector.
 const WIDE: usize = 32;
-/// Bytes that hold the head, the lengths and the tags of any such body, and what a vector from the
-/// last tag on has behind it.
+/// Bytes that hold the header, lengths and tags of any body of this shape, plus one vector that is
+/// loaded from the last tag.
 const FRONT: usize = BODY_HEADER + 2 * GROUP + WIDE;
-/// Records before the place where one is expected that are looked at first: twice the deviation in
-/// the middle of a block of 100. More would have others of the same tag looked at before it, fewer
-/// would miss it.
+/// Records before the expected position at which the search starts: twice the standard deviation in
+/// the middle of a block of 100 records. With more, records with the same tag are compared
+/// needlessly; with fewer, the record is missed more often.
 const NEAR: usize = 10;
 
-/// A body of the usual shape.
+/// A body of the common shape.
 struct Usual<'a> {
     front: &'a [u8; FRONT],
     records: usize,
     key_len: usize,
 }
 
-/// That the processor has what the search takes.
+/// Proof that the processor has AVX2 and BMI2.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2Search(());
 
@@ -39,19 +39,20 @@ impl Avx2Search {
         is_wide.then_some(Avx2Search(()))
     }
 
-    /// Where the record of a key is in a usual body. Where in it the record is likely to stand, as
-    /// a share of [`FRACTION_ONE`], saves looking at a wrong one of the same tag first.
+    /// Finds the record of a key in a body of the common shape. `fraction`, of [`FRACTION_ONE`], is
+    /// the expected position of the record in the body; the search starts there, which avoids
+    /// comparing another record with the same tag.
     #[inline(always)]
     pub(crate) fn find(self, body: &[u8], tag: u8, fraction: usize, key: &[u8]) -> RecordSpan {
-        // SAFETY: the processor has what the function asks for.
+        // SAFETY: an `Avx2Search` exists only if the processor has AVX2 and BMI2.
         unsafe { find(body, tag, fraction, key) }
     }
 
-    /// Where in a usual body the record is that is most likely that of a key of this length. The
-    /// body may not have been checked.
+    /// The most likely record of a key of this length in a body of the common shape, without
+    /// comparing keys. The checksum of the body may not have been checked.
     #[inline(always)]
     pub(crate) fn first(self, body: &[u8], tag: u8, fraction: usize, key_len: usize) -> RecordSpan {
-        // SAFETY: the processor has what the function asks for.
+        // SAFETY: an `Avx2Search` exists only if the processor has AVX2 and BMI2.
         unsafe { first(body, tag, fraction, key_len) }
     }
 }
@@ -75,8 +76,8 @@ fn find(body: &[u8], tag: u8, fraction: usize, key: &[u8]) -> RecordSpan {
     find_anywhere(body, tag, key)
 }
 
-/// [`find`] among all records: apart from what most gets do, and without asking for values, of
-/// which most are not the one.
+/// Searches all records. A separate function, because most gets do not need it. Does not prefetch
+/// values, as most candidates are wrong.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi2")]
 fn find_anywhere(body: &[u8], tag: u8, key: &[u8]) -> RecordSpan {
@@ -109,7 +110,7 @@ fn first(body: &[u8], tag: u8, fraction: usize, key_len: usize) -> RecordSpan {
 }
 
 impl<'a> Usual<'a> {
-    /// `None` if the body is another one, or has keys of another length.
+    /// `None` if the body has another shape, or keys of another length.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn new(body: &'a [u8], key_len: usize) -> Option<Usual<'a>> {
@@ -120,14 +121,14 @@ impl<'a> Usual<'a> {
         is_usual.then_some(Usual { front, records, key_len })
     }
 
-    /// The first of the records that are looked at first.
+    /// The record at which the search starts.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn near(&self, fraction: usize) -> usize {
         (fraction * self.records / FRACTION_ONE).saturating_sub(NEAR) % GROUP
     }
 
-    /// A bit for each of the records from `from` on, before 128, that has the tag.
+    /// Mask of the records `from..from + 32`, below 128, that have the tag.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn equal(&self, from: usize, tag: u8) -> u32 {
@@ -136,7 +137,7 @@ impl<'a> Usual<'a> {
         _bzhi_u32(equal, self.records.saturating_sub(from) as u32)
     }
 
-    /// Where record `i` is.
+    /// The span of record `i`.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn spot(&self, i: usize) -> RecordSpan {
@@ -150,16 +151,16 @@ impl<'a> Usual<'a> {
     }
 }
 
-/// A bit for each byte that is `tag`.
+/// Mask of the bytes equal to `tag`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn equal(bytes: &[u8; WIDE], tag: u8) -> u32 {
-    // SAFETY: 32 bytes are read from an array of 32.
+    // SAFETY: reads 32 bytes from an array of 32.
     let bytes = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
     _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(tag as i8))) as u32
 }
 
-/// From byte 128 - n on, 1s for n bytes, then zeros.
+/// 128 bytes of ones, then zeros: a load from byte 128 - n keeps n bytes.
 static KEEP: [u8; 2 * GROUP] = {
     let (mut keep, mut i) = ([0; 2 * GROUP], 0);
     while i < GROUP {
@@ -169,14 +170,14 @@ static KEEP: [u8; 2 * GROUP] = {
     keep
 };
 
-/// Sum of the first `n` bytes of a group, at most 127.
+/// Sum of the first `n` bytes of a group; `n` is at most 127.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn prefix_sum(group: &[u8; GROUP], n: usize) -> usize {
     let keep = KEEP[GROUP - n % GROUP..].as_chunks::<WIDE>().0;
     let mut sums = _mm256_setzero_si256();
     for pair in group.as_chunks::<WIDE>().0.iter().zip(keep) {
-        // SAFETY: 32 bytes are read from arrays of 32.
+        // SAFETY: each load reads 32 bytes from an array of 32.
         let [bytes, keep] = <[_; 2]>::from(pair)
             .map(|bytes: &[u8; WIDE]| unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) });
         let kept = _mm256_and_si256(bytes, keep);

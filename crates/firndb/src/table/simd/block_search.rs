@@ -1,19 +1,18 @@
-//! The search in a body, as `block.rs` describes it: [`Body::find`], or what takes less time for
-//! the body that small records mostly make.
+//! Types that the searches in a block body share. The layout of a body is in `format/block.rs`.
 
 use crate::bytes::int::u64_at;
 
-/// Bytes of a body before its arrays, as in `format/block.rs`.
+/// Bytes of a body before its arrays. `format/block.rs` defines the layout.
 pub(crate) const BODY_HEADER: usize = 12;
-/// Cache lines of a value that are asked for before its key was compared. Those that follow the
-/// processor asks for by itself, if they are read; who reads the beginning only does not wait for
-/// them.
+/// Cache lines of a value that are prefetched before its key is compared. The hardware prefetcher
+/// loads the following lines if the caller reads them; a caller that reads only the beginning does
+/// not wait for them.
 pub(crate) const VALUE_LINES: usize = 2;
-/// What a share is of.
+/// The denominator of expected positions in a block.
 pub(crate) const FRACTION_ONE: usize = 1 << 16;
 
-/// Where in a body the record of a key is. Two numbers, and no `enum`, for those are returned in
-/// registers.
+/// Byte range of a record in a body, or why there is none. Two integers instead of an `enum`,
+/// because these are returned in registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct RecordSpan {
     pub(crate) start: u32,
@@ -21,19 +20,19 @@ pub(crate) struct RecordSpan {
 }
 
 impl RecordSpan {
-    /// Nowhere.
+    /// The body has no such record.
     pub(crate) const ABSENT: RecordSpan = RecordSpan { start: 1, end: 0 };
-    /// The body is not a usual one, or is damaged.
+    /// The body has another shape or is damaged: the caller must use the general search.
     pub(crate) const UNKNOWN: RecordSpan = RecordSpan { start: 2, end: 0 };
 
-    /// Key and stored value of the record; `None` if there is none.
+    /// Key and stored value of the record; `None` if there is no record.
     #[inline(always)]
     pub(crate) fn split(self, body: &[u8], key_len: usize) -> Option<(&[u8], &[u8])> {
         body.get(self.start as usize..self.end as usize)?.split_at_checked(key_len)
     }
 }
 
-/// The search that this processor does not have.
+/// AVX2 search: never available on this architecture.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone, Copy)]
 pub(crate) enum Avx2Search {}
@@ -53,7 +52,8 @@ impl Avx2Search {
     }
 }
 
-/// Whether two keys of one length are equal; usual ones are compared without a call.
+/// Whether two keys of one length are equal. Keys of 8 to 16 bytes are compared without a call to
+/// `memcmp`.
 #[inline(always)]
 pub(crate) fn keys_equal(a: &[u8], b: &[u8]) -> bool {
     match b.len() {

@@ -1,21 +1,21 @@
-//! The inner loops of searches: in a block, which tags are equal, and how long the records are that
-//! stand before one; in the directory and in the index, which of eight numbers are meant.
+//! Inner loops of lookups: which tags of a block match, the total length of the records before one,
+//! and which of eight numbers in the directory or in the index match.
 //!
-//! All go over all of a block's bytes whatever they find. A loop that ends where the record is
-//! would be shorter, but nobody can foretell where that is: the processor would guess wrong once a
-//! search, and could not begin the next search while this one waits for memory.
+//! The loops always process the whole input. Stopping at the record would do less work, but the
+//! branch is unpredictable: each search would cost a branch miss, and the processor could not start
+//! the next search while this one waits for memory.
 
-/// Tags that one mask covers.
+/// Tags covered by one mask.
 pub(crate) const GROUP: usize = 128;
 const STEP: usize = 16;
-/// Numbers of 16 bits that [`not_above`] compares: more than most slots have blocks.
+/// Numbers of 16 bits that [`at_most_mask`] compares: more than most slots have blocks.
 pub(crate) const STEP_LANES: usize = 8;
-/// Numbers of 64 bits that [`equal_above`] compares, and the lowest bit that counts.
+/// Numbers of 64 bits that [`equal_high_bits_mask`] compares, and the lowest bit that it compares.
 const EIGHT: usize = 8;
 pub(crate) const EQUAL_ABOVE: u32 = 44;
 
-/// Bit `i` says whether byte `i` is `tag`, for the first `n` bytes, at most 128. Bytes that are not
-/// there are not equal.
+/// Mask of the first `n` bytes, at most 128, that are equal to `tag`. Bytes beyond the slice do not
+/// match.
 #[inline(always)]
 pub(crate) fn equal(bytes: &[u8], n: usize, tag: u8) -> u128 {
     let n = n.min(GROUP);
@@ -25,8 +25,8 @@ pub(crate) fn equal(bytes: &[u8], n: usize, tag: u8) -> u128 {
     }
 }
 
-/// [`equal`] where at least 128 bytes are there. More than `n` are compared, but how many is known
-/// to the compiler: there is no loop.
+/// [`equal`] where at least 128 bytes exist. Compares all 128, so that the trip count is a constant
+/// and the loop is unrolled.
 #[inline(always)]
 fn equal_in_whole(group: &[u8; GROUP], n: usize, tag: u8) -> u128 {
     let steps = group.as_chunks::<STEP>().0;
@@ -44,10 +44,10 @@ fn equal_at_the_end(bytes: &[u8], n: usize, tag: u8) -> u128 {
     bytes.iter().take(n).enumerate().fold(0, bit)
 }
 
-/// Sum of the first `n` bytes of `of`, which are fewer than 2^24; the work is that of `of` bytes.
+/// Sum of the first `n` bytes of `of` bytes, fewer than 2^24. Takes the time of `of` bytes.
 #[inline(always)]
 pub(crate) fn prefix_sum(bytes: &[u8], of: usize, n: usize) -> usize {
-    // How many are looked at is known to the compiler: there is no loop.
+    // The trip count is a constant, so the loop is unrolled.
     if of <= GROUP
         && let Some(group) = bytes.first_chunk::<GROUP>()
     {
@@ -75,17 +75,17 @@ mod fast {
 
     #[inline(always)]
     pub(crate) fn equal_16(bytes: &[u8; STEP], tag: u8) -> u16 {
-        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of 16.
+        // SAFETY: every x86-64 has SSE2; reads 16 bytes from an array of 16.
         unsafe {
             let tags = _mm_loadu_si128(bytes.as_ptr().cast());
             _mm_movemask_epi8(_mm_cmpeq_epi8(tags, _mm_set1_epi8(tag as i8))) as u16
         }
     }
 
-    /// Bit `i` says whether number `i` is at most `bound`.
+    /// Mask of the numbers that are at most `bound`.
     #[inline(always)]
     pub(crate) fn at_most_mask(numbers: &[u16; STEP_LANES], bound: u16) -> u8 {
-        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from an array of as many.
+        // SAFETY: every x86-64 has SSE2; reads 16 bytes from an array of 16.
         unsafe {
             let numbers = _mm_loadu_si128(numbers.as_ptr().cast());
             let above = _mm_subs_epu16(numbers, _mm_set1_epi16(bound as i16));
@@ -94,11 +94,11 @@ mod fast {
         }
     }
 
-    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
+    /// Mask of the [`EIGHT`] numbers that equal `number` in bits [`EQUAL_ABOVE`] and up.
     #[inline(always)]
     pub(crate) fn equal_high_bits_mask(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
         let four = numbers.as_chunks::<STEP>().0;
-        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
+        // SAFETY: every x86-64 has SSE2; each load reads 16 bytes from an array of 16.
         unsafe {
             let wanted = _mm_set1_epi32((number >> 32) as i32);
             let differs = |first: usize| {
@@ -115,14 +115,14 @@ mod fast {
         }
     }
 
-    /// Sum of the first `n` bytes of a group, at most 128.
+    /// Sum of the first `n` bytes of a group; `n` is at most 128.
     #[inline(always)]
     pub(crate) fn sum_of_group(group: &[u8], n: usize) -> usize {
-        // SAFETY: every x86-64 has SSE2, and 16 bytes are read from arrays of 16.
+        // SAFETY: every x86-64 has SSE2; each load reads 16 bytes from an array of 16.
         unsafe {
             let (zero, lanes) = (_mm_setzero_si128(), _mm_loadu_si128(LANES.as_ptr().cast()));
             let step = _mm_set1_epi8(STEP as i8);
-            // Of the bytes that are left, how many come after each lane.
+            // How many bytes are left to sum, in every lane.
             let (mut left, mut sums) = (_mm_set1_epi8(n as i8), zero);
             for bytes in group.as_chunks::<STEP>().0 {
                 let beyond = _mm_cmpeq_epi8(_mm_subs_epu8(left, lanes), zero);
@@ -147,27 +147,27 @@ mod portable {
     pub(crate) fn equal_16(bytes: &[u8; STEP], tag: u8) -> u16 {
         let equal_8 = |word: u64| -> u16 {
             let differs = word ^ (u64::from(tag) * LOW);
-            // The highest bit of each byte, if any bit of the byte differs.
+            // The highest bit of each byte, set if any bit of the byte differs.
             let any = (((differs & !HIGH) + !HIGH) | differs) & HIGH;
             ((any ^ HIGH) >> 7).wrapping_mul(0x0102_0408_1020_4080).wrapping_shr(56) as u16
         };
         equal_8(u64_at(bytes, 0)) | equal_8(u64_at(bytes, 8)) << 8
     }
 
-    /// Bit `i` says whether number `i` is at most `bound`.
+    /// Mask of the numbers that are at most `bound`.
     pub(crate) fn at_most_mask(numbers: &[u16; STEP_LANES], bound: u16) -> u8 {
         let bit = |mask, (i, &number): (usize, &u16)| mask | u8::from(number <= bound) << i;
         numbers.iter().enumerate().fold(0, bit)
     }
 
-    /// Bit `i` says whether number `i` of [`EIGHT`] is `number` from bit [`EQUAL_ABOVE`] on.
+    /// Mask of the [`EIGHT`] numbers that equal `number` in bits [`EQUAL_ABOVE`] and up.
     #[inline(always)]
     pub(crate) fn equal_high_bits_mask(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
         let is_equal = |i: usize| (u64_at(numbers, 8 * i) ^ number) < 1 << EQUAL_ABOVE;
         (0..EIGHT).fold(0, |mask, i| mask | u8::from(is_equal(i)) << i)
     }
 
-    /// Sum of the first `n` bytes of a group, at most 128.
+    /// Sum of the first `n` bytes of a group; `n` is at most 128.
     pub(crate) fn sum_of_group(group: &[u8], n: usize) -> usize {
         let keep = |(i, &byte): (usize, &u8)| if i < n { usize::from(byte) } else { 0 };
         group.iter().enumerate().map(keep).sum()

@@ -1,4 +1,5 @@
-//! Kernels.
+//! Inner loops of lookups, on slices of bytes. `kernels.rs` runs on every processor,
+//! `block_avx2.rs` where AVX2 is detected at run time.
 
 pub(crate) mod kernels;
 pub(crate) mod block_search;
