@@ -135,7 +135,7 @@ mod tests {
     use crate::disk::{DiskRef, SimDisk};
 
     #[test]
-    fn a_damaged_spool_is_told() {
+    fn damaged_spool_is_reported() {
         let disk = SimDisk::new();
         let space = TempSpace { disk: disk.clone() as DiskRef, folder: "/".into(), memory: 100 };
         let mut spool = Spool::new(space);

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_meta_and_of_a_slot() {
+    fn meta_and_slot_encoding() {
         let meta = Meta { records: 5, shards: 1, width: 2, fingerprint: 12, seed: 0 };
         let bytes = meta.encode();
         #[rustfmt::skip]
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_where_division_says() {
+    fn slot_location_equals_division() {
         for (width, fingerprint) in [(1, 0), (1, 7), (3, 8), (8, 16), (16, 32)] {
             let meta = Meta { records: 0, shards: 1, width, fingerprint, seed: 0 };
             let (slots, per) = (meta.slots(), u64::from(meta.slots().per_block()));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_width_round_trips() {
+    fn all_widths_round_trip() {
         for width in 1..=16 {
             for fingerprint in 0..=32 {
                 let meta = Meta { records: 0, shards: 1, width, fingerprint, seed: 0 };

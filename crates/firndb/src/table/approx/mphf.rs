@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_has_a_number_of_its_own() {
+    fn function_is_a_bijection() {
         for n in (0..300).chain([1000, 4096, 65_536, 100_000]) {
             let made = check(&keys(n, n as u64));
             assert_eq!(made.pilots.len() as u64, buckets_for(n as u64));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_keys_does_not_matter() {
+    fn function_does_not_depend_on_key_order() {
         let mut keys = keys(5_000, 7);
         let made = check(&keys);
         Rng(8).shuffle(&mut keys);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_of_hashes_may_be_equal() {
+    fn equal_halves_of_hashes_are_allowed() {
         let same_low = |i: u64| Hash { high: i.wrapping_mul(C1), low: 5 };
         check(&(0..1000).map(same_low).collect::<Vec<_>>());
         let same_high = |i: u64| Hash { high: 5, low: i.wrapping_mul(C1) };

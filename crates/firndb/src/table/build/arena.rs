@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_do_not_overlap_and_groups_go_when_their_partitions_were_read() {
+    fn chunks_are_disjoint_and_groups_are_freed_when_read() {
         let mut arena = Arena::new(64, 1 << 20);
         let mut chunks: Vec<(usize, Chunk)> = Vec::new();
         let mut number = 0;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_given_out_again_but_for_long_slabs() {
+    fn reset_reuses_slabs_except_long_ones() {
         let mut arena = Arena::new(16, 1 << 16);
         arena.take(3, 1 << 20).unwrap().expect("the first chunk, however long");
         assert!(arena.take(4, 100).unwrap().is_none());

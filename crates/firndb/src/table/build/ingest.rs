@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn records_of_all_sizes_arrive_with_their_origins() {
+    fn records_of_all_sizes_are_ingested_with_their_origins() {
         let mut rng = Rng(3);
         // Batches of 4 KiB with spilling, and batches of full size without.
         for (memory, threads) in [(1 << 18, 1), (1 << 18, 2), (1 << 24, 2)] {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn few_records_need_no_thread_and_a_feed_that_is_dropped_leaves_none() {
+    fn worker_starts_late_and_ends_when_dropped() {
         let (mut few, _) = feed(1 << 20, 2);
         few.push(7, b"key", b"value").unwrap();
         assert!(matches!(few.to, Target::Inline(_)));

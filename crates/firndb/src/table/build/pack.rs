@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_of_four_gib_is_refused() {
+    fn frames_of_4_gib_are_refused() {
         let most = u32::MAX as usize;
         assert_eq!(frame_lengths(most, most).unwrap(), [u32::MAX; 2]);
         assert!(frame_lengths(most + 1, 5).is_err() && frame_lengths(5, most + 1).is_err());

@@ -271,7 +271,7 @@ mod tests {
     use crate::testing::Rng;
 
     #[test]
-    fn hashes_of_any_spread_are_sorted() {
+    fn sorts_uniform_and_skewed_hashes() {
         let mut rng = Rng(11);
         let pools = Pools::default();
         let even = |rng: &mut Rng| rng.next();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn insertion_gives_up_where_records_are_far_from_their_places() {
+    fn insertion_sort_stops_at_distant_records() {
         let with_last = |n: u64| (1..n).map(|hash| (hash, 7)).chain([(0, 7)]).collect::<Vec<_>>();
         let mut near = with_last(MAX_SHIFT as u64);
         assert!(insertion_sort(&mut near) && near.is_sorted());

@@ -370,7 +370,7 @@ mod tests {
     use crate::table::format::hash::hash_of;
 
     #[test]
-    fn large_partitions_do_not_wait_for_each_other_in_memory() {
+    fn queue_is_shorter_for_large_partitions() {
         let collected = |longest: usize| {
             let temp_space =
                 TempSpace { disk: SimDisk::new() as DiskRef, folder: "/".into(), memory: 1 << 24 };

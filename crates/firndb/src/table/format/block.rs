@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_a_body() {
+    fn body_encoding() {
         let bytes = body(&[(1, b"ab", b"x"), (2, b"cd", b"")]);
         #[rustfmt::skip]
         assert_eq!(bytes, [
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_every_record_and_no_other() {
+    fn find_returns_present_records_only() {
         for widths in [[3, 3], [3, 200], [300, 3], [3, 70_000]] {
             let values: Vec<Vec<u8>> =
                 (0..40).map(|i| vec![i as u8; widths[i % 2] + i % 3]).collect();

@@ -178,7 +178,7 @@ mod tests {
     use crate::testing::Rng;
 
     #[test]
-    fn a_size_that_the_blocks_of_a_frame_do_not_fill_is_refused_before_there_is_memory_for_it() {
+    fn forged_content_size_is_refused_before_allocation() {
         // A single-segment frame with an 8-byte content size and one raw block. The frame is long
         // enough for 2 GiB of run-length blocks.
         let forged = |size: u64, block: &[u8]| {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_every_kind_of_block_are_unpacked() {
+    fn frames_of_all_block_types_are_decompressed() {
         let mut rng = Rng(7);
         for len in [0, 1, 255, 256, 70_000, 131_072, 131_073, 300_000] {
             let noise = rng.fill(len);

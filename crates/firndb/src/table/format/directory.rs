@@ -234,14 +234,14 @@ mod tests {
     use crate::testing::Rng;
 
     #[test]
-    fn a_place_is_the_scaled_hash() {
+    fn bin_is_the_scaled_hash() {
         assert_eq!(bin_of(0, 7), Bin { slot: 0, step: 0 });
         assert_eq!(bin_of(u64::MAX, 7), Bin { slot: 6, step: u16::MAX });
         assert_eq!(bin_of(1 << 63, 3), Bin { slot: 1, step: 0x8000 });
     }
 
     #[test]
-    fn finds_the_last_block_that_begins_before() {
+    fn find_returns_the_last_block_at_or_before_the_bin() {
         let firsts = [(0, 5), (0, 9), (2, 1), (2, 2), (2, 700), (3, 0), (9, 9)];
         let firsts = firsts.map(|(slot, step)| Bin { slot, step });
         let mut writer = DirectoryWriter::new(12);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_among_many_blocks_of_a_slot_spread_evenly_or_not() {
+    fn find_in_slots_with_many_blocks() {
         let mut rng = Rng(5);
         let even: Vec<u16> = (0..128).map(|i| i * 512 + rng.below(400u16)).collect();
         let first: Vec<u16> = (0..300).collect();

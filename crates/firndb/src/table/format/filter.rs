@@ -154,7 +154,7 @@ mod tests {
     use crate::bytes::int::Encoder;
 
     #[test]
-    fn a_part_whose_places_would_be_behind_it_is_impossible() {
+    fn inconsistent_part_entries_are_refused() {
         let parse = |start: u64, number: u64, segment: u32, count: u32| {
             let mut entry = Encoder::default();
             [7, start, number].into_iter().for_each(|n| entry.u64(n));

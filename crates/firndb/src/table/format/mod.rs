@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_meta() {
+    fn meta_encoding() {
         let meta = Meta {
             records: 1,
             blocks: 1,

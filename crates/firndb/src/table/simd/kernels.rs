@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_and_sums_are_those_of_plain_loops() {
+    fn kernels_agree_with_plain_loops() {
         for n in (0..200).chain([255, 1000]) {
             let bytes = bytes(n as u64, n);
             for tag in [0, 1, 2, 7, 254] {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_portable_kernels_agree() {
+    fn portable_kernels_agree_with_simd() {
         for seed in 0..2000u64 {
             let word = |i: u64| (seed * 2 + i).wrapping_mul(0xd134_2543_de82_ef95).rotate_left(9);
             let (low, high) = (word(0) & word(5), word(1) | word(6));

@@ -1,5 +1,5 @@
-//! The approximate table: every key is there, the share of absent keys that are answered is the
-//! stated one, damage and power cuts do what they do to the table.
+//! The approximate table: all keys are found, the false positive rate is the stated one, and damage
+//! and power cuts are handled as for the table.
 
 use super::*;
 use crate::ErrorKind;
@@ -68,7 +68,7 @@ fn check(disk: &DiskRef, records: &Records, accesses: &[Access]) {
 }
 
 #[test]
-fn every_key_has_its_value_in_tables_of_every_shape() {
+fn random_tables_return_the_added_values() {
     let tables = number_from_env("FIRNDB_MODEL_TABLES", 12);
     for seed in SEED..SEED + tables {
         let rng = &mut Rng(seed);
@@ -93,7 +93,7 @@ fn every_key_has_its_value_in_tables_of_every_shape() {
 }
 
 #[test]
-fn the_share_of_absent_keys_that_are_answered_is_the_stated_one() {
+fn false_positive_rate_is_as_stated() {
     let probes = number_from_env("FIRNDB_TABLE_PROBES", 1_000_000);
     let rng = &mut Rng(SEED);
     for bits in [0, 1, 4, 8, 12, 24] {
@@ -103,7 +103,7 @@ fn the_share_of_absent_keys_that_are_answered_is_the_stated_one() {
         let answered = keys.filter(|key| table.get(key).unwrap().is_some()).count() as f64;
         let stated = table.stats().false_positives * probes as f64;
         println!("{bits} bits: {answered} of {probes} answered, {stated} stated");
-        // Four standard deviations, and within a twentieth where that is more than these.
+        // Within four standard deviations, and within 5 % where that is stricter.
         assert!((answered - stated).abs() <= 4.0 * stated.sqrt() + 1.0, "{bits} bits");
         assert!(bits > 8 || (answered - stated).abs() <= stated / 20.0 + 4.0 * stated.sqrt());
         assert!(bits < 24 || answered < 3.0);
@@ -111,7 +111,7 @@ fn the_share_of_absent_keys_that_are_answered_is_the_stated_one() {
 }
 
 #[test]
-fn duplicates_are_told_by_whole_keys() {
+fn duplicates_are_detected_by_whole_keys() {
     let rng = &mut Rng(SEED);
     let added: Vec<(u64, Vec<u8>, Vec<u8>)> = (1..=3_000)
         .map(|origin| (origin, format!("{}", rng.below(1000)).into_bytes(), rng.fill(4)))
@@ -151,7 +151,7 @@ fn duplicates_are_told_by_whole_keys() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_options_and_values_are_refused() {
     for (width, bits) in [(0, 8), (17, 8), (8, 33)] {
         let disk = SimDisk::new() as DiskRef;
         let refused = build(&disk, &options(width, bits), &Vec::new()).unwrap_err();
@@ -165,7 +165,7 @@ fn what_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_get_past_the_page_cache_is_one_read_of_one_page() {
+fn direct_get_reads_one_page() {
     let Some(place) = super::direct::Place::new() else { return };
     let records = records(&mut Rng(SEED), 20_000, 5);
     let path = place.0.join(FILE);
@@ -187,7 +187,8 @@ fn a_get_past_the_page_cache_is_one_read_of_one_page() {
     table.verify().unwrap();
 }
 
-/// The answers of a damaged table are right, or errors that are apt. Gives the number of each.
+/// Asserts that each answer of a damaged table is right or an error of a fitting kind. Returns the
+/// number of each.
 fn judge(bytes: &[u8], records: &Records, access: Access, label: &str) -> (usize, usize) {
     let (mut right, mut errors) = (0, 0);
     let mut settle = |answer: Result<bool>| match answer {
@@ -221,9 +222,9 @@ fn judge(bytes: &[u8], records: &Records, access: Access, label: &str) -> (usize
 }
 
 #[test]
-fn every_damaged_byte_and_every_cut_is_an_error_or_no_matter() {
+fn damaged_and_truncated_tables_never_answer_wrongly() {
     let rng = &mut Rng(SEED);
-    // Enough keys for remapped slots.
+    // Enough keys to have remapped slots.
     let records: Records = records(rng, 230, 3);
     let whole = bytes_of(&ApproximateOptions { metadata: vec![9; 9], ..options(3, 6) }, &records);
     let few: Records = records.iter().step_by(29).cloned().collect();
@@ -246,9 +247,9 @@ fn every_damaged_byte_and_every_cut_is_an_error_or_no_matter() {
     assert!(right > 0 && errors > 0);
 }
 
-/// The work of the process that `forged_approximate_tables_do_no_harm` starts.
+/// The child process of `forged_approximate_tables_are_safe_to_read`.
 #[test]
-#[ignore = "started by forged_approximate_tables_do_no_harm"]
+#[ignore = "started by forged_approximate_tables_are_safe_to_read"]
 fn read_forged_tables() {
     let rng = &mut Rng(SEED);
     let records = records(rng, 2_000, 6);
@@ -295,12 +296,12 @@ fn read_forged_tables() {
 }
 
 #[test]
-fn forged_approximate_tables_do_no_harm() {
+fn forged_approximate_tables_are_safe_to_read() {
     run_child("table::tests::approx::read_forged_tables");
 }
 
 #[test]
-fn a_power_cut_or_a_failed_call_leaves_the_old_table_or_the_new_one() {
+fn power_cut_or_failed_call_leaves_a_complete_table() {
     let (old, new) = (records(&mut Rng(1), 30, 4), records(&mut Rng(2), 40, 4));
     let small = ApproximateOptions { memory: 1_000, threads: 1, ..options(4, 20) };
     let base = SimDisk::new();

@@ -1,4 +1,4 @@
-//! The AVX2 search in a block agrees with the portable one.
+//! The AVX2 search in a block agrees with the general one.
 
 use crate::table::build::encode::{BodyShape, Item, Run, encode_body};
 use crate::table::format::block::find_in_body;
@@ -7,12 +7,12 @@ use crate::table::simd::block_search::{FRACTION_ONE, RecordSpan};
 use crate::table::simd::kernels::GROUP;
 use crate::testing::Rng;
 
-/// A body of records of 13-byte keys, with zeros behind it as in a block, and its records.
+/// A body of records with 13-byte keys, padded with zeros as in a block, and its records.
 fn body(rng: &mut Rng, n: usize) -> (Vec<u8>, Vec<(u8, Vec<u8>)>) {
     let (mut items, mut bytes, mut out) = (Vec::new(), Vec::new(), Vec::new());
     let mut records = Vec::new();
     for i in 0..n {
-        // Few tags: many records of one.
+        // Few tags, so that many records share one.
         let tag = rng.below(40u64) as u8;
         let (key, value) = (format!("key{i:010}").into_bytes(), rng.below(90usize));
         items.push(Item { hash: tag.into(), key: key.len() as u32, value: value as u32 });
@@ -26,7 +26,7 @@ fn body(rng: &mut Rng, n: usize) -> (Vec<u8>, Vec<(u8, Vec<u8>)>) {
     (out, records)
 }
 
-/// The value of a key, or that there is none, if the fast search knows.
+/// The result of the AVX2 search, if it supports the body.
 fn known<'a>(
     avx2: Avx2Search,
     body: &'a [u8],
@@ -42,7 +42,7 @@ fn known<'a>(
 }
 
 #[test]
-fn the_fast_search_agrees_with_the_general_one() {
+fn avx2_search_agrees_with_the_general_search() {
     let Some(avx2) = Avx2Search::detect() else { return println!("not on this processor") };
     let mut rng = Rng(11);
     for n in [2, 3, 15, 16, 17, 63, 64, 65, 86, 127, 128, 129, 300] {
@@ -59,7 +59,7 @@ fn the_fast_search_agrees_with_the_general_one() {
                 assert_eq!(known(avx2, &bytes, *tag, fraction, &key[..9]), None);
                 let first = avx2.first(&bytes, *tag, fraction, key.len());
                 let first = first.split(&bytes, key.len()).map(|(key, _)| key);
-                // Of 32 records from ten before the expected place on, else of all.
+                // It searches 32 records from ten before the expected position, then all.
                 let near = (fraction * n / FRACTION_ONE).saturating_sub(10);
                 let mut near = records.iter().skip(near).take(32).chain(&records);
                 let expected = near.find(|other| other.0 == *tag).map(|other| &other.1[..]);

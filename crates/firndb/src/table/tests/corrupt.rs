@@ -1,5 +1,5 @@
-//! Every byte of small tables damaged in three ways, and every length cut: each answer is right or
-//! an error that says so, in every way of reading.
+//! Small tables with each byte damaged in three ways, and truncated to every length. Every answer
+//! is right, or an error of a fitting kind, in every access mode.
 
 use super::*;
 use crate::ErrorKind;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 const SEED: u64 = 0xBAD_7AB1E;
 
-/// What became of the questions to damaged tables.
+/// Numbers of results from damaged tables.
 #[derive(Debug, Default)]
 struct Tally {
     tables: u64,
@@ -18,7 +18,7 @@ struct Tally {
     errors: u64,
 }
 
-/// A table and what is in it.
+/// A table, its records, and the results so far.
 struct Exam {
     name: &'static str,
     bytes: Vec<u8>,
@@ -42,7 +42,7 @@ fn exam(name: &'static str, n: usize, value: usize, options: BuildOptions) -> Ex
     Exam { name, bytes, records, tally: Tally::default() }
 }
 
-/// Tables of every kind, small enough to be damaged byte by byte.
+/// Tables of every kind, small enough to damage every byte.
 fn exams() -> Vec<Exam> {
     let of = |compression, filter| BuildOptions { compression, filter, ..BuildOptions::default() };
     let (none, level) = (Compression::None, 3);
@@ -59,14 +59,15 @@ fn exams() -> Vec<Exam> {
 }
 
 impl Exam {
-    /// Asks everything of a damaged table.
+    /// Reads a damaged table in every way.
     fn judge(&mut self, disk: &DiskRef, accesses: &[Access], damage: &dyn Fn() -> String) {
         self.tally.tables += 1;
         for &access in accesses {
             let name = self.name;
             let label = || format!("{name}, {access:?}, {}", damage());
             let Some(table) = self.settle(open(disk, access), |_| true, &label) else { continue };
-            // Others each time: with all of them each time this would take minutes.
+            // Every fourth record, starting at another one each time. All of them would take
+            // minutes.
             for i in (self.tally.tables as usize % 4..self.records.len()).step_by(4) {
                 let (key, value) = self.records[i].clone();
                 self.settle(table.get(&key), |got| got.as_deref() == Some(&value), &label);
@@ -95,7 +96,7 @@ impl Exam {
                 all
             };
             self.settle(collected, |got| sorted(got.clone()) == sorted(records.clone()), &label);
-            // Now that blocks were checked an index may be used.
+            // Blocks have been checked, so the index may be used now.
             for (key, value) in records.iter().step_by(3) {
                 self.settle(table.get(key), |got| got.as_deref() == Some(value), &label);
                 self.settle(table.get(&key[1..]), |got| got.is_none(), &label);
@@ -106,7 +107,7 @@ impl Exam {
         }
     }
 
-    /// The answer, which must be right, unless it is an error that is apt.
+    /// Asserts that a result is right, or an error of a fitting kind.
     fn settle<T>(
         &mut self,
         answer: Result<T>,
@@ -138,7 +139,7 @@ impl Exam {
 const IN_MEMORY: [Access; 3] = [Access::Map, Access::Resident, Access::Buffered];
 
 #[test]
-fn undamaged_tables_give_no_error() {
+fn undamaged_tables_cause_no_error() {
     for mut exam in exams() {
         exam.judge(&disk_with(&exam.bytes.clone()), &IN_MEMORY, &|| "whole".into());
         assert_eq!(exam.tally.errors, 0);
@@ -146,14 +147,14 @@ fn undamaged_tables_give_no_error() {
 }
 
 #[test]
-fn every_damaged_byte_is_an_error_or_no_matter() {
+fn damaged_bytes_never_cause_a_wrong_answer() {
     let mut rng = Rng(SEED);
     for mut exam in exams() {
         let mut damaged = exam.bytes.clone();
         for at in 0..damaged.len() {
             let old = damaged[at];
             for new in [old ^ 0xFF, 0, old ^ 1 << rng.below(8)] {
-                // The long runs of zeros in a table of pages are alike: one in 37 is enough.
+                // Long runs of zeros in page-aligned tables are alike; every 37th byte suffices.
                 if new == old || (old == 0 && damaged.len() > 8000 && at % 37 > 0) {
                     continue;
                 }
@@ -168,7 +169,7 @@ fn every_damaged_byte_is_an_error_or_no_matter() {
 }
 
 #[test]
-fn every_other_length_is_an_error() {
+fn tables_of_wrong_length_are_refused() {
     for mut exam in exams() {
         let whole = exam.bytes.clone();
         for len in 0..whole.len() {
@@ -185,7 +186,7 @@ fn every_other_length_is_an_error() {
 }
 
 #[test]
-fn damage_under_direct_reads_is_an_error_or_no_matter() {
+fn damage_under_direct_reads_never_causes_a_wrong_answer() {
     let mut rng = Rng(SEED);
     for mut exam in exams() {
         let Some(place) = super::direct::Place::new() else { return };
@@ -212,12 +213,13 @@ fn damage_under_direct_reads_is_an_error_or_no_matter() {
     }
 }
 
-/// A record that the disk damages in a temporary file is not left out in silence.
+/// A record that is damaged in a temporary file is not lost silently.
 #[test]
-fn a_damaged_temporary_file_fails_the_build() {
+fn damaged_temporary_file_fails_the_build() {
     let records: Records =
         (0..150u32).map(|i| (format!("key {i}").into_bytes(), vec![i as u8; 50])).collect();
-    // Partitions are read back whole; split again, as so many threads have too little memory each.
+    // Partitions are read back whole; or split again, because 64 threads have too little memory
+    // each.
     for (threads, step) in [(1, 11), (64, 23)] {
         let options = BuildOptions { memory: 1_000, threads, ..BuildOptions::default() };
         let disk = SimDisk::new();
@@ -251,13 +253,13 @@ fn a_damaged_temporary_file_fails_the_build() {
     }
 }
 
-/// Nor is a pointer of the index, which waits in a temporary file of its own.
+/// The index entries are spooled to another temporary file.
 #[test]
-fn a_damaged_pointer_fails_the_build() {
+fn damaged_index_spool_fails_the_build() {
     let key = |i: u32| format!("key {i}").into_bytes();
     let options = BuildOptions { memory: 1_000, threads: 1, ..BuildOptions::default() };
     let disk = SimDisk::new();
-    // Damages a byte of the file that was made last when all records have been sorted.
+    // Damages a byte of the newest temporary file once all records have been sorted.
     let build = |at: Option<usize>| {
         let mut builder =
             TableBuilder::create_on(disk.clone(), Path::new(FILE), options.clone()).unwrap();
@@ -286,7 +288,7 @@ fn a_damaged_pointer_fails_the_build() {
     assert!(build(None).0.is_ok());
 }
 
-/// Whether this is how the simulated disk shows a file without a name.
+/// Whether the simulated disk shows a file without a name like this.
 fn is_unnamed(path: &Path) -> bool {
     path.to_string_lossy().contains("(unnamed file ")
 }

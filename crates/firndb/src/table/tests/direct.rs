@@ -1,5 +1,4 @@
-//! Reads past the page cache on the real disk, counted; and a name that changes hands while a table
-//! is opened.
+//! Direct reads on the real disk, counted; and a path that is reassigned while a table is opened.
 
 use super::*;
 use crate::disk::{self, HookDisk};
@@ -13,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A directory on the real disk, removed at the end.
+/// A directory on the real disk, removed when dropped.
 pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
-    /// `None` where the file system has no direct reads.
+    /// `None` if the file system does not support direct reads.
     pub(crate) fn new() -> Option<Place> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (number, process) = (NEXT.fetch_add(1, Relaxed), std::process::id());
@@ -58,7 +57,7 @@ fn records(n: usize, value: usize) -> Records {
 }
 
 #[test]
-fn a_get_is_one_read_of_one_page() {
+fn get_reads_one_page() {
     let Some(place) = Place::new() else { return };
     for (value, n) in [(32, 20_000), (100, 5_000)] {
         let records = records(n, value);
@@ -72,13 +71,13 @@ fn a_get_is_one_read_of_one_page() {
         let reads = table.reader.direct().unwrap().reads();
         let (reads, pages) = (reads.0 - before.0, reads.1 - before.1);
         println!("{} gets, present and absent: {reads} reads, {pages} pages", 2 * n);
-        // A hash below the first block's is known to be absent without a read.
+        // A hash before the first block is absent without a read.
         assert!(reads <= 2 * n as u64 && reads + 200 > 2 * n as u64 && pages == reads);
     }
 }
 
 #[test]
-fn a_get_of_a_longer_record_is_still_one_read() {
+fn get_of_a_long_record_is_one_read() {
     let Some(place) = Place::new() else { return };
     for compression in
         [Compression::None, Compression::Records { level: 1 }, Compression::Blocks { level: 1 }]
@@ -95,7 +94,7 @@ fn a_get_of_a_longer_record_is_still_one_read() {
 }
 
 #[test]
-fn a_filter_spares_nearly_all_reads_of_absent_keys() {
+fn filter_avoids_nearly_all_reads_of_absent_keys() {
     let Some(place) = Place::new() else { return };
     let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
     let table = place.build(options, &records(20_000, 32));
@@ -108,7 +107,7 @@ fn a_filter_spares_nearly_all_reads_of_absent_keys() {
 }
 
 #[test]
-fn many_gets_read_each_block_once() {
+fn get_many_reads_each_block_once() {
     let Some(place) = Place::new() else { return };
     let records = records(20_000, 32);
     let table = place.build(BuildOptions::default(), &records);
@@ -126,10 +125,10 @@ fn many_gets_read_each_block_once() {
     assert_eq!(table.reader.direct().unwrap().reads().0 - before, 2 * table.stats().blocks);
 }
 
-/// Whatever is packed and filtered, batches of present, absent and repeated keys answer as gets do
-/// and read each block once that may hold some of them.
+/// Batches of present, absent and repeated keys answer as gets do, and read each candidate block
+/// once.
 #[test]
-fn batches_past_the_page_cache_answer_as_gets_do() {
+fn direct_batches_agree_with_gets() {
     let Some(place) = Place::new() else { return };
     let records = records(600, 40);
     let keys: Vec<String> = (0..1_000).map(|i| format!("k{:012}", i * 37 % 900)).collect();
@@ -157,9 +156,9 @@ fn batches_past_the_page_cache_answer_as_gets_do() {
     }
 }
 
-/// The directory of one table and the blocks of another would deny keys that are in both.
+/// With the directory of one table and the blocks of another, keys of both would be absent.
 #[test]
-fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
+fn table_replaced_during_open_is_one_or_the_other() {
     for access in [Access::Map, Access::Buffered, Access::Resident] {
         let disk = SimDisk::new();
         build_at(
@@ -168,7 +167,7 @@ fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
             BuildOptions::default(),
             &records(9, 50),
         );
-        // Three times another table takes the name just before it is looked at.
+        // The path is reassigned three times, each time just before it is used.
         let (left, replaced) = (AtomicU32::new(3), disk.clone() as DiskRef);
         let before = move |path: &Path| {
             let left = left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
@@ -178,7 +177,7 @@ fn a_table_that_is_replaced_while_it_is_opened_is_one_or_the_other() {
             }
         };
         let table = open(&(Arc::new(HookDisk { disk, before }) as DiskRef), access).unwrap();
-        // A map is one look.
+        // A map is opened with one call.
         let length = if access == Access::Map { 3 } else { 1 };
         for i in 0..9 {
             let got = table.get(format!("k{i:012}").as_bytes()).unwrap();

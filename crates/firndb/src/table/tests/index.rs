@@ -1,4 +1,4 @@
-//! Lookups in the index of records.
+//! Lookups in the index.
 
 use crate::bytes::prefetch::LINE;
 use crate::disk::Slab;
@@ -9,7 +9,7 @@ use std::iter::repeat_n;
 
 type Records = [(u64, Vec<u8>, Vec<u8>)];
 
-/// The index of these records.
+/// An index of these records.
 fn made(shape: IndexShape, records: impl Iterator<Item = RecordPointer>) -> Index {
     let mut array = Slab::new(shape.len().1 as usize).unwrap();
     let mut put = |bucket: u64, bytes: &[u8]| {
@@ -22,7 +22,7 @@ fn made(shape: IndexShape, records: impl Iterator<Item = RecordPointer>) -> Inde
     Index { shape, array: array.freeze().unwrap(), mapped: None }
 }
 
-/// The index of records that are put behind each other.
+/// An index of records that are appended to `blocks`.
 fn filled(records: &Records, blocks: &mut Vec<u8>) -> Index {
     let bytes: usize = records.iter().map(|(_, key, value)| key.len() + value.len()).sum();
     let shape = IndexShape::new(records.len() as u64, bytes as u64).unwrap();
@@ -36,7 +36,7 @@ fn filled(records: &Records, blocks: &mut Vec<u8>) -> Index {
 }
 
 #[test]
-fn finds_records_of_equal_hashes_and_tags_and_no_others() {
+fn finds_records_with_equal_hashes_and_tags() {
     let mut rng = Rng(0x1DE);
     for (n, hashes, longest) in [(1, 1, 9), (5, 2, 0), (3000, 3000, 40), (3000, 400, 70_000)] {
         let hashes: Vec<u64> = (0..hashes).map(|_| rng.next() & !(rng.next() >> 50)).collect();
@@ -74,7 +74,7 @@ fn finds_records_of_equal_hashes_and_tags_and_no_others() {
     }
 }
 
-/// How many of some records an index finds, and of how many it knows nothing.
+/// The numbers of records that the index finds, and for which it answers "unknown".
 fn known(records: &Records) -> (usize, usize) {
     let mut blocks = Vec::new();
     let index = filled(records, &mut blocks);
@@ -88,12 +88,12 @@ fn known(records: &Records) -> (usize, usize) {
 }
 
 #[test]
-fn of_what_does_not_fit_nothing_is_known() {
+fn omitted_records_are_unknown() {
     let record = |hash: u64, i: usize| (hash, format!("{hash}-{i}").into_bytes(), vec![0; 4]);
     let crowd = |n: usize| (0..n).map(|i| record(7 << 40, i)).collect::<Vec<_>>();
     assert_eq!(known(&crowd(512)), (512, 0));
     assert_eq!(known(&crowd(513)), (512, 1), "more of one hash than may be");
-    // Others behind the crowd find their places.
+    // Other records displaced by these are found.
     let mut more = crowd(600);
     more.extend((0..900u64).map(|i| record(8 << 40 | i << 54, i as usize)));
     more.sort();
@@ -105,7 +105,7 @@ fn of_what_does_not_fit_nothing_is_known() {
 }
 
 #[test]
-fn a_record_far_from_where_it_is_expected_is_unknown() {
+fn record_far_from_its_expected_offset_is_unknown() {
     // The first half of the hashes has a thousandth of the bytes.
     let shape = IndexShape::new(1000, 1 << 28).unwrap();
     let places = (0..500).map(|i| (i << 54, i * 4)).chain([(u64::MAX, 2000)]);

@@ -1,8 +1,8 @@
-//! What is promised of filters, sizes, memory and the lines that gets ask for, against tables that
-//! are built. The figures for a table of 13,193,787,549 records in `docs/formats.md` come from the
-//! same formulas.
+//! Documented limits, measured on built tables: false positives and sizes of filters, sizes of
+//! tables, memory of builds, and prefetched lines. The figures for 13,193,787,549 records in
+//! `docs/formats.md` come from the same formulas.
 //!
-//! `FIRNDB_FIGURES=10000000` builds a table of so many records (with `--release`).
+//! `FIRNDB_FIGURES=10000000` builds a table of this many records (with `--release`).
 
 use super::direct::Place;
 use super::*;
@@ -24,7 +24,7 @@ fn builder(n: u64, key: usize, value: usize, options: BuildOptions) -> (DiskRef,
 }
 
 #[test]
-fn filters_let_the_stated_share_of_absent_keys_pass() {
+fn filter_false_positive_rates_are_as_stated() {
     let n = number_from_env("FIRNDB_FIGURES", 250_000);
     let probes = number_from_env("FIRNDB_TABLE_PROBES", 2_000_000);
     for (filter, bits) in [(Filter::Bits8, 8), (Filter::Bits16, 16)] {
@@ -45,7 +45,7 @@ fn filters_let_the_stated_share_of_absent_keys_pass() {
     }
 }
 
-/// What a table of records of one length takes, by the formulas of `docs/formats.md`.
+/// Sizes of a table of records of one length, by the formulas of `docs/formats.md`.
 #[derive(Debug)]
 struct Figures {
     /// Bytes of all blocks of 4096 bytes.
@@ -55,14 +55,14 @@ struct Figures {
 }
 
 fn figures(records: u64, key: u64, value: u64) -> Figures {
-    // A block has 16 bytes before its records, and a record a byte besides key and value.
+    // A block has 16 bytes before its records, and a record one byte in addition to key and value.
     let in_a_block = (4096 - 16) / (1 + key + value);
     let blocks = records.div_ceil(in_a_block);
     Figures { blocks: 4096 * blocks, directory: 8 * (records.div_ceil(512) + 1) + 2 * blocks }
 }
 
 #[test]
-fn tables_have_the_sizes_that_the_formulas_say() {
+fn table_sizes_match_the_formulas() {
     let n = number_from_env("FIRNDB_FIGURES", 200_000);
     let (disk, _) = builder(n, 13, 32, BuildOptions::default());
     let table = open(&disk, Access::Buffered).unwrap();
@@ -75,7 +75,7 @@ fn tables_have_the_sizes_that_the_formulas_say() {
 }
 
 #[test]
-fn the_page_on_formats_says_what_the_formulas_say() {
+fn formats_page_matches_the_formulas() {
     let page = include_str!("../../../../../docs/formats.md");
     let figures = figures(13_193_787_549, 13, 32);
     let with_commas = |n: u64| {
@@ -92,7 +92,7 @@ fn the_page_on_formats_says_what_the_formulas_say() {
     }
 }
 
-/// A build of more than its memory, in many ways.
+/// Builds larger than their memory, with different options.
 fn more_than_the_memory_holds(place: &Place) {
     let (memory_limit, value) = (16 << 20, 900usize);
     let records = 10 * memory_limit as u64 / (value as u64 + 10);
@@ -125,7 +125,7 @@ fn more_than_the_memory_holds(place: &Place) {
     }
     assert!(builder.finish().unwrap().spilled >= 9 * memory_limit as u64);
     peak("approximate");
-    // Records longer and longer, each in memory of its own.
+    // Longer and longer records, each in its own slab.
     let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
     let mut builder = TableBuilder::create(place.0.join(FILE), options.clone()).unwrap();
     for i in 0..12 {
@@ -133,7 +133,7 @@ fn more_than_the_memory_holds(place: &Place) {
     }
     peak("long records");
     drop(builder);
-    // One key again and again, among others.
+    // One key many times, among others.
     let duplicates = Duplicates::Last;
     let options = BuildOptions { duplicates, threads: 2, ..options };
     let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
@@ -153,7 +153,7 @@ fn more_than_the_memory_holds(place: &Place) {
     peak("split again");
 }
 
-/// A build of records longer than the memory, which wait in several of its steps at the same time.
+/// Records longer than the memory, several of which are buffered at the same time.
 fn records_longer_than_the_memory(place: &Place) {
     let (memory_limit, longest) = (16 << 20, 40 << 20);
     let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
@@ -169,12 +169,12 @@ fn records_longer_than_the_memory(place: &Place) {
     }
 }
 
-/// A build of so much memory that a thread takes it from the system beforehand.
-fn in_memory_that_is_taken_beforehand(place: &Place) {
+/// A build with enough memory to allocate slabs ahead.
+fn with_slabs_allocated_ahead(place: &Place) {
     let memory_limit = 128 << 20;
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
     let options = BuildOptions { memory: memory_limit, threads: 2, ..BuildOptions::default() };
-    // Nearly all of the memory, and a half more; then long records after those that filled it.
+    // Almost all of the memory; half as much again; and long records after the memory was filled.
     for (small, long) in [(110_000u64, 0), (190_000, 0), (130_000, 60)] {
         let mut builder = TableBuilder::create(place.0.join(FILE), options.clone()).unwrap();
         for i in 0..small {
@@ -197,7 +197,7 @@ fn in_memory_that_is_taken_beforehand(place: &Place) {
     }
 }
 
-/// In a process of its own: builds where there is a folder for them.
+/// Runs `build` in a directory, if there is one with direct reads. Called in a child process.
 fn in_place(build: fn(&Place)) {
     if let Some(place) = Place::new() {
         build(&place);
@@ -213,8 +213,8 @@ fn build_more_than_the_memory_holds() {
 
 #[test]
 #[ignore = "started by builds_stay_within_their_memory"]
-fn build_in_memory_that_is_taken_beforehand() {
-    in_place(in_memory_that_is_taken_beforehand);
+fn build_with_slabs_allocated_ahead() {
+    in_place(with_slabs_allocated_ahead);
 }
 
 #[test]
@@ -225,14 +225,14 @@ fn build_records_longer_than_the_memory() {
 
 #[test]
 fn builds_stay_within_their_memory() {
-    run_child("table::tests::figures::build_more_than_the_memory_holds");
-    run_child("table::tests::figures::build_records_longer_than_the_memory");
-    run_child("table::tests::figures::build_in_memory_that_is_taken_beforehand");
+    run_child("table::tests::limits::build_more_than_the_memory_holds");
+    run_child("table::tests::limits::build_records_longer_than_the_memory");
+    run_child("table::tests::limits::build_with_slabs_allocated_ahead");
 }
 
-/// What decisions/0007 says of gets of small records.
+/// The claim of decisions/0007 about gets of small records.
 #[test]
-fn the_lines_asked_for_with_a_block_mostly_hold_the_record() {
+fn prefetched_lines_usually_contain_the_record() {
     let mut rng = Rng(5);
     let mut record = |i: usize| {
         let key = format!("k{:012x}", (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16);

@@ -1,5 +1,5 @@
-//! Keys whose hashes are equal or share a place, which real keys hardly ever do: the hash is given,
-//! not computed: it is the first eight bytes of a key.
+//! Keys whose hashes are equal or share a bin. The hash of these tests is the first eight bytes of
+//! the key.
 
 use super::*;
 use crate::bytes::int::u64_at;
@@ -10,10 +10,10 @@ use crate::table::{Compression, Duplicates, Filter};
 use crate::testing::Rng;
 use crate::{Error, ErrorKind};
 
-/// Keys that may share a place here: all that a test has.
+/// Limit of keys per bin in these tests: never reached.
 const CROWD: usize = 1 << 17;
 
-/// Records with hashes of the test's choice, with which their keys begin.
+/// Records with chosen hashes, with which their keys start.
 type Hashed = Vec<(u64, Vec<u8>, Vec<u8>)>;
 
 fn build_hashed(options: BuildOptions, records: &Hashed) -> Result<DiskRef> {
@@ -37,7 +37,8 @@ fn get(table: &Table, hash: u64, key: &[u8]) -> Option<Vec<u8>> {
     value.map(|value| value.into_owned())
 }
 
-/// Every record is found, absent keys of the same hashes are not, and all come out in order.
+/// Builds a table, and checks that all records are found, absent keys of the same hashes are not,
+/// and iteration is in order.
 fn check(options: BuildOptions, records: &Hashed) -> Table {
     let disk = build_hashed(options.clone(), records).unwrap();
     let bytes = disk.map(Path::new(FILE)).unwrap().to_vec();
@@ -54,7 +55,7 @@ fn check(options: BuildOptions, records: &Hashed) -> Table {
             let frames = matches!(options.compression, Compression::Blocks { .. });
             assert_eq!(table.reader.index.is_none(), frames);
         }
-        // A get looks at all records of its hash.
+        // A get compares all records of its hash, so this takes quadratic time.
         for (hash, key, value) in records.iter().step_by(1 + records.len() / 300) {
             assert_eq!(get(&table, *hash, key).as_ref(), Some(value));
             assert_eq!(get(&table, *hash, &[key, &b"?"[..]].concat()), None);
@@ -92,7 +93,7 @@ fn every_form() -> impl Iterator<Item = BuildOptions> {
 }
 
 #[test]
-fn many_keys_of_one_hash() {
+fn many_keys_with_one_hash() {
     for hash in [0, 1, u64::MAX, 0x8000_0000_0000_0000] {
         for options in every_form() {
             check(options, &(0..500).map(|i| record(i, hash, 5)).collect());
@@ -100,10 +101,10 @@ fn many_keys_of_one_hash() {
     }
 }
 
-/// Of more than an index holds of one hash, and of keys that are too long for it, gets go by way of
-/// the block.
+/// Gets search in the block if more keys share a hash than the index holds, or if keys are too long
+/// for it.
 #[test]
-fn large_records_of_one_hash() {
+fn large_records_with_one_hash() {
     let mut records: Hashed = (0..700).map(|i| record(i, 1 << 50, 600)).collect();
     records.extend((700..900).map(|i| record(i, (i as u64) << 52, 600)));
     records.extend((900..950).map(|i| {
@@ -117,7 +118,7 @@ fn large_records_of_one_hash() {
 }
 
 #[test]
-fn a_few_keys_of_each_hash() {
+fn a_few_keys_per_hash() {
     let mut rng = Rng(3);
     for options in every_form() {
         let hashes: Vec<u64> = (0..500).map(|_| rng.next()).collect();
@@ -127,14 +128,14 @@ fn a_few_keys_of_each_hash() {
 }
 
 #[test]
-fn a_place_that_is_larger_than_a_block_stays_whole() {
-    // One place in the middle of ordinary records: its block grows, the blocks around do not.
+fn bin_larger_than_a_block_is_not_split() {
+    // One large bin among ordinary records: its block grows, the neighbouring blocks do not.
     let mut rng = Rng(4);
     let (n, crowd) = (5_000, 700);
     let slots = slots_for((n + crowd) as u64);
     let middle = 0x7000_0000_0000_0000u64;
     let mut records: Hashed = (0..n).map(|i| record(i, rng.next(), 20)).collect();
-    // Neighbours of one place: hashes differ, slot and step do not.
+    // Different hashes of one bin.
     let near: Vec<u64> = (0..crowd as u64).map(|i| middle + i).collect();
     let at = bin_of(middle, slots);
     assert!(near.iter().all(|&hash| bin_of(hash, slots) == at));
@@ -147,7 +148,7 @@ fn a_place_that_is_larger_than_a_block_stays_whole() {
 }
 
 #[test]
-fn keys_of_one_tag_are_told_apart() {
+fn keys_with_one_tag_are_distinguished() {
     let mut rng = Rng(5);
     let hashes = std::iter::repeat_with(|| rng.next()).filter(|&hash| tag(hash) == 77);
     let records = hashes.take(300).enumerate().map(|(i, hash)| record(i, hash, 3)).collect();
@@ -155,23 +156,23 @@ fn keys_of_one_tag_are_told_apart() {
 }
 
 #[test]
-fn a_block_of_more_records_than_two_bytes_count() {
+fn block_with_more_than_65536_records() {
     let records = (0..66_000).map(|i| record(i, 42, 0)).collect();
     let table = check(BuildOptions::default(), &records);
     assert_eq!(table.stats().blocks, 1);
-    // Lengths of four bytes: a long value among short ones.
+    // Four-byte lengths: one long value among short ones.
     let mut records: Hashed = (0..300).map(|i| record(i, 42, 3)).collect();
     records.push(record(300, 42, 70_000));
     check(BuildOptions::default(), &records);
 }
 
-/// One key that was added again and again, in more bytes than are sorted at once, among others.
+/// One key is added many times among other keys, in more bytes than are sorted at once.
 #[test]
-fn a_key_that_is_added_all_the_time_is_read_one_by_one() {
+fn key_added_many_times_stays_within_memory() {
     let mut records: Hashed =
         (0..400).map(|i| record(i, (i as u64 * 0x9e37_79b9) << 20, 30)).collect();
     let hot = |i: u64| (7, record(0, 7, 0).1, i.to_le_bytes().to_vec());
-    // Another key of the same hash stays.
+    // Another key of the same hash.
     records.push(record(1_000, 7, 50));
     records.extend((0..3_000).map(hot));
     Rng(3).shuffle(&mut records);
@@ -199,7 +200,7 @@ fn a_key_that_is_added_all_the_time_is_read_one_by_one() {
 }
 
 #[test]
-fn duplicates_are_keys_and_not_hashes() {
+fn duplicates_are_equal_keys_not_equal_hashes() {
     let twice: Hashed = [1, 2, 3, 2].map(|i| record(i, 9, i)).into();
     let error: Error = build_hashed(BuildOptions::default(), &twice).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);

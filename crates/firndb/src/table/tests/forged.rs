@@ -1,8 +1,8 @@
-//! Damage with checksums that fit, as somebody who means harm would make it: no panic, no hang, no
-//! huge allocation. What the answers are is not specified.
+//! Damaged tables with valid checksums, as an attacker would make them: no panic, no hang, no huge
+//! allocation. The answers are unspecified.
 //!
-//! The damaged tables are read in a process of their own, so that its memory can be measured and
-//! its end enforced.
+//! The tables are read in a child process, so that its memory can be measured and its duration
+//! limited.
 
 use super::*;
 use crate::bytes::int::{Encoder, put_u32};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 const SEED: u64 = 0x0905_7AB1;
-/// Most memory that a damaged table may take beyond a whole one.
+/// Most memory that reading a damaged table may take in addition to an undamaged one.
 const MEMORY_KIB: u64 = 128 << 10;
 fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
     let table = |name, n: usize, value: usize, compression, filter| {
@@ -40,15 +40,15 @@ fn tables() -> Vec<(&'static str, Records, Vec<u8>)> {
     ]
 }
 
-/// Where each block begins and ends, read from a whole table.
+/// Offset and length of each block of an undamaged table.
 fn extents(bytes: &[u8]) -> Vec<(usize, usize)> {
     let table = open(&disk_with(bytes), Access::Map).unwrap();
     let extent = |block| table.reader.extent(block).unwrap();
     (0..table.reader.meta.blocks).map(|n| (extent(n).0 as usize, extent(n).1)).collect()
 }
 
-/// Makes the checksums of an index fit.
-pub(crate) fn fit_checks(file: &mut Forged) {
+/// Recomputes the checksums of an index.
+pub(crate) fn recompute_checks(file: &mut Forged) {
     let (index, checks) = (file.find(section::INDEX), file.find(section::INDEX_CHECKS));
     let (Some(index), Some(checks)) = (index, checks) else { panic!("there is no index") };
     let mut sums = Encoder::default();
@@ -56,14 +56,14 @@ pub(crate) fn fit_checks(file: &mut Forged) {
     file.0[checks].copy_from_slice(&sums.0);
 }
 
-/// The table with one section damaged, and the checksums of blocks and sections made to fit.
+/// A table with one damaged section, and with all checksums recomputed.
 fn forge(rng: &mut Rng, whole: &[u8], blocks: &[(usize, usize)]) -> (Vec<u8>, String) {
     let mut file = Forged(whole.to_vec());
     let i = rng.below(file.entries());
     let id = file.id(i);
     let mut range = file.section(i);
     if id == section::BLOCKS {
-        // The heads of blocks are a small part of their bytes and the larger part of the matter.
+        // Headers are a small part of the bytes of a block, but damage to them has more effects.
         let (at, len) = *rng.pick(blocks);
         let len = if rng.below(2) == 0 { len.min(120) } else { len };
         range = at..at + len;
@@ -76,13 +76,13 @@ fn forge(rng: &mut Rng, whole: &[u8], blocks: &[(usize, usize)]) -> (Vec<u8>, St
         }
     }
     if id == section::INDEX {
-        fit_checks(&mut file);
+        recompute_checks(&mut file);
     }
     file.seal();
     (file.0, format!("section {id}, bytes {range:?}"))
 }
 
-/// Asks everything; gives how many answers and errors came.
+/// Reads a table in every way. Returns the numbers of answers and of errors.
 fn ask(bytes: &[u8], records: &Records, access: Access) -> (usize, usize) {
     let (mut answered, mut refused) = (0, 0);
     let mut count = |ok: bool| if ok { answered += 1 } else { refused += 1 };
@@ -90,7 +90,7 @@ fn ask(bytes: &[u8], records: &Records, access: Access) -> (usize, usize) {
         Ok(table) => table,
         Err(_) => return (0, 1),
     };
-    // Twice: an index is used when blocks were checked.
+    // Twice, because the index is used once blocks were checked.
     for (key, _) in [records, records].into_iter().flatten().step_by(1 + records.len() / 60) {
         count(table.get(key).is_ok());
         count(table.contains(&key[1..]).is_ok());
@@ -105,9 +105,9 @@ fn ask(bytes: &[u8], records: &Records, access: Access) -> (usize, usize) {
     (answered, refused)
 }
 
-/// The work of the process that `forged_tables_do_no_harm` starts.
+/// The child process of `forged_tables_are_safe_to_read`.
 #[test]
-#[ignore = "started by forged_tables_do_no_harm"]
+#[ignore = "started by forged_tables_are_safe_to_read"]
 fn read_forged_tables() {
     let rng = &mut Rng(SEED);
     let (mut answered, mut refused, mut longest) = (0, 0, Duration::ZERO);
@@ -140,6 +140,6 @@ fn read_forged_tables() {
 }
 
 #[test]
-fn forged_tables_do_no_harm() {
-    run_child("table::tests::hostile::read_forged_tables");
+fn forged_tables_are_safe_to_read() {
+    run_child("table::tests::forged::read_forged_tables");
 }

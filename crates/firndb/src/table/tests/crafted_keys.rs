@@ -1,5 +1,5 @@
-//! Keys that were crafted: so that XXH3 gives all of them one hash, or hashes of one place. A build
-//! hashes them anew under a seed, which every way to read a table uses.
+//! Keys crafted to share one XXH3 hash, or one bin. The build hashes all keys again under a seed,
+//! and every way to read the table uses the seed.
 
 use super::*;
 use crate::ErrorKind;
@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 const SEED: u64 = 0xC04D;
 
-/// The default secret of XXH3 as far as keys of 64 bytes need it.
+/// The default secret of XXH3, as far as keys of 64 bytes use it.
 #[rustfmt::skip]
 const SECRET: [u8; 72] = [
     0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
@@ -34,15 +34,15 @@ fn words(words: &[u64]) -> Vec<u8> {
     bytes.0
 }
 
-/// Keys of one hash. Of 16 bytes XXH3 multiplies the halves, each exclusive-or a part of the
-/// secret: if one is 0, the other may be anything.
-fn of_one_hash(i: u64) -> Vec<u8> {
+/// Keys with one hash. For keys of this length XXH3 multiplies two words, each xored with a part of
+/// the secret. If one factor is 0, the other does not matter.
+fn key_of_one_hash(i: u64) -> Vec<u8> {
     words(&[u64_at(&SECRET, 0), i.wrapping_mul(0x9E37_79B9_7F4A_7C15), 1, 2])
 }
 
-/// Keys of different hashes that begin with the same 44 bits. If one factor is 1, the product is
-/// the other, so that a key can be made for each sum; and what becomes of the sum can be undone.
-fn of_one_place(i: u64) -> Vec<u8> {
+/// Keys of one bin: different hashes with the same first 44 bits. With one factor 1 the product is
+/// the other factor, so a key can be made for each sum, and the final mixing is invertible.
+fn key_of_one_bin(i: u64) -> Vec<u8> {
     const PRIME: u64 = 0x1656_6791_9E37_79F9;
     let inverse =
         (0..6).fold(PRIME, |x: u64, _| x.wrapping_mul(2u64.wrapping_sub(PRIME.wrapping_mul(x))));
@@ -51,41 +51,41 @@ fn of_one_place(i: u64) -> Vec<u8> {
         x ^ x >> 37
     };
     let mut key = words(&[u64_at(&SECRET, 0) ^ 1, u64_at(&SECRET, 8), 1, 2]);
-    // The sum if the product is 0.
+    // The sum without the product.
     let rest = sum_of(hash_of(&key, 0));
     let sum = sum_of(0xABC_DEF0_1234 << 20 | i);
     put_u64(&mut key, 8, u64_at(&SECRET, 8) ^ sum.wrapping_sub(rest));
     key
 }
 
-/// Keys of one XXH3-128: three products are 0, and what their other factors add is made to cancel.
-fn of_one_long_hash(i: u64) -> Vec<u8> {
+/// Keys with one XXH3-128: three products are 0, and the added factors cancel.
+fn key_of_one_128_bit_hash(i: u64) -> Vec<u8> {
     let [first, third, fourth] = [0, 48, 16].map(|at| u64_at(&SECRET, at));
     let (sum, other) = (third.wrapping_add(i), third.wrapping_add(i) ^ 0x1234_5678);
     words(&[first, 2, 3, 4, third, sum.wrapping_sub(third), fourth, other.wrapping_sub(fourth)])
 }
 
 #[test]
-fn the_keys_of_these_tests_are_what_they_are_said_to_be() {
-    let first = of_one_place(0);
+fn crafted_keys_collide() {
+    let first = key_of_one_bin(0);
     for i in 1..1000 {
-        assert_eq!(hash_of(&of_one_hash(i), 0), hash_of(&of_one_hash(0), 0));
-        assert_eq!(hash_of(&of_one_place(i), 0) >> 20, hash_of(&first, 0) >> 20);
-        assert_ne!(hash_of(&of_one_place(i), 0), hash_of(&first, 0));
-        assert_eq!(xxh3_128(&of_one_long_hash(i)), xxh3_128(&of_one_long_hash(0)));
-        assert_ne!(of_one_long_hash(i), of_one_long_hash(0));
+        assert_eq!(hash_of(&key_of_one_hash(i), 0), hash_of(&key_of_one_hash(0), 0));
+        assert_eq!(hash_of(&key_of_one_bin(i), 0) >> 20, hash_of(&first, 0) >> 20);
+        assert_ne!(hash_of(&key_of_one_bin(i), 0), hash_of(&first, 0));
+        assert_eq!(xxh3_128(&key_of_one_128_bit_hash(i)), xxh3_128(&key_of_one_128_bit_hash(0)));
+        assert_ne!(key_of_one_128_bit_hash(i), key_of_one_128_bit_hash(0));
     }
 }
 
-/// `crafted` crafted keys among others.
+/// `crafted` crafted keys, and ordinary keys.
 fn records(key: fn(u64) -> Vec<u8>, crafted: u64, value: usize) -> Records {
     let others = (0..1_500).map(|i| format!("an ordinary key {i:05}").into_bytes());
     let keys = (0..crafted).map(key).chain(others);
     keys.enumerate().map(|(i, key)| (key, vec![i as u8; value])).collect()
 }
 
-/// Everything is found, in every way to ask; the same hash finds nothing that is not there; and no
-/// block is longer than ordinary ones.
+/// Checks that all records are found in every way, that absent keys of the same hash are not, and
+/// that no block is unusually long.
 fn check(disk: &DiskRef, records: &Records, absent: &[Vec<u8>], accesses: &[Access]) -> u64 {
     let mut seed = 0;
     for &access in accesses {
@@ -112,7 +112,7 @@ fn check(disk: &DiskRef, records: &Records, absent: &[Vec<u8>], accesses: &[Acce
 const IN_MEMORY: [Access; 3] = [Access::Map, Access::Resident, Access::Buffered];
 
 #[test]
-fn crafted_keys_are_hashed_anew() {
+fn crafted_keys_cause_reseeding() {
     let level = 1;
     let forms = [
         (Compression::None, Filter::None, 20),
@@ -120,7 +120,7 @@ fn crafted_keys_are_hashed_anew() {
         (Compression::Records { level }, Filter::Bits16, 90),
         (Compression::Blocks { level }, Filter::None, 90),
     ];
-    for key in [of_one_hash, of_one_place] {
+    for key in [key_of_one_hash, key_of_one_bin] {
         for (compression, filter, value) in forms {
             let mut records = records(key, 1_500, value);
             let absent: Vec<Vec<u8>> = (2_000..2_100).map(key).collect();
@@ -134,7 +134,7 @@ fn crafted_keys_are_hashed_anew() {
                 let other = BuildOptions { memory, threads, ..options.clone() };
                 assert!(bytes_of(other, &records) == bytes, "{memory} bytes, {threads} threads");
             }
-            // The seed is that of these keys, and of no others.
+            // Other keys give another seed.
             let (last, _) = records.pop().unwrap();
             let less = bytes_of(options, &records);
             let table = open(&disk_with(&less), Access::Map).unwrap();
@@ -144,21 +144,21 @@ fn crafted_keys_are_hashed_anew() {
     }
 }
 
-/// `FIRNDB_CRAFTED=94000` builds a table of more.
+/// `FIRNDB_CRAFTED=94000` builds a table with more keys.
 #[test]
-fn many_crafted_keys_cost_no_more_than_others() {
+fn many_crafted_keys_build_a_normal_table() {
     let crafted = number_from_env("FIRNDB_CRAFTED", 20_000);
-    let records: Records = (0..crafted).map(|i| (of_one_hash(i), vec![i as u8; 8])).collect();
+    let records: Records = (0..crafted).map(|i| (key_of_one_hash(i), vec![i as u8; 8])).collect();
     let disk = disk_with(&bytes_of(BuildOptions::default(), &records));
-    let absent: Vec<Vec<u8>> = (crafted..crafted + 1000).map(of_one_hash).collect();
+    let absent: Vec<Vec<u8>> = (crafted..crafted + 1000).map(key_of_one_hash).collect();
     assert_ne!(check(&disk, &records, &absent, &[Access::Map]), 0);
     let table = open(&disk, Access::Map).unwrap();
     assert_eq!(table.stats().longest_block, 4096);
 }
 
 #[test]
-fn keys_are_hashed_anew_only_if_more_than_the_limit_share_a_place() {
-    for key in [of_one_hash, of_one_place] {
+fn reseeding_happens_only_above_the_limit() {
+    for key in [key_of_one_hash, key_of_one_bin] {
         for (crafted, is_seeded) in
             [(MAX_KEYS_PER_BIN as u64, false), (MAX_KEYS_PER_BIN as u64 + 1, true)]
         {
@@ -173,10 +173,10 @@ fn keys_are_hashed_anew_only_if_more_than_the_limit_share_a_place() {
     }
 }
 
-/// A key that is added many times shares its hash with itself only.
+/// Copies of one key do not count as collisions.
 #[test]
-fn a_key_that_comes_often_is_no_crowd() {
-    let added = |i: u64| (of_one_hash(i % 5), i.to_le_bytes().to_vec());
+fn copies_of_one_key_do_not_cause_reseeding() {
+    let added = |i: u64| (key_of_one_hash(i % 5), i.to_le_bytes().to_vec());
     let records: Records = (0..5_000).map(added).collect();
     for duplicates in [Duplicates::First, Duplicates::Last] {
         for memory in [1 << 30, 1 << 13] {
@@ -187,11 +187,11 @@ fn a_key_that_comes_often_is_no_crowd() {
             let table = open(&disk, Access::Map).unwrap();
             assert_eq!((table.len(), table.stats().seed), (5, 0));
             let i = if duplicates == Duplicates::First { 3 } else { 4_998 };
-            assert_eq!(table.get(&of_one_hash(3)).unwrap().as_deref(), Some(&added(i).1[..]));
+            assert_eq!(table.get(&key_of_one_hash(3)).unwrap().as_deref(), Some(&added(i).1[..]));
         }
     }
-    // With more keys than may share a place, the duplicates are as they are without.
-    let added = |i: u64| (of_one_hash(i % 50), i.to_le_bytes().to_vec());
+    // With reseeding, duplicates are handled as without it.
+    let added = |i: u64| (key_of_one_hash(i % 50), i.to_le_bytes().to_vec());
     let mut records: Records = (0..2_000).map(added).collect();
     for duplicates in [Duplicates::First, Duplicates::Last] {
         let options = |memory| BuildOptions { duplicates, memory, ..BuildOptions::default() };
@@ -201,7 +201,7 @@ fn a_key_that_comes_often_is_no_crowd() {
         let table = open(&disk, Access::Map).unwrap();
         assert_ne!(table.stats().seed, 0);
         let i = if duplicates == Duplicates::First { 7 } else { 1_957 };
-        assert_eq!(table.get(&of_one_hash(7)).unwrap().as_deref(), Some(&added(i).1[..]));
+        assert_eq!(table.get(&key_of_one_hash(7)).unwrap().as_deref(), Some(&added(i).1[..]));
         assert!(bytes_of(options(1 << 30), &records) == disk.map(Path::new(FILE)).unwrap()[..]);
     }
     records.truncate(51);
@@ -211,9 +211,9 @@ fn a_key_that_comes_often_is_no_crowd() {
     assert!(error.message().contains("added twice, by record 1 and by record 51"), "{error}");
 }
 
-/// Runs end anywhere: a crowd that two of them share is one.
+/// Runs may end anywhere; a bin may span two of them.
 #[test]
-fn a_crowd_is_found_wherever_runs_end() {
+fn collision_check_is_independent_of_run_boundaries() {
     use crate::table::build::encode::Item;
     use crate::table::build::hashing::CollisionLimit;
     use crate::table::build::reseed::CollisionCheck;
@@ -243,9 +243,9 @@ fn a_crowd_is_found_wherever_runs_end() {
     assert!((300..2_700).contains(&found), "{found} crowds prove little");
 }
 
-/// Whoever could foretell the seeds gets an error, after a stated number of tries, and no table.
+/// If the seeds can be predicted, the build fails after a stated number of attempts.
 #[test]
-fn a_build_gives_up_after_so_many_seeds() {
+fn build_fails_after_the_last_seed() {
     let disk = SimDisk::new();
     let mut starts = 0;
     let path = Path::new(FILE);
@@ -253,7 +253,9 @@ fn a_build_gives_up_after_so_many_seeds() {
     let options = BuildOptions { threads: 1, ..BuildOptions::default() };
     let mut builder =
         TableBuilder::create_hashed(disk.clone(), path, options, deaf, MAX_KEYS_PER_BIN).unwrap();
-    records(of_one_hash, 100, 4).iter().for_each(|(key, value)| builder.add(key, value).unwrap());
+    records(key_of_one_hash, 100, 4)
+        .iter()
+        .for_each(|(key, value)| builder.add(key, value).unwrap());
     let error = builder.finish_with(|Progress { done, total }| {
         starts += u64::from(done == total);
         ControlFlow::Continue(())
@@ -267,13 +269,13 @@ fn a_build_gives_up_after_so_many_seeds() {
 }
 
 #[test]
-fn hashing_anew_can_be_cancelled() {
+fn reseeding_can_be_cancelled() {
     let disk = SimDisk::new();
     let options = BuildOptions { threads: 1, ..BuildOptions::default() };
     for most in 0..2_000 {
         let path = Path::new(FILE);
         let mut builder = TableBuilder::create_on(disk.clone(), path, options.clone()).unwrap();
-        for (key, value) in records(of_one_hash, 100, 4) {
+        for (key, value) in records(key_of_one_hash, 100, 4) {
             builder.add(&key, &value).unwrap();
         }
         let mut calls = 0;
@@ -294,10 +296,10 @@ fn hashing_anew_can_be_cancelled() {
     panic!("no build ended");
 }
 
-/// Power cuts and failing calls at every step of a build that begins again.
+/// Power cuts and failing calls at every operation of a build that reseeds.
 #[test]
-fn a_build_that_begins_again_is_whole_or_absent() {
-    let records: Records = (0..40).map(|i| (of_one_hash(i), vec![i as u8; 100])).collect();
+fn power_cut_during_reseeding_leaves_a_complete_table() {
+    let records: Records = (0..40).map(|i| (key_of_one_hash(i), vec![i as u8; 100])).collect();
     let base = SimDisk::new();
     let old = BuildOptions { threads: 1, ..BuildOptions::default() };
     let few = &records[..3].to_vec();
@@ -321,16 +323,16 @@ fn a_build_that_begins_again_is_whole_or_absent() {
         failures += usize::from(done.is_err());
         let names: Vec<_> = disk.files().into_keys().collect();
         standing(disk, done.is_ok(), label);
-        // A temporary file that could not be removed goes with the next build.
+        // A temporary file that could not be removed is removed by the next build.
         assert!(names.len() <= 2, "{label}: {names:?}");
     });
     println!("{images} images, {failures} of {runs} runs failed");
     assert!(images > 100 && failures > 50);
 }
 
-/// An approximate table cannot keep two keys of one hash apart at all.
+/// An approximate table cannot distinguish keys with equal hashes at all.
 #[test]
-fn crafted_keys_of_an_approximate_table_are_hashed_anew() {
+fn crafted_keys_cause_reseeding_of_approximate_tables() {
     let path = Path::new(FILE);
     let bytes_of = |memory: usize, threads: usize, records: &Records| {
         let disk = SimDisk::new();
@@ -351,7 +353,7 @@ fn crafted_keys_of_an_approximate_table_are_hashed_anew() {
         disk.files().remove(path).unwrap()
     };
     for (crafted, is_seeded) in [(1, false), (2, true), (2_000, true)] {
-        let mut records = records(of_one_long_hash, crafted, 4);
+        let mut records = records(key_of_one_128_bit_hash, crafted, 4);
         let bytes = bytes_of(1 << 30, 2, &records);
         for access in IN_MEMORY {
             let disk = disk_with(&bytes);
