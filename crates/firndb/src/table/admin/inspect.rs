@@ -17,10 +17,7 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
     fact("records", stats.records.to_string());
     fact("blocks", stats.blocks.to_string());
     fact("block size", stats.block_size.to_string());
-    fact(
-        "blocks begin at",
-        if stats.paged { "pages" } else { "multiples of 16 bytes" }.to_string(),
-    );
+    fact("block alignment", if stats.paged { "page" } else { "16 bytes" }.to_string());
     fact("longest block", stats.longest_block.to_string());
     fact("bytes of keys", stats.key_bytes.to_string());
     fact("bytes of values", stats.value_bytes.to_string());
@@ -30,16 +27,16 @@ pub(crate) fn describe(path: &Path, seen: &mut Inspection) -> Result<()> {
         "compression",
         match stats.compression {
             Compression::None => "none".to_string(),
-            Compression::Records { level } => format!("zstd level {level}, a frame a record"),
-            Compression::Blocks { level } => format!("zstd level {level}, a frame a block"),
+            Compression::Records { level } => format!("zstd level {level}, one frame per record"),
+            Compression::Blocks { level } => format!("zstd level {level}, one frame per block"),
         },
     );
     fact(
         "filter",
         match stats.filter {
             Filter::None => "none".to_string(),
-            Filter::Bits8 => "8 bits a key".to_string(),
-            Filter::Bits16 => "16 bits a key".to_string(),
+            Filter::Bits8 => "8 bits per key".to_string(),
+            Filter::Bits16 => "16 bits per key".to_string(),
         },
     );
     fact("seed of the hash", stats.seed.to_string());

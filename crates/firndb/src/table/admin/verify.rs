@@ -1,9 +1,9 @@
 //! Verification of a table: every checksum, and the consistency of all structures.
 
 use crate::bytes::int::u32_at;
-use crate::table::format::block::{Body, CHECKSUM, check, tag};
+use crate::table::format::block::{Body, CHECKSUM, FRAME_HEADER, check, tag};
 use crate::table::format::directory::bin_of;
-use crate::table::format::index::{IndexShape, IndexWriter, RecordPointer};
+use crate::table::format::index::{IndexEncoder, IndexShape, RecordPointer};
 use crate::table::options::Compression;
 use crate::table::read::mapped_index::MappedIndex;
 use crate::table::read::reader::TableReader;
@@ -64,7 +64,8 @@ impl Verifier<'_> {
             && totals.longest_key == meta.longest_key as usize
             && totals.longest_value == meta.longest_value as usize;
         if !equal {
-            let message = "the records do not have the numbers and sizes that the table states";
+            let message =
+                "the records do not have the counts and sizes that the meta section states";
             return Err(Error::corrupt(message).in_file(self.reader.path()));
         }
         Ok(())
@@ -84,11 +85,15 @@ impl Verifier<'_> {
             let hash = self.reader.hash(key);
             if i == 0 && bin_of(hash, self.reader.meta.slots) != self.reader.directory.first(number)
             {
-                return Err(Error::corrupt(format!("block {number} begins at another place")));
+                return Err(Error::corrupt(format!(
+                    "block {number} does not start at its bin in the directory"
+                )));
             }
             self.verify_record(number, hash, key)?;
             if body.tag(i) != tag(hash) {
-                return Err(Error::corrupt(format!("record {i} of block {number}: wrong tag")));
+                return Err(Error::corrupt(format!(
+                    "record {i} of block {number} has a wrong tag"
+                )));
             }
             i += 1;
             let len = (key.len() + stored.len()) as u64;
@@ -101,12 +106,14 @@ impl Verifier<'_> {
         })?;
         let end = end.unwrap_or(0); // nothing breaks
         let used = match self.reader.meta.compression {
-            Compression::Blocks { .. } => 12 + u32_at(&block, CHECKSUM) as usize,
+            Compression::Blocks { .. } => {
+                CHECKSUM + FRAME_HEADER + u32_at(&block, CHECKSUM) as usize
+            }
             _ => CHECKSUM + end,
         };
         match block.get(used..).map(|rest| rest.iter().all(|&b| b == 0)) {
             Some(true) => Ok(()),
-            _ => Err(Error::corrupt(format!("block {number} ends in something else than zeros"))),
+            _ => Err(Error::corrupt(format!("the padding of block {number} is not zero"))),
         }
     }
 
@@ -145,14 +152,14 @@ impl Verifier<'_> {
 /// Compares the index in a file with the index of the records, bucket by bucket.
 pub(crate) struct IndexComparison<'a> {
     mapped: &'a MappedIndex,
-    writer: IndexWriter,
+    writer: IndexEncoder,
     /// Bytes that were compared.
     len: usize,
 }
 
 impl<'a> IndexComparison<'a> {
     pub(crate) fn new(mapped: &'a MappedIndex, shape: IndexShape) -> IndexComparison<'a> {
-        IndexComparison { mapped, writer: IndexWriter::new(shape), len: 0 }
+        IndexComparison { mapped, writer: IndexEncoder::new(shape), len: 0 }
     }
 
     /// Adds the next record. `Corrupt` if a completed bucket differs.

@@ -281,7 +281,9 @@ impl ApproximateBuilder {
                 for _ in 0..meta.shards / units {
                     match workers[(unit % threads) as usize].recv() {
                         Ok(ready) => take(ready?)?,
-                        Err(_) => return Err(Error::new(ErrorKind::Failed, "a thread stopped")),
+                        Err(_) => {
+                            return Err(Error::new(ErrorKind::Failed, "a building thread stopped"));
+                        }
                     }
                 }
             }
@@ -315,8 +317,8 @@ impl ApproximateBuilder {
         let hand_over = |shard: ShardInput| {
             let made = shard.build(self.options.value_width);
             let ready = made.ok_or_else(|| self.collisions.exceed())?;
-            let nobody = |_| Error::new(ErrorKind::Cancelled, "the build ended");
-            send.send(Ok(ready)).map_err(nobody)
+            let cancelled = |_| Error::new(ErrorKind::Cancelled, "the build ended");
+            send.send(Ok(ready)).map_err(cancelled)
         };
         for number in partitions {
             self.partitions.gather(number, context, &mut |pieces, left_out| {

@@ -63,14 +63,14 @@ pub(crate) const MAX_FINGERPRINT: u32 = 32;
 /// Bytes of a shard entry.
 pub(crate) const ENTRY: usize = 32;
 /// Most keys per shard, on average.
-const KEYS: u64 = 1 << 16;
+const MEAN_KEYS_PER_SHARD: u64 = 1 << 16;
 
 /// Most keys per shard. Uniform hashes do not come near it.
 pub(crate) const MAX_KEYS_PER_SHARD: usize = 4 << 16;
 
 /// Shards of a table of this many keys.
 pub(crate) fn shards_for(records: u64) -> u64 {
-    records.div_ceil(KEYS).max(1).next_power_of_two()
+    records.div_ceil(MEAN_KEYS_PER_SHARD).max(1).next_power_of_two()
 }
 
 /// The shard of a hash.
@@ -125,7 +125,7 @@ impl Meta {
         from.finish()?;
         let widths = (1..=MAX_WIDTH as u32).contains(&meta.width);
         if !meta.shards.is_power_of_two() || !widths || meta.fingerprint > MAX_FINGERPRINT {
-            return Err(Error::corrupt(format!("an approximate table of {meta:?} is impossible")));
+            return Err(Error::corrupt(format!("the meta section is invalid: {meta:?}")));
         }
         Ok(meta)
     }
@@ -281,6 +281,23 @@ mod tests {
         assert_eq!(block[4..], [0, 0, 0, 0xC0, 0xAB, 0x12, 0x34, 0]);
         assert_eq!(&*slots.get(&block, 60, 0xABC).unwrap(), [0x12, 0x34]);
         assert_eq!(slots.get(&block, 60, 0xABD), None);
+    }
+
+    #[test]
+    fn shard_encoding() {
+        let shard = Shard { records: 5, buckets: 6, remapped: 7, seed: 0x0102 };
+        let mut out = Encoder::default();
+        Shard::default().encode(&mut out);
+        shard.encode(&mut out);
+        assert_eq!(out.0[..ENTRY], [0; ENTRY]);
+        #[rustfmt::skip]
+        assert_eq!(out.0[ENTRY..], [
+            5, 0, 0, 0, 0, 0, 0, 0, // records of earlier shards
+            6, 0, 0, 0, 0, 0, 0, 0, // buckets of earlier shards
+            7, 0, 0, 0, 0, 0, 0, 0, // remapped slots of earlier shards
+            2, 1, 0, 0, 0, 0, 0, 0, // seed
+        ]);
+        assert_eq!(Shard::read(&out.0, 1), shard);
     }
 
     #[test]

@@ -176,10 +176,10 @@ impl PerfectHashBuilder {
     fn place_all(&mut self) -> bool {
         let mut order: Vec<u32> = (0..self.pilots.len() as u32).collect();
         order.sort_by_key(|&bucket| std::cmp::Reverse(self.size(bucket)));
-        let mut waiting = BinaryHeap::new();
+        let mut queue = BinaryHeap::new();
         for bucket in order {
-            waiting.push((self.size(bucket), bucket));
-            while let Some((_, bucket)) = waiting.pop() {
+            queue.push((self.size(bucket), bucket));
+            while let Some((_, bucket)) = queue.pop() {
                 let pilot = match self.free_pilot(bucket) {
                     Some(pilot) => pilot,
                     None => match self.cheapest_pilot(bucket) {
@@ -187,7 +187,7 @@ impl PerfectHashBuilder {
                         None => return false,
                     },
                 };
-                self.take(bucket, pilot, &mut waiting);
+                self.take(bucket, pilot, &mut queue);
                 if self.evictions > 1000 + 10 * self.pilots.len() {
                     return false;
                 }
@@ -231,7 +231,7 @@ impl PerfectHashBuilder {
     }
 
     /// Gives a bucket the slots of a pilot. Evicted buckets go to the queue.
-    fn take(&mut self, bucket: u32, pilot: u8, waiting: &mut BinaryHeap<(usize, u32)>) {
+    fn take(&mut self, bucket: u32, pilot: u8, queue: &mut BinaryHeap<(usize, u32)>) {
         let slots = self.owners.len() as u64;
         let range =
             self.starts[bucket as usize] as usize..self.starts[bucket as usize + 1] as usize;
@@ -239,7 +239,7 @@ impl PerfectHashBuilder {
             let owner = self.owners[slot(self.keys[i], pilot, slots) as usize];
             if owner != FREE {
                 self.set(owner, self.pilots[owner as usize], FREE);
-                waiting.push((self.size(owner), owner));
+                queue.push((self.size(owner), owner));
                 self.evictions += 1;
             }
         }

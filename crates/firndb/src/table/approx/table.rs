@@ -192,7 +192,7 @@ impl ApproximateTable {
         let slot = first.records.wrapping_add(slot);
         if slot >= self.meta.records {
             let shard = shard_of(hash.high, self.meta.shards);
-            let message = format!("shard {shard} has an impossible slot {slot}");
+            let message = format!("shard {shard} has an invalid slot {slot}");
             return Err(Error::corrupt(message).in_file(self.file.path()));
         }
         Ok(Some(slot))
@@ -372,7 +372,7 @@ impl ApproximateTable {
             let mut sent = first.remapped..end.remapped;
             let own = |i: u64| u64::from(u32_at(index.remapped, 4 * i as usize)) < records;
             if !ordered || !sent.all(own) {
-                return Err(Error::corrupt(format!("shard {shard} is impossible")));
+                return Err(Error::corrupt(format!("shard {shard} is invalid")));
             }
         }
         Ok(())

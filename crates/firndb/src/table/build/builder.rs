@@ -6,7 +6,7 @@ use crate::disk::{self, Append, DiskRef, write_behind};
 use crate::table::build::hashing::{CollisionLimit, Hashing, MAX_KEYS_PER_BIN, Seeds};
 use crate::table::build::ingest::Ingest;
 use crate::table::build::partitions::{Partitions, record_lost};
-use crate::table::build::table_writer::{BuildReport, Collected, Report};
+use crate::table::build::table_writer::{BuildInput, BuildReport, ProgressFn};
 use crate::table::format::hash::hash_of;
 use crate::table::format::{MAX_BLOCK_SIZE, MAX_KEY, MAX_VALUE, PAGE};
 use crate::table::options::{BuildOptions, Progress};
@@ -157,7 +157,7 @@ impl TableBuilder {
         let mut partitions = ingest.finish()?;
         partitions.seal()?;
         let mut collected =
-            Collected { options, partitions, records, bytes, name, collisions, seeds };
+            BuildInput { options, partitions, records, bytes, name, collisions, seeds };
         loop {
             match collected.publish(&disk, &path, &mut progress) {
                 Ok(report) => return Ok(report),
@@ -168,15 +168,15 @@ impl TableBuilder {
     }
 }
 
-impl Collected {
+impl BuildInput {
     /// Writes and publishes the table. If it failed because of collisions and another seed can be
     /// tried, the error carries the records.
     fn publish(
         self,
         disk: &DiskRef,
         path: &Path,
-        progress: &mut Report,
-    ) -> std::result::Result<BuildReport, (Error, Option<Box<Collected>>)> {
+        progress: &mut ProgressFn,
+    ) -> std::result::Result<BuildReport, (Error, Option<Box<BuildInput>>)> {
         let (mut collected, mut freed) = (Some(self), None);
         let report = disk::publish(&**disk, path, |out| {
             let Some(records) = &collected else { return Err(record_lost()) };
@@ -199,7 +199,7 @@ impl Collected {
         // The thread only drops, so its result does not matter.
         freed.map(JoinHandle::join);
         let is_mended =
-            |records: &Collected| records.collisions.is_exceeded() && records.seeds.are_left();
+            |records: &BuildInput| records.collisions.is_exceeded() && records.seeds.are_left();
         report.map_err(|error| (error, collected.filter(is_mended).map(Box::new)))
     }
 }

@@ -73,7 +73,7 @@ impl BodyShape {
         if self.records <= MAX_RECORDS {
             return Ok(());
         }
-        Err(Error::invalid("more than 16,777,215 keys share one place: these keys are not data"))
+        Err(Error::invalid("more than 16,777,215 keys share one bin: the keys were crafted"))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::Encoder;
 use crate::disk::spool::Spool;
-use crate::table::format::filter::{part_of, parts_for};
+use crate::table::format::filter::{PartEntry, encode_header, part_of, parts_for};
 use crate::table::options::Filter;
 use crate::{Error, Result};
 use xorf::{BinaryFuse8, BinaryFuse16};
@@ -53,11 +53,14 @@ impl FilterWriter {
             self.fingerprints.push(&bytes.0)?;
             (Some(made.descriptor), made.fingerprints.len())
         };
-        self.entries.u64(descriptor.as_ref().map_or(0, |d| d.seed));
-        self.entries.u64(at);
-        self.entries.u64(number as u64);
-        self.entries.u32(descriptor.as_ref().map_or(0, |d| d.segment_length));
-        self.entries.u32(descriptor.as_ref().map_or(0, |d| d.segment_count_length));
+        let entry = PartEntry {
+            seed: descriptor.as_ref().map_or(0, |d| d.seed),
+            start: at,
+            fingerprints: number as u64,
+            segment: descriptor.as_ref().map_or(0, |d| d.segment_length),
+            count: descriptor.as_ref().map_or(0, |d| d.segment_count_length),
+        };
+        entry.encode(&mut self.entries);
         self.part += 1;
         self.hashes = hashes;
         self.hashes.clear();
@@ -72,11 +75,8 @@ impl FilterWriter {
         while self.part < self.parts {
             self.end_part()?;
         }
-        let mut head = Encoder::default();
-        head.u64(self.parts);
-        head.u64(self.fingerprints.len());
         out.begin(id, false)?;
-        out.write(&head.0)?;
+        out.write(&encode_header(self.parts, self.fingerprints.len()))?;
         self.fingerprints.each(|bytes| out.write(bytes))?;
         out.write(&self.entries.0)?;
         out.end();
@@ -85,5 +85,5 @@ impl FilterWriter {
 }
 
 fn failed(why: &str) -> Error {
-    Error::invalid(format!("a filter cannot be made of these keys: {why}"))
+    Error::invalid(format!("cannot build a filter of these keys: {why}"))
 }

@@ -19,7 +19,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// Bytes read back at once.
 const WINDOW: usize = 1 << 20;
 /// Bytes that sorting needs per record in addition to the record itself.
-const SORTING: u64 = 80;
+const SORT_OVERHEAD: u64 = 80;
 
 /// How to read partitions back.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ pub(crate) struct GatherContext<'a> {
 pub(crate) fn limit(memory: usize, threads: usize, records: u64, bytes: u64) -> usize {
     let mean = bytes / records.max(1) + 4;
     let share = (memory / (4 * threads.max(1))) as u64;
-    (u128::from(share) * u128::from(mean) / u128::from(mean + SORTING)) as usize
+    (u128::from(share) * u128::from(mean) / u128::from(mean + SORT_OVERHEAD)) as usize
 }
 
 /// Consumes the records of a partition, unsorted: fewer than [`MAX_PIECES`] pieces for
@@ -59,12 +59,12 @@ impl Partitions {
         context: GatherContext,
         consume: &mut Consume,
     ) -> Result<()> {
-        let part = &self.partitions[number];
-        if part.bytes <= context.limit as u64 && part.chunks.len() + 1 < MAX_PIECES {
-            return self.whole(number, consume);
+        let partition = &self.partitions[number];
+        if partition.bytes <= context.limit as u64 && partition.chunks.len() + 1 < MAX_PIECES {
+            return self.gather_whole(number, consume);
         }
         if self.is_one_hash(number) || self.depth + BITS >= 60 {
-            let (buffer, left_out) = self.reduced(number, context)?;
+            let (buffer, left_out) = self.gather_reduced(number, context)?;
             consume(&[&buffer], left_out)?;
             self.pools.buffers.give(buffer);
             return Ok(());
@@ -89,24 +89,24 @@ impl Partitions {
     }
 
     /// Passes on spilled pieces in a buffer, and chunks in place.
-    fn whole(&self, number: usize, consume: &mut Consume) -> Result<()> {
-        let part = &self.partitions[number];
-        let spilled = match part.pieces.is_empty() {
+    fn gather_whole(&self, number: usize, consume: &mut Consume) -> Result<()> {
+        let partition = &self.partitions[number];
+        let spilled = match partition.pieces.is_empty() {
             true => None,
-            false => Some(self.read_back(part)?),
+            false => Some(self.read_back(partition)?),
         };
         let slabs = self.arena.slabs_of(number);
-        let chunks = part.chunks.iter().map(|chunk| slabs.bytes(*chunk));
+        let chunks = partition.chunks.iter().map(|chunk| slabs.bytes(*chunk));
         let pieces: Vec<&[u8]> = spilled.iter().map(Vec::as_slice).chain(chunks).collect();
         consume(&pieces, 0)?;
         spilled.into_iter().for_each(|buffer| self.pools.buffers.give(buffer));
         Ok(())
     }
 
-    fn read_back(&self, part: &Partition) -> Result<Vec<u8>> {
+    fn read_back(&self, partition: &Partition) -> Result<Vec<u8>> {
         let mut buffer = self.pools.buffers.take();
-        buffer.reserve_exact(part.pieces.iter().map(|piece| piece.len as usize).sum());
-        for piece in &part.pieces {
+        buffer.reserve_exact(partition.pieces.iter().map(|piece| piece.len as usize).sum());
+        for piece in &partition.pieces {
             let at = buffer.len();
             buffer.resize(at + piece.len as usize, 0);
             self.read_at(piece.offset, &mut buffer[at..])?;
@@ -117,7 +117,7 @@ impl Partitions {
 
     /// Reads a partition of one hash, and keeps of each key the first record, the last one, or the
     /// two that an error names.
-    fn reduced(&self, number: usize, context: GatherContext) -> Result<(Vec<u8>, u64)> {
+    fn gather_reduced(&self, number: usize, context: GatherContext) -> Result<(Vec<u8>, u64)> {
         let mut kept: BTreeMap<Vec<u8>, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
         let (mut seen, mut stay) = (0, 0);
         self.each(number, context.stop, &mut |Added { origin, record, .. }| {
@@ -152,12 +152,12 @@ impl Partitions {
         stop: &AtomicBool,
         visit: &mut dyn FnMut(Added) -> Result<()>,
     ) -> Result<()> {
-        let (part, mut origin) = (&self.partitions[number], 0);
-        for piece in &part.pieces {
+        let (partition, mut origin) = (&self.partitions[number], 0);
+        for piece in &partition.pieces {
             self.each_of_piece(piece, stop, &mut origin, visit)?;
         }
         let slabs = self.arena.slabs_of(number);
-        for &chunk in &part.chunks {
+        for &chunk in &partition.chunks {
             check(stop)?;
             read_records(slabs.bytes(chunk), self.hash, &mut origin, |record, _| visit(record))?;
         }

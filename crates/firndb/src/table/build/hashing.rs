@@ -56,8 +56,8 @@ impl CollisionLimit {
     pub(crate) fn exceed(&self) -> Error {
         self.exceeded.store(true, Ordering::Relaxed);
         Error::invalid(format!(
-            "too many of these keys have equal hashes, also under {MAX_SEEDS} seeds that were made \
-             of all keys: they are no data"
+            "too many keys have equal hashes, also under {MAX_SEEDS} seeds derived from all keys: \
+             the keys were crafted"
         ))
     }
 

@@ -9,7 +9,7 @@ use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::LINE;
 use crate::disk::spool::Spool;
 use crate::table::format::index::{
-    IndexShape, IndexWriter, LONG, LONGEST_KEY, PART, RecordPointer,
+    CHECKED_PART, IndexEncoder, IndexShape, MAX_INDEXED_KEY, MAX_LEN, RecordPointer,
 };
 use crate::table::format::section;
 use xxhash_rust::xxh3::xxh3_64;
@@ -48,7 +48,8 @@ impl IndexSpool {
         self.last = begin;
         self.entry.0.clear();
         self.entry.u64(hash);
-        self.entry.u64(step | (key.min(LONGEST_KEY + 1) as u64) << KEY | len.min(LONG) << LENGTH);
+        self.entry
+            .u64(step | (key.min(MAX_INDEXED_KEY + 1) as u64) << KEY | len.min(MAX_LEN) << LENGTH);
         self.spool.push(&self.entry.0)
     }
 
@@ -60,7 +61,7 @@ impl IndexSpool {
         let Some(shape) = shape else { return Ok(()) };
         out.begin(section::INDEX, true)?;
         let mut parts = SectionWriter { out, len: 0, part: Vec::new(), checks: Encoder::default() };
-        let (mut writer, mut begin) = (IndexWriter::new(shape), 0);
+        let (mut writer, mut begin) = (IndexEncoder::new(shape), 0);
         self.spool.each(|entries| {
             for at in (0..entries.len()).step_by(16) {
                 let (hash, rest) = (u64_at(entries, at), u64_at(entries, at + 8));
@@ -107,7 +108,7 @@ impl SectionWriter<'_, '_> {
     fn add(&mut self, bytes: &[u8]) -> Result<()> {
         self.part.extend_from_slice(bytes);
         self.len += bytes.len() as u64;
-        if self.part.len() < PART { Ok(()) } else { self.end() }
+        if self.part.len() < CHECKED_PART { Ok(()) } else { self.end() }
     }
 
     fn end(&mut self) -> Result<()> {

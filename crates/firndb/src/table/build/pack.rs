@@ -1,15 +1,15 @@
 //! Packs ordered records into blocks and writes them, together with the directory.
 
+use crate::Result;
 use crate::bytes::frozen::FrozenWriter;
-use crate::bytes::int::{Encoder, put_u32};
+use crate::bytes::int::put_u32;
 use crate::table::build::encode::{BodyShape, Item, Run, encode_body};
 use crate::table::build::index_writer::IndexSpool;
-use crate::table::format::block::{CHECKSUM, checksum};
+use crate::table::format::block::{CHECKSUM, checksum, encode_frame};
 use crate::table::format::compress::Compressor;
 use crate::table::format::directory::{DirectoryWriter, bin_of};
 use crate::table::format::index::RecordPointer;
-use crate::table::format::{GRAIN, PAGE};
-use crate::{Error, Result};
+use crate::table::format::{ALIGNMENT, PAGE};
 
 /// How blocks are laid out.
 pub(crate) struct BlockLayout {
@@ -32,7 +32,7 @@ pub(crate) struct BlockWriter {
     blocks: u64,
     written: u64,
     longest: u64,
-    /// Start of each block, in units of [`GRAIN`]; empty as long as all blocks have the block size.
+    /// Start of each block, in units of [`ALIGNMENT`]; empty while all blocks have the block size.
     starts: Vec<u64>,
     /// Collects index entries, if the table will have an index.
     pointers: Option<IndexSpool>,
@@ -56,7 +56,7 @@ pub(crate) struct WrittenBlocks {
     pub(crate) blocks: u64,
     pub(crate) longest: u64,
     pub(crate) directory: Vec<u8>,
-    /// Start of each block and end of the last one, in units of [`GRAIN`], if their lengths differ.
+    /// Starts of blocks and end of the last one, in units of [`ALIGNMENT`], if lengths differ.
     pub(crate) starts: Option<Vec<u64>>,
     /// Bytes of all blocks.
     pub(crate) bytes: u64,
@@ -88,7 +88,7 @@ impl BlockWriter {
         while let Some(item) = run.items.get(taken) {
             let mut next = self.shape.with(item);
             if next.block_len() > self.layout.block_size {
-                let n = self.of_other_places(&run.items[..taken], item.hash);
+                let n = self.count_before_bin(&run.items[..taken], item.hash);
                 if n > 0 {
                     let left = self.write(out, n, run)?;
                     taken -= run.items.len() - left.items.len();
@@ -108,7 +108,7 @@ impl BlockWriter {
 
     /// Number of records that the next block gets if a record with this hash does not fit. The
     /// records of a bin stay together, so that the bin determines the block.
-    fn of_other_places(&self, taken: &[Item], hash: u64) -> usize {
+    fn count_before_bin(&self, taken: &[Item], hash: u64) -> usize {
         let (slots, pending) = (self.layout.slots, &self.pending.items);
         let at = bin_of(hash, slots);
         let other = |item: &Item| bin_of(item.hash, slots) != at;
@@ -151,30 +151,27 @@ impl BlockWriter {
         if let Some(compressor) = &mut self.layout.compressor {
             let mut frame = Vec::with_capacity(block.len() / 2);
             compressor.compress(&block[CHECKSUM..], &mut frame)?;
-            let mut framed = Encoder(vec![0; CHECKSUM]);
-            let [frame_len, body] = frame_lengths(frame.len(), block.len() - CHECKSUM)?;
-            framed.u32(frame_len);
-            framed.u32(body);
-            framed.0.extend_from_slice(&frame);
-            block = framed.0;
+            let mut framed = vec![0; CHECKSUM];
+            encode_frame(&frame, block.len() - CHECKSUM, &mut framed)?;
+            block = framed;
         }
         let unit = match (self.layout.paged, block.len() > self.layout.block_size) {
             (true, false) => self.layout.block_size,
             (true, true) => PAGE,
-            (false, _) => GRAIN,
+            (false, _) => ALIGNMENT,
         };
         block.resize(block.len().next_multiple_of(unit), 0);
         let sum = checksum(&block, self.blocks);
         put_u32(&mut block, 0, sum);
         out.write(&block)?;
-        self.point(runs, shape)?;
+        self.add_pointers(runs, shape)?;
         self.count(block.len());
         self.block = block;
         Ok(())
     }
 
     /// Adds index entries for the records of the block that is being written.
-    fn point(&mut self, runs: [Run; 2], shape: BodyShape) -> Result<()> {
+    fn add_pointers(&mut self, runs: [Run; 2], shape: BodyShape) -> Result<()> {
         let Some(pointers) = &mut self.pointers else { return Ok(()) };
         let mut begin = self.written + (shape.block_len() - shape.bytes()) as u64;
         for item in runs.iter().flat_map(|run| run.items) {
@@ -187,14 +184,14 @@ impl BlockWriter {
 
     fn count(&mut self, len: usize) {
         if self.starts.is_empty() && len != self.layout.block_size {
-            let grains = (self.layout.block_size / GRAIN) as u64;
+            let grains = (self.layout.block_size / ALIGNMENT) as u64;
             self.starts.extend((0..=self.blocks).map(|block| block * grains));
         }
         self.blocks += 1;
         self.written += len as u64;
         self.longest = self.longest.max(len as u64);
         if !self.starts.is_empty() {
-            self.starts.push(self.written / GRAIN as u64);
+            self.starts.push(self.written / ALIGNMENT as u64);
         }
     }
 
@@ -211,29 +208,5 @@ impl BlockWriter {
             bytes: self.written,
             pointers: self.pointers,
         })
-    }
-}
-
-/// Lengths of a frame and of its body as a block stores them; `InvalidArgument` if they exceed 32
-/// bits.
-fn frame_lengths(frame: usize, body: usize) -> Result<[u32; 2]> {
-    match (u32::try_from(frame), u32::try_from(body)) {
-        (Ok(frame), Ok(body)) => Ok([frame, body]),
-        _ => Err(Error::invalid(format!(
-            "a block of records has {body} bytes, more than the 4 GiB that blocks can be \
-             compressed to and from: compress records instead"
-        ))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn frames_of_4_gib_are_refused() {
-        let most = u32::MAX as usize;
-        assert_eq!(frame_lengths(most, most).unwrap(), [u32::MAX; 2]);
-        assert!(frame_lengths(most + 1, 5).is_err() && frame_lengths(5, most + 1).is_err());
     }
 }

@@ -239,5 +239,5 @@ impl Partitions {
 
 /// The error of a build that continued after a record was not taken.
 pub(crate) fn record_lost() -> Error {
-    Error::new(ErrorKind::Failed, "a record before could not be taken: begin the build anew")
+    Error::new(ErrorKind::Failed, "an earlier record could not be stored: start the build again")
 }

@@ -246,7 +246,7 @@ impl<'a> Unsorted<'a> {
                 }
             }
             let Ok(value) = u32::try_from(bytes.len() - begin - key) else {
-                let message = format!("a value of {raw} bytes does not get smaller");
+                let message = format!("a value of {raw} bytes exceeds the limit after compression");
                 return Err(Error::invalid(message));
             };
             items.push(Item { hash, key: key as u32, value });

@@ -35,7 +35,7 @@ pub struct BuildReport {
 }
 
 /// All records of a table, and the options of the build.
-pub(crate) struct Collected {
+pub(crate) struct BuildInput {
     pub(crate) options: BuildOptions,
     pub(crate) partitions: Partitions,
     pub(crate) records: u64,
@@ -48,27 +48,27 @@ pub(crate) struct Collected {
 }
 
 /// Receives the progress of a build.
-pub(crate) type Report<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
+pub(crate) type ProgressFn<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
 fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the build was cancelled")
 }
 
-impl Collected {
+impl BuildInput {
     /// Writes all sections.
     pub(crate) fn write(
         &self,
         out: &mut FrozenWriter,
-        progress: &mut Report,
+        progress: &mut ProgressFn,
     ) -> Result<BuildReport> {
         let (dictionary, mean) = self.train()?;
-        let blocks_packed = matches!(self.options.compression, Compression::Blocks { .. });
+        let compress_blocks = matches!(self.options.compression, Compression::Blocks { .. });
         let layout = BlockLayout {
             block_size: self.options.block_size,
             slots: slots_for(self.records),
             // The unused end of a block is then at most a thirty-second of it.
-            paged: !blocks_packed && mean <= self.options.block_size as u64 / 32,
-            compressor: match blocks_packed {
+            paged: !compress_blocks && mean <= self.options.block_size as u64 / 32,
+            compressor: match compress_blocks {
                 true => Some(Compressor::new(self.options.compression, &dictionary)?),
                 false => None,
             },
@@ -76,7 +76,7 @@ impl Collected {
         let mut totals = Totals::new(&self.options, &layout, self.partitions.hash().seed);
         let mut collision_check = CollisionCheck::new(&self.collisions, layout.slots);
         out.begin_at(section::BLOCKS, true, PAGE)?;
-        let is_indexed = !blocks_packed && mean >= MIN_INDEXED_RECORD;
+        let is_indexed = !compress_blocks && mean >= MIN_INDEXED_RECORD;
         let mut writer =
             BlockWriter::new(layout, is_indexed.then(|| IndexSpool::new(self.spool())));
         let mut filter = FilterWriter::new(self.options.filter, self.records, self.spool());
@@ -102,8 +102,8 @@ impl Collected {
     }
 
     /// The same records, partitioned under the next seed.
-    pub(crate) fn reseeded(self, progress: &mut Report) -> Result<Collected> {
-        let Collected { options, partitions, records, bytes, name, collisions, mut seeds } = self;
+    pub(crate) fn reseeded(self, progress: &mut ProgressFn) -> Result<BuildInput> {
+        let BuildInput { options, partitions, records, bytes, name, collisions, mut seeds } = self;
         let (collisions, stop) = (CollisionLimit::new(collisions.max_keys), AtomicBool::new(false));
         let limit = limit(options.memory, options.threads, records, bytes);
         let duplicates = options.duplicates;
@@ -116,7 +116,7 @@ impl Collected {
             },
         };
         let partitions = partitions.reseeded(&mut seeds, &mut with)?;
-        Ok(Collected { options, partitions, records, bytes, name, collisions, seeds })
+        Ok(BuildInput { options, partitions, records, bytes, name, collisions, seeds })
     }
 
     fn write_rest(
@@ -222,9 +222,9 @@ impl Collected {
 
     /// Length of the queue of each sorter, such that queued records take no more memory than those
     /// that it sorts at once.
-    fn waiting(&self, limit: usize) -> usize {
+    fn queue_len(&self, limit: usize) -> usize {
         let largest = self.partitions.partitions.iter().map(|part| part.bytes).max();
-        (limit as u64 / largest.unwrap_or(0).max(1)).clamp(1, WAITING) as usize
+        (limit as u64 / largest.unwrap_or(0).max(1)).clamp(1, MAX_QUEUE_LEN) as usize
     }
 
     /// Passes all records in order to `take`, sorted by the threads of the build. Passes `None`
@@ -239,7 +239,7 @@ impl Collected {
         std::thread::scope(|scope| {
             let start = |worker| {
                 let context = self.context(&stop);
-                let (send, receive) = sync_channel(self.waiting(context.limit));
+                let (send, receive) = sync_channel(self.queue_len(context.limit));
                 scope.spawn(move || {
                     self.sort_partitions(worker, threads, dictionary, context, &send)
                 });
@@ -256,7 +256,7 @@ impl Collected {
                         Ok(Message::Failed(e)) => return Err(e),
                         Err(RecvTimeoutError::Timeout) => take(None)?,
                         Err(RecvTimeoutError::Disconnected) => {
-                            return Err(Error::new(ErrorKind::Failed, "a sorter stopped"));
+                            return Err(Error::new(ErrorKind::Failed, "a sorting thread stopped"));
                         }
                     }
                 }
@@ -311,7 +311,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest queue of a sorter. Waking a thread takes about a tenth of the time of sorting a small
 /// partition; a longer queue makes that rarer.
-const WAITING: u64 = 8;
+const MAX_QUEUE_LEN: u64 = 8;
 
 enum Message {
     Sorted(Sorted),
@@ -386,11 +386,11 @@ mod tests {
             let options = BuildOptions::default();
             let name = Box::new(|origin| format!("{origin}"));
             let (collisions, seeds) = (CollisionLimit::new(MAX_KEYS_PER_BIN), Seeds::new(hashing));
-            Collected { options, partitions, records: 20_000, bytes: 0, name, collisions, seeds }
+            BuildInput { options, partitions, records: 20_000, bytes: 0, name, collisions, seeds }
         };
-        assert_eq!(collected(40).waiting(1 << 20), WAITING as usize);
-        assert_eq!(collected(1 << 18).waiting(1 << 20), 3);
-        assert_eq!(collected(1 << 20).waiting(1 << 20), 1);
-        assert_eq!(collected(1 << 21).waiting(1 << 20), 1);
+        assert_eq!(collected(40).queue_len(1 << 20), MAX_QUEUE_LEN as usize);
+        assert_eq!(collected(1 << 18).queue_len(1 << 20), 3);
+        assert_eq!(collected(1 << 20).queue_len(1 << 20), 1);
+        assert_eq!(collected(1 << 21).queue_len(1 << 20), 1);
     }
 }

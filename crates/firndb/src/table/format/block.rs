@@ -26,7 +26,7 @@
 //! record first in 96 % of gets. A tag made of the higher bits, which neighbours share, did so in
 //! 88 %.
 
-use crate::bytes::int::{u16_at, u32_at};
+use crate::bytes::int::{Encoder, u16_at, u32_at};
 use crate::bytes::prefetch::{LINE, prefetch};
 use crate::table::simd::block_search::{VALUE_LINES, keys_equal};
 use crate::table::simd::kernels::{GROUP, equal, prefix_sum};
@@ -66,6 +66,37 @@ pub(crate) fn check(block: &[u8], number: u64) -> Result<()> {
         "checksum of block {number} ({} bytes) is {got:08x}, expected {expected:08x}",
         block.len()
     )))
+}
+
+/// Bytes before the frame of a compressed body.
+pub(crate) const FRAME_HEADER: usize = 8;
+
+/// Appends a compressed body: its lengths, and the frame. `InvalidArgument` if frame or body has
+/// more than 2^32 - 1 bytes.
+pub(crate) fn encode_frame(frame: &[u8], body: usize, out: &mut Vec<u8>) -> Result<()> {
+    let lengths = frame_lengths(frame.len(), body)?;
+    let mut encoder = Encoder(std::mem::take(out));
+    lengths.into_iter().for_each(|len| encoder.u32(len));
+    encoder.0.extend_from_slice(frame);
+    *out = encoder.0;
+    Ok(())
+}
+
+fn frame_lengths(frame: usize, body: usize) -> Result<[u32; 2]> {
+    match (u32::try_from(frame), u32::try_from(body)) {
+        (Ok(frame), Ok(body)) => Ok([frame, body]),
+        _ => Err(Error::invalid(format!(
+            "a block of records has {body} bytes, more than the 4 GiB that blocks can be \
+             compressed to and from: compress records instead"
+        ))),
+    }
+}
+
+/// The frame of a compressed body, and the stated bytes of the body. `None` if it is truncated.
+pub(crate) fn decode_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let (frame, body) = (u32_at(bytes, 0) as usize, u32_at(bytes, 4) as usize);
+    let end = frame.saturating_add(FRAME_HEADER);
+    bytes.get(FRAME_HEADER..end).map(|frame| (frame, body))
 }
 
 /// The stored value of a key in a body of any shape.
@@ -232,7 +263,7 @@ impl<'a> Body<'a> {
         let end = middle.saturating_add(self.values.get(self.bytes, i));
         match (self.bytes.get(at..middle), self.bytes.get(middle..end)) {
             (Some(key), Some(value)) => Ok((key, value, end)),
-            _ => Err(Error::corrupt(format!("record {i} of a block ends after the block"))),
+            _ => Err(Error::corrupt(format!("record {i} ends after the end of its block"))),
         }
     }
 
@@ -296,6 +327,28 @@ mod tests {
             1, 2,           // tags
             b'a', b'b', b'x', b'c', b'd',
         ]);
+    }
+
+    #[test]
+    fn frame_encoding() {
+        let mut out = vec![9];
+        encode_frame(b"xyz", 0x0102, &mut out).unwrap();
+        #[rustfmt::skip]
+        assert_eq!(out, [
+            9,                // what was there before
+            3, 0, 0, 0,       // bytes of the frame
+            2, 1, 0, 0,       // bytes of the body
+            b'x', b'y', b'z', // the frame
+        ]);
+        assert_eq!(decode_frame(&out[1..]), Some((&b"xyz"[..], 0x0102)));
+        assert!((0..11).all(|len| decode_frame(&out[1..][..len]).is_none()));
+    }
+
+    #[test]
+    fn frames_of_4_gib_are_refused() {
+        let most = u32::MAX as usize;
+        assert_eq!(frame_lengths(most, most).unwrap(), [u32::MAX; 2]);
+        assert!(frame_lengths(most + 1, 5).is_err() && frame_lengths(5, most + 1).is_err());
     }
 
     #[test]

@@ -13,16 +13,16 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// sample as a multiple. With 15 KiB, dictionary and a short record stay below 16 KiB. Above that
 /// zstd chooses parameters for longer inputs, and levels 6 to 12 compress short ones less (level 6:
 /// 245 bytes for 1 KB of JSON instead of 231).
-const DICTIONARY_OF_RECORDS: usize = 15 << 10;
-const DICTIONARY_OF_BLOCKS: usize = 64 << 10;
+const RECORD_DICTIONARY: usize = 15 << 10;
+const BLOCK_DICTIONARY: usize = 64 << 10;
 const SAMPLE_TIMES: usize = 100;
 /// Most values in a training sample, and most bytes of each.
 pub(crate) const SAMPLE_VALUES: usize = 1 << 20;
 pub(crate) const SAMPLE_VALUE: usize = 128 << 10;
 /// Most bytes that one block of a zstd frame decompresses to (RFC 8878).
-const BLOCK: u32 = 128 << 10;
+const ZSTD_BLOCK: u32 = 128 << 10;
 /// Largest frame buffer that a thread keeps for reuse.
-const KEPT: usize = 1 << 20;
+const MAX_KEPT_BUFFER: usize = 1 << 20;
 
 impl Compression {
     fn level(self) -> Option<i32> {
@@ -50,8 +50,8 @@ impl Compression {
     fn dictionary(self) -> usize {
         match self {
             Compression::None => 0,
-            Compression::Records { .. } => DICTIONARY_OF_RECORDS,
-            Compression::Blocks { .. } => DICTIONARY_OF_BLOCKS,
+            Compression::Records { .. } => RECORD_DICTIONARY,
+            Compression::Blocks { .. } => BLOCK_DICTIONARY,
         }
     }
 }
@@ -97,18 +97,18 @@ pub(crate) struct Decompressor {
 thread_local! {
     /// A decompression context and a buffer for one frame. Creating them costs more than
     /// decompressing a small value.
-    static ROOM: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
+    static CONTEXT: RefCell<(DCtx<'static>, Vec<u8>)> = RefCell::new((DCtx::create(), Vec::new()));
 }
 
 /// Upper bound of the decompressed size of a frame, from the headers of its blocks; `None` if a
 /// block is truncated. It prevents a forged content size from causing a large allocation (RFC 8878,
 /// 3.1.1).
-fn most(frame: &[u8]) -> Option<u64> {
+fn max_decompressed_len(frame: &[u8]) -> Option<u64> {
     let descriptor = frame.first()?;
     let is_single = descriptor >> 5 & 1 == 1; // There is no size of a window then.
     let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size = [usize::from(is_single), 2, 4, 8][usize::from(descriptor >> 6)];
-    let (mut at, mut most) = (1 + usize::from(!is_single) + dictionary + size, 0);
+    let (mut at, mut max_decompressed_len) = (1 + usize::from(!is_single) + dictionary + size, 0);
     loop {
         let head = frame.get(at..at + 3)?;
         let head = (0..3).fold(0, |all, i| all | u32::from(head[i]) << (8 * i));
@@ -117,12 +117,12 @@ fn most(frame: &[u8]) -> Option<u64> {
         let (held, taken) = match kind {
             0 => (len, len),
             1 => (len, 1),
-            _ => (BLOCK, len),
+            _ => (ZSTD_BLOCK, len),
         };
-        most += u64::from(held.min(BLOCK));
+        max_decompressed_len += u64::from(held.min(ZSTD_BLOCK));
         at += 3 + taken as usize;
         if head & 1 == 1 {
-            return (at <= frame.len()).then_some(most);
+            return (at <= frame.len()).then_some(max_decompressed_len);
         }
     }
 }
@@ -134,35 +134,40 @@ impl Decompressor {
             return Ok(Decompressor { dictionary: None });
         }
         let dictionary = DDict::try_create(dictionary);
-        let known =
-            dictionary.ok_or_else(|| Error::corrupt("the dictionary of zstd is damaged"))?;
+        let known = dictionary.ok_or_else(|| Error::corrupt("the zstd dictionary is damaged"))?;
         Ok(Decompressor { dictionary: Some(known) })
     }
 
     /// Decompresses a frame. `Corrupt` if it is damaged or decompresses to more than `longest`
     /// bytes.
     pub(crate) fn decompress(&self, frame: &[u8], longest: usize) -> Result<Vec<u8>> {
-        ROOM.with_borrow_mut(|(zstd, room)| {
-            room.clear();
-            room.extend_from_slice(&MAGIC);
-            room.extend_from_slice(frame);
-            let size = match get_frame_content_size(room) {
-                Ok(Some(size)) if size <= longest as u64 && most(frame) >= Some(size) => {
+        CONTEXT.with_borrow_mut(|(zstd, frame_buffer)| {
+            frame_buffer.clear();
+            frame_buffer.extend_from_slice(&MAGIC);
+            frame_buffer.extend_from_slice(frame);
+            let size = match get_frame_content_size(frame_buffer) {
+                Ok(Some(size))
+                    if size <= longest as u64 && max_decompressed_len(frame) >= Some(size) =>
+                {
                     size as usize
                 }
-                _ => return Err(Error::corrupt("a zstd frame has no size, or too large a one")),
+                _ => {
+                    return Err(Error::corrupt(
+                        "a zstd frame has no content size, or one that is too large",
+                    ));
+                }
             };
             let mut out = Vec::with_capacity(size);
             let done = match &self.dictionary {
-                Some(d) => zstd.decompress_using_ddict(&mut out, room, d),
-                None => zstd.decompress(&mut out, room),
+                Some(d) => zstd.decompress_using_ddict(&mut out, frame_buffer, d),
+                None => zstd.decompress(&mut out, frame_buffer),
             };
-            if room.capacity() > KEPT {
-                *room = Vec::new();
+            if frame_buffer.capacity() > MAX_KEPT_BUFFER {
+                *frame_buffer = Vec::new();
             }
             match done {
                 Ok(written) if written == size => Ok(out),
-                Ok(_) => Err(Error::corrupt("a zstd frame has another size than it says")),
+                Ok(_) => Err(Error::corrupt("a zstd frame does not have its stated content size")),
                 Err(code) => {
                     let why = zstd::zstd_safe::get_error_name(code);
                     Err(Error::corrupt(format!("a zstd frame is damaged: {why}")))
@@ -191,7 +196,7 @@ mod tests {
         let whole = forged(65_536, &block);
         for frame in [&forged(2 << 30, &block), &forged(65_537, &block), &whole[..65_000]] {
             let error = unpack(frame).unwrap_err().to_string();
-            assert!(error.contains("has no size, or too large a one"), "{error}");
+            assert!(error.contains("has no content size, or one that is too large"), "{error}");
         }
         for cut in 0..20 {
             assert!(unpack(&whole[..cut]).is_err());

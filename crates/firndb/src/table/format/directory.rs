@@ -102,12 +102,14 @@ impl Directory {
         for slot in 0..=slots {
             let before = directory.before(slot);
             if before < last || before > blocks {
-                return Err(Error::corrupt(format!("slot {slot} of the directory is impossible")));
+                return Err(Error::corrupt(format!(
+                    "slot {slot} of the directory is out of order"
+                )));
             }
             last = before;
         }
         if directory.before(0) != 0 || last != blocks {
-            return Err(Error::corrupt("the ends of the directory are impossible"));
+            return Err(Error::corrupt("the directory does not cover all blocks"));
         }
         Ok(directory)
     }
@@ -132,7 +134,7 @@ impl Directory {
     #[inline(always)]
     pub(crate) fn find(&self, bin: Bin) -> Option<u64> {
         let (first, end) = self.slot(bin.slot);
-        self.begun(first, end, bin.step).checked_sub(1)
+        self.first_after(first, end, bin.step).checked_sub(1)
     }
 
     /// An estimate of [`Directory::find`] that reads no step.
@@ -167,10 +169,10 @@ impl Directory {
 
     /// The first of the blocks `first..end` of a slot that starts after `step`.
     #[inline(always)]
-    fn begun(&self, first: u64, end: u64, step: u16) -> u64 {
+    fn first_after(&self, first: u64, end: u64, step: u16) -> u64 {
         let (mut low, mut high) = (first, end);
         if high.saturating_sub(low) > STEP_LANES as u64 {
-            (low, high) = self.narrowed(first, end, step);
+            (low, high) = self.narrow(first, end, step);
         }
         // Compares all steps at once, because a branch on a step would be unpredictable.
         let left = high.saturating_sub(low);
@@ -184,7 +186,7 @@ impl Directory {
     /// after `step` is among them or follows them. Usually two probes around the expected block
     /// suffice; a binary search alone would take a cache miss and a branch miss at each step.
     #[inline(always)]
-    fn narrowed(&self, first: u64, end: u64, step: u16) -> (u64, u64) {
+    fn narrow(&self, first: u64, end: u64, step: u16) -> (u64, u64) {
         let (mut low, mut high) = (first, end);
         let middle = between(first, end, step);
         for probe in [middle.saturating_sub(STEP_LANES as u64 / 2), middle + STEP_LANES as u64 / 2]
@@ -238,6 +240,23 @@ mod tests {
         assert_eq!(bin_of(0, 7), Bin { slot: 0, step: 0 });
         assert_eq!(bin_of(u64::MAX, 7), Bin { slot: 6, step: u16::MAX });
         assert_eq!(bin_of(1 << 63, 3), Bin { slot: 1, step: 0x8000 });
+    }
+
+    #[test]
+    fn directory_encoding() {
+        let mut writer = DirectoryWriter::new(3);
+        let firsts = [(0, 5), (0, 9), (2, 0x0102)];
+        firsts.into_iter().for_each(|(slot, step)| writer.push(Bin { slot, step }));
+        #[rustfmt::skip]
+        assert_eq!(writer.finish(), [
+            0, 0, 0, 0, 0, 0, 0, 0, // no block starts before slot 0
+            2, 0, 0, 0, 0, 0, 0, 0, // two start in slot 0
+            2, 0, 0, 0, 0, 0, 0, 0, // none in slot 1
+            3, 0, 0, 0, 0, 0, 0, 0, // one in slot 2: three blocks
+            5, 0,                   // step of block 0
+            9, 0,                   // step of block 1
+            2, 1,                   // step of block 2
+        ]);
     }
 
     #[test]

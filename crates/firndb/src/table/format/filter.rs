@@ -21,7 +21,7 @@
 //! bits of f are the exclusive-or of three fingerprints: number a = x C / 2^64, a + L ^ (x >> 18 &
 //! L - 1), and a + 2 L ^ (x & L - 1).
 
-use crate::bytes::int::{u16_at, u32_at, u64_at};
+use crate::bytes::int::{Encoder, u16_at, u32_at, u64_at};
 use crate::bytes::prefetch::prefetch;
 use crate::table::format::filter_bits;
 use crate::table::options::Filter;
@@ -30,16 +30,41 @@ use crate::{Error, Result};
 const HEAD: usize = 16;
 const ENTRY: usize = 32;
 /// Most keys per part, on average.
-const PART: u64 = 1 << 21;
+const KEYS_PER_PART: u64 = 1 << 21;
 
 /// Parts for a table of this many records.
 pub(crate) fn parts_for(records: u64) -> u64 {
-    records.div_ceil(PART).max(1).next_power_of_two()
+    records.div_ceil(KEYS_PER_PART).max(1).next_power_of_two()
 }
 
 #[inline(always)]
 pub(crate) fn part_of(hash: u64, parts: u64) -> u64 {
     ((u128::from(hash) * u128::from(parts)) >> 64) as u64
+}
+
+/// Encodes the header of the section.
+pub(crate) fn encode_header(parts: u64, fingerprint_bytes: u64) -> Vec<u8> {
+    let mut out = Encoder::default();
+    out.u64(parts);
+    out.u64(fingerprint_bytes);
+    out.0
+}
+
+/// The entry of a part as it is stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PartEntry {
+    pub(crate) seed: u64,
+    pub(crate) start: u64,
+    pub(crate) fingerprints: u64,
+    pub(crate) segment: u32,
+    pub(crate) count: u32,
+}
+
+impl PartEntry {
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        [self.seed, self.start, self.fingerprints].into_iter().for_each(|v| out.u64(v));
+        [self.segment, self.count].into_iter().for_each(|v| out.u32(v));
+    }
 }
 
 /// A parsed filter: the bounds of each part have been checked.
@@ -76,7 +101,7 @@ impl FilterReader {
         let part = |part: usize| {
             let entry = &bytes[entries + ENTRY * part..][..ENTRY];
             FilterPart::parse(entry, fingerprints, bits)
-                .ok_or_else(|| Error::corrupt(format!("part {part} of the filter is impossible")))
+                .ok_or_else(|| Error::corrupt(format!("part {part} of the filter is invalid")))
         };
         let parts = (0..parts as usize).map(part).collect::<Result<_>>()?;
         Ok(FilterReader { parts, bits })
@@ -101,19 +126,19 @@ impl FilterReader {
     /// Whether a key of this hash may be present.
     #[inline(always)]
     pub(crate) fn contains(&self, bytes: &[u8], hash: u64) -> bool {
-        let Some((places, print)) = self.locate(hash) else { return false };
+        let Some((offsets, print)) = self.locate(hash) else { return false };
         if self.bits == 8 {
             let get = |at: usize| bytes.get(at).copied().unwrap_or(0);
-            return print as u8 == places.into_iter().fold(0, |all, at| all ^ get(at));
+            return print as u8 == offsets.into_iter().fold(0, |all, at| all ^ get(at));
         }
-        print as u16 == places.into_iter().fold(0, |all, at| all ^ u16_at(bytes, at))
+        print as u16 == offsets.into_iter().fold(0, |all, at| all ^ u16_at(bytes, at))
     }
 
     /// Prefetches the lines that [`FilterReader::contains`] reads.
     #[inline(always)]
     pub(crate) fn prefetch(&self, bytes: &[u8], hash: u64) {
-        if let Some((places, _)) = self.locate(hash) {
-            places.into_iter().for_each(|at| prefetch(bytes.get(at..).unwrap_or(&[]), 1));
+        if let Some((offsets, _)) = self.locate(hash) {
+            offsets.into_iter().for_each(|at| prefetch(bytes.get(at..).unwrap_or(&[]), 1));
         }
     }
 }
@@ -151,14 +176,41 @@ fn murmur3_mix64(mut x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::int::Encoder;
+
+    #[test]
+    fn filter_encoding() {
+        let mut entry = Encoder::default();
+        PartEntry { seed: 0x0102, start: 0, fingerprints: 3, segment: 1, count: 1 }
+            .encode(&mut entry);
+        let bytes = [&encode_header(1, 3)[..], &[0xAA, 0xBB, 0xCC], &entry.0].concat();
+        #[rustfmt::skip]
+        assert_eq!(bytes, [
+            1, 0, 0, 0, 0, 0, 0, 0, // one part
+            3, 0, 0, 0, 0, 0, 0, 0, // bytes of fingerprints
+            0xAA, 0xBB, 0xCC,       // three segments of one fingerprint
+            2, 1, 0, 0, 0, 0, 0, 0, // seed
+            0, 0, 0, 0, 0, 0, 0, 0, // start of the fingerprints
+            3, 0, 0, 0, 0, 0, 0, 0, // number of fingerprints
+            1, 0, 0, 0,             // segment length
+            1, 0, 0, 0,             // length of all first segments
+        ]);
+        let reader = FilterReader::parse(&bytes, Filter::Bits8).unwrap();
+        let expected = |hash: u64| {
+            let mixed = murmur3_mix64(hash + 0x0102);
+            (mixed ^ mixed >> 32) as u8 == 0xAA ^ 0xBB ^ 0xCC
+        };
+        assert!((0..2_000).all(|hash| reader.contains(&bytes, hash) == expected(hash)));
+        assert!((0..2_000).any(expected));
+        for len in 0..bytes.len() {
+            assert!(FilterReader::parse(&bytes[..len], Filter::Bits8).is_err());
+        }
+    }
 
     #[test]
     fn inconsistent_part_entries_are_refused() {
         let parse = |start: u64, number: u64, segment: u32, count: u32| {
             let mut entry = Encoder::default();
-            [7, start, number].into_iter().for_each(|n| entry.u64(n));
-            [segment, count].into_iter().for_each(|n| entry.u32(n));
+            PartEntry { seed: 7, start, fingerprints: number, segment, count }.encode(&mut entry);
             FilterPart::parse(&entry.0, 100, 8)
         };
         assert!(parse(4, 96, 32, 32).is_some() && parse(100, 0, 0, 0).is_some());
@@ -168,7 +220,7 @@ mod tests {
         assert!(parse(0, 80, 32, 16).is_none(), "half a segment");
         let part = parse(4, 96, 32, 32).unwrap();
         let shape = FilterReader { parts: Box::new([part]), bits: 8 };
-        let mut places = (0..2000u64).flat_map(|i| shape.locate(i << 40 | i).unwrap().0);
-        assert!(places.all(|at| (HEAD + 4..HEAD + 100).contains(&at)));
+        let mut offsets = (0..2000u64).flat_map(|i| shape.locate(i << 40 | i).unwrap().0);
+        assert!(offsets.all(|at| (HEAD + 4..HEAD + 100).contains(&at)));
     }
 }

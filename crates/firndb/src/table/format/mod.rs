@@ -69,7 +69,7 @@ pub(crate) const PAGE: usize = 4096;
 /// Largest block size.
 pub(crate) const MAX_BLOCK_SIZE: usize = 1 << 20;
 /// Alignment of blocks that are not aligned to pages.
-pub(crate) const GRAIN: usize = 16;
+pub(crate) const ALIGNMENT: usize = 16;
 
 /// The meta section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Meta {
         };
         let bits = from.u8()?;
         if bits & !(PAGED | SEEDED) != 0 {
-            return Err(unknown("placing of blocks", bits));
+            return Err(unknown("flags", bits));
         }
         meta.paged = bits & PAGED != 0;
         if bits & SEEDED != 0 {
@@ -158,11 +158,11 @@ impl Meta {
         from.finish()?;
         let size = meta.block_size as usize;
         if size == 0 || !size.is_multiple_of(PAGE) || size > MAX_BLOCK_SIZE {
-            return Err(Error::corrupt(format!("a block size of {size} bytes is impossible")));
+            return Err(Error::corrupt(format!("a block size of {size} bytes is invalid")));
         }
         if meta.blocks > meta.records || meta.slots == 0 || (meta.records > 0 && meta.blocks == 0) {
             return Err(Error::corrupt(format!(
-                "{} records in {} blocks and {} slots are impossible",
+                "{} records in {} blocks and {} slots are inconsistent",
                 meta.records, meta.blocks, meta.slots
             )));
         }
@@ -216,12 +216,20 @@ mod tests {
             seed: 0,
         };
         let bytes = meta.encode();
-        let mut expected = Vec::new();
-        for v in [1u64, 1, 1, 3, 4, 4096] {
-            expected.extend_from_slice(&v.to_le_bytes());
-        }
-        expected.extend_from_slice(&[0, 16, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0]); // sizes
-        expected.extend_from_slice(&[1, 6, 8, 1]); // a frame a record, level 6; 8 bits; pages
+        #[rustfmt::skip]
+        let expected = [
+            1, 0, 0, 0, 0, 0, 0, 0,    // records
+            1, 0, 0, 0, 0, 0, 0, 0,    // blocks
+            1, 0, 0, 0, 0, 0, 0, 0,    // slots
+            3, 0, 0, 0, 0, 0, 0, 0,    // bytes of keys
+            4, 0, 0, 0, 0, 0, 0, 0,    // bytes of values
+            0, 0x10, 0, 0, 0, 0, 0, 0, // longest block
+            0, 0x10, 0, 0,             // block size
+            3, 0, 0, 0,                // longest key
+            4, 0, 0, 0,                // longest value
+            1, 6, 8,                   // one frame per record, level 6; 8-bit filter
+            1,                         // blocks are aligned to pages, no seed
+        ];
         assert_eq!(bytes, expected);
         assert_eq!(Meta::decode(&bytes).unwrap(), meta);
         for cut in 0..bytes.len() {
@@ -230,7 +238,7 @@ mod tests {
         let meta = Meta { seed: 0x0102_0304_0506_0708, ..meta };
         let seeded = meta.encode();
         assert_eq!(seeded[..63], bytes[..63]);
-        assert_eq!(seeded[63..], [3, 8, 7, 6, 5, 4, 3, 2, 1]); // pages, and a seed
+        assert_eq!(seeded[63..], [3, 8, 7, 6, 5, 4, 3, 2, 1]); // aligned to pages, and a seed
         assert_eq!(Meta::decode(&seeded).unwrap(), meta);
         assert!((0..seeded.len()).all(|cut| Meta::decode(&seeded[..cut]).is_err()));
     }

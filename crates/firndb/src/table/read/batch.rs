@@ -36,7 +36,7 @@ const DEPTH: usize = 32;
 struct InFlight<'a> {
     hash: u64,
     /// Where the key can be, and that block, which may not have been checked yet.
-    located: Option<BlockRef>,
+    block_ref: Option<BlockRef>,
     block: &'a [u8],
     /// Expected position in the block: [`TableReader::fraction`].
     fraction: usize,
@@ -44,19 +44,19 @@ struct InFlight<'a> {
     first: Option<(&'a [u8], &'a [u8])>,
 }
 
-const IDLE: InFlight = InFlight { hash: 0, located: None, block: &[], fraction: 0, first: None };
+const IDLE: InFlight = InFlight { hash: 0, block_ref: None, block: &[], fraction: 0, first: None };
 
-/// The keys that execute the step `behind` steps after the first, while those from `start` execute
-/// the first.
+/// The keys that execute the step `steps_later` steps after the first, while those from `start`
+/// execute the first.
 #[inline(always)]
-fn step(start: usize, behind: usize, keys: usize) -> Range<usize> {
-    let Some(start) = start.checked_sub(behind * STEP) else { return 0..0 };
+fn step(start: usize, steps_later: usize, keys: usize) -> Range<usize> {
+    let Some(start) = start.checked_sub(steps_later * STEP) else { return 0..0 };
     start..keys.min(start + STEP)
 }
 
 /// Prefetches a record: its key, and `lines` lines of its value.
 #[inline(always)]
-fn fetch(key: &[u8], value: &[u8], lines: usize) {
+fn prefetch_entry(key: &[u8], value: &[u8], lines: usize) {
     prefetch(key, 1);
     let beginning = value.get(..lines * LINE).unwrap_or(value);
     prefetch(beginning, lines);
@@ -65,7 +65,7 @@ fn fetch(key: &[u8], value: &[u8], lines: usize) {
 
 /// Prefetches a value, up to [`WHOLE_LINES`].
 #[inline(always)]
-fn fetch_whole(record: Option<(&[u8], &[u8])>) {
+fn prefetch_value(record: Option<(&[u8], &[u8])>) {
     if let Some((_, value)) = record {
         prefetch(value, WHOLE_LINES);
     }
@@ -96,11 +96,11 @@ impl TableReader {
     ) -> Result<(), E> {
         if let Some(file) = self.direct() {
             let mut values = self.read_blocks(file, keys)?.into_iter().enumerate();
-            return values.try_for_each(|(place, value)| read(place, value.as_deref()));
+            return values.try_for_each(|(position, value)| read(position, value.as_deref()));
         }
-        let mut places = 0..;
+        let mut positions = 0..;
         self.each_value(keys, true, |value| {
-            places.next().map_or(Ok(()), |place| read(place, value.as_deref()))
+            positions.next().map_or(Ok(()), |position| read(position, value.as_deref()))
         })
     }
 
@@ -143,9 +143,9 @@ impl TableReader {
             }
             for i in step(start, 2, keys.len()) {
                 if whole && i + WHOLE_AHEAD < keys.len() {
-                    fetch_whole(ring[(i + WHOLE_AHEAD) % RING].first);
+                    prefetch_value(ring[(i + WHOLE_AHEAD) % RING].first);
                 }
-                emit(self.take(keys[i].as_ref(), &ring[i % RING])?)?;
+                emit(self.finish(keys[i].as_ref(), &ring[i % RING])?)?;
             }
         }
         Ok(())
@@ -175,7 +175,7 @@ impl TableReader {
                 let (hash, first) = &mut ring[i % RING];
                 match index.candidate(blocks, *hash, keys[i].as_ref().len()) {
                     Some(Some((found, value))) => {
-                        fetch(found, value, lines);
+                        prefetch_entry(found, value, lines);
                         *first = Some((found, value));
                     }
                     Some(None) => {}
@@ -184,7 +184,7 @@ impl TableReader {
             }
             for i in step(start, 2, keys.len()) {
                 if whole && i + WHOLE_AHEAD < keys.len() {
-                    fetch_whole(ring[(i + WHOLE_AHEAD) % RING].1);
+                    prefetch_value(ring[(i + WHOLE_AHEAD) % RING].1);
                 }
                 let (hash, first) = ring[i % RING];
                 let key = keys[i].as_ref();
@@ -209,7 +209,8 @@ impl TableReader {
         if let Some(at) = self.locate(wanted.hash) {
             let block = self.memory(at.block)?;
             prefetch_lines::<HEAD_LINES>(block);
-            (wanted.located, wanted.block, wanted.fraction) = (Some(at), block, self.fraction(at));
+            (wanted.block_ref, wanted.block, wanted.fraction) =
+                (Some(at), block, self.fraction(at));
         }
         Ok(())
     }
@@ -217,7 +218,7 @@ impl TableReader {
     /// Finds the most likely record of a key by its tag, and prefetches it.
     #[inline(always)]
     fn prefetch_record(&self, key: &[u8], wanted: &mut InFlight) {
-        let Some(BlockRef { tag, .. }) = wanted.located else { return };
+        let Some(BlockRef { tag, .. }) = wanted.block_ref else { return };
         let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
         let spot = match self.avx2 {
             Some(avx2) => avx2.first(body, tag, wanted.fraction, key.len()),
@@ -231,7 +232,7 @@ impl TableReader {
             spot => spot.split(body, key.len()),
         };
         if let Some((found, value)) = wanted.first {
-            fetch(found, value, self.lines_ahead());
+            prefetch_entry(found, value, self.lines_ahead());
         }
     }
 
@@ -243,8 +244,8 @@ impl TableReader {
 
     /// The value of a key whose block and record were prefetched.
     #[inline(always)]
-    fn take<'a>(&'a self, key: &[u8], wanted: &InFlight<'a>) -> Result<Option<Cow<'a, [u8]>>> {
-        let &InFlight { located: Some(at), block, fraction, first, .. } = wanted else {
+    fn finish<'a>(&'a self, key: &[u8], wanted: &InFlight<'a>) -> Result<Option<Cow<'a, [u8]>>> {
+        let &InFlight { block_ref: Some(at), block, fraction, first, .. } = wanted else {
             return Ok(None);
         };
         self.source.check_once(block, at.block).map_err(|e| self.block_error(e, at.block))?;
@@ -261,13 +262,13 @@ impl TableReader {
         mut emit: impl FnMut(Option<Cow<'a, [u8]>>) -> Result<(), E>,
     ) -> Result<(), E> {
         for group in keys.chunks(GROUP) {
-            let located = group.iter().map(|key| self.locate(self.hash(key.as_ref())));
-            let located: Vec<Option<BlockRef>> = located.collect();
+            let block_ref = group.iter().map(|key| self.locate(self.hash(key.as_ref())));
+            let block_ref: Vec<Option<BlockRef>> = block_ref.collect();
             if self.in_memory() {
-                self.prefetch_decoded(group, &located)?;
+                self.prefetch_decoded(group, &block_ref)?;
             }
-            for (key, located) in group.iter().zip(located) {
-                emit(match located {
+            for (key, block_ref) in group.iter().zip(block_ref) {
+                emit(match block_ref {
                     Some(at) => self.get_decoded(at, key.as_ref())?,
                     None => None,
                 })?;
@@ -281,18 +282,18 @@ impl TableReader {
     fn prefetch_decoded<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
-        located: &[Option<BlockRef>],
+        block_ref: &[Option<BlockRef>],
     ) -> Result<()> {
-        for at in located.iter().flatten() {
+        for at in block_ref.iter().flatten() {
             prefetch_lines::<HEAD_LINES>(self.memory(at.block)?);
         }
         if matches!(self.meta.compression, Compression::Records { .. }) {
-            for (key, located) in keys.iter().zip(located) {
-                let Some(at) = located else { continue };
+            for (key, block_ref) in keys.iter().zip(block_ref) {
+                let Some(at) = block_ref else { continue };
                 let block = self.memory(at.block)?;
                 self.prefetch_record(
                     key.as_ref(),
-                    &mut InFlight { located: *located, block, ..IDLE },
+                    &mut InFlight { block_ref: *block_ref, block, ..IDLE },
                 );
             }
         }
@@ -312,11 +313,11 @@ impl TableReader {
         let mut hashes: Vec<(u64, usize)> = keys.iter().enumerate().map(hash).collect();
         hashes.sort_unstable();
         let locate = |&(hash, i): &(u64, usize)| Some((i, self.locate(hash)?));
-        let mut located = hashes.iter().filter_map(locate).peekable();
+        let mut block_ref = hashes.iter().filter_map(locate).peekable();
         let blocks = iter::from_fn(|| {
-            let (first, BlockRef { block, tag, .. }) = located.next()?;
+            let (first, BlockRef { block, tag, .. }) = block_ref.next()?;
             let mut wanted = vec![(first, tag)];
-            while let Some((i, at)) = located.next_if(|(_, at)| at.block == block) {
+            while let Some((i, at)) = block_ref.next_if(|(_, at)| at.block == block) {
                 wanted.push((i, at.tag));
             }
             let extent = self.extent(block).map_err(|e| e.in_file(self.path()));

@@ -1,7 +1,7 @@
 //! Lookup of one key.
 //!
 //! A get in memory mostly waits for cache misses. Out-of-order execution overlaps it with the next
-//! get if few hundred instructions are between them. The common path is therefore short, and
+//! get if at most a few hundred instructions separate them. The common path is therefore short, and
 //! without calls and unpredictable branches; everything else is in separate functions.
 
 use crate::Result;
@@ -99,11 +99,11 @@ impl TableReader {
     /// [`TableReader::get_hashed`] without the index.
     #[inline(never)]
     fn get_in_block(&self, hash: u64, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        let Some(located) = self.locate_unfiltered(hash) else { return Ok(None) };
-        self.activate_index(hash, located.block)?;
+        let Some(block_ref) = self.locate_unfiltered(hash) else { return Ok(None) };
+        self.activate_index(hash, block_ref.block)?;
         match self.is_plain() {
-            true => self.get_large(located, key),
-            false => self.get_decoded(located, key),
+            true => self.get_large(block_ref, key),
+            false => self.get_decoded(block_ref, key),
         }
     }
 
@@ -124,8 +124,8 @@ impl TableReader {
             Some(index) if self.source.is_checked(number) => {
                 let (offset, len) = self.extent(number)?;
                 let start = (offset - self.blocks.0) as usize;
-                let settled = index.mark_ready(hash, start..start + len);
-                settled.map_err(|e| e.in_file(self.path()))
+                let ready = index.mark_ready(hash, start..start + len);
+                ready.map_err(|e| e.in_file(self.path()))
             }
             _ => Ok(()),
         }
@@ -150,8 +150,8 @@ impl TableReader {
     /// Implements [`Table::contains`](crate::table::Table::contains).
     pub(crate) fn contains(&self, key: &[u8]) -> Result<bool> {
         let hash = self.hash(key);
-        let Some(located) = self.locate(hash) else { return Ok(false) };
-        let number = located.block;
+        let Some(block_ref) = self.locate(hash) else { return Ok(false) };
+        let number = block_ref.block;
         match self.find_indexed(hash, key) {
             IndexLookup::Value(_) => return Ok(true),
             IndexLookup::Absent => return Ok(false),
@@ -159,7 +159,7 @@ impl TableReader {
         }
         let block = self.block(number)?;
         let body = self.body(&block).map_err(|e| self.block_error(e, number))?;
-        let there = Body::parse(&body).and_then(|body| body.find(located.tag, key));
+        let there = Body::parse(&body).and_then(|body| body.find(block_ref.tag, key));
         there.map(|value| value.is_some()).map_err(|e| self.block_error(e, number))
     }
 

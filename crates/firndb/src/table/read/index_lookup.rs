@@ -5,8 +5,8 @@ use crate::bytes::int::u64_at;
 use crate::bytes::prefetch::{LINE, prefetch};
 use crate::disk::Map;
 use crate::table::format::index::{
-    Bucket, ENTRY, FARTHEST, IndexShape, LAST, LENGTH, LONG, LONGEST_KEY, MIDDLE, PART, bucket,
-    pattern,
+    BIAS, Bucket, CHECKED_PART, ENTRY, IndexShape, LAST_ENTRY, LEN_SHIFT, MAX_BUCKETS,
+    MAX_INDEXED_KEY, MAX_LEN, bucket, pattern,
 };
 use crate::table::read::mapped_index::MappedIndex;
 use crate::table::simd::block_search::{VALUE_LINES, keys_equal};
@@ -45,10 +45,10 @@ impl Index {
     /// The range of the record of an entry in the blocks; `None` if the entry does not contain it.
     #[inline(always)]
     pub(crate) fn record_range(&self, bucket: u64, entry: u64) -> Option<Range<usize>> {
-        let place = (entry & (2 * MIDDLE - 1)).wrapping_sub(MIDDLE);
-        let begin = self.shape.expected(bucket).wrapping_add(place) as usize;
-        let len = (entry >> LENGTH & LONG) as usize;
-        (len < LONG as usize).then(|| begin..begin.saturating_add(len))
+        let range = (entry & (2 * BIAS - 1)).wrapping_sub(BIAS);
+        let begin = self.shape.expected(bucket).wrapping_add(range) as usize;
+        let len = (entry >> LEN_SHIFT & MAX_LEN) as usize;
+        (len < MAX_LEN as usize).then(|| begin..begin.saturating_add(len))
     }
 
     /// Makes the entries of records in `block`, a range of the blocks that was checked, usable, in
@@ -57,17 +57,17 @@ impl Index {
     pub(crate) fn mark_ready(&self, hash: u64, block: Range<usize>) -> Result<()> {
         let Some(mapped) = &self.mapped else { return Ok(()) };
         let (array, home) = (&self.array, self.shape.home(hash));
-        for number in home..home + FARTHEST {
-            mapped.check_once(number as usize * LINE / PART)?;
+        for number in home..home + MAX_BUCKETS {
+            mapped.check_once(number as usize * LINE / CHECKED_PART)?;
             let bucket = bucket(array, number);
             let within = |i: &usize| {
-                let place = self.record_range(number, u64_at(bucket, i * ENTRY));
+                let range = self.record_range(number, u64_at(bucket, i * ENTRY));
                 // An entry without a range answers "unknown", so it needs no check.
-                place.is_none_or(|place| block.start <= place.start && place.end <= block.end)
+                range.is_none_or(|range| block.start <= range.start && range.end <= block.end)
             };
             let found = (0..LINE / ENTRY).filter(within).fold(0, |bits, i| bits | 1 << i);
             mapped.set_ready(number as usize, found);
-            if u64_at(bucket, LAST) == 0 {
+            if u64_at(bucket, LAST_ENTRY) == 0 {
                 break;
             }
         }
@@ -103,7 +103,7 @@ impl Index {
         key: usize,
     ) -> Option<Option<(&'a [u8], &'a [u8])>> {
         let home = self.shape.home(hash);
-        if key > LONGEST_KEY || !self.is_checked(home) {
+        if key > MAX_INDEXED_KEY || !self.is_checked(home) {
             return None;
         }
         let bucket = bucket(&self.array, home);
@@ -124,7 +124,7 @@ impl Index {
         let home = self.shape.home(hash);
         let bucket = bucket(&self.array, home);
         let equal = equal_high_bits_mask(bucket, pattern(hash, key.len())) & self.ready(home);
-        if equal == 0 || key.len() > LONGEST_KEY {
+        if equal == 0 || key.len() > MAX_INDEXED_KEY {
             return None;
         }
         let record = blocks.get(self.record_range(home, first(bucket, equal))?)?;
@@ -141,9 +141,9 @@ impl Index {
         }
         let home = self.shape.home(hash);
         let bucket = bucket(&self.array, home);
-        let ends = self.ready(home) >> (LAST / ENTRY) != 0 && u64_at(bucket, LAST) == 0;
+        let ends = self.ready(home) >> (LAST_ENTRY / ENTRY) != 0 && u64_at(bucket, LAST_ENTRY) == 0;
         if ends
-            && key.len() <= LONGEST_KEY
+            && key.len() <= MAX_INDEXED_KEY
             && equal_high_bits_mask(bucket, pattern(hash, key.len())) == 0
         {
             return IndexLookup::Absent;
@@ -159,27 +159,27 @@ impl Index {
         hash: u64,
         key: &[u8],
     ) -> IndexLookup<'a> {
-        if key.len() > LONGEST_KEY {
+        if key.len() > MAX_INDEXED_KEY {
             return IndexLookup::Unknown;
         }
         let array = &self.array;
         let (home, wanted) = (self.shape.home(hash), pattern(hash, key.len()));
-        for number in home..home + FARTHEST {
+        for number in home..home + MAX_BUCKETS {
             let bucket = bucket(array, number);
             let mut equal = equal_high_bits_mask(bucket, wanted);
             if equal & !self.ready(number) != 0 || !self.is_checked(number) {
                 return IndexLookup::Unknown;
             }
             while equal != 0 {
-                let place = self.record_range(number, first(bucket, equal));
-                let record = place.and_then(|place| split(blocks, place, key.len()));
+                let range = self.record_range(number, first(bucket, equal));
+                let record = range.and_then(|range| split(blocks, range, key.len()));
                 let Some((found, value)) = record else { return IndexLookup::Unknown };
                 if keys_equal(found, key) {
                     return IndexLookup::Value(value);
                 }
                 equal &= equal - 1;
             }
-            if u64_at(bucket, LAST) == 0 {
+            if u64_at(bucket, LAST_ENTRY) == 0 {
                 return IndexLookup::Absent;
             }
         }

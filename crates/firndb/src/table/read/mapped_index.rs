@@ -4,7 +4,7 @@ use crate::bytes::frozen::Frozen;
 use crate::bytes::int::u64_at;
 use crate::bytes::prefetch::LINE;
 use crate::disk::{Map, Words};
-use crate::table::format::index::{ENTRY, IndexShape, LAST, PART};
+use crate::table::format::index::{CHECKED_PART, ENTRY, IndexShape, LAST_ENTRY};
 use crate::table::format::section;
 use crate::table::read::source::CheckedSet;
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ impl MappedIndex {
         let Some(entry) = file.find(section::INDEX).map(|i| file.entry(i)) else { return Ok(None) };
         let checks = file.find(section::INDEX_CHECKS).map(|i| file.section(i)).transpose()?;
         let (least, most) = shape.map_or((1, 0), IndexShape::len);
-        let parts = entry.len.div_ceil(PART as u64);
+        let parts = entry.len.div_ceil(CHECKED_PART as u64);
         let fits = (least..=most).contains(&entry.len) && entry.len.is_multiple_of(LINE as u64);
         let checks = checks.filter(|checks| fits && checks.len() as u64 == 8 * parts);
         let checks = checks.ok_or_else(|| Error::corrupt("the index has a wrong size"))?;
@@ -40,7 +40,7 @@ impl MappedIndex {
         let buckets = entry.len as usize / LINE;
         let array = file.map().part(start..start + entry.len as usize);
         Ok(Some(MappedIndex {
-            array: array.ok_or_else(|| Error::corrupt("the index is cut"))?,
+            array: array.ok_or_else(|| Error::corrupt("the index is truncated"))?,
             start,
             checks: checks.into(),
             checked: CheckedSet::new(parts),
@@ -66,11 +66,11 @@ impl MappedIndex {
         (word >> (8 * (bucket % 8))) as u8
     }
 
-    /// Whether the part of a bucket was checked. Buckets behind the array are free and count as
+    /// Whether the part of a bucket was checked. Buckets after the array are free and count as
     /// checked.
     #[inline(always)]
     pub(crate) fn is_checked(&self, bucket: usize) -> bool {
-        bucket >= self.buckets || self.checked.has((bucket * LINE / PART) as u64)
+        bucket >= self.buckets || self.checked.has((bucket * LINE / CHECKED_PART) as u64)
     }
 
     pub(crate) fn set_ready(&self, bucket: usize, entries: u8) {
@@ -81,18 +81,18 @@ impl MappedIndex {
 
     /// Checks all parts.
     pub(crate) fn check_all(&self) -> Result<()> {
-        (0..self.array.len().div_ceil(PART)).try_for_each(|part| self.check(part))
+        (0..self.array.len().div_ceil(CHECKED_PART)).try_for_each(|part| self.check(part))
     }
 
     /// Checks a part unless that was done before, and makes free last entries of its buckets
-    /// usable: they prove that a key is absent. A part behind the array is empty.
+    /// usable: they prove that a key is absent. A part after the array is empty.
     pub(crate) fn check_once(&self, part: usize) -> Result<()> {
         self.checked.check_once(part as u64, || {
             self.check(part)?;
-            let buckets = part * (PART / LINE)..(part + 1) * (PART / LINE);
+            let buckets = part * (CHECKED_PART / LINE)..(part + 1) * (CHECKED_PART / LINE);
             for bucket in buckets.take_while(|&bucket| bucket < self.buckets) {
-                if u64_at(&self.array, bucket * LINE + LAST) == 0 {
-                    self.set_ready(bucket, 1 << (LAST / ENTRY));
+                if u64_at(&self.array, bucket * LINE + LAST_ENTRY) == 0 {
+                    self.set_ready(bucket, 1 << (LAST_ENTRY / ENTRY));
                 }
             }
             Ok(())
@@ -100,12 +100,12 @@ impl MappedIndex {
     }
 
     fn check(&self, part: usize) -> Result<()> {
-        let Some(bytes) = self.array.chunks(PART).nth(part) else { return Ok(()) };
+        let Some(bytes) = self.array.chunks(CHECKED_PART).nth(part) else { return Ok(()) };
         let (got, expected) = (xxh3_64(bytes), u64_at(&self.checks, 8 * part));
         if got != expected {
             let message =
                 format!("checksum of part {part} of the index is {got:016x}, not {expected:016x}");
-            return Err(Error::corrupt(message).at((self.start + part * PART) as u64));
+            return Err(Error::corrupt(message).at((self.start + part * CHECKED_PART) as u64));
         }
         Ok(())
     }
@@ -123,7 +123,7 @@ impl MappedIndex {
     }
 
     pub(crate) fn other(&self, at: usize) -> Error {
-        let message = format!("from byte {at} on the index is not that of the records");
+        let message = format!("the index differs from the records at byte {at}");
         Error::corrupt(message).at((self.start + at) as u64)
     }
 }

@@ -2,17 +2,16 @@
 
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::increasing::Increasing;
-use crate::bytes::int::u32_at;
 use crate::bytes::prefetch::LINE;
 use crate::disk::{self, DiskRef, Slab};
-use crate::table::format::block::{Body, CHECKSUM, HEAD_LINES, check};
+use crate::table::format::block::{Body, CHECKSUM, HEAD_LINES, check, decode_frame};
 use crate::table::format::compress::Decompressor;
 use crate::table::format::directory::{Bin, Directory};
 use crate::table::format::filter::FilterReader;
 use crate::table::format::hash::hash_of;
-use crate::table::format::index::{IndexShape, IndexWriter, RecordPointer};
+use crate::table::format::index::{IndexEncoder, IndexShape, RecordPointer};
 use crate::table::format::{
-    GRAIN, MAX_BLOCK_SIZE, Meta, optional_section, required_section, section,
+    ALIGNMENT, MAX_BLOCK_SIZE, Meta, optional_section, required_section, section,
 };
 use crate::table::options::{Access, Compression, Filter, TableStats};
 use crate::table::read::index_lookup::Index;
@@ -30,7 +29,7 @@ pub(crate) struct TableReader {
     pub(crate) file: Frozen,
     pub(crate) meta: Meta,
     pub(crate) directory: Directory,
-    /// Start of each block, in units of [`GRAIN`], if their lengths differ.
+    /// Start of each block, in units of [`ALIGNMENT`], if their lengths differ.
     starts: Option<Box<[u8]>>,
     filter: Option<(FilterReader, Bytes)>,
     decompressor: Decompressor,
@@ -87,12 +86,12 @@ impl TableReader {
             kind => {
                 let bytes = required_section(&file, section::FILTER)?;
                 let shape = FilterReader::parse(bytes, kind)?;
-                let place = file.find(section::FILTER).map(|i| file.entry(i));
-                let place = place.map_or((0, 0), |e| (e.offset, e.len));
+                let section = file.find(section::FILTER).map(|i| file.entry(i));
+                let section = section.map_or((0, 0), |e| (e.offset, e.len));
                 Some((
                     shape,
                     match access {
-                        Access::Map => Bytes::MappedIndex(place.0, place.1),
+                        Access::Map => Bytes::MappedIndex(section.0, section.1),
                         _ => Bytes::Copied(bytes.into()),
                     },
                 ))
@@ -143,9 +142,9 @@ impl TableReader {
             Some(bytes) => {
                 let starts = Increasing::new(bytes, self.meta.blocks as usize + 1)?;
                 if starts.get(0) != 0 {
-                    return Err(Error::corrupt("the starts of the blocks are impossible"));
+                    return Err(Error::corrupt("the first block does not start at 0"));
                 }
-                starts.get(starts.len() - 1).checked_mul(GRAIN as u64)
+                starts.get(starts.len() - 1).checked_mul(ALIGNMENT as u64)
             }
         };
         if end != Some(self.blocks.1) {
@@ -178,7 +177,7 @@ impl TableReader {
             array[at..at + LINE].copy_from_slice(bytes);
             Ok(())
         };
-        let (mut writer, mut last) = (shape.map(IndexWriter::new), 0);
+        let (mut writer, mut last) = (shape.map(IndexEncoder::new), 0);
         for number in 0..self.meta.blocks {
             let (offset, _) = self.extent(number)?;
             let block = self.memory(number)?;
@@ -227,13 +226,13 @@ impl TableReader {
         if !matches!(self.meta.compression, Compression::Blocks { .. }) {
             return Ok(Cow::Borrowed(rest));
         }
-        let (frame, body) = (u32_at(rest, 0) as usize, u32_at(rest, 4) as usize);
         // A body is longer than the block size only if a record, or the records of one bin, are.
         let all = self.meta.key_bytes.saturating_add(self.meta.value_bytes);
         let longest = all.saturating_mul(2).saturating_add(MAX_BLOCK_SIZE as u64);
-        let bytes = rest.get(8..frame.saturating_add(8)).filter(|_| body as u64 <= longest);
-        let bytes = bytes.ok_or_else(|| Error::corrupt("the frame of a block is cut"))?;
-        self.decompressor.decompress(bytes, body).map(Cow::Owned)
+        let frame = decode_frame(rest).filter(|(_, body)| *body as u64 <= longest);
+        let (frame, body) =
+            frame.ok_or_else(|| Error::corrupt("the frame of a block is truncated"))?;
+        self.decompressor.decompress(frame, body).map(Cow::Owned)
     }
 
     /// A block, after its checksum was checked.
@@ -276,9 +275,10 @@ impl TableReader {
         };
         let starts = self.starts(bytes);
         let (start, end) = starts.pair(number as usize);
-        let (start, end) = (start.saturating_mul(GRAIN as u64), end.saturating_mul(GRAIN as u64));
+        let (start, end) =
+            (start.saturating_mul(ALIGNMENT as u64), end.saturating_mul(ALIGNMENT as u64));
         if start > end || end > self.blocks.1 || end - start > self.meta.longest_block {
-            return Err(Error::corrupt(format!("block {number} has an impossible place")));
+            return Err(Error::corrupt(format!("block {number} has an invalid position")));
         }
         Ok((self.blocks.0 + start, (end - start) as usize))
     }

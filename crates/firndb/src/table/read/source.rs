@@ -40,7 +40,8 @@ pub(crate) fn reopen<T>(path: &Path, mut open: impl FnMut() -> Result<Option<T>>
             return Ok(opened);
         }
     }
-    Err(Error::new(ErrorKind::Failed, "replaced each time it was opened").in_file(path))
+    Err(Error::new(ErrorKind::Failed, "the file was replaced each time it was opened")
+        .in_file(path))
 }
 
 /// One bit per part of a file: its checksum has been checked.
@@ -76,12 +77,12 @@ impl CheckedSet {
 }
 
 impl Source {
-    /// Opens the `blocks` blocks in the section at `place` (offset and length). `None` if the path
+    /// Opens the `blocks` blocks in `section` (offset and length). `None` if the path
     /// was given to another file since `file` was mapped.
     pub(crate) fn open(
         disk: &DiskRef,
         file: &Frozen,
-        place: (u64, u64),
+        section: (u64, u64),
         blocks: u64,
         access: Access,
     ) -> Result<Option<Source>> {
@@ -89,8 +90,8 @@ impl Source {
         let mut memory = Map::from_vec(Vec::new());
         let backing = match access {
             Access::Map => {
-                let mapped = file.map().part(place.0 as usize..(place.0 + place.1) as usize);
-                memory = mapped.ok_or_else(|| Error::corrupt("the blocks are cut"))?;
+                let mapped = file.map().part(section.0 as usize..(section.0 + section.1) as usize);
+                memory = mapped.ok_or_else(|| Error::corrupt("the blocks are truncated"))?;
                 Backing::Map(CheckedSet::new(blocks))
             }
             Access::Resident | Access::Buffered => {
@@ -100,7 +101,7 @@ impl Source {
                 }
                 match access {
                     Access::Resident => {
-                        memory = Map::resident(&*opened, place.0, place.1)?;
+                        memory = Map::resident(&*opened, section.0, section.1)?;
                         Backing::Resident
                     }
                     _ => Backing::Buffered(opened),
@@ -118,7 +119,7 @@ impl Source {
                 Backing::Direct(opened)
             }
         };
-        Ok(Some(Source { backing, start: place.0, memory }))
+        Ok(Some(Source { backing, start: section.0, memory }))
     }
 
     /// The block at this offset and of this length, after its checksum was checked. Prefetches its
@@ -171,7 +172,7 @@ impl Source {
     pub(crate) fn memory(&self, (offset, len): (u64, usize)) -> Result<&[u8]> {
         let at = (offset - self.start) as usize;
         let block = self.memory.get(at..at + len).filter(|block| block.len() >= CHECKSUM);
-        block.ok_or_else(|| Error::corrupt("a block is cut"))
+        block.ok_or_else(|| Error::corrupt("a block is truncated"))
     }
 
     /// The body of a block in memory, if all blocks have length `len`. `None` if the block was not

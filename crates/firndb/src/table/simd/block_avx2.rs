@@ -13,18 +13,18 @@ use crate::table::simd::kernels::GROUP;
 use std::arch::x86_64::*;
 
 /// Bytes of a vector.
-const WIDE: usize = 32;
+const VECTOR: usize = 32;
 /// Bytes that hold the header, lengths and tags of any body of this shape, plus one vector that is
 /// loaded from the last tag.
-const FRONT: usize = BODY_HEADER + 2 * GROUP + WIDE;
+const PREFIX: usize = BODY_HEADER + 2 * GROUP + VECTOR;
 /// Records before the expected position at which the search starts: twice the standard deviation in
 /// the middle of a block of 100 records. With more, records with the same tag are compared
 /// needlessly; with fewer, the record is missed more often.
-const NEAR: usize = 10;
+const LOOKBACK: usize = 10;
 
 /// A body of the common shape.
-struct Usual<'a> {
-    front: &'a [u8; FRONT],
+struct CommonBody<'a> {
+    prefix: &'a [u8; PREFIX],
     records: usize,
     key_len: usize,
 }
@@ -59,11 +59,11 @@ impl Avx2Search {
 
 #[target_feature(enable = "avx2,bmi2")]
 fn find(body: &[u8], tag: u8, fraction: usize, key: &[u8]) -> RecordSpan {
-    let Some(usual) = Usual::new(body, key.len()) else { return RecordSpan::UNKNOWN };
-    let near = usual.near(fraction);
-    let equal = usual.equal(near, tag);
+    let Some(common) = CommonBody::new(body, key.len()) else { return RecordSpan::UNKNOWN };
+    let near = common.near(fraction);
+    let equal = common.equal(near, tag);
     if equal != 0 {
-        let spot = usual.spot(near + equal.trailing_zeros() as usize);
+        let spot = common.spot(near + equal.trailing_zeros() as usize);
         if let Some((found, value)) = spot.split(body, key.len()) {
             if value.len() > LINE {
                 prefetch(value, VALUE_LINES);
@@ -81,11 +81,11 @@ fn find(body: &[u8], tag: u8, fraction: usize, key: &[u8]) -> RecordSpan {
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi2")]
 fn find_anywhere(body: &[u8], tag: u8, key: &[u8]) -> RecordSpan {
-    let Some(usual) = Usual::new(body, key.len()) else { return RecordSpan::UNKNOWN };
-    for from in (0..GROUP).step_by(WIDE) {
-        let mut equal = usual.equal(from, tag);
+    let Some(common) = CommonBody::new(body, key.len()) else { return RecordSpan::UNKNOWN };
+    for from in (0..GROUP).step_by(VECTOR) {
+        let mut equal = common.equal(from, tag);
         while equal != 0 {
-            let spot = usual.spot(from + equal.trailing_zeros() as usize);
+            let spot = common.spot(from + equal.trailing_zeros() as usize);
             match spot.split(body, key.len()) {
                 Some((found, _)) if keys_equal(found, key) => return spot,
                 Some(_) => equal &= equal - 1,
@@ -98,41 +98,41 @@ fn find_anywhere(body: &[u8], tag: u8, key: &[u8]) -> RecordSpan {
 
 #[target_feature(enable = "avx2,bmi2")]
 fn first(body: &[u8], tag: u8, fraction: usize, key_len: usize) -> RecordSpan {
-    let Some(usual) = Usual::new(body, key_len) else { return RecordSpan::UNKNOWN };
-    let near = usual.near(fraction);
-    for from in [near, 0, WIDE, 2 * WIDE, 3 * WIDE] {
-        let equal = usual.equal(from, tag);
+    let Some(common) = CommonBody::new(body, key_len) else { return RecordSpan::UNKNOWN };
+    let near = common.near(fraction);
+    for from in [near, 0, VECTOR, 2 * VECTOR, 3 * VECTOR] {
+        let equal = common.equal(from, tag);
         if equal != 0 {
-            return usual.spot(from + equal.trailing_zeros() as usize);
+            return common.spot(from + equal.trailing_zeros() as usize);
         }
     }
     RecordSpan::ABSENT
 }
 
-impl<'a> Usual<'a> {
+impl<'a> CommonBody<'a> {
     /// `None` if the body has another shape, or keys of another length.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
-    fn new(body: &'a [u8], key_len: usize) -> Option<Usual<'a>> {
-        let front: &[u8; FRONT] = body.first_chunk()?;
-        let (head, its_len) = (u32_at(front, 0), u32_at(front, 4) as usize);
+    fn new(body: &'a [u8], key_len: usize) -> Option<CommonBody<'a>> {
+        let prefix: &[u8; PREFIX] = body.first_chunk()?;
+        let (head, its_len) = (u32_at(prefix, 0), u32_at(prefix, 4) as usize);
         let records = (head ^ 1 << 28) as usize;
-        let is_usual = records <= GROUP && its_len == key_len;
-        is_usual.then_some(Usual { front, records, key_len })
+        let is_common = records <= GROUP && its_len == key_len;
+        is_common.then_some(CommonBody { prefix, records, key_len })
     }
 
     /// The record at which the search starts.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn near(&self, fraction: usize) -> usize {
-        (fraction * self.records / FRACTION_ONE).saturating_sub(NEAR) % GROUP
+        (fraction * self.records / FRACTION_ONE).saturating_sub(LOOKBACK) % GROUP
     }
 
     /// Mask of the records `from..from + 32`, below 128, that have the tag.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn equal(&self, from: usize, tag: u8) -> u32 {
-        let tags = self.front[BODY_HEADER + self.records + from..].first_chunk();
+        let tags = self.prefix[BODY_HEADER + self.records + from..].first_chunk();
         let equal = tags.map_or(0, |tags| equal(tags, tag));
         _bzhi_u32(equal, self.records.saturating_sub(from) as u32)
     }
@@ -141,7 +141,7 @@ impl<'a> Usual<'a> {
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
     fn spot(&self, i: usize) -> RecordSpan {
-        let Some(lengths) = self.front[BODY_HEADER..].first_chunk() else {
+        let Some(lengths) = self.prefix[BODY_HEADER..].first_chunk() else {
             return RecordSpan::UNKNOWN;
         };
         let before = i * self.key_len + prefix_sum(lengths, i);
@@ -154,14 +154,14 @@ impl<'a> Usual<'a> {
 /// Mask of the bytes equal to `tag`.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn equal(bytes: &[u8; WIDE], tag: u8) -> u32 {
+fn equal(bytes: &[u8; VECTOR], tag: u8) -> u32 {
     // SAFETY: reads 32 bytes from an array of 32.
     let bytes = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
     _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytes, _mm256_set1_epi8(tag as i8))) as u32
 }
 
 /// 128 bytes of ones, then zeros: a load from byte 128 - n keeps n bytes.
-static KEEP: [u8; 2 * GROUP] = {
+static KEEP_FIRST: [u8; 2 * GROUP] = {
     let (mut keep, mut i) = ([0; 2 * GROUP], 0);
     while i < GROUP {
         keep[i] = 0xff;
@@ -174,12 +174,12 @@ static KEEP: [u8; 2 * GROUP] = {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn prefix_sum(group: &[u8; GROUP], n: usize) -> usize {
-    let keep = KEEP[GROUP - n % GROUP..].as_chunks::<WIDE>().0;
+    let keep = KEEP_FIRST[GROUP - n % GROUP..].as_chunks::<VECTOR>().0;
     let mut sums = _mm256_setzero_si256();
-    for pair in group.as_chunks::<WIDE>().0.iter().zip(keep) {
+    for pair in group.as_chunks::<VECTOR>().0.iter().zip(keep) {
         // SAFETY: each load reads 32 bytes from an array of 32.
         let [bytes, keep] = <[_; 2]>::from(pair)
-            .map(|bytes: &[u8; WIDE]| unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) });
+            .map(|bytes: &[u8; VECTOR]| unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) });
         let kept = _mm256_and_si256(bytes, keep);
         sums = _mm256_add_epi64(sums, _mm256_sad_epu8(kept, _mm256_setzero_si256()));
     }

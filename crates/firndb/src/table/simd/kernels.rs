@@ -11,7 +11,7 @@ const STEP: usize = 16;
 /// Numbers of 16 bits that [`at_most_mask`] compares: more than most slots have blocks.
 pub(crate) const STEP_LANES: usize = 8;
 /// Numbers of 64 bits that [`equal_high_bits_mask`] compares, and the lowest bit that it compares.
-const EIGHT: usize = 8;
+const QUAD_LANES: usize = 8;
 pub(crate) const EQUAL_ABOVE: u32 = 44;
 
 /// Mask of the first `n` bytes, at most 128, that are equal to `tag`. Bytes beyond the slice do not
@@ -68,7 +68,7 @@ fn sum_at_the_end(bytes: &[u8], n: usize) -> usize {
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "instructions of SSE2: see the SAFETY notes")]
 mod fast {
-    use super::{EIGHT, EQUAL_ABOVE, STEP, STEP_LANES};
+    use super::{EQUAL_ABOVE, QUAD_LANES, STEP, STEP_LANES};
     use std::arch::x86_64::*;
 
     const LANES: [u8; STEP] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -94,9 +94,9 @@ mod fast {
         }
     }
 
-    /// Mask of the [`EIGHT`] numbers that equal `number` in bits [`EQUAL_ABOVE`] and up.
+    /// Mask of the [`QUAD_LANES`] numbers that equal `number` in bits [`EQUAL_ABOVE`] and up.
     #[inline(always)]
-    pub(crate) fn equal_high_bits_mask(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
+    pub(crate) fn equal_high_bits_mask(numbers: &[u8; 8 * QUAD_LANES], number: u64) -> u8 {
         let four = numbers.as_chunks::<STEP>().0;
         // SAFETY: every x86-64 has SSE2; each load reads 16 bytes from an array of 16.
         unsafe {
@@ -138,7 +138,7 @@ mod fast {
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
 mod portable {
-    use super::{EIGHT, EQUAL_ABOVE, STEP, STEP_LANES};
+    use super::{EQUAL_ABOVE, QUAD_LANES, STEP, STEP_LANES};
     use crate::bytes::int::u64_at;
 
     const LOW: u64 = 0x0101_0101_0101_0101;
@@ -160,11 +160,11 @@ mod portable {
         numbers.iter().enumerate().fold(0, bit)
     }
 
-    /// Mask of the [`EIGHT`] numbers that equal `number` in bits [`EQUAL_ABOVE`] and up.
+    /// Mask of the [`QUAD_LANES`] numbers that equal `number` in bits [`EQUAL_ABOVE`] and up.
     #[inline(always)]
-    pub(crate) fn equal_high_bits_mask(numbers: &[u8; 8 * EIGHT], number: u64) -> u8 {
+    pub(crate) fn equal_high_bits_mask(numbers: &[u8; 8 * QUAD_LANES], number: u64) -> u8 {
         let is_equal = |i: usize| (u64_at(numbers, 8 * i) ^ number) < 1 << EQUAL_ABOVE;
-        (0..EIGHT).fold(0, |mask, i| mask | u8::from(is_equal(i)) << i)
+        (0..QUAD_LANES).fold(0, |mask, i| mask | u8::from(is_equal(i)) << i)
     }
 
     /// Sum of the first `n` bytes of a group; `n` is at most 128.
@@ -227,7 +227,7 @@ mod tests {
             let turned = |i: u32| u128::from_le_bytes(bytes).rotate_left(17 * i).to_le_bytes();
             let group = [0, 1, 2, 3, 4, 5, 6, 7].map(turned).concat();
             let numbers = group.first_chunk().unwrap();
-            let same = u64_at(numbers, 8 * (seed as usize % EIGHT)) ^ seed.wrapping_mul(seed);
+            let same = u64_at(numbers, 8 * (seed as usize % QUAD_LANES)) ^ seed.wrapping_mul(seed);
             for number in [low, high, same, same ^ 1 << 44, same ^ 1 << 43, same ^ 1 << 63] {
                 assert_eq!(
                     portable::equal_high_bits_mask(numbers, number),

@@ -4,8 +4,8 @@ use super::forged::recompute_checks;
 use super::*;
 use crate::bytes::prefetch::LINE;
 use crate::bytes::testing::Forged;
-use crate::table::format::index::LAST;
-use crate::table::format::index::PART;
+use crate::table::format::index::CHECKED_PART;
+use crate::table::format::index::LAST_ENTRY;
 use crate::table::format::section;
 use crate::table::read::index_lookup::IndexLookup;
 use crate::table::{Compression, Duplicates, Filter};
@@ -114,7 +114,7 @@ fn index_is_used_once_blocks_were_checked() {
         // A free last entry proves it alone.
         let index = table.reader.index.as_ref().unwrap();
         let ends = index.array.as_chunks::<LINE>().0.iter().zip(0..);
-        let ends = ends.filter(|(bucket, _)| bucket[LAST..].iter().all(|&byte| byte == 0));
+        let ends = ends.filter(|(bucket, _)| bucket[LAST_ENTRY..].iter().all(|&byte| byte == 0));
         assert!(ends.clone().count() > 10);
         assert!(ends.clone().all(|(_, number)| index.ready(number) >> 7 == 1));
         let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
@@ -182,12 +182,12 @@ fn damaged_index_part_affects_only_its_own_keys() {
     for compression in [Compression::None, Compression::Records { level: 1 }] {
         let whole = bytes_of(BuildOptions { compression, ..BuildOptions::default() }, &records);
         let index = Forged(whole.clone()).find(section::INDEX).unwrap();
-        let parts = index.len().div_ceil(PART);
+        let parts = index.len().div_ceil(CHECKED_PART);
         assert!(parts == 3, "{parts} parts");
         for damaged in 0..=parts {
             let mut bytes = whole.clone();
             if damaged < parts {
-                bytes[index.start + damaged * PART + 77] ^= 1;
+                bytes[index.start + damaged * CHECKED_PART + 77] ^= 1;
             }
             let table = open(&disk_with(&bytes), Access::Map).unwrap();
             let mut errors = 0;
@@ -204,7 +204,7 @@ fn damaged_index_part_affects_only_its_own_keys() {
                     }
                 }
             }
-            let most = records.len() * PART / index.len();
+            let most = records.len() * CHECKED_PART / index.len();
             assert!(errors <= most + 100 && (errors > most / 2 || damaged > 1), "{errors} errors");
             assert_eq!(errors > 0, damaged < parts);
             let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();

@@ -228,13 +228,13 @@ fn collision_check_is_independent_of_run_boundaries() {
         let at = |hash: &u64| bin_of(*hash, slots);
         let expected = hashes.chunk_by(|a, b| at(a) == at(b)).any(|same| same.len() > most);
         let limit = CollisionLimit::new(most);
-        let mut crowds = CollisionCheck::new(&limit, slots);
+        let mut check = CollisionCheck::new(&limit, slots);
         let items: Vec<Item> =
             hashes.iter().map(|&hash| Item { hash, ..Item::default() }).collect();
         let (mut left, mut result) = (&items[..], Ok(()));
         while !left.is_empty() && result.is_ok() {
             let (run, rest) = left.split_at(rng.below(left.len() + 1));
-            (left, result) = (rest, crowds.check(run));
+            (left, result) = (rest, check.check(run));
         }
         assert_eq!(result.is_err(), expected, "round {round} of seed {SEED:#x}");
         assert_eq!(limit.is_exceeded(), expected);
@@ -249,10 +249,11 @@ fn build_fails_after_the_last_seed() {
     let disk = SimDisk::new();
     let mut starts = 0;
     let path = Path::new(FILE);
-    let deaf = Hashing::new(|_, _| 7);
+    let constant = Hashing::new(|_, _| 7);
     let options = BuildOptions { threads: 1, ..BuildOptions::default() };
     let mut builder =
-        TableBuilder::create_hashed(disk.clone(), path, options, deaf, MAX_KEYS_PER_BIN).unwrap();
+        TableBuilder::create_hashed(disk.clone(), path, options, constant, MAX_KEYS_PER_BIN)
+            .unwrap();
     records(key_of_one_hash, 100, 4)
         .iter()
         .for_each(|(key, value)| builder.add(key, value).unwrap());

@@ -61,7 +61,7 @@ fn version(disk: &Arc<SimDisk>) -> std::result::Result<u8, String> {
     [1, 2, LARGE].into_iter().find(is).ok_or_else(|| "a mixture".into())
 }
 
-fn judge(disk: &Arc<SimDisk>, old: bool, done: bool) -> std::result::Result<(), String> {
+fn check_version(disk: &Arc<SimDisk>, old: bool, done: bool) -> std::result::Result<(), String> {
     match version(disk)? {
         2 | LARGE => Ok(()),
         found if !done && found == u8::from(old) => Ok(()),
@@ -117,7 +117,7 @@ fn power_cut_leaves_the_old_or_the_new_table() {
             let work = |disk: Arc<SimDisk>| run(&disk, &options, version);
             let mut tidied = 0;
             let images = base.each_crash(SEED, 5, work, |label, done, image| {
-                let wrong = judge(&image, old, done.is_ok());
+                let wrong = check_version(&image, old, done.is_ok());
                 assert_eq!(wrong, Ok(()), "{name}, {label}");
                 tidied += 1;
                 if tidied % 5 == 0 {
@@ -138,9 +138,13 @@ fn failed_calls_are_reported_and_leave_a_complete_table() {
         let (mut failures, mut runs) = (0, 0);
         base.each_fault(work, |label, done, disk| {
             failures += usize::from(done.is_err());
-            assert_eq!(judge(&disk, true, done.is_ok()), Ok(()), "{name}, {label}");
+            assert_eq!(check_version(&disk, true, done.is_ok()), Ok(()), "{name}, {label}");
             for (cut, image) in disk.images(SEED, 2) {
-                assert_eq!(judge(&image, true, done.is_ok()), Ok(()), "{name}, {label}, {cut}");
+                assert_eq!(
+                    check_version(&image, true, done.is_ok()),
+                    Ok(()),
+                    "{name}, {label}, {cut}"
+                );
             }
             runs += 1;
             if runs % 5 == 0 {
@@ -167,7 +171,7 @@ fn build_that_lost_a_record_fails() {
     };
     base(true).each_fault(work, |label, done, disk| {
         lost += usize::from(done.is_err());
-        assert_eq!(judge(&disk, true, done.is_ok()), Ok(()), "{label}");
+        assert_eq!(check_version(&disk, true, done.is_ok()), Ok(()), "{label}");
         assert!(!matches!(done, Ok(taken) if *taken < 24), "{label}: {done:?}");
     });
     assert!(lost > 5, "{lost} builds failed");

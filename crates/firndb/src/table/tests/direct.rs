@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A directory on the real disk, removed when dropped.
-pub(crate) struct Place(pub(crate) PathBuf);
+pub(crate) struct TempDir(pub(crate) PathBuf);
 
-impl Place {
+impl TempDir {
     /// `None` if the file system does not support direct reads.
-    pub(crate) fn new() -> Option<Place> {
+    pub(crate) fn new() -> Option<TempDir> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (number, process) = (NEXT.fetch_add(1, Relaxed), std::process::id());
         let dir = std::env::current_exe().unwrap().parent()?.join("table-tests");
-        let place = Place(dir.join(format!("{process}-{number}")));
+        let place = TempDir(dir.join(format!("{process}-{number}")));
         std::fs::create_dir_all(&place.0).unwrap();
         std::fs::write(place.0.join("try"), b"try").unwrap();
         match disk::Direct::open(&place.0.join("try")) {
@@ -39,7 +39,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -58,7 +58,7 @@ fn records(n: usize, value: usize) -> Records {
 
 #[test]
 fn get_reads_one_page() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TempDir::new() else { return };
     for (value, n) in [(32, 20_000), (100, 5_000)] {
         let records = records(n, value);
         let table = place.build(BuildOptions::default(), &records);
@@ -78,7 +78,7 @@ fn get_reads_one_page() {
 
 #[test]
 fn get_of_a_long_record_is_one_read() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TempDir::new() else { return };
     for compression in
         [Compression::None, Compression::Records { level: 1 }, Compression::Blocks { level: 1 }]
     {
@@ -95,7 +95,7 @@ fn get_of_a_long_record_is_one_read() {
 
 #[test]
 fn filter_avoids_nearly_all_reads_of_absent_keys() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TempDir::new() else { return };
     let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
     let table = place.build(options, &records(20_000, 32));
     let before = table.reader.direct().unwrap().reads().0;
@@ -108,7 +108,7 @@ fn filter_avoids_nearly_all_reads_of_absent_keys() {
 
 #[test]
 fn get_many_reads_each_block_once() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TempDir::new() else { return };
     let records = records(20_000, 32);
     let table = place.build(BuildOptions::default(), &records);
     let before = table.reader.direct().unwrap().reads().0;
@@ -129,7 +129,7 @@ fn get_many_reads_each_block_once() {
 /// once.
 #[test]
 fn direct_batches_agree_with_gets() {
-    let Some(place) = Place::new() else { return };
+    let Some(place) = TempDir::new() else { return };
     let records = records(600, 40);
     let keys: Vec<String> = (0..1_000).map(|i| format!("k{:012}", i * 37 % 900)).collect();
     let packed = [Compression::Records { level: 1 }, Compression::Blocks { level: 1 }];

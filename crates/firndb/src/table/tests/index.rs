@@ -2,7 +2,7 @@
 
 use crate::bytes::prefetch::LINE;
 use crate::disk::Slab;
-use crate::table::format::index::{IndexShape, IndexWriter, RecordPointer};
+use crate::table::format::index::{IndexEncoder, IndexShape, RecordPointer};
 use crate::table::read::index_lookup::{Index, IndexLookup};
 use crate::testing::Rng;
 use std::iter::repeat_n;
@@ -16,7 +16,7 @@ fn made(shape: IndexShape, records: impl Iterator<Item = RecordPointer>) -> Inde
         array[bucket as usize * LINE..][..LINE].copy_from_slice(bytes);
         Ok(())
     };
-    let mut writer = IndexWriter::new(shape);
+    let mut writer = IndexEncoder::new(shape);
     records.for_each(|record| writer.push(record, &mut put).unwrap());
     writer.flush(put).unwrap();
     Index { shape, array: array.freeze().unwrap(), mapped: None }

@@ -4,7 +4,7 @@
 //!
 //! `FIRNDB_FIGURES=10000000` builds a table of this many records (with `--release`).
 
-use super::direct::Place;
+use super::direct::TempDir;
 use super::*;
 use crate::bytes::prefetch::LINE;
 use crate::table::read::get::{SMALL_LINES, expected_lines};
@@ -93,7 +93,7 @@ fn formats_page_matches_the_formulas() {
 }
 
 /// Builds larger than their memory, with different options.
-fn more_than_the_memory_holds(place: &Place) {
+fn more_than_the_memory_holds(place: &TempDir) {
     let (memory_limit, value) = (16 << 20, 900usize);
     let records = 10 * memory_limit as u64 / (value as u64 + 10);
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
@@ -154,7 +154,7 @@ fn more_than_the_memory_holds(place: &Place) {
 }
 
 /// Records longer than the memory, several of which are buffered at the same time.
-fn records_longer_than_the_memory(place: &Place) {
+fn records_longer_than_the_memory(place: &TempDir) {
     let (memory_limit, longest) = (16 << 20, 40 << 20);
     let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
     let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
@@ -170,7 +170,7 @@ fn records_longer_than_the_memory(place: &Place) {
 }
 
 /// A build with enough memory to allocate slabs ahead.
-fn with_slabs_allocated_ahead(place: &Place) {
+fn with_slabs_allocated_ahead(place: &TempDir) {
     let memory_limit = 128 << 20;
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
     let options = BuildOptions { memory: memory_limit, threads: 2, ..BuildOptions::default() };
@@ -198,8 +198,8 @@ fn with_slabs_allocated_ahead(place: &Place) {
 }
 
 /// Runs `build` in a directory, if there is one with direct reads. Called in a child process.
-fn in_place(build: fn(&Place)) {
-    if let Some(place) = Place::new() {
+fn in_temp_dir(build: fn(&TempDir)) {
+    if let Some(place) = TempDir::new() {
         build(&place);
     }
     println!("no panic");
@@ -208,19 +208,19 @@ fn in_place(build: fn(&Place)) {
 #[test]
 #[ignore = "started by builds_stay_within_their_memory"]
 fn build_more_than_the_memory_holds() {
-    in_place(more_than_the_memory_holds);
+    in_temp_dir(more_than_the_memory_holds);
 }
 
 #[test]
 #[ignore = "started by builds_stay_within_their_memory"]
 fn build_with_slabs_allocated_ahead() {
-    in_place(with_slabs_allocated_ahead);
+    in_temp_dir(with_slabs_allocated_ahead);
 }
 
 #[test]
 #[ignore = "started by builds_stay_within_their_memory"]
 fn build_records_longer_than_the_memory() {
-    in_place(records_longer_than_the_memory);
+    in_temp_dir(records_longer_than_the_memory);
 }
 
 #[test]

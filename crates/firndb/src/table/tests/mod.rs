@@ -23,6 +23,7 @@ use crate::table::format::block::CHECKSUM;
 use crate::table::simd::Avx2Search;
 use crate::table::{Access, BuildOptions, BuildReport, Table, TableBuilder};
 use std::path::Path;
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Path of a table.
@@ -67,6 +68,14 @@ fn number_from_env(name: &str, default: u64) -> u64 {
         None => text.parse(),
     };
     number.unwrap_or_else(|_| panic!("{name}={text} is no number"))
+}
+
+/// CPU time of this thread, zero where the system does not report it. Unlike elapsed time it does
+/// not depend on what else the machine does; a deadlock is ended by the limit of `run_child`.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
 }
 
 /// Whether the AVX2 search is available and finds this key.
