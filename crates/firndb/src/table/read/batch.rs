@@ -220,16 +220,16 @@ impl TableReader {
     fn prefetch_record(&self, key: &[u8], wanted: &mut InFlight) {
         let Some(BlockRef { tag, .. }) = wanted.block_ref else { return };
         let body = wanted.block.get(CHECKSUM..).unwrap_or(&[]);
-        let spot = match self.avx2 {
+        let span = match self.avx2 {
             Some(avx2) => avx2.first(body, tag, wanted.fraction, key.len()),
             None => RecordSpan::UNKNOWN,
         };
-        wanted.first = match spot {
+        wanted.first = match span {
             // Errors of a block are reported when it is checked.
             RecordSpan::UNKNOWN => {
                 Body::parse(body).ok().and_then(|body| body.first_candidate(tag, key.len()))
             }
-            spot => spot.split(body, key.len()),
+            span => span.split(body, key.len()),
         };
         if let Some((found, value)) = wanted.first {
             prefetch_entry(found, value, self.lines_ahead());

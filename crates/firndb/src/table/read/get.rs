@@ -227,11 +227,11 @@ impl TableReader {
         key: &[u8],
     ) -> Result<Option<&'a [u8]>> {
         if let Some(avx2) = self.avx2 {
-            let spot = avx2.find(body, at.tag, fraction, key);
-            if let Some((_, value)) = spot.split(body, key.len()) {
+            let span = avx2.find(body, at.tag, fraction, key);
+            if let Some((_, value)) = span.split(body, key.len()) {
                 return Ok(Some(value));
             }
-            if spot == RecordSpan::ABSENT {
+            if span == RecordSpan::ABSENT {
                 return Ok(None);
             }
         }

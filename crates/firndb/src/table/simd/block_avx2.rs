@@ -35,8 +35,8 @@ pub(crate) struct Avx2Search(());
 
 impl Avx2Search {
     pub(crate) fn detect() -> Option<Avx2Search> {
-        let is_wide = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
-        is_wide.then_some(Avx2Search(()))
+        let is_supported = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2");
+        is_supported.then_some(Avx2Search(()))
     }
 
     /// Finds the record of a key in a body of the common shape. `fraction`, of [`FRACTION_ONE`], is
@@ -60,16 +60,16 @@ impl Avx2Search {
 #[target_feature(enable = "avx2,bmi2")]
 fn find(body: &[u8], tag: u8, fraction: usize, key: &[u8]) -> RecordSpan {
     let Some(common) = CommonBody::new(body, key.len()) else { return RecordSpan::UNKNOWN };
-    let near = common.near(fraction);
-    let equal = common.equal(near, tag);
+    let start = common.search_start(fraction);
+    let equal = common.equal(start, tag);
     if equal != 0 {
-        let spot = common.spot(near + equal.trailing_zeros() as usize);
-        if let Some((found, value)) = spot.split(body, key.len()) {
+        let span = common.span(start + equal.trailing_zeros() as usize);
+        if let Some((found, value)) = span.split(body, key.len()) {
             if value.len() > LINE {
                 prefetch(value, VALUE_LINES);
             }
             if keys_equal(found, key) {
-                return spot;
+                return span;
             }
         }
     }
@@ -85,9 +85,9 @@ fn find_anywhere(body: &[u8], tag: u8, key: &[u8]) -> RecordSpan {
     for from in (0..GROUP).step_by(VECTOR) {
         let mut equal = common.equal(from, tag);
         while equal != 0 {
-            let spot = common.spot(from + equal.trailing_zeros() as usize);
-            match spot.split(body, key.len()) {
-                Some((found, _)) if keys_equal(found, key) => return spot,
+            let span = common.span(from + equal.trailing_zeros() as usize);
+            match span.split(body, key.len()) {
+                Some((found, _)) if keys_equal(found, key) => return span,
                 Some(_) => equal &= equal - 1,
                 None => return RecordSpan::UNKNOWN,
             }
@@ -99,11 +99,11 @@ fn find_anywhere(body: &[u8], tag: u8, key: &[u8]) -> RecordSpan {
 #[target_feature(enable = "avx2,bmi2")]
 fn first(body: &[u8], tag: u8, fraction: usize, key_len: usize) -> RecordSpan {
     let Some(common) = CommonBody::new(body, key_len) else { return RecordSpan::UNKNOWN };
-    let near = common.near(fraction);
-    for from in [near, 0, VECTOR, 2 * VECTOR, 3 * VECTOR] {
+    let start = common.search_start(fraction);
+    for from in [start, 0, VECTOR, 2 * VECTOR, 3 * VECTOR] {
         let equal = common.equal(from, tag);
         if equal != 0 {
-            return common.spot(from + equal.trailing_zeros() as usize);
+            return common.span(from + equal.trailing_zeros() as usize);
         }
     }
     RecordSpan::ABSENT
@@ -124,7 +124,7 @@ impl<'a> CommonBody<'a> {
     /// The record at which the search starts.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
-    fn near(&self, fraction: usize) -> usize {
+    fn search_start(&self, fraction: usize) -> usize {
         (fraction * self.records / FRACTION_ONE).saturating_sub(LOOKBACK) % GROUP
     }
 
@@ -140,7 +140,7 @@ impl<'a> CommonBody<'a> {
     /// The span of record `i`.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
-    fn spot(&self, i: usize) -> RecordSpan {
+    fn span(&self, i: usize) -> RecordSpan {
         let Some(lengths) = self.prefix[BODY_HEADER..].first_chunk() else {
             return RecordSpan::UNKNOWN;
         };

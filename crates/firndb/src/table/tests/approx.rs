@@ -166,9 +166,9 @@ fn invalid_options_and_values_are_refused() {
 
 #[test]
 fn direct_get_reads_one_page() {
-    let Some(place) = super::direct::TempDir::new() else { return };
+    let Some(dir) = super::direct::TempDir::new() else { return };
     let records = records(&mut Rng(SEED), 20_000, 5);
-    let path = place.0.join(FILE);
+    let path = dir.0.join(FILE);
     let mut builder = ApproximateBuilder::create(&path, options(5, 11)).unwrap();
     records.iter().for_each(|(key, value)| builder.add(key, value).unwrap());
     builder.finish().unwrap();

@@ -146,8 +146,8 @@ fn batches_of_any_size_agree_with_gets() {
                     let many: Vec<_> = many.map(|value| value.map(Cow::into_owned)).collect();
                     assert_eq!(many, got[..n]);
                     let mut read = Vec::new();
-                    let done = table.read_many(&keys[..n], |place, value| -> Result<()> {
-                        assert_eq!(place, read.len());
+                    let done = table.read_many(&keys[..n], |position, value| -> Result<()> {
+                        assert_eq!(position, read.len());
                         read.push(value.map(|value| value.to_vec()));
                         Ok(())
                     });
@@ -164,10 +164,10 @@ fn read_many_stops_at_an_error_of_the_callback() {
     for access in [Access::Map, Access::Buffered, Access::Resident] {
         let (table, mut seen) = (open(&disk, access).unwrap(), 0);
         let keys: Vec<String> = (0..200).map(|i| format!("key-{i}")).collect();
-        let ended = table.read_many(&keys, |place, value| {
-            assert_eq!(value.map(|value| value.len()), Some(900 + place % 7));
+        let ended = table.read_many(&keys, |position, value| {
+            assert_eq!(value.map(|value| value.len()), Some(900 + position % 7));
             seen += 1;
-            if place < 77 { Ok(()) } else { Err(Error::invalid("enough")) }
+            if position < 77 { Ok(()) } else { Err(Error::invalid("enough")) }
         });
         assert_eq!((ended.unwrap_err().message(), seen), ("enough", 78));
     }

@@ -37,7 +37,7 @@ fn known<'a>(
     match avx2.find(body, tag, fraction, key) {
         RecordSpan::UNKNOWN => None,
         RecordSpan::ABSENT => Some(None),
-        spot => Some(Some(spot.split(body, key.len()).unwrap().1)),
+        span => Some(Some(span.split(body, key.len()).unwrap().1)),
     }
 }
 

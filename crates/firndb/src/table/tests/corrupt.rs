@@ -193,8 +193,8 @@ fn tables_of_wrong_length_are_refused() {
 fn damage_under_direct_reads_never_causes_a_wrong_answer() {
     let mut rng = Rng(SEED);
     for mut case in cases() {
-        let Some(place) = super::direct::TempDir::new() else { return };
-        let path = place.0.join(FILE);
+        let Some(dir) = super::direct::TempDir::new() else { return };
+        let path = dir.0.join(FILE);
         for _ in 0..60 {
             let mut damaged = case.bytes.clone();
             let at = rng.below(damaged.len());

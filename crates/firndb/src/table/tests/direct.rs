@@ -21,11 +21,11 @@ impl TempDir {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let (number, process) = (NEXT.fetch_add(1, Relaxed), std::process::id());
         let dir = std::env::current_exe().unwrap().parent()?.join("table-tests");
-        let place = TempDir(dir.join(format!("{process}-{number}")));
-        std::fs::create_dir_all(&place.0).unwrap();
-        std::fs::write(place.0.join("try"), b"try").unwrap();
-        match disk::Direct::open(&place.0.join("try")) {
-            Ok(_) => Some(place),
+        let dir = TempDir(dir.join(format!("{process}-{number}")));
+        std::fs::create_dir_all(&dir.0).unwrap();
+        std::fs::write(dir.0.join("try"), b"try").unwrap();
+        match disk::Direct::open(&dir.0.join("try")) {
+            Ok(_) => Some(dir),
             Err(e) => {
                 skipped(&this_test(), format!("no reads past the page cache: {e}"));
                 None
@@ -58,10 +58,10 @@ fn records(n: usize, value: usize) -> Records {
 
 #[test]
 fn get_reads_one_page() {
-    let Some(place) = TempDir::new() else { return };
+    let Some(dir) = TempDir::new() else { return };
     for (value, n) in [(32, 20_000), (100, 5_000)] {
         let records = records(n, value);
-        let table = place.build(BuildOptions::default(), &records);
+        let table = dir.build(BuildOptions::default(), &records);
         assert!(table.stats().paged);
         let before = table.reader.direct().unwrap().reads();
         for (key, value) in &records {
@@ -78,13 +78,13 @@ fn get_reads_one_page() {
 
 #[test]
 fn get_of_a_long_record_is_one_read() {
-    let Some(place) = TempDir::new() else { return };
+    let Some(dir) = TempDir::new() else { return };
     for compression in
         [Compression::None, Compression::Records { level: 1 }, Compression::Blocks { level: 1 }]
     {
         let records = records(300, 9_000);
         let options = BuildOptions { compression, ..BuildOptions::default() };
-        let table = place.build(options, &records);
+        let table = dir.build(options, &records);
         let before = table.reader.direct().unwrap().reads().0;
         for (key, value) in &records {
             assert_eq!(table.get(key).unwrap().as_deref(), Some(&value[..]));
@@ -95,9 +95,9 @@ fn get_of_a_long_record_is_one_read() {
 
 #[test]
 fn filter_avoids_nearly_all_reads_of_absent_keys() {
-    let Some(place) = TempDir::new() else { return };
+    let Some(dir) = TempDir::new() else { return };
     let options = BuildOptions { filter: Filter::Bits8, ..BuildOptions::default() };
-    let table = place.build(options, &records(20_000, 32));
+    let table = dir.build(options, &records(20_000, 32));
     let before = table.reader.direct().unwrap().reads().0;
     let n = 50_000;
     (0..n).for_each(|i: u64| assert!(table.get(&i.to_le_bytes()).unwrap().is_none()));
@@ -108,17 +108,17 @@ fn filter_avoids_nearly_all_reads_of_absent_keys() {
 
 #[test]
 fn get_many_reads_each_block_once() {
-    let Some(place) = TempDir::new() else { return };
+    let Some(dir) = TempDir::new() else { return };
     let records = records(20_000, 32);
-    let table = place.build(BuildOptions::default(), &records);
+    let table = dir.build(BuildOptions::default(), &records);
     let before = table.reader.direct().unwrap().reads().0;
     let keys: Vec<&[u8]> = records.iter().map(|(key, _)| &key[..]).collect();
     let values = table.get_many(&keys).unwrap();
     assert!(values.iter().zip(&records).all(|(got, (_, value))| got.as_deref() == Some(value)));
     assert_eq!(table.reader.direct().unwrap().reads().0 - before, table.stats().blocks);
     let mut same = 0;
-    let read = table.read_many(&keys, |place, value| -> Result<()> {
-        same += usize::from(value == Some(&records[place].1));
+    let read = table.read_many(&keys, |position, value| -> Result<()> {
+        same += usize::from(value == Some(&records[position].1));
         Ok(())
     });
     assert!(read.is_ok() && same == records.len());
@@ -129,14 +129,14 @@ fn get_many_reads_each_block_once() {
 /// once.
 #[test]
 fn direct_batches_agree_with_gets() {
-    let Some(place) = TempDir::new() else { return };
+    let Some(dir) = TempDir::new() else { return };
     let records = records(600, 40);
     let keys: Vec<String> = (0..1_000).map(|i| format!("k{:012}", i * 37 % 900)).collect();
     let packed = [Compression::Records { level: 1 }, Compression::Blocks { level: 1 }];
     for compression in [Compression::None].into_iter().chain(packed) {
         for filter in [Filter::None, Filter::Bits8] {
             let options = BuildOptions { compression, filter, ..BuildOptions::default() };
-            let table = place.build(options, &records);
+            let table = dir.build(options, &records);
             let got = keys.iter().map(|key| table.get(key.as_bytes()).unwrap());
             let got: Vec<Option<Vec<u8>>> = got.map(|value| value.map(Cow::into_owned)).collect();
             let present = got.iter().flatten().count();

@@ -93,7 +93,7 @@ fn formats_page_matches_the_formulas() {
 }
 
 /// Builds larger than their memory, with different options.
-fn more_than_the_memory_holds(place: &TempDir) {
+fn more_than_the_memory_holds(dir: &TempDir) {
     let (memory_limit, value) = (16 << 20, 900usize);
     let records = 10 * memory_limit as u64 / (value as u64 + 10);
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
@@ -109,7 +109,7 @@ fn more_than_the_memory_holds(place: &TempDir) {
     ] {
         let options =
             BuildOptions { compression, filter, memory: memory_limit, ..BuildOptions::default() };
-        let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
+        let mut builder = TableBuilder::create(dir.0.join(FILE), options).unwrap();
         for i in 0..records {
             builder.add(format!("k{i:09}").as_bytes(), &rng.fill(value)).unwrap();
         }
@@ -118,7 +118,7 @@ fn more_than_the_memory_holds(place: &TempDir) {
         peak(what);
     }
     let options = ApproximateOptions { memory: memory_limit, ..ApproximateOptions::default() };
-    let mut builder = ApproximateBuilder::create(place.0.join(FILE), options).unwrap();
+    let mut builder = ApproximateBuilder::create(dir.0.join(FILE), options).unwrap();
     for i in 0..records {
         let key = format!("k{i:0900}");
         builder.add(key.as_bytes(), &i.to_le_bytes()).unwrap();
@@ -127,7 +127,7 @@ fn more_than_the_memory_holds(place: &TempDir) {
     peak("approximate");
     // Longer and longer records, each in its own slab.
     let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
-    let mut builder = TableBuilder::create(place.0.join(FILE), options.clone()).unwrap();
+    let mut builder = TableBuilder::create(dir.0.join(FILE), options.clone()).unwrap();
     for i in 0..12 {
         builder.add(&[i], &vec![i; (20 + usize::from(i)) << 20]).unwrap();
     }
@@ -136,7 +136,7 @@ fn more_than_the_memory_holds(place: &TempDir) {
     // One key many times, among others.
     let duplicates = Duplicates::Last;
     let options = BuildOptions { duplicates, threads: 2, ..options };
-    let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
+    let mut builder = TableBuilder::create(dir.0.join(FILE), options).unwrap();
     for i in 0..records * 2 {
         let key = if i % 10 == 0 { format!("k{i:09}") } else { String::new() };
         builder.add(key.as_bytes(), &vec![i as u8; value]).unwrap();
@@ -145,7 +145,7 @@ fn more_than_the_memory_holds(place: &TempDir) {
     peak("one key");
     // So many threads that every partition is split again.
     let options = BuildOptions { memory: memory_limit, threads: 64, ..BuildOptions::default() };
-    let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
+    let mut builder = TableBuilder::create(dir.0.join(FILE), options).unwrap();
     for i in 0..records {
         builder.add(format!("k{i:09}").as_bytes(), &rng.fill(value)).unwrap();
     }
@@ -154,10 +154,10 @@ fn more_than_the_memory_holds(place: &TempDir) {
 }
 
 /// Records longer than the memory, several of which are buffered at the same time.
-fn records_longer_than_the_memory(place: &TempDir) {
+fn records_longer_than_the_memory(dir: &TempDir) {
     let (memory_limit, longest) = (16 << 20, 40 << 20);
     let options = BuildOptions { memory: memory_limit, threads: 1, ..BuildOptions::default() };
-    let mut builder = TableBuilder::create(place.0.join(FILE), options).unwrap();
+    let mut builder = TableBuilder::create(dir.0.join(FILE), options).unwrap();
     for i in 0..12 {
         builder.add(&[i], &vec![i; longest]).unwrap();
     }
@@ -170,13 +170,13 @@ fn records_longer_than_the_memory(place: &TempDir) {
 }
 
 /// A build with enough memory to allocate slabs ahead.
-fn with_slabs_allocated_ahead(place: &TempDir) {
+fn with_slabs_allocated_ahead(dir: &TempDir) {
     let memory_limit = 128 << 20;
     let most = (memory_limit as u64 * 12 / 10 + (100 << 20)) >> 10;
     let options = BuildOptions { memory: memory_limit, threads: 2, ..BuildOptions::default() };
     // Almost all of the memory; half as much again; and long records after the memory was filled.
     for (small, long) in [(110_000u64, 0), (190_000, 0), (130_000, 60)] {
-        let mut builder = TableBuilder::create(place.0.join(FILE), options.clone()).unwrap();
+        let mut builder = TableBuilder::create(dir.0.join(FILE), options.clone()).unwrap();
         for i in 0..small {
             builder.add(format!("k{i:09}").as_bytes(), &vec![i as u8; 1000]).unwrap();
         }
@@ -185,7 +185,7 @@ fn with_slabs_allocated_ahead(place: &TempDir) {
         }
         let report = builder.finish().unwrap();
         assert_eq!((report.records, report.spilled > 0), (small + long, small > 110_000));
-        let table = Table::open(place.0.join(FILE), Access::Buffered).unwrap();
+        let table = Table::open(dir.0.join(FILE), Access::Buffered).unwrap();
         for i in (0..small).step_by(997) {
             let value = table.get(format!("k{i:09}").as_bytes()).unwrap();
             assert!(value.is_some_and(|value| *value == [i as u8; 1000]), "record {i}");
@@ -199,8 +199,8 @@ fn with_slabs_allocated_ahead(place: &TempDir) {
 
 /// Runs `build` in a directory, if there is one with direct reads. Called in a child process.
 fn in_temp_dir(build: fn(&TempDir)) {
-    if let Some(place) = TempDir::new() {
-        build(&place);
+    if let Some(dir) = TempDir::new() {
+        build(&dir);
     }
     println!("no panic");
 }

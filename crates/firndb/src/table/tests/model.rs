@@ -153,13 +153,13 @@ fn check(rng: &mut Rng, disk: &DiskRef, model: &Model) -> bool {
         for (key, value) in keys.iter().zip(values) {
             assert_eq!(value.as_deref(), model.get(*key).map(|value| &value[..]));
         }
-        let mut places = 0..keys.len();
-        let read = table.read_many(&keys, |place, value| -> Result<()> {
-            assert_eq!(Some(place), places.next());
-            assert_eq!(value, model.get(keys[place]).map(|value| &value[..]));
+        let mut positions = 0..keys.len();
+        let read = table.read_many(&keys, |position, value| -> Result<()> {
+            assert_eq!(Some(position), positions.next());
+            assert_eq!(value, model.get(keys[position]).map(|value| &value[..]));
             Ok(())
         });
-        assert!(read.is_ok() && places.is_empty());
+        assert!(read.is_ok() && positions.is_empty());
     }
     check_all(rng, &open(disk, Access::Map).unwrap(), model);
     fast
