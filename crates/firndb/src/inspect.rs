@@ -74,10 +74,10 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     let described = match kind {
         Kind::Partition => inspect::describe_partition(&file, &mut seen),
         Kind::PartitionSet => inspect::describe_set(&file, &mut seen),
-        Kind::Table => table::internal::describe(path, &mut seen),
+        Kind::Table => table::admin::inspect::describe(path, &mut seen),
         // Only the sections: their meaning depends on the segments in the same directory.
         Kind::LogHint | Kind::LogCheckpoint | Kind::LogEnd | Kind::LogBackup => Ok(()),
-        Kind::ApproximateTable => table::internal::describe_approximate(path, &mut seen),
+        Kind::ApproximateTable => table::admin::inspect::describe_approximate(path, &mut seen),
     };
     described.map_err(|e| e.in_file(path))?;
     Ok(seen)
