@@ -1,7 +1,6 @@
 //! `firn`: the command line of FirnDB. One file a command under `cmd/`.
 #![allow(rustdoc::broken_intra_doc_links, reason = "comments are the help text: [x] is optional x")]
 
-mod avro;
 mod cmd;
 mod failure;
 mod ingest;

@@ -1,12 +1,12 @@
 //! Cells of rows of CSV and JSON lines, and the bytes that they become.
 
 use super::shape::{Kind, Rule};
-use crate::avro::encode;
 use crate::ingest::Raw;
 use crate::ingest::infer::is_as_written;
 use crate::ingest::jsonl::{members, number, repeated, twice};
 use crate::ingest::typed::{ROUNDED, is_missing_word, is_rounded, parse_f64};
 use firndb::search::Type;
+use firndb_arrow::avro::encode;
 use serde_json::Value as Json;
 
 /// The reason why a cell cannot be used.

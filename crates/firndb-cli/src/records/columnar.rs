@@ -1,15 +1,15 @@
 //! Parquet and Arrow IPC: batches of typed columns.
 
-use super::arrow::{self, Writer, raw_writer, type_of, writer};
 use super::feed::Wanted;
 use super::shape::Shape;
 use super::{Batch, Records, ipc, origin};
-use crate::avro::{self, Type, decode::Decoder};
 use crate::ingest::source::Input;
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use firndb::{Error, Result};
+use firndb_arrow::avro::{self, Decoder, Type};
+use firndb_arrow::column::{self, Encoder, avro_type, encoder, raw_encoder};
 use indicatif::ProgressBar;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -218,7 +218,7 @@ fn arrow_file(input: &Input) -> Result<Option<(BufReader<File>, u64)>> {
 }
 
 /// A type, unless its schema is one that cannot be read again.
-fn check_depth(column: &str, ty: Type) -> arrow::Result<Type> {
+fn check_depth(column: &str, ty: Type) -> column::Result<Type> {
     let field = avro::Field { column: column.to_string(), ty: ty.clone() };
     let row = Type::Record(avro::Record { name: "Row".to_string(), fields: vec![field] });
     match Type::parse(&row.to_json().to_string()) {
@@ -238,7 +238,7 @@ fn ipc_error(name: &str, error: &ArrowError) -> Error {
 
 impl Records for ColumnarRecords {
     fn shape(&mut self, wanted: &Wanted) -> Result<Option<Shape>> {
-        arrow::check_names(self.schema.fields()).map_err(|reason| self.fail(reason))?;
+        column::check_names(self.schema.fields()).map_err(|reason| self.fail(reason))?;
         let names: Vec<&str> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
         let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
         let records = RefCell::new(vec!["Row".to_string()]);
@@ -247,7 +247,7 @@ impl Records for ColumnarRecords {
                 return Err(self.fail(format!("column `{}` has its own type", asked.name)));
             }
             let column = self.schema.field_with_name(&asked.name).map_err(|e| self.fail(e))?;
-            type_of(column, "Row", &mut records.borrow_mut())
+            avro_type(column, "Row", &mut records.borrow_mut())
                 .and_then(|ty| check_depth(&asked.name, ty))
                 .map_err(|reason| self.fail(reason))
         });
@@ -268,7 +268,7 @@ impl Records for ColumnarRecords {
         let values = shape.columns.iter().flat_map(|name| self.schema.index_of(name));
         self.columns = key.chain(values).collect();
         self.raw = shape.types.is_none();
-        if shape.types.iter().flatten().any(Type::has_weightless_items) {
+        if shape.types.iter().flatten().any(Type::has_empty_items) {
             self.shown = Some(Decoder::new(&shape.schema()).map_err(Error::invalid)?);
         }
         self.choose()
@@ -278,15 +278,15 @@ impl Records for ColumnarRecords {
         while !batch.is_full() {
             let Some(rows) = self.next_rows()? else { return Ok(false) };
             let fields = rows.schema();
-            let made = |number: usize| -> arrow::Result<Writer> {
+            let made = |number: usize| -> column::Result<Encoder<'_>> {
                 let (array, field) = (rows.column(number).as_ref(), fields.field(number));
                 let made = match number == 0 || self.raw {
-                    true => raw_writer(array),
-                    false => writer(array, field.is_nullable()),
+                    true => raw_encoder(array),
+                    false => encoder(array, field.is_nullable()),
                 };
                 made.map_err(|reason| format!("column `{}`: {reason}", field.name()))
             };
-            let writers = (0..rows.num_columns()).map(made).collect::<arrow::Result<Vec<_>>>();
+            let writers = (0..rows.num_columns()).map(made).collect::<column::Result<Vec<_>>>();
             let writers = writers.map_err(|reason| self.fail(reason))?;
             let (mut key, mut value) = (Vec::new(), Vec::new());
             for row in 0..rows.num_rows() {

@@ -14,7 +14,6 @@
 //! schema is found before the first batch. Everything here runs in a thread of its own ([`Feed`]),
 //! so that reading and parsing go on while records are added.
 
-mod arrow;
 mod cells;
 mod columnar;
 mod delimited;

@@ -7,13 +7,13 @@
 
 use super::cells::Cell;
 use super::feed::Wanted;
-use crate::avro::{ANY, Field, Record, Type};
 use crate::ingest::Raw;
 use crate::ingest::infer::holds;
 use crate::ingest::jsonl::number;
 use crate::ingest::typed::is_missing_word;
 use firndb::search;
 use firndb::{Error, Result};
+use firndb_arrow::avro::{ANY, Field, Record, Type};
 use serde_json::Value as Json;
 
 /// Rows in which columns and types are looked for, and bytes: rows may be long.

@@ -2,7 +2,6 @@
 
 use super::form::NO_DIGITS;
 use super::{Writing, open_or_create, unescape};
-use crate::avro::decode::Decoder;
 use crate::cmd::load::{self as rows, BadRows, progress_bar};
 use crate::failure::{Failure, Result};
 use crate::ingest::csv::parse_delimiter;
@@ -12,6 +11,7 @@ use crate::records::{Asked, Feed, Format, Wanted, format, name_of};
 use clap::ValueEnum;
 use firndb::log::{Expiry, LogStore, WriteOptions};
 use firndb::{Error, ErrorKind};
+use firndb_arrow::avro::Decoder;
 use indicatif::ProgressBar;
 use serde_json::json;
 use std::path::PathBuf;

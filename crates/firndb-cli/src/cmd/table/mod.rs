@@ -12,12 +12,12 @@ mod verify;
 
 pub use layout::Layout;
 
-use crate::avro::decode::Decoder;
 use crate::failure::Result;
 use crate::output::{from_hex, hex};
 use clap::{Subcommand, ValueEnum};
 use firndb::Error;
 use firndb::table::{self, Access};
+use firndb_arrow::avro::Decoder;
 use serde_json::{Map, Value as Json};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};

@@ -1,15 +1,20 @@
-//! Reads an Avro schema from its JSON text.
+//! Parses Avro schemas.
 
-use super::{Field, MAX_DEPTH, Record, Type, Unit};
+use crate::avro::{Field, MAX_DEPTH, Record, Type, Unit};
 use serde_json::{Map, Value as Json};
 
-/// The reason why a text is no schema.
+/// The error is the reason why a text is not a schema.
 type Result<T> = std::result::Result<T, String>;
 
 impl Type {
-    /// Reads a schema. Names are taken as they are written: namespaces are not resolved.
+    /// Parses the JSON text of a schema. Names are used as written: namespaces are not resolved.
+    ///
+    /// # Errors
+    ///
+    /// The reason, for text that is not JSON, lacks an attribute, refers to a type that is not
+    /// defined, or is nested more deeply than [`MAX_DEPTH`].
     pub fn parse(text: &str) -> Result<Type> {
-        // The parser has a limit of its own on nesting.
+        // serde_json limits the nesting of the text.
         let json: Json = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let ty = read(&json, 0)?;
         check_names(&ty, &mut Vec::new())?;
@@ -79,7 +84,8 @@ fn complex(object: &Map<String, Json>, depth: usize) -> Result<Type> {
     })
 }
 
-/// A logical type; `None` for one that is not known, which is read as the type below it.
+/// The logical type; `None` if it is unknown, and then the underlying type is used, as the
+/// specification demands.
 fn logical_type(plain: &Type, logical: &str, object: &Map<String, Json>) -> Option<Type> {
     let number = |key: &str| object.get(key).and_then(Json::as_u64).and_then(|n| n.try_into().ok());
     Some(match (plain, logical) {
@@ -113,7 +119,7 @@ fn read_field(json: &Json, depth: usize) -> Result<Field> {
     Ok(Field { column: column.to_string(), ty: read(ty, depth)? })
 }
 
-/// Every name that is used must have been defined before.
+/// Checks that each reference names a type that is defined before it.
 fn check_names<'a>(ty: &'a Type, defined: &mut Vec<&'a str>) -> Result<()> {
     match ty {
         Type::Named(name) if !defined.contains(&name.as_str()) => {
@@ -138,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_schema_is_told() {
+    fn invalid_schemas_are_refused_with_the_reason() {
         let why = |text: &str| Type::parse(text).unwrap_err();
         assert!(why("\"missing\"").contains("`missing` is not defined"));
         assert!(why("{").contains("EOF"));

@@ -1,38 +1,55 @@
-//! Avro's binary encoding of records, and their schemas as JSON (Avro specification 1.12): how a
-//! table keeps rows of several columns.
+//! Avro schemas and Avro's binary encoding ([specification 1.12][spec]): the format in which tables
+//! store values of several columns.
 //!
-//! A value is one datum without any header; the schema is kept once, in the file. What is read from
-//! a file is taken for hostile: depths and counts are limited.
+//! A value is one datum without a header. The schema is stored once, in the table
+//! ([`firndb::table::Table::value_schema`]). Bytes and schemas come from files and are treated as
+//! hostile: [`Decoder`] limits nesting and counts, never panics, and allocates no more than a
+//! constant times the length of the datum plus [`MAX_EMPTY_ITEMS`] items. Decision 0023 says why
+//! this is not the crate `apache-avro`.
+//!
+//! [spec]: https://avro.apache.org/docs/1.12.0/specification/
 
-pub mod decode;
+mod decode;
 pub mod encode;
 mod parse;
 
+pub use decode::Decoder;
+
 use serde_json::{Map, Value as Json, json};
 
-/// Levels of nesting of a schema.
+/// Most levels of nesting in a schema.
 pub const MAX_DEPTH: usize = 128;
 
-/// Levels of nesting of a datum. Of these a level of [`Type::any`] has four: the name of the type,
-/// its record, the union, and the array or map. A JSON text has 127 levels at most.
+/// Most levels of nesting in a datum. One level of JSON in a [`Type::any`] takes four of them: the
+/// reference to the type, its record, the union, and the array or map. The JSON parser accepts 127
+/// levels.
 pub const MAX_DATUM_DEPTH: usize = 4 * 128 + 8;
 
-/// Items and fields of a datum that may have no bytes of their own: nulls, and records of them.
-pub const MAX_WEIGHTLESS: usize = 1 << 20;
+/// Most items and fields in one datum that take no bytes: nulls, and records without fields. All
+/// others are limited by the length of the datum.
+pub const MAX_EMPTY_ITEMS: usize = 1 << 20;
 
-/// Name of the record that holds any JSON value; it has no bytes of its own.
+/// Name of the record type that holds any JSON value. The record itself takes no bytes.
 pub const ANY: &str = "firndb.Json";
 
-/// A type of values.
+/// An Avro type, with the logical types that FirnDB uses.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
+    /// Takes no bytes.
     Null,
+    /// One byte.
     Boolean,
+    /// 32 bits, signed.
     Int,
+    /// 64 bits, signed.
     Long,
+    /// 32 bits, IEEE 754.
     Float,
+    /// 64 bits, IEEE 754.
     Double,
+    /// Any bytes.
     Bytes,
+    /// UTF-8.
     String,
     /// Days since 1970-01-01.
     Date,
@@ -40,61 +57,83 @@ pub enum Type {
     TimeMillis,
     /// Microseconds since midnight.
     TimeMicros,
+    /// Time since 1970-01-01 00:00.
     Timestamp {
+        /// What one step of the number is.
         unit: Unit,
-        /// A time on the clock of an unnamed place, not an instant.
+        /// A local date and time without a time zone, instead of an instant in UTC.
         local: bool,
     },
+    /// An integer of any width times a negative power of ten.
     Decimal {
+        /// Most digits.
         precision: u32,
+        /// Digits after the decimal point.
         scale: u32,
     },
+    /// Bytes of a fixed number.
     Fixed {
+        /// Name of the type.
         name: String,
+        /// Bytes of each value.
         size: usize,
     },
+    /// One of several names.
     Enum {
+        /// Name of the type.
         name: String,
+        /// The names, in the order of their numbers.
         symbols: Vec<String>,
     },
+    /// A list of items of one type.
     Array(Box<Type>),
+    /// Values of one type by string keys.
     Map(Box<Type>),
+    /// A value of one of several types.
     Union(Vec<Type>),
+    /// Fields with names.
     Record(Record),
-    /// A type that was defined before, by its name.
+    /// A reference to a type that is defined earlier in the schema, by its name.
     Named(String),
 }
 
-/// Fractions of a second.
+/// The unit of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
+    /// Milliseconds.
     Millis,
+    /// Microseconds.
     Micros,
+    /// Nanoseconds.
     Nanos,
 }
 
 /// A record type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
+    /// Name of the type.
     pub name: String,
+    /// The fields, in the order of their encoding.
     pub fields: Vec<Field>,
 }
 
 /// A field of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// Name of the column.
+    /// Name of the column. Unlike an Avro name it can be any text: the schema's JSON then has it in
+    /// an attribute `column` of its own.
     pub column: String,
+    /// Type of the field.
     pub ty: Type,
 }
 
 impl Type {
-    /// This type or null.
+    /// The union of null and this type.
     pub fn nullable(self) -> Type {
         Type::Union(vec![Type::Null, self])
     }
 
-    /// The type of any JSON value: a record of one field, which refers to itself.
+    /// The type of any JSON value: a record of one field that refers to itself.
     pub fn any() -> Type {
         let this = || Box::new(Type::Named(ANY.to_string()));
         let types = vec![
@@ -110,7 +149,7 @@ impl Type {
         Type::Record(Record { name: ANY.to_string(), fields: vec![field] })
     }
 
-    /// Whether this is [`Type::any`], defined here or before.
+    /// Whether this is [`Type::any`], or a reference to it.
     pub fn is_any(&self) -> bool {
         match self {
             Type::Named(name) => name == ANY,
@@ -119,21 +158,23 @@ impl Type {
         }
     }
 
-    /// Whether a datum may have any number of items without bytes.
-    pub fn has_weightless_items(&self) -> bool {
-        self.is_weightless(false)
+    /// Whether a datum can have more items without bytes than its length allows, so that encoders
+    /// must check the limit [`MAX_EMPTY_ITEMS`].
+    pub fn has_empty_items(&self) -> bool {
+        self.contains_empty(false)
     }
 
-    fn is_weightless(&self, repeated: bool) -> bool {
+    fn contains_empty(&self, repeated: bool) -> bool {
         match self {
             Type::Null => repeated,
-            Type::Array(inner) | Type::Map(inner) => inner.is_weightless(true),
-            // The number of the type is a byte.
+            Type::Array(inner) | Type::Map(inner) => inner.contains_empty(true),
+            // The branch number of a union takes a byte, so a null in it is not empty.
             Type::Union(types) => {
-                types.iter().any(|ty| *ty != Type::Null && ty.is_weightless(repeated))
+                types.iter().any(|ty| *ty != Type::Null && ty.contains_empty(repeated))
             }
             Type::Record(Record { fields, .. }) => {
-                repeated && fields.is_empty() || fields.iter().any(|f| f.ty.is_weightless(repeated))
+                let has_empty = fields.iter().any(|field| field.ty.contains_empty(repeated));
+                repeated && fields.is_empty() || has_empty
             }
             _ => false,
         }
@@ -193,7 +234,7 @@ impl Record {
             let mut object = Map::new();
             object.insert("name".to_string(), name.as_str().into());
             object.insert("type".to_string(), field.ty.to_json());
-            // Avro lets a schema have attributes of one's own.
+            // The specification allows additional attributes as metadata.
             if name != field.column {
                 object.insert("column".to_string(), field.column.as_str().into());
             }
@@ -204,7 +245,7 @@ impl Record {
     }
 }
 
-/// A name that Avro allows (`[A-Za-z_][A-Za-z0-9_]*`) for a column, unlike those `taken`.
+/// A valid Avro name (`[A-Za-z_][A-Za-z0-9_]*`) for a column that is not among `taken`.
 pub fn free_name(column: &str, taken: &[String]) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let mut name: String = column.chars().map(plain).collect();
@@ -222,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_without_bytes_are_found() {
+    fn schemas_with_empty_items_are_detected() {
         let list = |ty: Type| Type::Array(Box::new(ty));
         let record = |fields: &[Type]| {
             let field = |ty: &Type| Field { column: "a".to_string(), ty: ty.clone() };
@@ -232,13 +273,13 @@ mod tests {
             })
         };
         let yes = [list(Type::Null), list(record(&[])), list(record(&[Type::Null]).nullable())];
-        assert!(yes.iter().all(Type::has_weightless_items));
+        assert!(yes.iter().all(Type::has_empty_items));
         let no = [Type::Null, record(&[Type::Null]), list(Type::Int.nullable()), Type::any()];
-        assert!(!no.iter().any(Type::has_weightless_items));
+        assert!(!no.iter().any(Type::has_empty_items));
     }
 
     #[test]
-    fn a_schema_becomes_json_and_comes_back() {
+    fn a_schema_round_trips_through_json() {
         let fields = [
             ("id", Type::Long),
             ("a b", Type::String.nullable()),

@@ -1,10 +1,9 @@
-//! Writes data in Avro's binary encoding.
+//! Appends values in Avro's binary encoding to a buffer.
 
-use crate::ingest::Raw;
-use crate::ingest::jsonl::number;
+use crate::json_number::JsonNumber;
 use serde_json::Value as Json;
 
-/// A number of the types int and long: zigzag, then seven bits a byte, the lowest first.
+/// Appends an int or a long: zigzag, then seven bits per byte, the lowest first.
 pub fn long(value: i64, out: &mut Vec<u8>) {
     let mut rest = (value << 1 ^ value >> 63) as u64;
     while rest >= 0x80 {
@@ -14,22 +13,24 @@ pub fn long(value: i64, out: &mut Vec<u8>) {
     out.push(rest as u8);
 }
 
+/// Appends a float.
 pub fn float(value: f32, out: &mut Vec<u8>) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
+/// Appends a double.
 pub fn double(value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Bytes, or the UTF-8 of a string.
+/// Appends bytes, or the UTF-8 of a string, after their length.
 pub fn bytes(value: &[u8], out: &mut Vec<u8>) {
     long(value.len() as i64, out);
     out.extend_from_slice(value);
 }
 
-/// The bytes of an integer of two's complement, the highest first, without needless ones: what
-/// stands in a decimal.
+/// Appends the unscaled integer of a decimal, given in two's complement, most significant byte
+/// first. Redundant leading bytes are left out.
 pub fn decimal(big_endian: &[u8], out: &mut Vec<u8>) {
     let mut rest = big_endian;
     while let [first, second, ..] = rest
@@ -40,20 +41,24 @@ pub fn decimal(big_endian: &[u8], out: &mut Vec<u8>) {
     bytes(rest, out);
 }
 
-/// The number of items of an array or a map that follow; the end is a block of none.
+/// Begins a block of `items` items of an array or a map. Nothing for no items: a block of none is
+/// the [`end`].
 pub fn block(items: usize, out: &mut Vec<u8>) {
     if items > 0 {
         long(items as i64, out);
     }
 }
 
-/// The end of an array or a map.
+/// Ends an array or a map.
 pub fn end(out: &mut Vec<u8>) {
     out.push(0);
 }
 
-/// Any JSON value, in the order of the types of [`super::Type::any`]. Fails for a number that
-/// neither a long nor a double holds.
+/// Appends a JSON value as a [`Type::any`](crate::avro::Type::any).
+///
+/// # Errors
+///
+/// The reason, for a number that neither a long nor a double holds exactly.
 pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
     match value {
         Json::Null => long(0, out),
@@ -61,16 +66,16 @@ pub fn any(value: &Json, out: &mut Vec<u8>) -> Result<(), String> {
             long(1, out);
             out.push(u8::from(*v));
         }
-        Json::Number(v) => match number(v) {
-            Raw::Int(v) => {
+        Json::Number(v) => match JsonNumber::from(v) {
+            JsonNumber::Int(v) => {
                 long(2, out);
                 long(v, out);
             }
-            Raw::Float(v) => {
+            JsonNumber::Float(v) => {
                 long(3, out);
                 double(v, out);
             }
-            Raw::MinusZero => {
+            JsonNumber::NegativeZero => {
                 long(3, out);
                 double(-0.0, out);
             }
@@ -114,9 +119,9 @@ mod tests {
         out
     }
 
-    /// The examples of the Avro specification, and numbers at the edges.
+    /// Examples of the specification, and boundary values.
     #[test]
-    fn bytes_are_those_of_the_specification() {
+    fn bytes_match_the_specification() {
         let long = |v: i64| of(|out| long(v, out));
         for (value, bytes) in [
             (0, &[0][..]),

@@ -1,108 +1,29 @@
-//! Arrow's columns in Avro's binary encoding: the types that stand for each other, and a writer for
-//! each column of a batch.
+//! Appends the values of Arrow columns to buffers, in Avro's binary encoding or as raw bytes.
 
-use crate::avro::{Field, Record, Type, Unit, encode, free_name};
+use crate::avro::encode;
+use crate::column::types::unsupported;
+use crate::column::{Encoder, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types as t;
 use arrow_array::{Array, ArrowPrimitiveType, PrimitiveArray};
-use arrow_schema::{DataType, Field as Column, Fields, TimeUnit};
+use arrow_schema::{DataType, TimeUnit};
 use std::collections::HashSet;
 
-/// The reason why something cannot be done.
-pub type Result<T> = std::result::Result<T, String>;
-
-/// Writes the value of a row of a column.
-pub type Writer<'a> = Box<dyn Fn(usize, &mut Vec<u8>) -> Result<()> + 'a>;
-
-/// The Avro type of a column. `names` are the names of records so far.
-pub fn type_of(column: &Column, record: &str, names: &mut Vec<String>) -> Result<Type> {
-    let ty = plain_type(column.data_type(), &format!("{record}_{}", column.name()), names)
-        .map_err(|reason| format!("column `{}`: {reason}", column.name()))?;
-    Ok(if column.is_nullable() && ty != Type::Null { ty.nullable() } else { ty })
-}
-
-fn plain_type(ty: &DataType, path: &str, names: &mut Vec<String>) -> Result<Type> {
-    let timestamp = |unit, local| Type::Timestamp { unit, local };
-    Ok(match ty {
-        DataType::Null => Type::Null,
-        DataType::Boolean => Type::Boolean,
-        DataType::Int8 | DataType::Int16 | DataType::Int32 => Type::Int,
-        DataType::UInt8 | DataType::UInt16 => Type::Int,
-        DataType::Int64 | DataType::UInt32 | DataType::UInt64 | DataType::Duration(_) => Type::Long,
-        DataType::Float16 | DataType::Float32 => Type::Float,
-        DataType::Float64 => Type::Double,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Type::String,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Type::Bytes,
-        DataType::FixedSizeBinary(_) => Type::Bytes,
-        DataType::Date32 | DataType::Date64 => Type::Date,
-        DataType::Time32(_) => Type::TimeMillis,
-        DataType::Time64(TimeUnit::Microsecond) => Type::TimeMicros,
-        DataType::Time64(_) => Type::Long,
-        DataType::Timestamp(TimeUnit::Microsecond, zone) => timestamp(Unit::Micros, zone.is_none()),
-        DataType::Timestamp(TimeUnit::Nanosecond, zone) => timestamp(Unit::Nanos, zone.is_none()),
-        DataType::Timestamp(_, zone) => timestamp(Unit::Millis, zone.is_none()),
-        DataType::Decimal32(precision, scale)
-        | DataType::Decimal64(precision, scale)
-        | DataType::Decimal128(precision, scale)
-        | DataType::Decimal256(precision, scale)
-            if *scale >= 0 =>
-        {
-            Type::Decimal { precision: (*precision).into(), scale: scale.unsigned_abs().into() }
-        }
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            Type::Array(Box::new(type_of(item, path, names)?))
-        }
-        DataType::Struct(columns) => {
-            check_names(columns)?;
-            let name = free_name(path, names);
-            names.push(name.clone());
-            let mut fields = Vec::with_capacity(columns.len());
-            for column in columns {
-                let ty = type_of(column, &name, names)?;
-                fields.push(Field { column: column.name().clone(), ty });
-            }
-            Type::Record(Record { name, fields })
-        }
-        DataType::Map(entries, _) => match entries.data_type() {
-            DataType::Struct(pair) if pair.len() == 2 && is_text(pair[0].data_type()) => {
-                Type::Map(Box::new(type_of(&pair[1], path, names)?))
-            }
-            _ => return Err("the keys of a map must be texts".to_string()),
-        },
-        DataType::Dictionary(_, values) => plain_type(values, path, names)?,
-        other => return Err(unsupported(other)),
-    })
-}
-
-/// Two columns of one name cannot be told apart.
-pub fn check_names(columns: &Fields) -> Result<()> {
-    let mut seen = HashSet::new();
-    match columns.iter().find(|column| !seen.insert(column.name())) {
-        Some(twice) => {
-            Err(format!("two columns have the name `{}`; rename one of them", twice.name()))
-        }
-        None => Ok(()),
-    }
-}
-
-fn is_text(ty: &DataType) -> bool {
-    matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
-}
-
-fn unsupported(ty: &DataType) -> String {
-    format!("the type {ty} cannot be kept; name the other columns with --value")
-}
-
-/// The writer of a column.
-pub fn writer<'a>(array: &'a dyn Array, nullable: bool) -> Result<Writer<'a>> {
-    let write = plain_writer(array)?;
+/// An encoder of the values of a column, as [`avro_type`](crate::column::avro_type) has them: in a
+/// union with null if the column is nullable.
+///
+/// # Errors
+///
+/// The reason, for a type that Avro cannot express.
+pub fn encoder<'a>(array: &'a dyn Array, nullable: bool) -> Result<Encoder<'a>> {
+    let write = plain_encoder(array)?;
     if *array.data_type() == DataType::Null {
         return Ok(write);
     }
     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     Ok(match (nullable, nulls) {
         (false, None) => write,
-        // Below a list or record that is null, anything may stand.
+        // A null parent can have null children in columns that are not nullable.
         (false, Some(nulls)) => Box::new(move |row, out| match nulls.is_null(row) {
             true => Err("a value that cannot be null is null".to_string()),
             false => write(row, out),
@@ -124,11 +45,11 @@ pub fn writer<'a>(array: &'a dyn Array, nullable: bool) -> Result<Writer<'a>> {
     })
 }
 
-/// The writer of the numbers of a column, which `convert` makes longs of.
+/// Encodes the numbers of a column as longs, by `convert`.
 fn longs<'a, T: ArrowPrimitiveType>(
     array: &'a dyn Array,
     convert: impl Fn(T::Native) -> Option<i64> + 'a,
-) -> Writer<'a> {
+) -> Encoder<'a> {
     let values: &PrimitiveArray<T> = array.as_primitive();
     Box::new(move |row, out| {
         let value = values.value(row);
@@ -138,22 +59,22 @@ fn longs<'a, T: ArrowPrimitiveType>(
     })
 }
 
-/// The writer of what `bytes` gives for each row.
-fn bytes<'a>(bytes: impl Fn(usize) -> &'a [u8] + 'a) -> Writer<'a> {
+/// Encodes the bytes that `bytes` returns for each row.
+fn bytes<'a>(bytes: impl Fn(usize) -> &'a [u8] + 'a) -> Encoder<'a> {
     Box::new(move |row, out| {
         encode::bytes(bytes(row), out);
         Ok(())
     })
 }
 
-fn decimals<'a, const N: usize>(bytes: impl Fn(usize) -> [u8; N] + 'a) -> Writer<'a> {
+fn decimals<'a, const N: usize>(bytes: impl Fn(usize) -> [u8; N] + 'a) -> Encoder<'a> {
     Box::new(move |row, out| {
         encode::decimal(&bytes(row), out);
         Ok(())
     })
 }
 
-fn plain_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
+fn plain_encoder<'a>(array: &'a dyn Array) -> Result<Encoder<'a>> {
     Ok(match array.data_type() {
         DataType::Null => Box::new(|_, _| Ok(())),
         DataType::Boolean => {
@@ -190,19 +111,19 @@ fn plain_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
                 return Ok(Box::new(|_, _| Err("a dictionary is empty".to_string())));
             }
             let (numbers, write) =
-                (dictionary.normalized_keys(), plain_writer(dictionary.values().as_ref())?);
+                (dictionary.normalized_keys(), plain_encoder(dictionary.values().as_ref())?);
             Box::new(move |row, out| write(numbers[row], out))
         }
         ty => match text_bytes(array) {
             Some(text) => bytes(text),
-            None if ty.is_nested() => nested_writer(array)?,
-            None if ty.is_temporal() => temporal_writer(array)?,
-            None => number_writer(array)?,
+            None if ty.is_nested() => nested_encoder(array)?,
+            None if ty.is_temporal() => temporal_encoder(array)?,
+            None => number_encoder(array)?,
         },
     })
 }
 
-/// The bytes of the texts or binary values of a column; `None` if it is of another type.
+/// Access to the bytes of a column of strings or binary values; `None` for other types.
 fn text_bytes<'a>(array: &'a dyn Array) -> Option<Box<dyn Fn(usize) -> &'a [u8] + 'a>> {
     macro_rules! of {
         ($values:expr, $row:ident => $bytes:expr) => {{
@@ -227,7 +148,7 @@ fn text_bytes<'a>(array: &'a dyn Array) -> Option<Box<dyn Fn(usize) -> &'a [u8] 
     }
 }
 
-fn number_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
+fn number_encoder<'a>(array: &'a dyn Array) -> Result<Encoder<'a>> {
     Ok(match array.data_type() {
         DataType::Int8 => longs::<t::Int8Type>(array, |v| Some(v.into())),
         DataType::Int16 => longs::<t::Int16Type>(array, |v| Some(v.into())),
@@ -259,7 +180,7 @@ fn number_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
 
 const DAY_MILLIS: i64 = 86_400_000;
 
-fn temporal_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
+fn temporal_encoder<'a>(array: &'a dyn Array) -> Result<Encoder<'a>> {
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
     Ok(match array.data_type() {
         DataType::Date32 => longs::<t::Date32Type>(array, |v| Some(v.into())),
@@ -286,8 +207,11 @@ fn temporal_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
     })
 }
 
-/// The writer of lists whose items stand where `range` says.
-fn list<'a>(write: Writer<'a>, range: impl Fn(usize) -> std::ops::Range<usize> + 'a) -> Writer<'a> {
+/// Encodes lists. `range` returns the range of the items of a row.
+fn list<'a>(
+    write: Encoder<'a>,
+    range: impl Fn(usize) -> std::ops::Range<usize> + 'a,
+) -> Encoder<'a> {
     Box::new(move |row, out| {
         let items = range(row);
         encode::block(items.len(), out);
@@ -297,34 +221,34 @@ fn list<'a>(write: Writer<'a>, range: impl Fn(usize) -> std::ops::Range<usize> +
     })
 }
 
-fn nested_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
+fn nested_encoder<'a>(array: &'a dyn Array) -> Result<Encoder<'a>> {
     Ok(match array.data_type() {
         DataType::List(item) => {
             let lists = array.as_list::<i32>();
             let offsets = lists.value_offsets();
-            list(writer(lists.values().as_ref(), item.is_nullable())?, move |row| {
+            list(encoder(lists.values().as_ref(), item.is_nullable())?, move |row| {
                 offsets[row] as usize..offsets[row + 1] as usize
             })
         }
         DataType::LargeList(item) => {
             let lists = array.as_list::<i64>();
             let offsets = lists.value_offsets();
-            list(writer(lists.values().as_ref(), item.is_nullable())?, move |row| {
+            list(encoder(lists.values().as_ref(), item.is_nullable())?, move |row| {
                 offsets[row] as usize..offsets[row + 1] as usize
             })
         }
         DataType::FixedSizeList(item, size) => {
             let (lists, size) = (array.as_fixed_size_list(), *size as usize);
-            list(writer(lists.values().as_ref(), item.is_nullable())?, move |row| {
+            list(encoder(lists.values().as_ref(), item.is_nullable())?, move |row| {
                 row * size..(row + 1) * size
             })
         }
         DataType::Struct(columns) => {
             let values = array.as_struct().columns().iter().zip(columns);
-            let writers =
-                values.map(|(array, column)| writer(array.as_ref(), column.is_nullable()));
-            let writers: Vec<Writer> = writers.collect::<Result<_>>()?;
-            Box::new(move |row, out| writers.iter().try_for_each(|write| write(row, out)))
+            let encoders =
+                values.map(|(array, column)| encoder(array.as_ref(), column.is_nullable()));
+            let encoders: Vec<Encoder> = encoders.collect::<Result<_>>()?;
+            Box::new(move |row, out| encoders.iter().try_for_each(|write| write(row, out)))
         }
         DataType::Map(entries, _) => {
             let maps = array.as_map();
@@ -333,7 +257,7 @@ fn nested_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
                 DataType::Struct(pair) => pair.get(1).is_some_and(|v| v.is_nullable()),
                 _ => true,
             };
-            let write = writer(maps.values().as_ref(), nullable)?;
+            let write = encoder(maps.values().as_ref(), nullable)?;
             let offsets = maps.value_offsets();
             let range = move |row| offsets[row] as usize..offsets[row + 1] as usize;
             Box::new(move |row, out| {
@@ -355,9 +279,13 @@ fn nested_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
     })
 }
 
-/// The writer of a key, or of a value that is one column: bytes as they are, numbers and booleans
-/// as text.
-pub fn raw_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
+/// An encoder of the values of a column as keys, or as table values of a single column: strings and
+/// binary values as their bytes, numbers and booleans as text.
+///
+/// # Errors
+///
+/// The reason, for any other type.
+pub fn raw_encoder<'a>(array: &'a dyn Array) -> Result<Encoder<'a>> {
     let nulls = array.logical_nulls();
     let write = plain_raw(array)?;
     Ok(Box::new(move |row, out| match nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
@@ -366,7 +294,7 @@ pub fn raw_writer<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
     }))
 }
 
-fn plain_raw<'a>(array: &'a dyn Array) -> Result<Writer<'a>> {
+fn plain_raw<'a>(array: &'a dyn Array) -> Result<Encoder<'a>> {
     if let Some(text) = text_bytes(array) {
         return Ok(Box::new(move |row, out| {
             out.extend_from_slice(text(row));

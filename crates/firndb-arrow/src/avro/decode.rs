@@ -1,23 +1,40 @@
-//! Reads data in Avro's binary encoding as JSON: what people and programs are shown.
+//! Decodes data to JSON.
 
-use super::{ANY, MAX_DATUM_DEPTH, MAX_WEIGHTLESS, Record, Type, Unit};
-use crate::output::hex;
+use crate::avro::{ANY, MAX_DATUM_DEPTH, MAX_EMPTY_ITEMS, Record, Type, Unit};
 use firndb::search::timestamp_to_text;
+use num_bigint::BigInt;
 use serde_json::{Map, Number, Value as Json};
 use std::collections::HashMap;
 
-/// The reason why bytes are no datum of a type.
+/// The error is the reason why bytes are not a datum of the schema.
 type Result<T> = std::result::Result<T, String>;
 
-/// Data of a schema.
+/// Decodes the data of one schema.
+///
+/// ```
+/// use firndb_arrow::avro::Decoder;
+///
+/// let schema = r#"{"type": "record", "name": "test", "fields": [
+///     {"name": "a", "type": "long"}, {"name": "b", "type": "string"}]}"#;
+/// let decoder = Decoder::new(schema)?;
+/// let json = decoder.json(&[0x36, 0x06, b'f', b'o', b'o'])?;
+/// assert_eq!(json.to_string(), r#"{"a":27,"b":"foo"}"#);
+/// assert!(decoder.json(&[0x36]).is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug)]
 pub struct Decoder {
     ty: Type,
-    /// The records, enums and fixed types that can be named.
+    /// Records, enums and fixed types, to which names can refer.
     named: HashMap<String, Type>,
 }
 
 impl Decoder {
-    /// Reads the text of a schema.
+    /// A decoder for the JSON text of a schema.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the text is not a schema: see [`Type::parse`].
     pub fn new(schema: &str) -> Result<Decoder> {
         let ty = Type::parse(schema)?;
         let mut named = HashMap::new();
@@ -25,7 +42,12 @@ impl Decoder {
         Ok(Decoder { ty, named })
     }
 
-    /// The columns, if the schema is a record.
+    /// The schema.
+    pub fn schema(&self) -> &Type {
+        &self.ty
+    }
+
+    /// Names of the columns if the schema is a record.
     pub fn columns(&self) -> Option<Vec<&str>> {
         match &self.ty {
             Type::Record(record) => {
@@ -36,9 +58,14 @@ impl Decoder {
     }
 
     /// A datum as JSON: an object for a record, hexadecimal digits for bytes, text for dates, times
-    /// and decimals. All the bytes must be used.
+    /// and decimals.
+    ///
+    /// # Errors
+    ///
+    /// The reason, if the bytes are not exactly one datum of the schema, or exceed
+    /// [`MAX_DATUM_DEPTH`] or [`MAX_EMPTY_ITEMS`].
     pub fn json(&self, datum: &[u8]) -> Result<Json> {
-        let mut reader = Reader { rest: datum, named: &self.named, weightless: MAX_WEIGHTLESS };
+        let mut reader = Reader { rest: datum, named: &self.named, empty_left: MAX_EMPTY_ITEMS };
         let json = reader.value(&self.ty, 0)?;
         match reader.rest.len() {
             0 => Ok(json),
@@ -65,9 +92,9 @@ fn collect(ty: &Type, named: &mut HashMap<String, Type>) {
 struct Reader<'a> {
     rest: &'a [u8],
     named: &'a HashMap<String, Type>,
-    /// Items and fields without bytes that may still be made: of the others, a datum has no more
-    /// than bytes.
-    weightless: usize,
+    /// Items and fields without bytes that may still follow. The number of all others is limited by
+    /// the length of the datum.
+    empty_left: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -86,14 +113,14 @@ impl<'a> Reader<'a> {
             Type::Long => Json::from(self.long()?),
             Type::Float => float(f64::from(f32::from_le_bytes(self.array()?))),
             Type::Double => float(f64::from_le_bytes(self.array()?)),
-            Type::Bytes => Json::from(hex(self.bytes()?)),
+            Type::Bytes => Json::from(hex::encode(self.bytes()?)),
             Type::String => Json::from(self.text()?),
             Type::Date => Json::from(date(self.int()?)),
             Type::TimeMillis => Json::from(time(i64::from(self.int()?) * 1000)),
             Type::TimeMicros => Json::from(time(self.long()?)),
             Type::Timestamp { unit, local } => Json::from(timestamp(self.long()?, *unit, *local)),
             Type::Decimal { scale, .. } => Json::from(decimal(self.bytes()?, *scale)),
-            Type::Fixed { size, .. } => Json::from(hex(self.take(*size)?)),
+            Type::Fixed { size, .. } => Json::from(hex::encode(self.take(*size)?)),
             Type::Enum { symbols, .. } => {
                 let number = self.long()?;
                 let symbol = usize::try_from(number).ok().and_then(|i| symbols.get(i));
@@ -119,8 +146,8 @@ impl<'a> Reader<'a> {
         let before = self.rest.len();
         let value = self.value(ty, depth)?;
         if self.rest.len() == before {
-            let left = self.weightless.checked_sub(1);
-            self.weightless = left.ok_or("it has too many nulls or empty records in lists")?;
+            let left = self.empty_left.checked_sub(1);
+            self.empty_left = left.ok_or("it has too many nulls or empty records in lists")?;
         }
         Ok(value)
     }
@@ -163,7 +190,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Items of the next block; a negative number is followed by the block's size in bytes.
+    /// The number of items of the next block. A negative number is followed by the size of the
+    /// block in bytes, which this decoder does not need.
     fn block(&mut self) -> Result<u64> {
         let count = self.long()?;
         if count < 0 {
@@ -211,12 +239,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A number, or text for what JSON has no number for (`NaN`, `inf`).
+/// A number, or text for values that JSON numbers cannot express (`NaN`, `inf`).
 fn float(value: f64) -> Json {
     Number::from_f64(value).map_or_else(|| Json::from(value.to_string()), Json::Number)
 }
 
-/// A day as `2024-01-31`; the number for a year that is not of four digits.
+/// A day as `2024-01-31`. Days outside the years 1 to 9999 are shown as a number.
 fn date(days: i32) -> String {
     calendar(days.into()).unwrap_or_else(|| format!("{days} days after 1970-01-01"))
 }
@@ -230,7 +258,7 @@ fn calendar(days: i64) -> Option<String> {
 
 const DAY: i64 = 86_400_000_000;
 
-/// `12:34:56` with as many digits of a second as there are.
+/// `12:34:56`, with a fraction of the second if it is not zero.
 fn time(micros: i64) -> String {
     let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     let text = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -240,8 +268,8 @@ fn time(micros: i64) -> String {
     }
 }
 
-/// RFC 3339, without the `Z` if it is a time of an unnamed place; the number for a year that is not
-/// of four digits.
+/// RFC 3339, without the `Z` for a local time. Times outside the years 1 to 9999 are shown as a
+/// number.
 fn timestamp(value: i64, unit: Unit, local: bool) -> String {
     let (second, digits, name) = match unit {
         Unit::Millis => (1_000, 3, "milliseconds"),
@@ -261,49 +289,20 @@ fn timestamp(value: i64, unit: Unit, local: bool) -> String {
     format!("{date}T{time}{}{zone}", fraction.trim_end_matches('0'))
 }
 
-/// An integer of any width in two's complement, the highest byte first, with a decimal point.
+/// The decimal number whose unscaled integer is given in two's complement, most significant byte
+/// first.
 fn decimal(bytes: &[u8], scale: u32) -> String {
-    let negative = bytes.first().is_some_and(|byte| *byte >= 0x80);
-    // More digits than any writer of tables has, and few enough to convert them one by one.
+    // Conversion is quadratic. No writer of tables needs as many digits.
     if bytes.len() > 128 || scale > 400 {
-        return format!("0x{} / 10^{scale}", hex(bytes));
+        return format!("0x{} / 10^{scale}", hex::encode(bytes));
     }
-    let mut digits: Vec<u8> = vec![0];
-    for &byte in bytes {
-        let mut carry = u32::from(if negative { !byte } else { byte });
-        for digit in &mut digits {
-            carry += u32::from(*digit) << 8;
-            (*digit, carry) = ((carry % 10) as u8, carry / 10);
-        }
-        while carry > 0 {
-            digits.push((carry % 10) as u8);
-            carry /= 10;
-        }
+    let unscaled = BigInt::from_signed_bytes_be(bytes);
+    let (sign, scale) = (if unscaled < BigInt::ZERO { "-" } else { "" }, scale as usize);
+    let digits = format!("{:0>width$}", unscaled.magnitude().to_string(), width = scale + 1);
+    match digits.split_at(digits.len() - scale) {
+        (whole, "") => format!("{sign}{whole}"),
+        (whole, fraction) => format!("{sign}{whole}.{fraction}"),
     }
-    if negative {
-        // -x is the complement plus one.
-        let mut i = 0;
-        while digits.get(i) == Some(&9) {
-            digits[i] = 0;
-            i += 1;
-        }
-        match digits.get_mut(i) {
-            Some(digit) => *digit += 1,
-            None => digits.push(1),
-        }
-    }
-    digits.resize(digits.len().max(scale as usize + 1), 0);
-    while digits.len() > scale as usize + 1 && digits.last() == Some(&0) {
-        digits.pop();
-    }
-    let mut text = if negative { "-".to_string() } else { String::new() };
-    for (i, digit) in digits.iter().enumerate().rev() {
-        text.push(char::from(b'0' + digit));
-        if i == scale as usize && scale > 0 {
-            text.push('.');
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -318,7 +317,7 @@ mod tests {
 
     /// The record of the Avro specification: `{"a": 27, "b": "foo"}` is `36 06 66 6f 6f`.
     #[test]
-    fn the_record_of_the_specification_is_read() {
+    fn the_example_of_the_specification_is_decoded() {
         let schema = r#"{"type": "record", "name": "test", "fields": [
             {"name": "a", "type": "long"}, {"name": "b", "type": "string"}]}"#;
         let bytes = [0x36, 0x06, 0x66, 0x6f, 0x6f];
@@ -335,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn any_json_value_comes_back() {
-        // The deepest that the parser reads, and many small items.
+    fn any_json_value_round_trips() {
+        // The deepest value that the parser accepts, and many small items.
         let deep = "[".repeat(127) + &"]".repeat(127);
         for value in [
             json!({ "a": [1, -2.5, null, true, { "b": "c" }], "": {}, "d": i64::MIN }),
@@ -350,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_bytes_end_in_an_error() {
+    fn hostile_bytes_are_refused() {
         let nulls = r#"{"type": "array", "items": "null"}"#;
         let mut bytes = Vec::new();
         encode::long(i64::MAX, &mut bytes);
@@ -359,7 +358,7 @@ mod tests {
         assert!(json_of("\"long\"", &[0xff; 12]).unwrap_err().contains("too long"));
         let any = Type::any().to_json().to_string();
         assert!(json_of(&any, &[10, 2].repeat(1000)).unwrap_err().contains("deeply"));
-        // As many as a build writes are read.
+        // As many as a build writes are accepted.
         let mut many = Vec::new();
         encode::long(100_000, &mut many);
         assert!(json_of(nulls, &[&many[..], &[0]].concat()).is_ok());
@@ -368,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_times_and_decimals_are_text() {
+    fn dates_times_and_decimals_become_text() {
         let day = |days| (date(days), date(days + 1));
         assert_eq!(day(-719_163), ("-719163 days after 1970-01-01".into(), "0001-01-01".into()));
         assert_eq!(day(2_932_896), ("9999-12-31".into(), "2932897 days after 1970-01-01".into()));
