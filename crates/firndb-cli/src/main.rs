@@ -3,9 +3,7 @@
 
 mod cmd;
 mod failure;
-mod ingest;
 mod output;
-mod records;
 mod target;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageError};

@@ -2,11 +2,11 @@
 
 use super::{put_bytes, shown_key};
 use crate::output::{Out, hex, stdout_error};
-use crate::records::EXPIRES_AT;
 use clap::ValueEnum;
 use csv::{ByteRecord, Writer};
 use firndb::log::Entry;
 use firndb::{Error, Result};
+use firndb_ingest::EXPIRES_AT;
 use flate2::write::GzEncoder;
 use serde_json::{Map, Value as Json};
 use std::borrow::Cow;

@@ -1,16 +1,17 @@
 //! Parquet and Arrow IPC: batches of typed columns.
 
-use super::feed::Wanted;
-use super::shape::Shape;
-use super::{Batch, Records, ipc, origin};
-use crate::ingest::source::Input;
+use crate::input::Progress;
+use crate::records::batch::{KeyValueBatch, origin};
+use crate::records::layout::Layout;
+use crate::records::options::RecordOptions;
+use crate::records::{ReadRecords, ipc};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::FileReader;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use firndb::{Error, Result};
 use firndb_arrow::avro::{self, Decoder, Type};
 use firndb_arrow::column::{self, Encoder, avro_type, encoder, raw_encoder};
-use indicatif::ProgressBar;
+
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
@@ -20,50 +21,51 @@ use parquet::errors::ParquetError;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
+use std::path::Path;
 use std::sync::Arc;
 
-/// Rows that are taken at a time.
+/// Rows that are encoded at a time.
 const ROWS: usize = 1024;
 
 /// Reads the rows of one input.
-pub struct ColumnarRecords {
+pub(crate) struct ColumnarRecords {
     file: Opened,
     schema: SchemaRef,
     input: usize,
     name: String,
-    progress: ProgressBar,
-    /// Numbers of the columns: of the key, then of the value.
+    progress: Progress,
+    /// Indexes of the column of the key, then of those of the value.
     columns: Vec<usize>,
-    /// Values are a column as it is.
+    /// Values are the bytes of a single column.
     raw: bool,
-    /// Reads values of which not everything that can be written can be read.
-    shown: Option<Decoder>,
-    /// The batch at hand, and its next row.
+    /// Decodes each value that may exceed the limits of decoders, which encoders do not have.
+    check: Option<Decoder>,
+    /// The current batch, and its next row.
     batch: Option<(RecordBatch, usize)>,
-    /// Rows taken before.
+    /// Rows before the current ones.
     rows: u64,
 }
 
-/// An input that was opened, and then the batches of the columns that are needed.
+/// An open input, and once the layout is known the batches of the columns in use.
 enum Opened {
     Parquet(Option<ParquetRecordBatchReaderBuilder<File>>),
     Batches(Batches),
 }
 
-/// Batches, and the bytes that the progress advances by with each.
+/// Batches, and the bytes by which the progress advances with each.
 struct Batches {
     batches: Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>>>,
     bytes: u64,
 }
 
 impl ColumnarRecords {
-    /// Opens a Parquet file. It is read from its end, so standard input is refused.
-    pub fn parquet(
-        input: &Input,
+    /// Opens a Parquet file. Its metadata is at its end, so it must be a file.
+    pub(crate) fn parquet(
+        path: Option<&Path>,
         (number, name): (usize, String),
-        progress: &ProgressBar,
+        progress: &Progress,
     ) -> Result<ColumnarRecords> {
-        let Input::File(path) = input else {
+        let Some(path) = path else {
             let message = "Parquet cannot be read from standard input; name the file";
             return Err(Error::invalid(message));
         };
@@ -76,32 +78,32 @@ impl ColumnarRecords {
         Ok(ColumnarRecords::new(file, schema, (number, name), progress))
     }
 
-    /// Opens an Arrow IPC file or stream; `reader` gives its bytes.
-    pub fn ipc(
-        input: &Input,
-        reader: Box<dyn BufRead>,
-        place: (usize, String),
-        progress: &ProgressBar,
+    /// Opens an Arrow IPC file or stream. `reader` yields its bytes.
+    pub(crate) fn ipc(
+        path: Option<&Path>,
+        reader: Box<dyn BufRead + Send>,
+        id: (usize, String),
+        progress: &Progress,
     ) -> Result<ColumnarRecords> {
-        let wrong = |e: ArrowError| ipc_error(&place.1, &e);
-        if let Some((mut file, bytes)) = arrow_file(input)? {
+        let wrong = |e: ArrowError| ipc_error(&id.1, &e);
+        if let Some((mut file, bytes)) = arrow_file(path)? {
             ipc::check_file(&mut file, bytes).map_err(wrong)?;
             let batches = FileReader::try_new(file, None).map_err(wrong)?;
             let schema = batches.schema();
             let bytes = bytes / batches.num_batches().max(1) as u64;
             let batches = Batches { batches: Box::new(batches), bytes };
-            return Ok(ColumnarRecords::new(Opened::Batches(batches), schema, place, progress));
+            return Ok(ColumnarRecords::new(Opened::Batches(batches), schema, id, progress));
         }
         let (batches, schema) = ipc::Stream::open(reader).map_err(wrong)?;
         let batches = Batches { batches: Box::new(batches), bytes: 0 };
-        Ok(ColumnarRecords::new(Opened::Batches(batches), schema, place, progress))
+        Ok(ColumnarRecords::new(Opened::Batches(batches), schema, id, progress))
     }
 
     fn new(
         file: Opened,
         schema: SchemaRef,
         (input, name): (usize, String),
-        progress: &ProgressBar,
+        progress: &Progress,
     ) -> ColumnarRecords {
         ColumnarRecords {
             file,
@@ -111,7 +113,7 @@ impl ColumnarRecords {
             progress: progress.clone(),
             columns: Vec::new(),
             raw: true,
-            shown: None,
+            check: None,
             batch: None,
             rows: 0,
         }
@@ -121,7 +123,7 @@ impl ColumnarRecords {
         Error::invalid(format!("{}: {reason}", self.name))
     }
 
-    /// The next rows, of the columns that are needed alone: the key first.
+    /// The next rows, with only the columns in use, the key first.
     fn next_rows(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some((batch, from)) = &mut self.batch
@@ -134,15 +136,15 @@ impl ColumnarRecords {
             }
             let Opened::Batches(batches) = &mut self.file else { return Ok(None) };
             let Some(batch) = batches.batches.next() else { return Ok(None) };
-            self.progress.inc(batches.bytes);
+            self.progress.add(batches.bytes);
             let batch = batch.and_then(|batch| batch.project(&self.columns));
             let batch = batch.map_err(|e| ipc_error(&self.name, &e))?;
             self.batch = Some((batch, 0));
         }
     }
 
-    /// Chooses columns of a Parquet file: the others are not read.
-    fn choose(&mut self) -> Result<()> {
+    /// Selects columns of a Parquet file. The others are not read.
+    fn project(&mut self) -> Result<()> {
         let Opened::Parquet(builder) = &mut self.file else { return Ok(()) };
         let Some(builder) = builder.take() else { return Ok(()) };
         let rows = builder.metadata().file_metadata().num_rows().max(1) as u64;
@@ -151,12 +153,12 @@ impl ColumnarRecords {
         let batches = builder.with_projection(mask).with_batch_size(ROWS).build();
         let batches =
             batches.map_err(|e| self.fail(format!("this Parquet file cannot be read: {e}")))?;
-        // A projection keeps the order of the file: `columns` become places in it.
+        // A projection keeps the order of the file, so indexes of columns change.
         let mut sorted = self.columns.clone();
         sorted.sort_unstable();
         sorted.dedup();
-        let place = |column: &usize| sorted.binary_search(column).unwrap_or_default();
-        self.columns = self.columns.iter().map(place).collect();
+        let index = |column: &usize| sorted.binary_search(column).unwrap_or_default();
+        self.columns = self.columns.iter().map(index).collect();
         let bytes = (bytes.max(0) as u64).saturating_mul(ROWS as u64) / rows;
         let batches = Batches { batches: Box::new(batches), bytes };
         self.file = Opened::Batches(batches);
@@ -164,8 +166,8 @@ impl ColumnarRecords {
     }
 }
 
-/// Opens a Parquet file. Its oldest kind of timestamp, INT96, is of microseconds then: nanoseconds,
-/// which the reader takes for it, overflow without a word outside the years 1677 to 2262.
+/// Opens a Parquet file, with timestamps of the legacy type INT96 in microseconds. The reader's
+/// default, nanoseconds, silently overflows outside the years 1677 to 2262.
 fn parquet_reader(
     file: File,
 ) -> std::result::Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
@@ -182,8 +184,8 @@ fn parquet_reader(
     Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata))
 }
 
-/// A column whose INT96 are of microseconds. `old` says of each column without columns below, in
-/// their order, whether it is one.
+/// The column with INT96 in microseconds. `old` says for each leaf column, in order, whether it is
+/// INT96.
 fn micros(column: &FieldRef, old: &mut impl Iterator<Item = bool>) -> FieldRef {
     let ty = match column.data_type() {
         DataType::List(item) => DataType::List(micros(item, old)),
@@ -203,10 +205,9 @@ fn micros(column: &FieldRef, old: &mut impl Iterator<Item = bool>) -> FieldRef {
     Arc::new(Field::clone(column).with_data_type(ty))
 }
 
-/// An Arrow IPC file that can be read at any place, and its length; `None` for a stream or for what
-/// is compressed as a whole.
-fn arrow_file(input: &Input) -> Result<Option<(BufReader<File>, u64)>> {
-    let Input::File(path) = input else { return Ok(None) };
+/// A seekable Arrow IPC file, and its length; `None` for a stream, and for a compressed file.
+fn arrow_file(path: Option<&Path>) -> Result<Option<(BufReader<File>, u64)>> {
+    let Some(path) = path else { return Ok(None) };
     let fail = |e| Error::io("open", path, e);
     let file = File::open(path).map_err(fail)?;
     let bytes = file.metadata().map_err(fail)?.len();
@@ -217,7 +218,7 @@ fn arrow_file(input: &Input) -> Result<Option<(BufReader<File>, u64)>> {
     Ok(is_file.then_some((file, bytes)))
 }
 
-/// A type, unless its schema is one that cannot be read again.
+/// Refuses a type whose schema is nested too deeply to be parsed again.
 fn check_depth(column: &str, ty: Type) -> column::Result<Type> {
     let field = avro::Field { column: column.to_string(), ty: ty.clone() };
     let row = Type::Record(avro::Record { name: "Row".to_string(), fields: vec![field] });
@@ -231,50 +232,50 @@ fn check_depth(column: &str, ty: Type) -> column::Result<Type> {
 }
 
 fn ipc_error(name: &str, error: &ArrowError) -> Error {
-    // Some of them are of several lines.
+    // Some messages have several lines.
     let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     Error::invalid(format!("{name}: the columns cannot be read: {reason}"))
 }
 
-impl Records for ColumnarRecords {
-    fn shape(&mut self, wanted: &Wanted) -> Result<Option<Shape>> {
+impl ReadRecords for ColumnarRecords {
+    fn infer_layout(&mut self, options: &RecordOptions) -> Result<Option<Layout>> {
         column::check_names(self.schema.fields()).map_err(|reason| self.fail(reason))?;
         let names: Vec<&str> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
+        let columns = Layout::columns(options.key.as_ref(), &options.values, &names, &self.name)?;
         let records = RefCell::new(vec!["Row".to_string()]);
-        let shape = Shape::new(columns, wanted.record, |asked| {
-            if asked.kind.is_some() {
-                return Err(self.fail(format!("column `{}` has its own type", asked.name)));
+        let layout = Layout::new(columns, options.record, |value| {
+            if value.ty.is_some() {
+                return Err(self.fail(format!("column `{}` has its own type", value.name)));
             }
-            let column = self.schema.field_with_name(&asked.name).map_err(|e| self.fail(e))?;
+            let column = self.schema.field_with_name(&value.name).map_err(|e| self.fail(e))?;
             avro_type(column, "Row", &mut records.borrow_mut())
-                .and_then(|ty| check_depth(&asked.name, ty))
+                .and_then(|ty| check_depth(&value.name, ty))
                 .map_err(|reason| self.fail(reason))
         });
-        shape.map(Some)
+        layout.map(Some)
     }
 
-    fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
-        // What this file alone would become must be what all become.
-        let same = |own: &Shape| own.columns == shape.columns && own.types == shape.types;
-        if let Some(own) = self.shape(wanted)?.filter(|own| !same(own)) {
-            let difference = own.columns.iter().find(|c| !shape.columns.contains(c));
+    fn set_layout(&mut self, layout: &Layout, options: &RecordOptions) -> Result<()> {
+        // The layout of this file by itself must be that of all inputs.
+        let same = |own: &Layout| own.columns == layout.columns && own.types == layout.types;
+        if let Some(own) = self.infer_layout(options)?.filter(|own| !same(own)) {
+            let difference = own.columns.iter().find(|c| !layout.columns.contains(c));
             return Err(self.fail(match difference {
                 Some(column) => format!("the inputs before have no column `{column}`"),
                 None => "its columns or their types differ from those of the inputs before".into(),
             }));
         }
-        let key = wanted.key.iter().flat_map(|key| self.schema.index_of(key));
-        let values = shape.columns.iter().flat_map(|name| self.schema.index_of(name));
+        let key = options.key.iter().flat_map(|key| self.schema.index_of(key));
+        let values = layout.columns.iter().flat_map(|name| self.schema.index_of(name));
         self.columns = key.chain(values).collect();
-        self.raw = shape.types.is_none();
-        if shape.types.iter().flatten().any(Type::has_empty_items) {
-            self.shown = Some(Decoder::new(&shape.schema()).map_err(Error::invalid)?);
+        self.raw = layout.types.is_none();
+        if layout.types.iter().flatten().any(Type::has_empty_items) {
+            self.check = Some(Decoder::new(&layout.schema()).map_err(Error::invalid)?);
         }
-        self.choose()
+        self.project()
     }
 
-    fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+    fn fill(&mut self, batch: &mut KeyValueBatch) -> Result<bool> {
         while !batch.is_full() {
             let Some(rows) = self.next_rows()? else { return Ok(false) };
             let fields = rows.schema();
@@ -298,12 +299,12 @@ impl Records for ColumnarRecords {
                     let name = fields.field(number).name();
                     write(row, out).map_err(|reason| format!("column `{name}`: {reason}"))
                 });
-                if let (Ok(()), Some(decoder)) = (&written, &self.shown) {
+                if let (Ok(()), Some(decoder)) = (&written, &self.check) {
                     written = decoder.json(&value).map(drop);
                 }
                 match written {
                     Ok(()) => batch.push(origin(self.input, line), &key, &value),
-                    Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
+                    Err(reason) => batch.push_bad(format!("{}:{line}: {reason}", self.name)),
                 }
             }
             self.rows += rows.num_rows() as u64;

@@ -1,5 +1,5 @@
-//! Arrow IPC that may be damaged: what its lengths claim and is not there is found before memory is
-//! asked for it, because a program that asks for too much is ended at once.
+//! Arrow IPC from damaged or hostile inputs. Lengths are checked against the bytes that are there
+//! before memory is allocated for them, because a failed allocation aborts the process.
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::{StreamDecoder, read_footer_length};
@@ -9,14 +9,15 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 type Result<T> = std::result::Result<T, ArrowError>;
 
-/// Most units of 8 bytes that the mark at the beginning of an Arrow file has with its padding.
-const MARK_UNITS: usize = 8;
+/// Most units of 8 bytes of the magic at the beginning of an Arrow file, with its padding.
+const MAGIC_UNITS: usize = 8;
 
-/// What stands before the length of a message, except in old files, and the end of a stream.
-const CONTINUED: [u8; 4] = [0xff; 4];
+/// The continuation marker before the length of a message, which old files lack, and the end of a
+/// stream.
+const CONTINUATION: [u8; 4] = [0xff; 4];
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Bytes that one compressed byte becomes at most: zstd has blocks of 128 KiB in 4 bytes.
+/// Most bytes that one compressed byte becomes: zstd has blocks of 128 KiB in 4 bytes.
 const MAX_RATIO: i64 = 1 << 15;
 
 fn damaged(what: &str) -> ArrowError {
@@ -24,24 +25,24 @@ fn damaged(what: &str) -> ArrowError {
 }
 
 /// The batches of a stream.
-pub struct Stream {
-    reader: Box<dyn BufRead>,
+pub(crate) struct Stream {
+    reader: Box<dyn BufRead + Send>,
     decoder: StreamDecoder,
-    /// Bytes that the decoder has not taken.
+    /// Bytes that the decoder has not consumed.
     rest: Vec<u8>,
-    /// The batch that came with the schema.
+    /// A batch that was decoded together with the schema.
     first: Option<RecordBatch>,
     ended: bool,
 }
 
 impl Stream {
-    /// Reads the schema. In a file that comes as a stream, the stream stands between two marks.
-    pub fn open(mut reader: Box<dyn BufRead>) -> Result<(Stream, SchemaRef)> {
+    /// Reads the schema. A file that is read as a stream is a stream between two magics.
+    pub(crate) fn open(mut reader: Box<dyn BufRead + Send>) -> Result<(Stream, SchemaRef)> {
         if reader.fill_buf()?.starts_with(b"ARROW1") {
-            // Zeros may follow the mark, which no message begins with.
+            // Zeros follow the magic as padding. No message begins with a zero.
             let mut unit = [0; 8];
             reader.read_exact(&mut unit)?;
-            for _ in 0..MARK_UNITS {
+            for _ in 0..MAGIC_UNITS {
                 if reader.fill_buf()?.first() == Some(&0) {
                     reader.read_exact(&mut unit)?;
                 }
@@ -59,10 +60,10 @@ impl Stream {
         }
     }
 
-    /// Hands on a message; the batch that ends in it, if one does.
+    /// Decodes a message. Returns the batch that it completes.
     fn step(&mut self) -> Result<Option<RecordBatch>> {
         if self.rest.is_empty() {
-            // A message without a body is decoded only when more comes.
+            // The decoder handles a message without a body only once more bytes follow.
             self.rest = self.message()?.unwrap_or_else(|| {
                 self.ended = true;
                 END.to_vec()
@@ -78,7 +79,7 @@ impl Stream {
     fn message(&mut self) -> Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
         self.take(4, &mut bytes)?;
-        if bytes == CONTINUED {
+        if bytes == CONTINUATION {
             self.take(4, &mut bytes)?;
         }
         let start = bytes.len();
@@ -98,14 +99,14 @@ impl Stream {
         if (bytes.len() - at) as u64 != body {
             return Err(cut());
         }
-        check_claims(&read_message(&bytes[start..at])?, |place| {
-            let place = at.checked_add(usize::try_from(place).ok()?)?;
-            bytes.get(place..)?.first_chunk().copied()
+        check_claims(&read_message(&bytes[start..at])?, |offset| {
+            let start = at.checked_add(usize::try_from(offset).ok()?)?;
+            bytes.get(start..)?.first_chunk().copied()
         })?;
         Ok(Some(bytes))
     }
 
-    /// Adds `len` bytes, or as many as there are: memory grows with what is read.
+    /// Appends `len` bytes, or as many as there are. Memory grows with the bytes that were read.
     fn take(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
         self.reader.by_ref().take(len).read_to_end(bytes)?;
         Ok(())
@@ -134,8 +135,8 @@ fn read_message(bytes: &[u8]) -> Result<Message<'_>> {
     root_as_message(bytes).map_err(|e| ArrowError::ParseError(e.to_string()))
 }
 
-/// Checks the lengths that compressed buffers claim to have without compression. `at` gives the 8
-/// bytes at a place of the body.
+/// Checks the decompressed lengths that compressed buffers state. `at` returns the 8 bytes at an
+/// offset of the body.
 fn check_claims(message: &Message, mut at: impl FnMut(u64) -> Option<[u8; 8]>) -> Result<()> {
     let batch = message
         .header_as_record_batch()
@@ -151,8 +152,8 @@ fn check_claims(message: &Message, mut at: impl FnMut(u64) -> Option<[u8; 8]>) -
     Ok(())
 }
 
-/// Checks that what the directory at the end of a file names is within its bytes.
-pub fn check_file(file: &mut (impl Read + Seek), bytes: u64) -> Result<()> {
+/// Checks that the blocks in the footer of a file are within its bytes.
+pub(crate) fn check_file(file: &mut (impl Read + Seek), bytes: u64) -> Result<()> {
     let mut end = [0; 10];
     file.seek(SeekFrom::End(-10))?;
     file.read_exact(&mut end)?;
@@ -181,10 +182,10 @@ fn check_block(file: &mut (impl Read + Seek), block: &Block) -> Result<()> {
     file.seek(SeekFrom::Start(block.offset() as u64))?;
     file.read_exact(&mut meta)?;
     let body = block.offset() as u64 + meta.len() as u64;
-    let meta = meta.strip_prefix(&CONTINUED).unwrap_or(&meta);
-    check_claims(&read_message(&meta[4..])?, |place| {
+    let meta = meta.strip_prefix(&CONTINUATION).unwrap_or(&meta);
+    check_claims(&read_message(&meta[4..])?, |offset| {
         let mut claim = [0; 8];
-        file.seek(SeekFrom::Start(body.checked_add(place)?)).ok()?;
+        file.seek(SeekFrom::Start(body.checked_add(offset)?)).ok()?;
         file.read_exact(&mut claim).ok()?;
         Some(claim)
     })

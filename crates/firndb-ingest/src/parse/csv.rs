@@ -1,75 +1,82 @@
-//! CSV and TSV: a header line, then a row a record (RFC 4180 quoting).
+//! CSV and TSV: a header line, then a row per record (quotes as in RFC 4180).
 
-use super::{BadRow, Numbered, Place, Raw, ReadRows, Row, RowResult};
+use crate::row::{BadRow, Numbered, Position, RawValue, ReadRows, Row, RowResult};
 use csv::{ByteRecord, ReaderBuilder};
 use firndb::{Error, Result};
 use std::io::{BufRead, Read};
-use std::rc::Rc;
+use std::sync::Arc;
 
-/// Stands behind every input, as a record of one field: no delimiter is in it, and no text. If it
-/// is not found as one, a quote that was never closed has swallowed it.
+/// Appended to every input, as a record of one field without a delimiter that no text contains. If
+/// the last record is not this one, an unclosed quote contains it.
 const END: &[u8] = b"\n\xff\xfe\xfd\xfc\xfb\xff\n";
 
 const CARRIAGE_RETURN: &str = "holds a carriage return; if lines end in it alone, as on old Macs, \
                                convert them first, for example with tr '\\r' '\\n'";
 
-/// An input that keeps the bytes of its last read, and two before. The parser tells neither which
-/// value was quoted nor how a line ended, and both say whether a carriage return is data.
-struct Watched {
-    input: Box<dyn BufRead>,
-    /// The place of `bytes` in the input.
-    at: u64,
+/// An input that keeps the bytes of its last read and two before them. Whether a carriage return is
+/// data depends on quotes and line endings, which the parser does not report.
+struct RecentBytes {
+    input: Box<dyn BufRead + Send>,
+    /// Offset of `bytes` in the input.
+    start: u64,
     bytes: Vec<u8>,
 }
 
-impl Watched {
-    fn byte(&self, place: u64) -> Option<u8> {
-        let i = usize::try_from(place.checked_sub(self.at)?).ok()?;
+impl RecentBytes {
+    fn byte(&self, offset: u64) -> Option<u8> {
+        let i = usize::try_from(offset.checked_sub(self.start)?).ok()?;
         self.bytes.get(i).copied()
     }
 }
 
-impl Read for Watched {
+impl Read for RecentBytes {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.input.read(buffer)?;
         let passed = self.bytes.len().saturating_sub(2);
         self.bytes.drain(..passed);
-        self.at += passed as u64;
+        self.start += passed as u64;
         self.bytes.extend_from_slice(&buffer[..read]);
         Ok(read)
     }
 }
 
 /// Reads the records of one input.
-pub struct CsvRows {
-    reader: csv::Reader<Watched>,
-    file: Rc<str>,
-    columns: Rc<[Rc<str>]>,
+pub(crate) struct CsvRows {
+    reader: csv::Reader<RecentBytes>,
+    file: Arc<str>,
+    columns: Arc<[Arc<str>]>,
     record: ByteRecord,
 }
 
 impl CsvRows {
-    /// Reads the header. Fails if a column has no name, two have the same, or one looks like
-    /// several. Columns are divided by `chosen`, if somebody chose, or as `usual`.
-    pub fn new(
-        input: Box<dyn BufRead>,
-        file: Rc<str>,
-        usual: u8,
+    /// Reads the header. The delimiter is `chosen`, else the one of the format (`default`).
+    ///
+    /// `InvalidArgument` if a column has no name, two have the same, or the only name contains
+    /// another delimiter.
+    pub(crate) fn new(
+        input: Box<dyn BufRead + Send>,
+        file: Arc<str>,
+        default: u8,
         chosen: Option<u8>,
     ) -> Result<CsvRows> {
         let mut reader = ReaderBuilder::new()
-            .delimiter(chosen.unwrap_or(usual))
+            .delimiter(chosen.unwrap_or(default))
             .flexible(true)
-            // The default terminator leaves half of a CRLF unread and spoils the line numbers.
+            // The default terminator leaves the second byte of CRLF unread, which breaks the line
+            // numbers.
             .terminator(csv::Terminator::Any(b'\n'))
             .buffer_capacity(1 << 17)
-            .from_reader(Watched { input: Box::new(input.chain(END)), at: 0, bytes: Vec::new() });
+            .from_reader(RecentBytes {
+                input: Box::new(input.chain(END)),
+                start: 0,
+                bytes: Vec::new(),
+            });
         let mut header = reader.byte_headers().map_err(|e| read_error(&file, e))?.clone();
         if is_end(&header) {
             header.clear();
         }
         check_quotes(&header, &file, 1)?;
-        let mut columns: Vec<Rc<str>> = Vec::with_capacity(header.len());
+        let mut columns: Vec<Arc<str>> = Vec::with_capacity(header.len());
         for (i, name) in header.iter().enumerate() {
             let wrong = |what: &str| {
                 Error::invalid(format!("{file}:1: column {} of the header {what}", i + 1))
@@ -99,7 +106,11 @@ impl CsvRows {
     }
 }
 
-/// A delimiter as the command line names it.
+/// Parses the name of a delimiter: an ASCII character, `\t` or `tab`.
+///
+/// # Errors
+///
+/// The reason, for anything else, and for quotes and line ends.
 pub fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
     match text.as_bytes() {
         b"\\t" | b"tab" => Ok(b'\t'),
@@ -109,30 +120,28 @@ pub fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
 }
 
 impl CsvRows {
-    /// The line on which the record at hand starts. Its position alone would be that of the blank
-    /// lines before it.
+    /// The line on which the current record starts. The parser's position is that of the blank lines
+    /// before it.
     fn line(&self) -> u64 {
         let newlines = self.record.as_slice().iter().filter(|b| **b == b'\n').count() as u64;
         let last = self.reader.position().line().saturating_sub(1);
         let start = self.record.position().map_or(0, |position| position.line());
         start.max(last.saturating_sub(newlines))
     }
-}
 
-impl CsvRows {
-    /// The byte that stands `back` before the end of what was parsed: 1 gives the newline.
+    /// The byte `back` bytes before the end of what was parsed. Byte 1 is the newline.
     fn raw_end(&self, back: u64) -> Option<u8> {
         self.reader.get_ref().byte(self.reader.position().byte().checked_sub(back)?)
     }
 
     /// Names of the columns.
-    pub fn columns(&self) -> &[Rc<str>] {
+    pub(crate) fn columns(&self) -> &[Arc<str>] {
         &self.columns
     }
 
-    /// The next record as bytes with the line it starts on, or the reason why it cannot be used;
-    /// `None` at the end.
-    pub fn next_record(&mut self) -> Result<Option<Numbered<&ByteRecord>>> {
+    /// The next record with the line that it starts on, or the reason why it cannot be used; `None`
+    /// at the end.
+    pub(crate) fn next_record(&mut self) -> Result<Option<Numbered<&ByteRecord>>> {
         loop {
             let more = self.reader.read_byte_record(&mut self.record);
             if !more.map_err(|e| read_error(&self.file, e))? {
@@ -141,7 +150,7 @@ impl CsvRows {
             if is_end(&self.record) {
                 return Ok(None);
             }
-            // An empty line with a carriage return, unless it is an empty value in quotes.
+            // A line with a carriage return alone is blank, unless the carriage return is quoted.
             let blank = self.record.as_slice() == b"\r" && self.raw_end(2) == Some(b'\r');
             if self.record.len() > 1 || !blank || self.raw_end(3) == Some(b'"') {
                 break;
@@ -172,21 +181,21 @@ impl ReadRows for CsvRows {
     fn next_row(&mut self) -> Result<Option<RowResult>> {
         let (file, columns) = (self.file.clone(), self.columns.clone());
         let Some((line, record)) = self.next_record()? else { return Ok(None) };
-        let place = Place { file, line };
+        let position = Position { file, line };
         let record = match record {
             Ok(record) => record,
-            Err(reason) => return Ok(Some(Err(BadRow::whole(place, reason)))),
+            Err(reason) => return Ok(Some(Err(BadRow::whole(position, reason)))),
         };
         let mut cells = Vec::with_capacity(columns.len());
         for (column, cell) in columns.iter().zip(record) {
             let Ok(text) = std::str::from_utf8(cell) else {
                 let column = Some(column.to_string());
                 let reason = "the value is not valid UTF-8; convert the file to UTF-8".to_string();
-                return Ok(Some(Err(BadRow { place, column, reason })));
+                return Ok(Some(Err(BadRow { position, column, reason })));
             };
-            cells.push((column.clone(), Raw::Text(text.to_string())));
+            cells.push((column.clone(), RawValue::Text(text.to_string())));
         }
-        Ok(Some(Ok(Row { place, cells, json: None })))
+        Ok(Some(Ok(Row { position, cells, json: None })))
     }
 }
 
@@ -194,7 +203,8 @@ fn is_end(record: &ByteRecord) -> bool {
     record.len() == 1 && record[0] == *END.trim_ascii()
 }
 
-/// `InvalidArgument` if a quote of this record was never closed: then all rows behind it are in it.
+/// `InvalidArgument` if a quote in this record is not closed, so that the record contains all rows
+/// after it.
 fn check_quotes(record: &ByteRecord, file: &str, line: u64) -> Result<()> {
     if !record.as_slice().ends_with(END) {
         return Ok(());
@@ -223,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn records_keep_their_line_numbers() {
+    fn records_have_the_numbers_of_their_first_lines() {
         let rows = rows(b"\xef\xbb\xbfa,b\r\n1,\"x\ny\"\r\n\n\r\n2,z\r\n3\n4,\xff\n");
         let first = rows[0].as_ref().unwrap();
-        assert_eq!((first.place.line, &*first.cells[0].0), (2, "a"));
-        assert_eq!(first.cells[1].1, Raw::Text("x\ny".into()));
-        assert_eq!(rows[1].as_ref().unwrap().cells[1].1, Raw::Text("z".into()));
-        assert_eq!(rows[1].as_ref().unwrap().place.line, 6);
+        assert_eq!((first.position.line, &*first.cells[0].0), (2, "a"));
+        assert_eq!(first.cells[1].1, RawValue::Text("x\ny".into()));
+        assert_eq!(rows[1].as_ref().unwrap().cells[1].1, RawValue::Text("z".into()));
+        assert_eq!(rows[1].as_ref().unwrap().position.line, 6);
         let short = rows[2].as_ref().unwrap_err().to_string();
         assert!(
             short.starts_with("a.csv:7: the row has 1 values where the header names 2"),
@@ -243,7 +253,7 @@ mod tests {
     fn a_carriage_return_in_quotes_is_data() {
         let last = |input: &'static [u8]| -> Vec<String> {
             let text = |row: RowResult| match row.unwrap().cells.pop() {
-                Some((_, Raw::Text(text))) => text,
+                Some((_, RawValue::Text(text))) => text,
                 other => panic!("{other:?}"),
             };
             rows(input).into_iter().map(text).collect()
@@ -251,8 +261,8 @@ mod tests {
         assert_eq!(last(b"a,b\n1,\"x\r\"\n2,y\r\n3,\"z\"\r\n"), ["x\r", "y", "z"]);
         assert_eq!(last(b"a,b\n1,\"x\r\"\r\n\"2\",\"y\r\""), ["x\r", "y\r"]);
         assert_eq!(last(b"a\n\"\r\"\n\r\n\"\"\r\n\"\"\nx\r\n"), ["\r", "", "", "x"]);
-        // The newline comes with another read than the rest of its line.
-        let mut reader = Watched { input: Box::new(&b"ab"[..]), at: 0, bytes: Vec::new() };
+        // The newline arrives in a later read than the rest of its line.
+        let mut reader = RecentBytes { input: Box::new(&b"ab"[..]), start: 0, bytes: Vec::new() };
         for read in [1, 1, 0] {
             assert_eq!(reader.read(&mut [0]).unwrap(), read);
         }
@@ -273,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_not_closed_ends_the_run() {
+    fn an_unclosed_quote_is_an_error() {
         for (text, line) in [("a,b\n1,2\n3,\"x\n4,5\n", 3), ("a,b\n1,2\n3,\"x", 3)] {
             let mut rows =
                 CsvRows::new(Box::new(text.as_bytes()), "a.csv".into(), b',', None).unwrap();

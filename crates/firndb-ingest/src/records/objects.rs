@@ -1,27 +1,31 @@
-//! JSON lines for stores without a schema: an object a line, whose columns may differ from line to
+//! JSON lines for stores without a schema: an object per line, whose columns can differ from line to
 //! line.
 //!
-//! Without a key column a line is `{"key": ..., "value": ...}`; `key_hex` and `value_hex` stand for
-//! bytes that are not text, and `expires_at` says when the record expires, in milliseconds since
-//! 1970: so `firn log dump` writes them. With one the value is an object of the other columns; or
-//! of the columns that are named; or, if only one is named, that column as it is. Then `expires_at`
-//! is a column like any other.
+//! Without a key column a line is `{"key": ..., "value": ...}`, as [`RecordWriter`] writes it. Bytes
+//! that are not text are `key_hex` and `value_hex`; `expires_at` is the time at which the record
+//! expires, in milliseconds since 1970. With a key column the value is an object of the other
+//! columns or of the chosen columns, or the bytes of a single chosen column; `expires_at` is an
+//! ordinary column.
+//!
+//! [`RecordWriter`]: crate::RecordWriter
 
-use super::cells::{self, Cell};
-use super::feed::Wanted;
-use super::shape::Shape;
-use super::{Batch, Records, origin};
-use crate::ingest::jsonl::JsonRows;
-use crate::output::from_hex;
+use crate::parse::json_lines::JsonRows;
+use crate::records::ReadRecords;
+use crate::records::batch::{KeyValueBatch, origin};
+use crate::records::cells::{self, Cell};
+use crate::records::layout::Layout;
+use crate::records::options::RecordOptions;
+use crate::value::from_hex;
 use firndb::Result;
 use serde_json::{Map, Value as Json};
 use std::io::BufRead;
 
-/// The member that says when a record expires.
+/// The member of JSON lines that holds the time at which a record expires, in milliseconds since
+/// 1970.
 pub const EXPIRES_AT: &str = "expires_at";
 
 /// Reads the objects of one input.
-pub struct ObjectRecords {
+pub(crate) struct ObjectRecords {
     rows: JsonRows,
     input: usize,
     name: String,
@@ -31,22 +35,22 @@ pub struct ObjectRecords {
 }
 
 impl ObjectRecords {
-    pub fn new(
-        reader: Box<dyn BufRead>,
+    pub(crate) fn new(
+        reader: Box<dyn BufRead + Send>,
         (input, name): (usize, String),
-        wanted: &Wanted,
+        options: &RecordOptions,
     ) -> ObjectRecords {
         ObjectRecords {
             rows: JsonRows::new(reader, name.as_str().into()),
             input,
             name,
-            key: wanted.key.clone(),
-            values: wanted.values.iter().map(|asked| asked.name.clone()).collect(),
-            record: wanted.record,
+            key: options.key.clone(),
+            values: options.values.iter().map(|column| column.name.clone()).collect(),
+            record: options.record,
         }
     }
 
-    /// Puts key and value of an object into `out`; returns when the record expires.
+    /// Writes key and value of an object to `out`. Returns when the record expires.
     fn record(
         &self,
         object: Map<String, Json>,
@@ -97,8 +101,7 @@ impl ObjectRecords {
 /// The error is the reason why a line cannot be used.
 type Outcome<T> = std::result::Result<T, String>;
 
-/// The time of a member [`EXPIRES_AT`], in milliseconds since 1970. One before 1970 has passed just
-/// as well as 1970 has.
+/// The time of a member [`EXPIRES_AT`]. A time before 1970 becomes 1970: both have passed.
 fn time(json: &Json) -> Outcome<Option<u64>> {
     match json {
         Json::Null => Ok(None),
@@ -117,7 +120,7 @@ fn scalar(name: &str, json: &Json, out: &mut Vec<u8>) -> Outcome<()> {
     cells::raw(Cell::Json(json), out).map_err(|reason| format!("column `{name}`: {reason}"))
 }
 
-/// Takes the bytes of the column `name`, or of `name_hex`, and says which one it was.
+/// Appends the bytes of the column `name` or `name_hex`. Returns the name of the one that exists.
 fn named_bytes<'a>(
     object: &'a Map<String, Json>,
     name: &str,
@@ -141,25 +144,25 @@ fn named_bytes<'a>(
     }
 }
 
-impl Records for ObjectRecords {
-    fn shape(&mut self, _: &Wanted) -> Result<Option<Shape>> {
-        Ok(Some(Shape::default()))
+impl ReadRecords for ObjectRecords {
+    fn infer_layout(&mut self, _: &RecordOptions) -> Result<Option<Layout>> {
+        Ok(Some(Layout::default()))
     }
 
-    fn follow(&mut self, _: &Shape, _: &Wanted) -> Result<()> {
+    fn set_layout(&mut self, _: &Layout, _: &RecordOptions) -> Result<()> {
         Ok(())
     }
 
-    fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+    fn fill(&mut self, batch: &mut KeyValueBatch) -> Result<bool> {
         let mut record = (Vec::new(), Vec::new());
         while !batch.is_full() {
             let Some((line, object)) = self.rows.next_object()? else { return Ok(false) };
             match object.and_then(|object| self.record(object, &mut record)) {
                 Ok(expires) => {
-                    let place = origin(self.input, line);
-                    batch.push_expiring(place, &record.0, &record.1, expires);
+                    let origin = origin(self.input, line);
+                    batch.push_expiring(origin, &record.0, &record.1, expires);
                 }
-                Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
+                Err(reason) => batch.push_bad(format!("{}:{line}: {reason}", self.name)),
             }
         }
         Ok(true)
@@ -169,27 +172,27 @@ impl Records for ObjectRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Asked;
+    use crate::records::options::ValueColumn;
 
     fn read(lines: &str, key: Option<&str>, values: &[&str], record: bool) -> Vec<String> {
-        let wanted = Wanted {
+        let options = RecordOptions {
             key: key.map(str::to_string),
-            values: values.iter().map(|v| Asked::parse(v).unwrap()).collect(),
+            values: values.iter().map(|v| ValueColumn::parse(v).unwrap()).collect(),
             record,
-            ..Wanted::default()
+            ..RecordOptions::default()
         };
         let reader = Box::new(std::io::Cursor::new(lines.as_bytes().to_vec()));
-        let mut records = ObjectRecords::new(reader, (0, "a".to_string()), &wanted);
-        let mut batch = Batch::default();
+        let mut records = ObjectRecords::new(reader, (0, "a".to_string()), &options);
+        let mut batch = KeyValueBatch::default();
         while records.fill(&mut batch).unwrap() {}
         let show = |(_, key, value): (u64, &[u8], &[u8])| {
             format!("{} = {}", key.escape_ascii(), String::from_utf8_lossy(value))
         };
-        batch.iter().map(show).chain(batch.bad.clone()).collect()
+        batch.iter().map(show).chain(batch.bad_rows().iter().cloned()).collect()
     }
 
     #[test]
-    fn lines_of_keys_and_values() {
+    fn lines_of_keys_and_values_are_read() {
         let lines =
             "{\"key\":\"a\",\"value\":\"1 2\"}\n{\"key_hex\":\"00ff\",\"value\":{\"b\":[1]}}\n";
         assert_eq!(read(lines, None, &[], false), ["a = 1 2", "\\x00\\xff = {\"b\":[1]}"]);
@@ -202,32 +205,32 @@ mod tests {
     }
 
     #[test]
-    fn lines_say_when_records_expire() {
+    fn expiry_times_are_read() {
         let line =
             |time: &str| format!("{{\"key\":\"a\",\"value\":\"1\",\"expires_at\":{time}}}\n");
         let times = ["7", "null", "-1", "18446744073709551615", "0"];
         let lines: String = times.map(line).concat();
         let reader = Box::new(std::io::Cursor::new(lines.into_bytes()));
-        let wanted = Wanted::default();
-        let mut records = ObjectRecords::new(reader, (0, "a".to_string()), &wanted);
-        let mut batch = Batch::default();
+        let options = RecordOptions::default();
+        let mut records = ObjectRecords::new(reader, (0, "a".to_string()), &options);
+        let mut batch = KeyValueBatch::default();
         while records.fill(&mut batch).unwrap() {}
         let found: Vec<_> = batch.iter_expiring().map(|(.., expires)| expires).collect();
         assert_eq!(found, [Some(7), None, Some(0), Some(u64::MAX), Some(0)]);
-        assert_eq!(batch.bad, [""; 0]);
+        assert!(batch.bad_rows().is_empty());
         for wrong in ["1.5", "\"1\"", "true", "[1]", "{}", "1e3", "18446744073709551616", "-1e400"]
         {
             let bad = read(&line(wrong), None, &[], false);
             assert!(bad[0].contains("is not a time"), "{wrong}: {bad:?}");
         }
-        // Beside a key that was chosen it is a column of the user's.
+        // With a key column it is an ordinary column.
         let value = read(&line("\"soon\""), Some("key"), &[], false);
         assert_eq!(value, ["a = {\"value\":\"1\",\"expires_at\":\"soon\"}"]);
         assert_eq!(read(&line("5"), Some("key"), &["expires_at"], false), ["a = 5"]);
     }
 
     #[test]
-    fn lines_of_columns() {
+    fn lines_of_columns_are_read() {
         let lines = "{\"id\":7,\"b\":\"x\",\"c\":null}\n{\"b\":1}\n{\"id\":[]}\n{\"id\":8}";
         let all = read(lines, Some("id"), &[], false);
         assert_eq!(all[..2], ["7 = {\"b\":\"x\",\"c\":null}", "8 = {}"]);

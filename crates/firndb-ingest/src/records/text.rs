@@ -1,23 +1,24 @@
-//! Separated text: a record a line; the key goes up to the first separator, the value from there to
-//! the end of the line.
+//! Separated text: a record per line. The key ends before the first separator, the value is the
+//! rest of the line.
 //!
-//! Bytes are taken as they are unless an encoding is named; then each line is converted to UTF-8,
-//! and one that is not valid in the encoding is a bad line.
+//! Bytes are taken as they are, unless the options have an encoding. Then each line is converted to
+//! UTF-8, and a line that is not valid in the encoding is a bad row.
 
-use super::feed::Wanted;
-use super::shape::Shape;
-use super::{Batch, Records, origin};
+use crate::records::ReadRecords;
+use crate::records::batch::{KeyValueBatch, origin};
+use crate::records::layout::Layout;
+use crate::records::options::RecordOptions;
 use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use firndb::{Error, Result};
 use std::borrow::Cow;
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-/// A longer line is taken for an input that is not text.
+/// Most bytes of a line. An input with a longer one is not text.
 const MAX_LINE: u64 = 1 << 30;
 
 /// Reads the lines of one input.
-pub struct TextRecords {
+pub(crate) struct TextRecords {
     lines: Lines,
     input: usize,
     name: String,
@@ -26,30 +27,30 @@ pub struct TextRecords {
 }
 
 impl TextRecords {
-    pub fn new(
-        reader: Box<dyn BufRead>,
+    pub(crate) fn new(
+        reader: Box<dyn BufRead + Send>,
         (input, name): (usize, String),
-        separator: &[u8],
-        encoding: Option<&'static Encoding>,
+        options: &RecordOptions,
     ) -> TextRecords {
+        let (encoding, separator) = (options.encoding, options.separator.clone());
         let wide = match encoding {
             Some(e) if e == UTF_16LE => Wide::Little,
             Some(e) if e == UTF_16BE => Wide::Big,
             _ => Wide::No,
         };
         let lines = Lines { reader, wide, line: 0, buffer: Vec::new() };
-        TextRecords { lines, input, name, separator: separator.to_vec(), encoding }
+        TextRecords { lines, input, name, separator, encoding }
     }
 }
 
-impl Records for TextRecords {
-    fn shape(&mut self, _: &Wanted) -> Result<Option<Shape>> {
-        Ok(Some(Shape::default()))
+impl ReadRecords for TextRecords {
+    fn infer_layout(&mut self, _: &RecordOptions) -> Result<Option<Layout>> {
+        Ok(Some(Layout::default()))
     }
 
-    fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
-        let columns = wanted.key.is_some() || !wanted.values.is_empty() || wanted.record;
-        if columns || shape.types.is_some() {
+    fn set_layout(&mut self, layout: &Layout, options: &RecordOptions) -> Result<()> {
+        let columns = options.key.is_some() || !options.values.is_empty() || options.record;
+        if columns || layout.types.is_some() {
             let name = &self.name;
             let message =
                 format!("{name}: separated text has no columns; say what it is: --format");
@@ -58,7 +59,7 @@ impl Records for TextRecords {
         Ok(())
     }
 
-    fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+    fn fill(&mut self, batch: &mut KeyValueBatch) -> Result<bool> {
         while !batch.is_full() {
             let more = self.lines.next().map_err(|e| Error::io("read", Path::new(&self.name), e));
             if !more? {
@@ -66,7 +67,7 @@ impl Records for TextRecords {
             }
             let line = self.lines.line;
             let mut bad =
-                |reason: String| batch.bad.push(format!("{}:{line}: {reason}", self.name));
+                |reason: String| batch.push_bad(format!("{}:{line}: {reason}", self.name));
             if self.lines.buffer.len() as u64 >= MAX_LINE {
                 return Err(Error::invalid(format!(
                     "{}:{line}: the line is longer than 1 GiB; this is not separated text",
@@ -110,17 +111,17 @@ impl Records for TextRecords {
     }
 }
 
-/// The place of `wanted` in `text`.
-fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
-    match wanted {
+/// The offset of `separator` in `text`.
+fn find(text: &[u8], separator: &[u8]) -> Option<usize> {
+    match separator {
         [byte] => memchr::memchr(*byte, text),
-        wanted => memchr::memmem::find(text, wanted),
+        separator => memchr::memmem::find(text, separator),
     }
 }
 
-/// Bytes as UTF-8; `None` if they are not valid in the encoding. The mark at the beginning of some
-/// files (`first`) is left out.
-pub fn decode<'a>(
+/// Bytes as UTF-8; `None` if they are not valid in the encoding. A byte order mark is removed if
+/// the bytes are the first of the input (`first`).
+pub(crate) fn decode<'a>(
     encoding: Option<&'static Encoding>,
     bytes: &'a [u8],
     first: bool,
@@ -138,7 +139,7 @@ pub fn decode<'a>(
     })
 }
 
-/// Whether, and how, characters are two bytes wide.
+/// Whether code units have two bytes, and their order.
 #[derive(Clone, Copy, PartialEq)]
 enum Wide {
     No,
@@ -147,15 +148,15 @@ enum Wide {
 }
 
 struct Lines {
-    reader: Box<dyn BufRead>,
+    reader: Box<dyn BufRead + Send>,
     wide: Wide,
-    /// Number of the line at hand, from 1.
+    /// Number of the current line, from 1.
     line: u64,
     buffer: Vec<u8>,
 }
 
 impl Lines {
-    /// Reads the next line into the buffer, with its end; false if there is none.
+    /// Reads the next line into the buffer, with its line end. False at the end of the input.
     fn next(&mut self) -> std::io::Result<bool> {
         self.buffer.clear();
         self.line += 1;
@@ -189,14 +190,14 @@ mod tests {
         encoding: Option<&'static Encoding>,
     ) -> (Vec<String>, Vec<String>) {
         let reader = Box::new(std::io::Cursor::new(bytes));
-        let place = (0, "a".to_string());
-        let mut text = TextRecords::new(reader, place, separator.as_bytes(), encoding);
-        let mut batch = Batch::default();
+        let options = RecordOptions::default().separator(separator).encoding(encoding);
+        let mut text = TextRecords::new(reader, (0, "a".to_string()), &options);
+        let mut batch = KeyValueBatch::default();
         while text.fill(&mut batch).unwrap() {}
         let show = |(origin, key, value): (u64, &[u8], &[u8])| {
             format!("{origin} {} {}", key.escape_ascii(), value.escape_ascii())
         };
-        (batch.iter().map(show).collect(), batch.bad)
+        (batch.iter().map(show).collect(), batch.bad_rows().to_vec())
     }
 
     #[test]
@@ -224,7 +225,7 @@ mod tests {
             (records.len(), &bad[..]),
             (2, &["a:2: the line is not valid UTF-8".into()][..])
         );
-        // U+0A0A and U+010A have the byte of a newline without being one.
+        // U+0A0A and U+010A contain the byte of a newline.
         for (encoding, big) in [(UTF_16LE, false), (UTF_16BE, true)] {
             let text = "\u{feff}a \u{a0a}\u{10a}\r\nb \u{1f600}\n\nc d";
             let units = text.encode_utf16();

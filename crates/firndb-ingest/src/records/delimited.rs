@@ -1,12 +1,13 @@
-//! CSV and TSV: a header line, then a record a row.
+//! CSV and TSV: a header line, then a record per row.
 
-use super::cells::{self, Cell};
-use super::feed::Wanted;
-use super::shape::{Kind, Rule, SAMPLE, SAMPLE_BYTES, Shape};
-use super::text::decode;
-use super::{Batch, Records, origin};
-use crate::ingest::Numbered;
-use crate::ingest::csv::CsvRows;
+use crate::parse::csv::CsvRows;
+use crate::records::ReadRecords;
+use crate::records::batch::{KeyValueBatch, origin};
+use crate::records::cells::{self, Cell, ColumnRule};
+use crate::records::layout::{Layout, SAMPLE, SAMPLE_BYTES, infer_type};
+use crate::records::options::RecordOptions;
+use crate::records::text::decode;
+use crate::row::Numbered;
 use csv::ByteRecord;
 use encoding_rs::Encoding;
 use firndb::{Error, Result};
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 use std::io::BufRead;
 
 /// Reads the rows of one input.
-pub struct DelimitedRecords {
+pub(crate) struct DelimitedRecords {
     rows: CsvRows,
     input: usize,
     name: String,
@@ -23,32 +24,32 @@ pub struct DelimitedRecords {
     plan: Plan,
 }
 
-/// Numbers of the columns, and the names of those of the value.
+/// How the cells of a row become a key and a value.
 #[derive(Default)]
 struct Plan {
     key: usize,
     values: Vec<usize>,
     names: Vec<String>,
     key_name: String,
-    rules: Option<Vec<Rule>>,
+    rules: Option<Vec<ColumnRule>>,
 }
 
 impl DelimitedRecords {
-    /// Reads the header.
-    pub fn new(
-        reader: Box<dyn BufRead>,
+    /// Reads the header. `delimiter` is that of the format.
+    pub(crate) fn new(
+        reader: Box<dyn BufRead + Send>,
         (input, name): (usize, String),
-        usual: u8,
-        wanted: &Wanted,
+        delimiter: u8,
+        options: &RecordOptions,
     ) -> Result<DelimitedRecords> {
-        let encoding = wanted.encoding;
+        let encoding = options.encoding;
         if let Some(wide) = encoding.filter(|encoding| !encoding.is_ascii_compatible()) {
             return Err(Error::invalid(format!(
                 "{name}: CSV in {} cannot be read; convert the file to UTF-8",
                 wide.name()
             )));
         }
-        let rows = CsvRows::new(reader, name.as_str().into(), usual, wanted.delimiter)?;
+        let rows = CsvRows::new(reader, name.as_str().into(), delimiter, options.delimiter)?;
         if rows.columns().is_empty() {
             let message = "the file is empty; a line with the names of its columns comes first";
             return Err(Error::invalid(format!("{name}: {message}")));
@@ -72,12 +73,12 @@ impl DelimitedRecords {
     }
 }
 
-impl Records for DelimitedRecords {
-    fn shape(&mut self, wanted: &Wanted) -> Result<Option<Shape>> {
+impl ReadRecords for DelimitedRecords {
+    fn infer_layout(&mut self, options: &RecordOptions) -> Result<Option<Layout>> {
         let names: Vec<String> = self.rows.columns().iter().map(|name| name.to_string()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
-        let guess = Shape::is_looked_for(wanted);
+        let columns = Layout::columns(options.key.as_ref(), &options.values, &names, &self.name)?;
+        let guess = options.needs_inference();
         let mut bytes = 0;
         while guess && self.ahead.len() < SAMPLE && bytes < SAMPLE_BYTES {
             let Some(row) = self.read()? else { break };
@@ -87,14 +88,14 @@ impl Records for DelimitedRecords {
         let infer = |column: &str| {
             let number = names.iter().position(|name| *name == column);
             let rows = self.ahead.iter().filter_map(|(_, row)| row.as_ref().ok());
-            Kind::infer(rows.filter_map(|row| row.get(number?)).map(Cell::Text))
+            infer_type(rows.filter_map(|row| row.get(number?)).map(Cell::Text))
         };
-        let mut shape = Shape::of_rows(columns, wanted.record, infer);
-        shape.blind = guess && self.ahead.is_empty();
-        Ok(Some(shape))
+        let mut layout = Layout::of_rows(columns, options.record, infer);
+        layout.has_no_rows = guess && self.ahead.is_empty();
+        Ok(Some(layout))
     }
 
-    fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
+    fn set_layout(&mut self, layout: &Layout, options: &RecordOptions) -> Result<()> {
         let names = self.rows.columns();
         let place = |column: &str| {
             names.iter().position(|name| **name == *column).ok_or_else(|| {
@@ -103,10 +104,10 @@ impl Records for DelimitedRecords {
                 Error::invalid(format!("{message}; columns are {}", names.join(", ")))
             })
         };
-        let key = wanted.key.as_deref().unwrap_or_default();
+        let key = options.key.as_deref().unwrap_or_default();
         let others = || names.iter().filter(|name| ***name != *key);
-        let unknown = others().find(|name| !shape.columns.iter().any(|column| *column == ***name));
-        if let Some(name) = unknown.filter(|_| wanted.values.is_empty()) {
+        let unknown = others().find(|name| !layout.columns.iter().any(|column| *column == ***name));
+        if let Some(name) = unknown.filter(|_| options.values.is_empty()) {
             return Err(Error::invalid(format!(
                 "{}: the inputs before have no column `{name}`; name the columns with --value",
                 self.name
@@ -114,25 +115,25 @@ impl Records for DelimitedRecords {
         }
         self.plan = Plan {
             key: place(key)?,
-            values: shape.columns.iter().map(|c| place(c)).collect::<Result<_>>()?,
-            names: shape.columns.clone(),
+            values: layout.columns.iter().map(|c| place(c)).collect::<Result<_>>()?,
+            names: layout.columns.clone(),
             key_name: key.to_string(),
-            rules: shape.rules(&self.name)?,
+            rules: layout.rules(&self.name)?,
         };
         Ok(())
     }
 
-    fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+    fn fill(&mut self, batch: &mut KeyValueBatch) -> Result<bool> {
         let mut value = Vec::new();
         while !batch.is_full() {
             let row = match self.ahead.pop_front() {
                 Some(row) => row,
-                // A row that need not be kept is not copied.
+                // Fast path: the row is encoded without copying it.
                 None if self.encoding.is_none() => {
                     let Some((line, record)) = self.rows.next_record()? else { return Ok(false) };
                     match record.and_then(|record| self.plan.record(record, &mut value)) {
                         Ok(key) => batch.push(origin(self.input, line), key, &value),
-                        Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
+                        Err(reason) => batch.push_bad(format!("{}:{line}: {reason}", self.name)),
                     }
                     continue;
                 }
@@ -144,9 +145,9 @@ impl Records for DelimitedRecords {
             match row {
                 (line, Ok(record)) => match self.plan.record(&record, &mut value) {
                     Ok(key) => batch.push(origin(self.input, line), key, &value),
-                    Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
+                    Err(reason) => batch.push_bad(format!("{}:{line}: {reason}", self.name)),
                 },
-                (_, Err(reason)) => batch.bad.push(reason),
+                (_, Err(reason)) => batch.push_bad(reason),
             }
         }
         Ok(true)
@@ -154,8 +155,8 @@ impl Records for DelimitedRecords {
 }
 
 impl Plan {
-    /// Puts the value of a row into `out` and returns its key. The empty text is null, and a row
-    /// whose key is null has no key.
+    /// Writes the value of a row to `out` and returns its key. Empty text is null, and a row whose
+    /// key is null is refused.
     fn record<'a>(
         &self,
         row: &'a ByteRecord,

@@ -1,18 +1,19 @@
-//! JSON lines: an object a line. What is nested stays as it is.
+//! JSON lines: an object per line. Nested values become JSON values.
 
-use super::cells::{self, Cell};
-use super::feed::Wanted;
-use super::shape::{Kind, Rule, SAMPLE, SAMPLE_BYTES, Shape};
-use super::{Batch, Records, origin};
-use crate::ingest::Numbered;
-use crate::ingest::jsonl::JsonRows;
+use crate::parse::json_lines::JsonRows;
+use crate::records::ReadRecords;
+use crate::records::batch::{KeyValueBatch, origin};
+use crate::records::cells::{self, Cell, ColumnRule};
+use crate::records::layout::{Layout, SAMPLE, SAMPLE_BYTES, infer_type};
+use crate::records::options::RecordOptions;
+use crate::row::Numbered;
 use firndb::{Error, Result};
 use serde_json::{Map, Value as Json};
 use std::collections::VecDeque;
 use std::io::BufRead;
 
 /// Reads the objects of one input.
-pub struct LineRecords {
+pub(crate) struct JsonLineRecords {
     rows: JsonRows,
     input: usize,
     name: String,
@@ -21,14 +22,17 @@ pub struct LineRecords {
     columns: Vec<String>,
     /// Whether a row had the column.
     seen: Vec<bool>,
-    rules: Option<Vec<Rule>>,
-    /// Columns were found in the first rows, so others are a mistake.
-    closed: bool,
+    rules: Option<Vec<ColumnRule>>,
+    /// Whether the columns were inferred from the first rows, so that rows with others are refused.
+    is_closed: bool,
 }
 
-impl LineRecords {
-    pub fn new(reader: Box<dyn BufRead>, (input, name): (usize, String)) -> LineRecords {
-        LineRecords {
+impl JsonLineRecords {
+    pub(crate) fn new(
+        reader: Box<dyn BufRead + Send>,
+        (input, name): (usize, String),
+    ) -> JsonLineRecords {
+        JsonLineRecords {
             rows: JsonRows::new(reader, name.as_str().into()),
             input,
             name,
@@ -37,7 +41,7 @@ impl LineRecords {
             columns: Vec::new(),
             seen: Vec::new(),
             rules: None,
-            closed: false,
+            is_closed: false,
         }
     }
 
@@ -66,7 +70,7 @@ impl LineRecords {
             .map_err(|reason| named(name, reason))?;
         }
         let known = |name: &String| *name == self.key || self.columns.contains(name);
-        match object.keys().find(|name| self.closed && !known(name)) {
+        match object.keys().find(|name| self.is_closed && !known(name)) {
             Some(name) => Err(named(
                 name,
                 "the first rows have no such column; name all columns with --value".to_string(),
@@ -76,11 +80,12 @@ impl LineRecords {
     }
 }
 
-impl Records for LineRecords {
-    fn shape(&mut self, wanted: &Wanted) -> Result<Option<Shape>> {
-        let guess = Shape::is_looked_for(wanted);
-        let untyped = wanted.values.iter().filter(|asked| asked.kind.is_none());
-        let needed: Vec<&String> = wanted.key.iter().chain(untyped.map(|a| &a.name)).collect();
+impl ReadRecords for JsonLineRecords {
+    fn infer_layout(&mut self, options: &RecordOptions) -> Result<Option<Layout>> {
+        let guess = options.needs_inference();
+        let untyped = options.values.iter().filter(|column| column.ty.is_none());
+        let needed: Vec<&String> =
+            options.key.iter().chain(untyped.map(|column| &column.name)).collect();
         let mut bytes = 0;
         while self.ahead.len() < SAMPLE && bytes < SAMPLE_BYTES {
             let Some(row) = self.rows.next_object()? else { break };
@@ -101,28 +106,28 @@ impl Records for LineRecords {
         }
         match self.ahead.front() {
             None => return Ok(None),
-            // Not one of the rows is an object.
+            // No row is an object.
             Some((line, Err(reason))) if rows().next().is_none() => {
                 return Err(Error::invalid(format!("{}:{line}: {reason}", self.name)));
             }
             Some(_) => {}
         }
-        let columns = Shape::columns(wanted.key.as_ref(), &wanted.values, &names, &self.name)?;
+        let columns = Layout::columns(options.key.as_ref(), &options.values, &names, &self.name)?;
         let infer =
-            |column: &str| Kind::infer(rows().filter_map(|row| row.get(column)).map(Cell::Json));
-        Ok(Some(Shape::of_rows(columns, wanted.record, infer)))
+            |column: &str| infer_type(rows().filter_map(|row| row.get(column)).map(Cell::Json));
+        Ok(Some(Layout::of_rows(columns, options.record, infer)))
     }
 
-    fn follow(&mut self, shape: &Shape, wanted: &Wanted) -> Result<()> {
-        self.key = wanted.key.clone().unwrap_or_default();
-        self.columns.clone_from(&shape.columns);
-        self.seen = vec![false; shape.columns.len()];
-        self.rules = shape.rules(&self.name)?;
-        self.closed = wanted.values.is_empty();
+    fn set_layout(&mut self, layout: &Layout, options: &RecordOptions) -> Result<()> {
+        self.key = options.key.clone().unwrap_or_default();
+        self.columns.clone_from(&layout.columns);
+        self.seen = vec![false; layout.columns.len()];
+        self.rules = layout.rules(&self.name)?;
+        self.is_closed = options.values.is_empty();
         Ok(())
     }
 
-    fn fill(&mut self, batch: &mut Batch) -> Result<bool> {
+    fn fill(&mut self, batch: &mut KeyValueBatch) -> Result<bool> {
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while !batch.is_full() {
             let next = match self.ahead.pop_front() {
@@ -132,13 +137,13 @@ impl Records for LineRecords {
             let Some((line, object)) = next else { return Ok(false) };
             match object.and_then(|object| self.record(&object, &mut key, &mut value)) {
                 Ok(()) => batch.push(origin(self.input, line), &key, &value),
-                Err(reason) => batch.bad.push(format!("{}:{line}: {reason}", self.name)),
+                Err(reason) => batch.push_bad(format!("{}:{line}: {reason}", self.name)),
             }
         }
         Ok(true)
     }
 
-    fn absent(&self) -> Vec<String> {
+    fn absent_columns(&self) -> Vec<String> {
         let columns = self.columns.iter().zip(&self.seen);
         columns.filter(|(_, seen)| !**seen).map(|(name, _)| name.clone()).collect()
     }

@@ -1,27 +1,27 @@
-//! JSON lines: an object a line. Nested objects become fields named `outer.inner`, arrays of
+//! JSON lines: an object per line. Nested objects become fields named `outer.inner`, arrays of
 //! scalars become lists.
 
-use super::typed::parse_f64;
-use super::{BadRow, Numbered, Place, Raw, ReadRows, Row, RowResult};
+use crate::row::{BadRow, Numbered, Position, RawValue, ReadRows, Row, RowResult};
 use firndb::{Error, Result};
+use firndb_arrow::json_number::JsonNumber;
 use serde_json::{Map, Number, Value};
 use std::collections::HashSet;
 use std::io::{BufRead, Read};
-use std::rc::Rc;
+use std::sync::Arc;
 
-/// A longer line is taken for an input that is not JSON lines.
+/// Most bytes of a line. An input with a longer one is not JSON lines.
 const MAX_LINE: u64 = 256 << 20;
 
 /// Reads the lines of one input.
-pub struct JsonRows {
-    reader: Box<dyn BufRead>,
-    file: Rc<str>,
+pub(crate) struct JsonRows {
+    reader: Box<dyn BufRead + Send>,
+    file: Arc<str>,
     line: u64,
     buffer: Vec<u8>,
 }
 
 impl JsonRows {
-    pub fn new(reader: Box<dyn BufRead>, file: Rc<str>) -> JsonRows {
+    pub(crate) fn new(reader: Box<dyn BufRead + Send>, file: Arc<str>) -> JsonRows {
         JsonRows { reader, file, line: 0, buffer: Vec::new() }
     }
 
@@ -46,16 +46,14 @@ impl JsonRows {
             }
         }
     }
-}
 
-impl JsonRows {
     /// Bytes of the line of the last object.
-    pub fn line_len(&self) -> usize {
+    pub(crate) fn line_len(&self) -> usize {
         self.buffer.len()
     }
 
     /// The next object with its line, or the reason why the line is none; `None` at the end.
-    pub fn next_object(&mut self) -> Result<Option<Numbered<Map<String, Value>>>> {
+    pub(crate) fn next_object(&mut self) -> Result<Option<Numbered<Map<String, Value>>>> {
         if !self.next_line()? {
             return Ok(None);
         }
@@ -69,7 +67,7 @@ impl JsonRows {
         });
         let object = object.and_then(|object| {
             let kept = object.len() + object.values().map(members).sum::<usize>();
-            repeated(text, kept).map_or(Ok(object), |name| Err(twice(&name)))
+            repeated(text, kept).map_or(Ok(object), |name| Err(duplicate_member(&name)))
         });
         Ok(Some((self.line, object)))
     }
@@ -78,34 +76,34 @@ impl JsonRows {
 impl ReadRows for JsonRows {
     fn next_row(&mut self) -> Result<Option<RowResult>> {
         let Some((line, object)) = self.next_object()? else { return Ok(None) };
-        let place = Place { file: self.file.clone(), line };
+        let position = Position { file: self.file.clone(), line };
         let object = match object {
             Ok(object) => object,
-            Err(reason) => return Ok(Some(Err(BadRow::whole(place, reason)))),
+            Err(reason) => return Ok(Some(Err(BadRow::whole(position, reason)))),
         };
         let mut cells = Vec::with_capacity(object.len());
         if let Err((column, reason)) = flatten("", object, &mut cells) {
-            return Ok(Some(Err(BadRow { place, column: Some(column), reason })));
+            return Ok(Some(Err(BadRow { position, column: Some(column), reason })));
         }
-        // The text was parsed above, so it is valid UTF-8.
+        // The text was parsed, so it is valid UTF-8.
         let json = String::from_utf8_lossy(self.buffer.trim_ascii()).into_owned();
-        Ok(Some(Ok(Row { place, cells, json: Some(json) })))
+        Ok(Some(Ok(Row { position, cells, json: Some(json) })))
     }
 }
 
-/// The parser's message without its own idea of the line number.
+/// The parser's message without its line number, which counts within the line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_string()
 }
 
-/// Why an object with two members of one name cannot be used.
-pub fn twice(name: &str) -> String {
+/// The reason why an object with two members of the same name cannot be used.
+pub(crate) fn duplicate_member(name: &str) -> String {
     format!("an object has the member `{name}` twice")
 }
 
-/// Members of all objects in a value.
-pub fn members(value: &Value) -> usize {
+/// Number of members of all objects in a value.
+pub(crate) fn members(value: &Value) -> usize {
     match value {
         Value::Object(object) => object.len() + object.values().map(members).sum::<usize>(),
         Value::Array(items) => items.iter().map(members).sum(),
@@ -113,11 +111,11 @@ pub fn members(value: &Value) -> usize {
     }
 }
 
-/// A name that an object of a valid text has twice, if the parser kept so many members: of two it
-/// keeps the last without a word.
-pub fn repeated(text: &[u8], kept: usize) -> Option<String> {
-    // Each member has a colon: counting them is much cheaper than looking at names, and cheaper
-    // still with those that stand in strings.
+/// A name that two members of an object in a valid text have. `kept` is the number of members that
+/// the parser returned: of members of the same name it silently keeps the last.
+pub(crate) fn repeated(text: &[u8], kept: usize) -> Option<String> {
+    // Each member has a colon. Counting colons is much cheaper than comparing names, and cheapest if
+    // those within strings are counted too.
     let colons = || (Marks { text, at: 0 }).filter(|(mark, _)| *mark == b':').count();
     if memchr::memchr_iter(b':', text).count() == kept || colons() == kept {
         return None;
@@ -139,7 +137,7 @@ pub fn repeated(text: &[u8], kept: usize) -> Option<String> {
     None
 }
 
-/// The braces, colons and strings of a valid JSON text: the byte that each begins with, and it.
+/// The braces, colons and strings of a valid JSON text: the first byte of each, and the whole.
 struct Marks<'a> {
     text: &'a [u8],
     at: usize,
@@ -158,7 +156,7 @@ impl<'a> Iterator for Marks<'a> {
                 self.at = end + 1;
                 break;
             }
-            self.at = end + 2; // The byte behind a backslash ends nothing.
+            self.at = end + 2; // An escaped byte does not end the string.
         }
         Some((self.text[start], &self.text[start..self.at]))
     }
@@ -167,7 +165,7 @@ impl<'a> Iterator for Marks<'a> {
 fn flatten(
     prefix: &str,
     object: Map<String, Value>,
-    cells: &mut Vec<(Rc<str>, Raw)>,
+    cells: &mut Vec<(Arc<str>, RawValue)>,
 ) -> std::result::Result<(), (String, String)> {
     for (key, value) in object {
         let name = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
@@ -175,39 +173,36 @@ fn flatten(
             Value::Object(inner) => flatten(&name, inner, cells)?,
             Value::Array(items) => {
                 let list = items.into_iter().filter(|item| !item.is_null()).map(scalar);
-                match list.collect::<Option<Vec<Raw>>>() {
-                    Some(list) => cells.push((name.into(), Raw::List(list))),
+                match list.collect::<Option<Vec<RawValue>>>() {
+                    Some(list) => cells.push((name.into(), RawValue::List(list))),
                     None => {
                         let reason = "an array may hold strings, numbers and booleans only";
                         return Err((name, reason.to_string()));
                     }
                 }
             }
-            value => cells.push((name.into(), scalar(value).unwrap_or(Raw::Missing))),
+            value => cells.push((name.into(), scalar(value).unwrap_or(RawValue::Missing))),
         }
     }
     Ok(())
 }
 
-/// A number in the narrowest form that has all of its digits.
-pub fn number(number: &Number) -> Raw {
-    let text = number.as_str();
-    match (number.as_i64(), number.as_u64()) {
-        (Some(0), _) if text == "-0" => Raw::MinusZero,
-        (Some(v), _) => Raw::Int(v),
-        (_, Some(v)) => Raw::Uint(v),
-        _ => match parse_f64(text).filter(|_| number.is_f64()) {
-            Some(v) => Raw::Float(v),
-            None => Raw::Large(text.to_string()),
-        },
+/// A number in the narrowest type that keeps all of its digits.
+pub(crate) fn number(number: &Number) -> RawValue {
+    match JsonNumber::from(number) {
+        JsonNumber::Int(v) => RawValue::Int(v),
+        JsonNumber::Uint(v) => RawValue::Uint(v),
+        JsonNumber::Float(v) => RawValue::Float(v),
+        JsonNumber::NegativeZero => RawValue::NegativeZero,
+        JsonNumber::Other(text) => RawValue::Large(text),
     }
 }
 
-fn scalar(value: Value) -> Option<Raw> {
+fn scalar(value: Value) -> Option<RawValue> {
     Some(match value {
-        Value::Null => Raw::Missing,
-        Value::Bool(v) => Raw::Bool(v),
-        Value::String(v) => Raw::Str(v),
+        Value::Null => RawValue::Missing,
+        Value::Bool(v) => RawValue::Bool(v),
+        Value::String(v) => RawValue::Str(v),
         Value::Number(v) => number(&v),
         Value::Array(_) | Value::Object(_) => return None,
     })
@@ -226,10 +221,13 @@ mod tests {
     fn objects_are_flattened_and_arrays_are_lists() {
         let rows = rows("\n {\"b\":{\"c\":[1,null,\"x\"]},\"a\":18446744073709551615}\n");
         let row = rows[0].as_ref().unwrap();
-        assert_eq!(row.place.line, 2);
+        assert_eq!(row.position.line, 2);
         assert_eq!(&*row.cells[0].0, "b.c");
-        assert_eq!(row.cells[0].1, Raw::List(vec![Raw::Int(1), Raw::Str("x".into())]));
-        assert_eq!(row.cells[1].1, Raw::Uint(u64::MAX));
+        assert_eq!(
+            row.cells[0].1,
+            RawValue::List(vec![RawValue::Int(1), RawValue::Str("x".into())])
+        );
+        assert_eq!(row.cells[1].1, RawValue::Uint(u64::MAX));
         assert!(row.json.as_ref().unwrap().starts_with("{\"b\""));
     }
 
@@ -238,21 +236,21 @@ mod tests {
         let rows = rows(
             "[\n{\"a\":[400159382.06231236,18446744073709551616,1e400,-2,-0,1e-400,0e-400]}\n",
         );
-        let large = |text: &str| Raw::Large(text.to_string());
-        let expected = Raw::List(vec![
-            Raw::Float("400159382.06231236".parse().unwrap()),
+        let large = |text: &str| RawValue::Large(text.to_string());
+        let expected = RawValue::List(vec![
+            RawValue::Float("400159382.06231236".parse().unwrap()),
             large("18446744073709551616"),
             large("1e+400"),
-            Raw::Int(-2),
-            Raw::MinusZero,
+            RawValue::Int(-2),
+            RawValue::NegativeZero,
             large("1e-400"),
-            Raw::Float(0.0),
+            RawValue::Float(0.0),
         ]);
         assert_eq!(rows[1].as_ref().unwrap().cells[0].1, expected);
     }
 
     #[test]
-    fn a_member_that_comes_twice_is_refused_at_every_depth() {
+    fn duplicate_members_are_refused_at_every_depth() {
         let rows = rows(concat!(
             "{\"a\":1,\"b\":2,\"a\":3}\n",
             "{\"x\":[{\"a\":{\"b\\\":\":1,\"b\\\":\": 2}}]}\n",
@@ -267,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lines_say_why_and_do_not_end_the_input() {
+    fn invalid_lines_are_bad_rows_and_do_not_end_the_input() {
         let rows = rows("{\"a\":}\n[1]\n{\"a\":[[1]]}\n{\"a\":1}\n");
         let text = |i: usize| rows[i].as_ref().unwrap_err().to_string();
         assert!(
