@@ -8,7 +8,6 @@ mod dump;
 mod form;
 mod freeze;
 mod get;
-mod halodb;
 mod import;
 mod load;
 mod put;

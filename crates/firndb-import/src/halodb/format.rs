@@ -1,4 +1,4 @@
-//! The bytes of HaloDB's files, versions 0 and 1 of the entries. Integers are big-endian; checksums
+//! The format of HaloDB's files, versions 0 and 1 of the entries. Integers are big-endian; checksums
 //! are CRC-32 with the polynomial of zlib. HaloDB 0.5 writes version 0, HaloDB Revive version 1, in
 //! which the length of a key has four bytes.
 //!
@@ -31,73 +31,57 @@
 //!            15              4      largest length of a file
 //! ```
 
+use crate::halodb::report::FileKind;
 use firndb::log::MAX_KEY;
 use firndb::{Error, Result};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Versions of entries that are known.
-pub const VERSIONS: [u8; 2] = [0, 1];
-/// Length of the shortest head, which is that of a tombstone.
-pub const SHORTEST_HEAD: u64 = 14;
+/// Supported versions of entries.
+pub(crate) const VERSIONS: [u8; 2] = [0, 1];
+/// Length of the shortest header, that of a tombstone.
+pub(crate) const SHORTEST_HEADER: u64 = 14;
 /// Length of META.
 const META: usize = 19;
-/// Bytes that are read at once.
+/// Bytes per read.
 const WINDOW: usize = 1 << 20;
-/// Bytes that are read at once for a key: a head and the longest key of version 0.
+/// Bytes per read of a single key: a header and the longest key of version 0.
 const SMALL_WINDOW: usize = 160;
-
-/// What entries a file has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    Data,
-    /// Data that compaction wrote.
-    Compacted,
-    Tombstones,
-    /// Entries that say where the records of a data file are.
-    Index,
-}
-
-impl Kind {
-    pub fn is_data(self) -> bool {
-        matches!(self, Kind::Data | Kind::Compacted)
-    }
-}
 
 /// A whole record, tombstone or entry of an index.
 #[derive(Debug, PartialEq)]
-pub struct Entry<'a> {
-    pub sequence: i64,
-    pub key: &'a [u8],
-    /// Bytes it takes in the file.
-    pub length: u64,
-    /// Offset of the record that an entry of an index is about, 0 in other files.
-    pub record: u32,
+pub(crate) struct Entry<'a> {
+    pub(crate) sequence: i64,
+    pub(crate) key: &'a [u8],
+    /// Length of the entry in the file.
+    pub(crate) length: u64,
+    /// Offset of the record to which an index entry refers, 0 in other files.
+    pub(crate) record: u32,
 }
 
-/// What is at an offset of a file.
+/// The result of parsing at an offset of a file.
 #[derive(Debug, PartialEq)]
-pub enum Found<'a> {
+pub(crate) enum Parsed<'a> {
     Whole(Entry<'a>),
-    /// A whole entry of this length whose key is longer than a LogStore takes.
+    /// A whole entry of this length whose key is longer than a LogStore accepts.
     LongKey(u64),
-    Nothing,
+    Invalid,
 }
 
-/// What META says.
+/// The content of META.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Meta {
-    pub version: u8,
-    pub is_open: bool,
-    pub has_failed: bool,
-    /// The checksum is that of the other bytes.
-    pub is_intact: bool,
+pub(crate) struct Meta {
+    pub(crate) version: u8,
+    pub(crate) is_open: bool,
+    pub(crate) has_failed: bool,
+    /// The checksum matches.
+    pub(crate) is_intact: bool,
 }
 
 impl Meta {
     /// `None` if these are not the bytes of a META file.
-    pub fn read(bytes: &[u8]) -> Option<Meta> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
         let bytes: &[u8; META] = bytes.try_into().ok()?;
         Some(Meta {
             version: bytes[4],
@@ -108,9 +92,9 @@ impl Meta {
     }
 }
 
-/// Opens a file for reading, and its length. `Corrupt` if it is not a regular file: reading a pipe
-/// or a device would wait.
-pub fn open(path: &Path) -> Result<(File, u64)> {
+/// Opens a file for reading. Returns its length, too. `Corrupt` if it is not a regular file: reading
+/// a pipe or a device could block.
+pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let file = opened.map_err(|e| Error::io("open", path, e))?;
@@ -122,45 +106,45 @@ pub fn open(path: &Path) -> Result<(File, u64)> {
     Ok((file, metadata.len()))
 }
 
-/// A file, read from anywhere with little effort if reading goes forward.
-pub struct Window {
+/// A file with a read buffer, for reads that mostly go forward.
+pub(crate) struct Window {
     file: File,
     path: PathBuf,
     len: u64,
     start: u64,
     bytes: Vec<u8>,
     ahead: usize,
-    /// Bytes of which a checksum was computed, and found wrong.
-    pub wrong: u64,
+    /// Bytes of entries whose checksum was computed and did not match.
+    pub(crate) mismatched: u64,
 }
 
 impl Window {
-    pub fn open(path: &Path) -> Result<Window> {
+    pub(crate) fn open(path: &Path) -> Result<Window> {
         Window::with(path, WINDOW)
     }
 
-    /// For single entries here and there.
-    pub fn small(path: &Path) -> Result<Window> {
+    /// A window with a small buffer, for random reads of single entries.
+    pub(crate) fn small(path: &Path) -> Result<Window> {
         Window::with(path, SMALL_WINDOW)
     }
 
     fn with(path: &Path, ahead: usize) -> Result<Window> {
         let (file, len) = open(path)?;
         let (path, bytes) = (path.to_path_buf(), Vec::new());
-        Ok(Window { file, path, len, start: 0, bytes, ahead, wrong: 0 })
+        Ok(Window { file, path, len, start: 0, bytes, ahead, mismatched: 0 })
     }
 
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// This many bytes from `offset` on; `None` if the file ends before.
+    /// `count` bytes from `offset`; `None` beyond the end of the file.
     fn get(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         let Some(end) = offset.checked_add(count as u64).filter(|&end| end <= self.len) else {
             return Ok(None);
         };
         if offset < self.start || end > self.start + self.bytes.len() as u64 {
-            // No more than what the file has, whatever a damaged length says.
+            // Limited by the length of the file, because `count` may come from a damaged length.
             let ahead = (self.len - offset).min(self.ahead.max(count) as u64) as usize;
             self.bytes.resize(ahead, 0);
             self.start = offset;
@@ -174,74 +158,73 @@ impl Window {
         Ok(Some(&self.bytes[from..from + count]))
     }
 
-    /// What begins at `offset`. The checksum is computed piece by piece, so that memory does not
-    /// depend on the lengths which the bytes state.
-    pub fn entry(&mut self, kind: Kind, offset: u64) -> Result<Found<'_>> {
-        let Some(head) = self.head(kind, offset)? else { return Ok(Found::Nothing) };
-        let end = offset + head.length();
+    /// Parses the entry at `offset`. The checksum is computed in pieces, so that memory does not
+    /// depend on lengths that may be damaged.
+    pub(crate) fn entry(&mut self, kind: FileKind, offset: u64) -> Result<Parsed<'_>> {
+        let Some(header) = self.header(kind, offset)? else { return Ok(Parsed::Invalid) };
+        let end = offset + header.length();
         if end > self.len {
-            return Ok(Found::Nothing);
+            return Ok(Parsed::Invalid);
         }
         let mut checksum = crc32fast::Hasher::new();
         let mut at = offset + 4;
         while at < end {
             let count = (end - at).min(WINDOW as u64) as usize;
-            let Some(bytes) = self.get(at, count)? else { return Ok(Found::Nothing) };
+            let Some(bytes) = self.get(at, count)? else { return Ok(Parsed::Invalid) };
             checksum.update(bytes);
             at += count as u64;
         }
-        if checksum.finalize() != head.checksum {
-            self.wrong += head.length();
-            return Ok(Found::Nothing);
+        if checksum.finalize() != header.checksum {
+            self.mismatched += header.length();
+            return Ok(Parsed::Invalid);
         }
-        if head.key > MAX_KEY as u64 {
-            return Ok(Found::LongKey(head.length()));
+        if header.key > MAX_KEY as u64 {
+            return Ok(Parsed::LongKey(header.length()));
         }
-        let Some(key) = self.get(offset + head.size, head.key as usize)? else {
-            return Ok(Found::Nothing);
+        let Some(key) = self.get(offset + header.size, header.key as usize)? else {
+            return Ok(Parsed::Invalid);
         };
-        Ok(Found::Whole(Entry {
-            sequence: head.sequence,
+        Ok(Parsed::Whole(Entry {
+            sequence: header.sequence,
             key,
-            length: head.length(),
-            record: head.record,
+            length: header.length(),
+            record: header.record,
         }))
     }
 
-    /// Sequence number and key of an entry that was found to be whole before.
-    pub fn key(&mut self, kind: Kind, offset: u64) -> Result<Option<(i64, &[u8])>> {
-        let Some(head) = self.head(kind, offset)? else { return Ok(None) };
-        if head.key > MAX_KEY as u64 {
+    /// Sequence number and key of an entry whose checksum was checked before.
+    pub(crate) fn key(&mut self, kind: FileKind, offset: u64) -> Result<Option<(i64, &[u8])>> {
+        let Some(header) = self.header(kind, offset)? else { return Ok(None) };
+        if header.key > MAX_KEY as u64 {
             return Ok(None);
         }
-        let key = self.get(offset + head.size, head.key as usize)?;
-        Ok(key.map(|key| (head.sequence, key)))
+        let key = self.get(offset + header.size, header.key as usize)?;
+        Ok(key.map(|key| (header.sequence, key)))
     }
 
-    /// Key and value of the record at `offset`; `None` if there is no whole one.
-    pub fn record(&mut self, offset: u64) -> Result<Option<(&[u8], &[u8])>> {
-        let Some(head) = self.head(Kind::Data, offset)? else { return Ok(None) };
-        if head.length() > self.len {
+    /// Key and value of the record at `offset`; `None` if it is not whole.
+    pub(crate) fn record(&mut self, offset: u64) -> Result<Option<(&[u8], &[u8])>> {
+        let Some(header) = self.header(FileKind::Data, offset)? else { return Ok(None) };
+        if header.length() > self.len {
             return Ok(None);
         }
-        let Some(bytes) = self.get(offset, head.length() as usize)? else { return Ok(None) };
-        if crc32fast::hash(&bytes[4..]) != head.checksum {
+        let Some(bytes) = self.get(offset, header.length() as usize)? else { return Ok(None) };
+        if crc32fast::hash(&bytes[4..]) != header.checksum {
             return Ok(None);
         }
-        Ok(Some(bytes[head.size as usize..].split_at(head.key as usize)))
+        Ok(Some(bytes[header.size as usize..].split_at(header.key as usize)))
     }
 
-    /// Where the entry at `offset` ends by the lengths it states, whole or not; `None` if it cannot
-    /// be one.
-    pub fn stated_end(&mut self, kind: Kind, offset: u64) -> Result<Option<u64>> {
-        let head = self.head(kind, offset)?;
-        let end = head.map(|head| offset + head.length());
+    /// The end of the entry at `offset` by its lengths, without checking it; `None` if it has no valid
+    /// header, or exceeds the file.
+    pub(crate) fn stated_end(&mut self, kind: FileKind, offset: u64) -> Result<Option<u64>> {
+        let header = self.header(kind, offset)?;
+        let end = header.map(|header| offset + header.length());
         Ok(end.filter(|&end| end <= self.len))
     }
 
-    /// Where the first byte from `offset` on is that is not zero; the end of the file if there is
-    /// none.
-    pub fn skip_zeros(&mut self, offset: u64) -> Result<u64> {
+    /// The offset of the first nonzero byte from `offset`, or the length of the file.
+    pub(crate) fn skip_zeros(&mut self, offset: u64) -> Result<u64> {
         let mut at = offset;
         while at < self.len {
             let count = (self.len - at).min(4096) as usize;
@@ -254,44 +237,44 @@ impl Window {
         Ok(self.len)
     }
 
-    /// Version of the entry at `offset`, whole or not.
-    pub fn version(&mut self, offset: u64) -> Result<Option<u8>> {
+    /// Version of the entry at `offset`, without checking it.
+    pub(crate) fn version(&mut self, offset: u64) -> Result<Option<u8>> {
         Ok(self.get(offset + 4, 1)?.map(|byte| byte[0]))
     }
 
-    fn head(&mut self, kind: Kind, offset: u64) -> Result<Option<Head>> {
+    fn header(&mut self, kind: FileKind, offset: u64) -> Result<Option<Header>> {
         let Some(version) = self.version(offset)?.filter(|v| VERSIONS.contains(v)) else {
             return Ok(None);
         };
-        let size = Head::size(kind, version);
-        Ok(self.get(offset, size)?.and_then(|bytes| Head::read(kind, bytes)))
+        let size = Header::size(kind, version);
+        Ok(self.get(offset, size)?.and_then(|bytes| Header::read(kind, bytes)))
     }
 }
 
-/// Everything of an entry before its key.
-struct Head {
+/// The header of an entry: everything before its key.
+struct Header {
     checksum: u32,
     sequence: i64,
     key: u64,
     /// Length of the value, 0 if there is none.
     value: u64,
     record: u32,
-    /// Length of all this.
+    /// Length of the header.
     size: u64,
 }
 
-impl Head {
-    fn size(kind: Kind, version: u8) -> usize {
+impl Header {
+    fn size(kind: FileKind, version: u8) -> usize {
         let size = match kind {
-            Kind::Data | Kind::Compacted => 18,
-            Kind::Tombstones => 14,
-            Kind::Index => 22,
+            FileKind::Data | FileKind::Compacted => 18,
+            FileKind::Tombstones => 14,
+            FileKind::Index => 22,
         };
         size + if version == 0 { 0 } else { 3 }
     }
 
     /// `None` if a length is negative.
-    fn read(kind: Kind, bytes: &[u8]) -> Option<Head> {
+    fn read(kind: FileKind, bytes: &[u8]) -> Option<Header> {
         let mut fields = Fields(bytes);
         let (checksum, version) = (fields.u32(), fields.u8());
         let key_length = |fields: &mut Fields| match version {
@@ -300,22 +283,22 @@ impl Head {
         };
         let (sequence, key, value, record);
         match kind {
-            Kind::Data | Kind::Compacted => {
+            FileKind::Data | FileKind::Compacted => {
                 (key, value, record) = (key_length(&mut fields), fields.i32(), 0);
                 sequence = fields.i64();
             }
-            Kind::Tombstones => {
+            FileKind::Tombstones => {
                 (sequence, value, record) = (fields.i64(), 0, 0);
                 key = key_length(&mut fields);
             }
-            Kind::Index => {
+            FileKind::Index => {
                 key = key_length(&mut fields);
                 (_, record, value) = (fields.i32(), fields.u32(), 0);
                 sequence = fields.i64();
             }
         }
         let (key, value) = (u64::try_from(key).ok()?, u64::try_from(value).ok()?);
-        Some(Head { checksum, sequence, key, value, record, size: bytes.len() as u64 })
+        Some(Header { checksum, sequence, key, value, record, size: bytes.len() as u64 })
     }
 
     fn length(&self) -> u64 {
@@ -323,7 +306,7 @@ impl Head {
     }
 }
 
-/// Takes fields from the front of bytes that are long enough.
+/// Decodes fields from the front of bytes that are long enough.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
