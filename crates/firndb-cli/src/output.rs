@@ -56,7 +56,7 @@ impl Write for Out {
 }
 
 /// The name of standard output in errors.
-const STDOUT: &str = "standard output";
+pub const STDOUT: &str = "standard output";
 
 pub fn stdout_error(error: io::Error) -> Error {
     Error::io("write", Path::new(STDOUT), error)

@@ -9,6 +9,7 @@ mod row;
 mod rows;
 mod typer;
 pub mod value;
+mod write;
 
 pub use encoding_rs::Encoding;
 pub use format::{DataFiles, Format};
@@ -22,3 +23,6 @@ pub use records::{
 pub use row::{BadRow, Position, RawValue, Row, RowResult};
 pub use rows::{RowOptions, Rows};
 pub use typer::{BytesFormat, PayloadSource, Typer, TyperOptions};
+pub use write::{
+    BatchWriter, NO_DIGITS, OutputFile, RecordFormat, RecordWriter, RecordWriterOptions, RowWriter,
+};

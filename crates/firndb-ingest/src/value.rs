@@ -3,7 +3,7 @@
 use firndb::search::{Type, Value, timestamp_from_text, timestamp_to_text};
 use firndb::{Error, Result};
 use firndb_arrow::json_number::parse_f64;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 /// A value as text without quotes, as CSV has it: timestamps as RFC 3339, bytes as hexadecimal
 /// digits.
@@ -56,6 +56,26 @@ pub fn from_hex(text: &str) -> Result<Vec<u8>> {
     })
 }
 
+/// Adds bytes to a JSON object: as text under `name`, or as hexadecimal digits under `name_hex` if
+/// they are not UTF-8.
+pub fn put_bytes(object: &mut Map<String, Json>, name: &str, bytes: &[u8]) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => object.insert(name.to_string(), Json::from(text)),
+        Err(_) => object.insert(format!("{name}_hex"), Json::from(hex::encode(bytes))),
+    };
+}
+
+/// A key for a message: in backquotes, or as hexadecimal digits if it is not printable. At most 80
+/// bytes of it.
+pub fn shown_key(key: &[u8]) -> String {
+    let cut = &key[..key.len().min(80)];
+    let dots = if cut.len() < key.len() { "..." } else { "" };
+    match std::str::from_utf8(cut) {
+        Ok(text) if !text.contains(char::is_control) => format!("`{text}{dots}`"),
+        _ => format!("0x{}{dots}", hex::encode(cut)),
+    }
+}
+
 /// Words for "no value" in columns of numbers, booleans and timestamps.
 pub(crate) fn is_missing_word(text: &str) -> bool {
     matches!(text, "NA" | "N/A" | "NaN" | "nan" | "null" | "NULL" | "None" | "\\N" | "-")
@@ -76,6 +96,13 @@ pub(crate) const ROUNDED: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_shortened_in_messages() {
+        assert_eq!(shown_key(b"abc"), "`abc`");
+        assert_eq!(shown_key(b"a\xff"), "0x61ff");
+        assert!(shown_key(&[b'x'; 100]).ends_with("x...`"));
+    }
 
     #[test]
     fn hexadecimal_digits_are_decoded() {

@@ -1,6 +1,5 @@
 //! `firn log load`: puts records from files.
 
-use super::form::NO_DIGITS;
 use super::{Writing, open_or_create, unescape};
 use crate::cmd::load::{self as rows, BadRows, RecordFormat, advance, progress_bar, read_records};
 use crate::failure::{Failure, Result};
@@ -10,7 +9,8 @@ use firndb::log::{Expiry, LogStore, WriteOptions};
 use firndb::{Error, ErrorKind};
 use firndb_arrow::avro::Decoder;
 use firndb_ingest::{
-    DataFiles, Format, Input, RecordOptions, ValueColumn, expand, origin_name, parse_delimiter,
+    DataFiles, Format, Input, NO_DIGITS, RecordOptions, ValueColumn, expand, origin_name,
+    parse_delimiter,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
