@@ -1,0 +1,4 @@
+//! Parsers of text formats.
+
+pub(crate) mod csv;
+pub(crate) mod json_lines;
