@@ -15,6 +15,7 @@ mod divided;
 pub(crate) mod select;
 pub(crate) mod kind;
 pub(crate) mod frozen;
+pub(crate) mod verify_report;
 pub(crate) mod prefetch;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,7 +1,7 @@
-//! What a reader has to give to others: the files it has fetched and checked, and the manifest of
-//! the version that it has open. Whoever carries them over the network is not part of this library.
+//! Access of other machines to the files of a reader: the files that it has fetched and verified,
+//! and the manifest of its open version. The network protocol is not part of this crate.
 
-use super::format::{Version, is_hex, twenty_digits};
+use crate::catalog::format::{Version, is_hex, twenty_digits};
 use crate::disk::{DiskRef, ReadAt};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashSet;
@@ -11,14 +11,14 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The most bytes that [`SharedFile::read`] gives at a time.
+/// Most bytes that one call of [`SharedFile::read`] returns.
 const MAX_READ: usize = 1 << 22;
 
-/// How often others can make a reader look for newer versions.
+/// Shortest time between two wake-ups of the thread that looks for newer versions.
 const WAKE: Duration = Duration::from_millis(500);
 
-/// The files of a reader, for others to read. It is empty until it is given to a reader with
-/// [`super::ReaderOptions`]. Clones are cheap and are the same one; nothing here waits.
+/// Exposes the files of a reader to other machines. Empty until it is passed to a reader in
+/// [`crate::catalog::ReaderOptions`]. Clones are cheap and refer to the same share. No call blocks.
 #[derive(Clone)]
 pub struct Share {
     name: Arc<str>,
@@ -27,47 +27,47 @@ pub struct Share {
 
 #[derive(Default)]
 struct State {
-    /// Where the files are.
+    /// The directory of the files.
     cache: Option<(DiskRef, PathBuf)>,
-    /// The version that is open, all of whose files are here.
+    /// The open version, all of whose files are present.
     open: Option<Arc<Version>>,
-    /// The newest version that was heard of.
+    /// The newest version that the reader knows.
     newest: u64,
-    /// BLAKE3 of files that are being fetched.
-    coming: HashSet<String>,
-    /// When one of them got a few bytes more, or was asked for first.
-    moved: Option<Instant>,
-    /// Since when others ask for files of versions that this reader does not know; it has not
-    /// looked for newer ones since.
-    asked: Option<Instant>,
-    /// When it began to look, the last time that it has come to an end with it.
-    looked: Option<Instant>,
+    /// BLAKE3 hashes of the files that are being fetched.
+    fetching: HashSet<String>,
+    /// When bytes of these files last arrived, or the fetch began.
+    progressed: Option<Instant>,
+    /// Since when requests wait for the next look for newer versions, because they name versions
+    /// that the reader does not know.
+    waiting_since: Option<Instant>,
+    /// When the last look that has ended began.
+    last_look: Option<Instant>,
     /// Wakes the thread that looks for newer versions.
     wake: Option<Sender<Wake>>,
-    /// When it was woken last.
+    /// When the thread was last woken.
     woken: Option<Instant>,
 }
 
-/// What the thread that looks for newer versions is told.
-pub(super) enum Wake {
-    /// Others know of a version that is newer.
+/// A message to the thread that looks for newer versions.
+pub(crate) enum Wake {
+    /// Another machine knows a newer version.
     Look,
     Stop,
 }
 
-/// Whether a file is here.
+/// The state of a file.
 #[derive(Debug)]
 pub enum Found {
-    /// It is, whole and checked.
+    /// The file is complete and verified.
     Here(SharedFile),
-    /// It is being fetched, or belongs to a version that this reader is about to look for. Nothing
-    /// of it has come for so long.
+    /// The file is being fetched, or belongs to a version that the reader will look for soon. The
+    /// duration is the time since the last progress.
     Coming(Duration),
-    /// It is not, and is not going to be soon.
+    /// The reader does not have the file, and will not fetch it soon.
     Missing,
 }
 
-/// A file that is open: it can be read also after the reader has removed it.
+/// An open file. It stays readable after the reader has removed it.
 pub struct SharedFile {
     file: Box<dyn ReadAt>,
     len: u64,
@@ -80,12 +80,12 @@ impl fmt::Debug for SharedFile {
 }
 
 impl SharedFile {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn bytes(&self) -> u64 {
         self.len
     }
 
-    /// Reads up to `len` bytes from `offset` on; fewer where the file ends, and 4 MiB at most.
+    /// Reads up to `len` bytes from `offset` on: fewer at the end of the file, and at most 4 MiB.
     pub fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
         let there = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(MAX_READ);
         let mut bytes = vec![0; there.min(len).min(MAX_READ)];
@@ -103,7 +103,7 @@ impl fmt::Debug for Share {
 }
 
 impl Share {
-    /// What the reader of this name will have.
+    /// Creates the share of a reader that follows this name.
     pub fn new(name: &str) -> Share {
         Share { name: name.into(), state: Arc::default() }
     }
@@ -113,15 +113,18 @@ impl Share {
         &self.name
     }
 
-    /// The version that is open; `None` before the first one is.
+    /// The open version; `None` before the first version is open.
     pub fn version(&self) -> Option<Arc<Version>> {
         self.state().open.clone()
     }
 
-    /// Looks for a file by the last part of its object's name. A file that belongs to a version
-    /// which this reader has not heard of makes the thread of [`super::CatalogReader::watch`] look
-    /// for it at once, and is missing if it has looked after `since`, when the file was asked for
-    /// first: whoever makes a number up waits no longer than for one look, and keeps nobody else.
+    /// Looks up a file by the last part of its object's name. `since` is when the file was first
+    /// requested.
+    ///
+    /// If the file belongs to a version that the reader does not know, this wakes the thread of
+    /// [`crate::catalog::CatalogReader::watch`]. The file is missing if the reader has looked for
+    /// newer versions since `since`. So a request for a version that does not exist waits for at
+    /// most one look, and does not delay other requests.
     pub fn find(&self, file: &str, since: Instant) -> Result<Found> {
         let parts = file.split_once('-').and_then(|(n, hash)| Some((twenty_digits(n)?, hash)));
         let Some((number, hash)) = parts.filter(|(_, hash)| is_hex(hash, 64)) else {
@@ -129,23 +132,23 @@ impl Share {
         };
         let mut state = self.state();
         let Some((disk, dir)) = state.cache.clone() else {
-            return Ok(state.wait_for_a_look()); // The reader is about to start.
+            return Ok(state.wait_for_look()); // The reader has not started yet.
         };
-        let has_looked = state.looked.is_some_and(|looked| looked >= since);
-        // All at one moment, and before the disk is looked at: meanwhile the reader may begin with
-        // a version, or be done with it.
-        let (is_coming, newest) = (state.coming.contains(hash), state.newest);
-        let moved = state.moved.map_or(Duration::ZERO, |moved| moved.elapsed());
+        let has_looked = state.last_look.is_some_and(|looked| looked >= since);
+        // Read under one lock, and before the file is opened: concurrently the reader may start or
+        // finish fetching a version.
+        let (is_fetching, newest) = (state.fetching.contains(hash), state.newest);
+        let idle = state.progressed.map_or(Duration::ZERO, |moved| moved.elapsed());
         drop(state);
         match disk.open(&dir.join(format!("{hash}.firn"))) {
             Ok(file) => Ok(Found::Here(SharedFile { len: file.len()?, file })),
             Err(e) if e.kind() != ErrorKind::NotFound => Err(e),
-            Err(_) if is_coming => Ok(Found::Coming(moved)),
+            Err(_) if is_fetching => Ok(Found::Coming(idle)),
             Err(_) if number <= newest || has_looked => Ok(Found::Missing),
             Err(_) => {
                 let mut state = self.state();
-                state.look();
-                Ok(state.wait_for_a_look())
+                state.wake_watch();
+                Ok(state.wait_for_look())
             }
         }
     }
@@ -154,9 +157,9 @@ impl Share {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The reader is there, and has its files in `dir`. `InvalidArgument` if it follows another
-    /// name.
-    pub(super) fn begin(&self, name: &str, disk: &DiskRef, dir: &Path) -> Result<()> {
+    /// Connects the share with the reader, whose files are in `dir`. `InvalidArgument` if the
+    /// reader follows another name.
+    pub(crate) fn attach(&self, name: &str, disk: &DiskRef, dir: &Path) -> Result<()> {
         if *self.name != *name {
             let message = format!("what is shared is `{}`, and not `{name}`", self.name);
             return Err(Error::invalid(message));
@@ -165,61 +168,61 @@ impl Share {
         Ok(())
     }
 
-    /// Files of a version are going to be fetched.
-    pub(super) fn expect<'a>(&self, version: u64, files: impl Iterator<Item = &'a str>) {
+    /// Called before files of a version are fetched.
+    pub(crate) fn fetching<'a>(&self, version: u64, files: impl Iterator<Item = &'a str>) {
         let mut state = self.state();
         state.newest = version.max(state.newest);
-        state.coming = files.map(str::to_string).collect();
-        state.moved = Some(Instant::now());
+        state.fetching = files.map(str::to_string).collect();
+        state.progressed = Some(Instant::now());
     }
 
-    /// A few bytes have come.
-    pub(super) fn moved(&self) {
-        self.state().moved = Some(Instant::now());
+    /// Called when bytes have arrived.
+    pub(crate) fn progressed(&self) {
+        self.state().progressed = Some(Instant::now());
     }
 
-    /// A file is whole and has its name.
-    pub(super) fn came(&self, blake3: &str) {
+    /// Called when a file is complete.
+    pub(crate) fn fetched(&self, blake3: &str) {
         let mut state = self.state();
-        state.coming.remove(blake3);
-        state.moved = Some(Instant::now());
+        state.fetching.remove(blake3);
+        state.progressed = Some(Instant::now());
     }
 
-    /// The reader has looked for newer versions, beginning at this time.
-    pub(super) fn looked(&self, began: Instant) {
+    /// Called after a look for newer versions, with the time at which it began.
+    pub(crate) fn looked(&self, began: Instant) {
         let mut state = self.state();
-        state.looked = state.looked.max(Some(began));
-        state.asked = None;
+        state.last_look = state.last_look.max(Some(began));
+        state.waiting_since = None;
     }
 
-    /// Nothing is being fetched any more.
-    pub(super) fn rest(&self) {
-        self.state().coming.clear();
+    /// Called when no more files are being fetched.
+    pub(crate) fn fetch_ended(&self) {
+        self.state().fetching.clear();
     }
 
-    /// A version is open.
-    pub(super) fn opened(&self, version: &Version) {
+    /// Called when a version was opened.
+    pub(crate) fn opened(&self, version: &Version) {
         let mut state = self.state();
         state.newest = version.number.max(state.newest);
         state.open = Some(Arc::new(version.clone()));
     }
 
-    pub(super) fn wake(&self, wake: Option<Sender<Wake>>) {
+    pub(crate) fn set_waker(&self, wake: Option<Sender<Wake>>) {
         self.state().wake = wake;
     }
 }
 
 impl State {
-    fn look(&mut self) {
+    fn wake_watch(&mut self) {
         let Some(wake) = &self.wake else { return };
         if self.woken.is_none_or(|woken| woken.elapsed() > WAKE) {
             self.woken = Some(Instant::now());
-            let _ = wake.send(Wake::Look); // Nobody hears it if the thread ends at this moment.
+            let _ = wake.send(Wake::Look); // Fails if the thread is ending.
         }
     }
 
-    /// The answer to those who know a version that this reader does not.
-    fn wait_for_a_look(&mut self) -> Found {
-        Found::Coming(self.asked.get_or_insert_with(Instant::now).elapsed())
+    /// The answer for versions that the reader does not know.
+    fn wait_for_look(&mut self) -> Found {
+        Found::Coming(self.waiting_since.get_or_insert_with(Instant::now).elapsed())
     }
 }

@@ -1,6 +1,7 @@
-//! A thread that refreshes a reader now and then.
+//! A thread that refreshes a reader periodically.
 
-use super::reader::{CatalogReader, Generation};
+use super::catalog_reader::CatalogReader;
+use super::generation::Generation;
 use super::share::Wake;
 use crate::Error;
 use std::hash::{BuildHasher, RandomState};
@@ -8,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// A thread that looks for newer versions until this is dropped.
+/// The thread of [`CatalogReader::watch`]. Dropping this stops the thread and waits for it.
 pub struct Watch {
     reader: CatalogReader,
     wake: Sender<Wake>,
@@ -16,14 +17,14 @@ pub struct Watch {
 }
 
 impl CatalogReader {
-    /// Starts a thread that calls [`CatalogReader::refresh`] about every `every`: a quarter more or
-    /// less, so that many readers do not ask at the same moment. `tell` hears of each version that
-    /// was opened, and of each failure; the next look comes all the same. Panics if the system has
-    /// no thread to give.
+    /// Starts a thread that calls [`CatalogReader::refresh`] periodically, every 0.75 to 1.25 times
+    /// `every`, so that many readers do not access the origin at the same moment. Calls `report`
+    /// with each version that was opened and with each error; after an error the thread continues.
+    /// Panics if the system cannot start a thread.
     pub fn watch(
         &self,
         every: Duration,
-        mut tell: impl FnMut(Result<&Generation, &Error>) + Send + 'static,
+        mut report: impl FnMut(Result<&Generation, &Error>) + Send + 'static,
     ) -> Watch {
         let (wake, woken) = mpsc::channel();
         let reader = self.clone();
@@ -32,28 +33,28 @@ impl CatalogReader {
                 woken.recv_timeout(jittered(every))
             {
                 match reader.refresh() {
-                    Ok(true) => tell(Ok(&reader.current())),
+                    Ok(true) => report(Ok(&reader.current())),
                     Ok(false) => {}
-                    Err(error) => tell(Err(&error)),
+                    Err(error) => report(Err(&error)),
                 }
             }
         });
-        self.share().iter().for_each(|share| share.wake(Some(wake.clone())));
+        self.share().iter().for_each(|share| share.set_waker(Some(wake.clone())));
         Watch { reader: self.clone(), wake, thread: Some(thread) }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.reader.share().iter().for_each(|share| share.wake(None));
-        let _ = self.wake.send(Wake::Stop); // Nobody hears it if `tell` has panicked.
+        self.reader.share().iter().for_each(|share| share.set_waker(None));
+        let _ = self.wake.send(Wake::Stop); // Fails if `report` has panicked.
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // A panic of `tell` was reported where it happened.
+            let _ = thread.join(); // The panic hook has reported a panic of `report`.
         }
     }
 }
 
-/// Between 0.75 and 1.25 times as long.
+/// A random duration from 0.75 to 1.25 times `every`.
 fn jittered(every: Duration) -> Duration {
     let random = RandomState::new().hash_one(0u8) as f64 / u64::MAX as f64;
     every.mul_f64(0.75 + random / 2.0)
