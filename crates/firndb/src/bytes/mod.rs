@@ -19,6 +19,7 @@ pub(crate) use monotonic as increasing;
 pub(crate) mod offsets;
 pub(crate) mod kind;
 pub(crate) mod frozen;
+pub(crate) mod verify_report;
 pub(crate) mod prefetch;
 #[cfg(test)]
 pub(crate) mod testing;

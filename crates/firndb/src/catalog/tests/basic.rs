@@ -1,8 +1,10 @@
 //! Publishing, history, rollback, pins and clean-up.
 
-use super::super::{Change, CleanOptions, Content, PublishOptions, VersionKind};
 use super::*;
 use crate::ErrorKind;
+use crate::catalog::clean::clean_at;
+use crate::catalog::publish::commit;
+use crate::catalog::{Change, CleanOptions, Content, PublishOptions, VersionKind};
 use crate::disk::HookDisk;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -56,7 +58,7 @@ fn a_diff_tells_what_came_and_what_went() {
     let mut after = before.clone();
     let gone = after.files.remove(0);
     let bytes = gone.bytes;
-    after.files.push(super::super::VersionFile { name: "z".into(), ..gone });
+    after.files.push(crate::catalog::VersionFile { name: "z".into(), ..gone });
     let diff = before.diff(&after);
     let change = |name: &str, before, after| Change { name: name.to_string(), before, after };
     assert_eq!(diff.changes, [change("a", Some(bytes), None), change("z", None, Some(bytes))]);
@@ -123,13 +125,13 @@ fn of_two_publishers_one_wins() {
     let version = publish(&disk, "words", TABLE).unwrap().version;
     let other = Version { number: 2, id: "0".repeat(32), ..version.clone() };
     let mine = Version { id: "1".repeat(32), ..other.clone() };
-    catalog(&disk).commit(other.clone()).unwrap();
-    let refused = catalog(&disk).commit(mine).unwrap_err();
+    commit(&catalog(&disk), other.clone()).unwrap();
+    let refused = commit(&catalog(&disk), mine).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
     assert!(refused.message().contains("publish again"), "{refused}");
     assert_eq!(catalog(&disk).newest("words").unwrap(), other);
     // A store that repeats a call must not make the winner lose against itself.
-    catalog(&disk).commit(other).unwrap();
+    commit(&catalog(&disk), other).unwrap();
     assert_eq!(publish(&disk, "words", TABLE).unwrap().version.number, 3);
 }
 
@@ -170,20 +172,20 @@ fn cleaning_keeps_the_newest_the_pinned_and_the_young() {
     assert_eq!(catalog.pins("docs").unwrap(), [2]);
     // The clock of the clean-up stands still, or in the past: everything is young.
     for past in [now, now - 1000 * SECOND, i64::MIN] {
-        assert_eq!(catalog.clean_at("docs", &options, past).unwrap().versions, [0u64; 0]);
+        assert_eq!(clean_at(&catalog, "docs", &options, past).unwrap().versions, [0u64; 0]);
     }
     let later = now + 61 * SECOND;
-    let said = catalog.clean_at("docs", &options, later).unwrap();
+    let said = clean_at(&catalog, "docs", &options, later).unwrap();
     assert_eq!((&said.versions[..], said.files), (&[1, 3, 4][..], 6), "a partition and a set each");
     assert_eq!(check_all(&disk, "docs").unwrap(), [1, 2, 3, 4, 5, 6], "it was only said");
     let done = CleanOptions { dry_run: false, ..options };
-    assert_eq!(catalog.clean_at("docs", &done, later).unwrap(), said);
+    assert_eq!(clean_at(&catalog, "docs", &done, later).unwrap(), said);
     assert_eq!(check_all(&disk, "docs").unwrap(), [2, 5, 6]);
     assert_eq!(objects(&disk, "docs/files"), 2 + 3 * 2);
     catalog.unpin("docs", 2).unwrap();
     catalog.unpin("docs", 2).unwrap();
     // A clock that jumps ahead leaves the newest ones alone.
-    assert_eq!(catalog.clean_at("docs", &done, i64::MAX).unwrap().versions, [2]);
+    assert_eq!(clean_at(&catalog, "docs", &done, i64::MAX).unwrap().versions, [2]);
     assert_eq!(check_all(&disk, "docs").unwrap(), [5, 6]);
 }
 
@@ -201,7 +203,7 @@ fn cleaning_leaves_alone_what_is_being_published() {
     let object = |number: u64| format!("words/files/{number:020}-{}", "ab".repeat(32));
     catalog.origin.store(&[(object(2), content()), (object(1), content())], &|_| ()).unwrap();
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    let cleaned = catalog.clean_at("words", &options, i64::MAX).unwrap();
+    let cleaned = clean_at(&catalog, "words", &options, i64::MAX).unwrap();
     assert_eq!((cleaned.files, cleaned.bytes), (1, 0), "of version 1, and named by none");
     assert!(catalog.origin.read(&object(2), 0, 1).is_ok(), "somebody is publishing version 2");
     assert_eq!(check_all(&disk, "words").unwrap(), [1]);

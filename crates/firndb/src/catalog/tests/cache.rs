@@ -1,11 +1,11 @@
 //! The directory of a reader: what is in it and is not the reader's own stays, what takes space for
 //! nothing goes, and what is damaged is fetched again.
 
-use super::super::cache_dir::{MARK, MARK_TEXT};
-use super::super::{CatalogReader, ReaderOptions};
 use super::faulty::Faulty;
 use super::*;
 use crate::ErrorKind;
+use crate::catalog::reader::cache_dir::{MARK, MARK_TEXT};
+use crate::catalog::{CatalogReader, ReaderOptions};
 use crate::search::query::all;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -2,9 +2,10 @@
 //! that are there afterwards are whole, what was acknowledged is among them, and the next
 //! publication works.
 
-use super::super::{CatalogReader, CleanOptions, PublishOptions, ReaderOptions};
 use super::faulty::Faulty;
 use super::*;
+use crate::catalog::clean::clean_at;
+use crate::catalog::{CatalogReader, CleanOptions, PublishOptions, ReaderOptions};
 use std::time::Duration;
 
 const SEED: u64 = 20_261_122;
@@ -18,7 +19,7 @@ const WORKS: [(&str, Work); 4] = [
     ("rollback", |disk| catalog(disk).rollback("docs", 1, &PublishOptions::default()).map(drop)),
     ("clean", |disk| {
         let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-        catalog(disk).clean_at("docs", &options, i64::MAX).map(drop)
+        clean_at(&catalog(disk), "docs", &options, i64::MAX).map(drop)
     }),
 ];
 
@@ -56,7 +57,7 @@ fn goes_on(disk: &Arc<SimDisk>) -> std::result::Result<(), String> {
     let again = || -> Result<()> {
         let newest = publish(disk, "docs", COLLECTION)?.version;
         let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-        catalog(disk).clean_at("docs", &options, i64::MAX)?;
+        clean_at(&catalog(disk), "docs", &options, i64::MAX)?;
         let files = disk.list(&Path::new(CATALOG).join("docs/files"))?;
         assert_eq!(files.len(), newest.files.len(), "leftovers among {files:?}");
         let manifests = disk.list(&Path::new(CATALOG).join("docs/versions"))?;

@@ -1,8 +1,8 @@
 //! A place of objects that behaves as badly as a store behind a network may.
 
-use super::super::local::LocalOrigin;
-use super::super::{Content, Origin};
 use super::*;
+use crate::catalog::local::LocalOrigin;
+use crate::catalog::{Content, Origin};
 use crate::{Error, ErrorKind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -1,9 +1,11 @@
 //! Readers in places that list nothing, and the hint that tells new ones where to begin: right,
 //! old, missing, or a lie.
 
-use super::super::local::LocalOrigin;
-use super::super::{CatalogReader, CleanOptions, Content, Origin, ReaderOptions};
 use super::*;
+use crate::catalog::clean::clean_at;
+use crate::catalog::local::LocalOrigin;
+use crate::catalog::newest::{numbers, write_hint};
+use crate::catalog::{CatalogReader, CleanOptions, Content, Origin, ReaderOptions};
 use crate::{Error, ErrorKind};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -78,7 +80,7 @@ fn newest(disk: &Arc<SimDisk>, lists: Lists) -> Result<u64> {
 
 fn clean(disk: &Arc<SimDisk>) -> Result<()> {
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    catalog(disk).clean_at("docs", &options, i64::MAX).map(drop)
+    clean_at(&catalog(disk), "docs", &options, i64::MAX).map(drop)
 }
 
 /// Versions 1 to `to`, all but the pinned 2 and the newest cleaned away.
@@ -92,7 +94,7 @@ fn base(to: u64) -> Arc<SimDisk> {
         }
     }
     clean(&disk).unwrap();
-    assert_eq!(catalog(&disk).numbers("docs").unwrap(), [2, to]);
+    assert_eq!(numbers(&catalog(&disk), "docs").unwrap(), [2, to]);
     disk
 }
 
@@ -164,7 +166,7 @@ fn a_hint_is_never_the_truth() {
     ] {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Io);
     }
-    assert_eq!(catalog(&disk).numbers("docs").unwrap(), [2, 5]);
+    assert_eq!(numbers(&catalog(&disk), "docs").unwrap(), [2, 5]);
     assert_eq!(publish(&disk, "docs", COLLECTION).unwrap().version.number, 6);
     assert_eq!(
         (hint(&disk), newest(&disk, Lists::Nothing).unwrap()),
@@ -183,7 +185,7 @@ fn the_last_to_write_the_hint_points_at_the_newest() {
     for _ in 0..2 {
         publish(&disk, "docs", COLLECTION).unwrap();
     }
-    catalog(&disk).point("docs", 3).unwrap();
+    write_hint(&catalog(&disk), "docs", 3).unwrap();
     assert_eq!(hint(&disk), b"00000000000000000005\n");
 }
 

@@ -1,8 +1,8 @@
 //! The text of manifests: golden, and damaged in every byte.
 
-use super::super::format::{decode, encode, file_number, version_number};
-use super::super::{Version, VersionFile, VersionKind};
 use crate::ErrorKind;
+use crate::catalog::format::{decode, encode, file_number, version_number};
+use crate::catalog::{Version, VersionFile, VersionKind};
 use xxhash_rust::xxh3::xxh3_64;
 
 fn sample() -> Version {

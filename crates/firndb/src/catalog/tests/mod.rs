@@ -20,8 +20,9 @@ mod race;
 mod reader;
 mod share;
 
-use super::{Catalog, PublishOptions, Published, Version};
 use crate::Result;
+use crate::catalog::newest::numbers;
+use crate::catalog::{Catalog, PublishOptions, Published, Version};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::search::{Collection, Document, Field, PartitionBuilder, Roles, Schema, Type};
 use crate::table::{BuildOptions, TableBuilder};
@@ -97,7 +98,7 @@ fn check(disk: &Arc<SimDisk>, version: &Version) -> std::result::Result<(), Stri
 /// Checks all files of all versions of a name, and gives their numbers.
 fn check_all(disk: &Arc<SimDisk>, name: &str) -> std::result::Result<Vec<u64>, String> {
     let catalog = catalog(disk);
-    let numbers = catalog.numbers(name).map_err(|e| e.to_string())?;
+    let numbers = numbers(&catalog, name).map_err(|e| e.to_string())?;
     for &number in &numbers {
         let version = catalog.version(name, number).map_err(|e| format!("{number}: {e:?}"))?;
         check(disk, &version)?;

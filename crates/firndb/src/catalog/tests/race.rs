@@ -2,10 +2,11 @@
 //! of one of them, an acknowledged version follows the one before it, every version that is there
 //! is whole, and a pin that was acknowledged holds.
 
-use super::super::format::{leaving_dir, pin_object, version_object};
-use super::super::local::LocalOrigin;
-use super::super::{CleanOptions, Content, Origin};
 use super::*;
+use crate::catalog::clean::clean_at;
+use crate::catalog::format::{leaving_dir, pin_object, version_object};
+use crate::catalog::local::LocalOrigin;
+use crate::catalog::{CleanOptions, Content, Origin};
 use crate::{Error, ErrorKind};
 use std::fmt;
 use std::sync::Mutex;
@@ -114,7 +115,7 @@ fn killed<T>(disk: &Arc<SimDisk>, at: usize, work: impl FnOnce(&Catalog) -> Resu
 
 fn clean(catalog: &Catalog) -> Result<()> {
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    catalog.clean_at("docs", &options, i64::MAX).map(drop)
+    clean_at(catalog, "docs", &options, i64::MAX).map(drop)
 }
 
 /// A catalog with `versions` versions of a collection, and a newer state of it not yet published.

@@ -1,11 +1,12 @@
 //! Readers: swapping, sharing, what stays when a new version is bad, and stores that misbehave.
 
-use super::super::cache_dir::{MARK, MARK_TEXT};
-use super::super::format::version_object;
-use super::super::{CatalogReader, CleanOptions, ReaderOptions};
 use super::faulty::Faulty;
 use super::*;
 use crate::ErrorKind;
+use crate::catalog::clean::clean_at;
+use crate::catalog::format::version_object;
+use crate::catalog::reader::cache_dir::{MARK, MARK_TEXT};
+use crate::catalog::{CatalogReader, CleanOptions, ReaderOptions};
 use crate::search::query::{all, eq};
 use crate::table::{ApproximateBuilder, ApproximateOptions};
 use std::sync::atomic::Ordering::Relaxed;
@@ -146,7 +147,7 @@ fn a_reader_that_slept_finds_the_newest_and_not_what_was_cleaned() {
         publish(&disk, "docs", COLLECTION).unwrap();
     }
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
-    catalog(&disk).clean_at("docs", &options, i64::MAX).unwrap();
+    clean_at(&catalog(&disk), "docs", &options, i64::MAX).unwrap();
     reader.current().collection().unwrap().verify().unwrap();
     assert!(reader.refresh().unwrap());
     assert_eq!(reader.current().version().number, 5);
@@ -251,7 +252,7 @@ fn over_a_store_that_misbehaves_every_version_is_whole_or_not_there() {
             let published = catalog.publish("docs", Path::new(COLLECTION), &options);
             failures += usize::from(published.is_err());
             let clean = CleanOptions { keep: 4, grace: Duration::ZERO, dry_run: false };
-            let _ = catalog.clean_at("docs", &clean, i64::MAX);
+            let _ = clean_at(&catalog, "docs", &clean, i64::MAX);
             failures += usize::from(reader.refresh().is_err());
             let now = reader.current();
             assert!(now.version().number >= seen, "seed {seed}: back to an older version");

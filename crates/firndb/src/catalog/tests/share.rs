@@ -1,9 +1,9 @@
 //! What readers give to others, and what they take from places that several serve.
 
-use super::super::local::LocalOrigin;
-use super::super::{CatalogReader, Content, Found, Origin, ReaderOptions, Share};
 use super::*;
 use crate::ErrorKind;
+use crate::catalog::local::LocalOrigin;
+use crate::catalog::{CatalogReader, Content, Found, Origin, ReaderOptions, Share};
 use crate::search::query::all;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};

@@ -14,10 +14,11 @@ mod guard;
 mod kill;
 mod model;
 
-use super::format::{encode_document, id_of};
-use super::{Applied, Indexer, Options, Partitioning};
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
+use crate::indexer::assign::partition_of;
+use crate::indexer::format::{encode_document, id_of};
+use crate::indexer::{Applied, Indexer, Options, Partitioning};
 use crate::log;
 use crate::search::query::all;
 use crate::search::{Document, Field, Query, Reader, Roles, Schema, Type, Value};
@@ -120,7 +121,7 @@ fn expected(sources: &BTreeMap<String, Feed>, partitioning: &Partitioning) -> Co
     let mut content = Content::new();
     for (key, doc) in documents {
         let bytes = encode_document(&schema(), &document(&key, &doc)).unwrap();
-        let name = partitioning.name_of(&schema(), id_of(key.as_bytes()), &bytes).unwrap();
+        let name = partition_of(partitioning, &schema(), id_of(key.as_bytes()), &bytes).unwrap();
         content.entry(name).or_default().insert(key, doc);
     }
     content

@@ -1,24 +1,26 @@
-//! The files of a reader on its own disk: fetched, checked, and removed when no longer needed.
+//! The cache of a reader: a local directory with the files of the open version. Files are fetched,
+//! verified, and removed once no version that the reader uses lists them.
 //!
 //! ```text
-//! firndb-cache            marks the directory as a cache; its text is always the same
-//! BLAKE3.firn             a file, whole: named so once its bytes were found to have this hash
-//! .BLAKE3.part            one that is being fetched; the next attempt goes on where this one ended
+//! firndb-cache            marks the directory as a cache; the content is constant
+//! BLAKE3.firn             a complete file; gets this name once its hash is verified
+//! .BLAKE3.part            a file that is being fetched; an interrupted fetch is resumed from it
 //! version-NUMBER.json     the manifest of the version that was opened last
-//! lock                    empty: its lock is the reader's
+//! lock                    an empty file, locked by the reader
 //! ```
-//! Nothing else is ever removed, and nothing at all is written to a directory that is neither empty
-//! nor marked. The directory is held open: if its path names another one, that one is not touched.
+//! `NUMBER` has 20 digits. Only files of these names are ever removed, and nothing is written to a
+//! directory that is neither empty nor marked. The directory is held open by descriptor: if its
+//! path comes to name another directory, that directory is not touched.
 //!
-//! `NUMBER` has 20 digits. From a catalog in a directory of the same file system, files are
-//! hard-linked: they cost no space until the catalog has cleaned them away.
+//! If the catalog is a directory on the same file system, files are hard-linked. They use no extra
+//! space until the catalog removes them.
 
 use super::cache_dir::{
     WHOLE, claim, hash_file, is_own, manifest_name, manifest_number, part_name, whole_name,
 };
-use super::format::{Version, VersionFile, decode, encode};
-use super::origin::Origin;
 use super::share::Share;
+use crate::catalog::format::{Version, VersionFile, decode, encode};
+use crate::catalog::origin::Origin;
 use crate::disk::{self, DiskRef, Entry, Lock};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, HashSet};
@@ -26,130 +28,132 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes that a thread asks for at a time.
+/// Bytes per read of the origin.
 const PIECE: usize = 1 << 22;
 
 const LOCK: &str = "lock";
 
-/// What was fetched.
+/// What a fetch has transferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fetched {
-    pub(super) files: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Fetched {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
 }
 
 /// How files are fetched.
 #[derive(Clone, Copy)]
-pub(super) struct Fetch<'a> {
-    pub(super) origin: &'a dyn Origin,
-    pub(super) threads: usize,
-    /// Is told of bytes as they arrive.
-    pub(super) progress: &'a (dyn Fn(u64) + Sync),
+pub(crate) struct Fetch<'a> {
+    pub(crate) origin: &'a dyn Origin,
+    pub(crate) threads: usize,
+    /// Called with the number of bytes each time some arrive.
+    pub(crate) progress: &'a (dyn Fn(u64) + Sync),
 }
 
-/// A directory of files, locked for one reader.
-pub(super) struct Cache {
-    /// Finds the directory by its descriptor, which holds a lock on it.
+/// The cache directory, locked for one reader.
+pub(crate) struct Cache {
+    /// Resolves the directory by a descriptor, which holds a lock on it.
     disk: DiskRef,
-    /// Finds it, too, and holds no lock: for what may outlive the reader.
-    reading: DiskRef,
+    /// Resolves the directory by a descriptor without a lock, for files that may outlive the
+    /// reader.
+    unlocked_disk: DiskRef,
     dir: PathBuf,
-    /// The most bytes that files may take, of the version that is open and the next together.
+    /// Limit in bytes for the files of the open version and the next version together.
     limit: u64,
-    /// Who is told of files that come.
+    /// Reports fetched files to other machines.
     share: Option<Share>,
-    /// BLAKE3 of the files whose bytes were compared with it since the cache was opened.
-    checked: Mutex<HashSet<String>>,
+    /// BLAKE3 hashes of the files that were verified since the cache was opened.
+    verified: Mutex<HashSet<String>>,
     lock: Box<dyn Lock>,
 }
 
 impl Cache {
-    /// Opens the cache in a directory. One that is missing or empty becomes a cache;
-    /// `AlreadyExists` if the directory is used for anything else.
-    pub(super) fn open(disk: &DiskRef, dir: &Path, limit: u64) -> Result<Cache> {
+    /// Opens the cache in a directory, and creates it if the directory is missing or empty.
+    /// `AlreadyExists` if the directory has other contents; `Locked` if another reader uses it.
+    pub(crate) fn open(disk: &DiskRef, dir: &Path, limit: u64) -> Result<Cache> {
         disk.create_dir_all(dir)?;
         let disk = disk.clone().hold(dir)?;
         claim(&disk, dir)?;
         Cache::lock(disk, dir, LOCK, limit)
     }
 
-    /// A cache without a mark in a directory of which the caller knows what is in it; the file
-    /// `lock` is its lock.
-    pub(super) fn unmarked(disk: &DiskRef, dir: &Path, lock: &str) -> Result<Cache> {
+    /// Opens a directory as a cache without the mark, with `lock` as its lock file. The caller has
+    /// checked the contents of the directory.
+    pub(crate) fn unmarked(disk: &DiskRef, dir: &Path, lock: &str) -> Result<Cache> {
         disk.create_dir_all(dir)?;
         let disk = disk.clone().hold(dir)?;
         let cache = Cache::lock(disk, dir, lock, u64::MAX)?;
-        // The caller tells its leftovers by the lock.
+        // The caller recognizes its leftovers by the lock file, so that must be durable first.
         cache.disk.sync_dir(dir)?;
         Ok(cache)
     }
 
     fn lock(disk: DiskRef, dir: &Path, lock: &str, limit: u64) -> Result<Cache> {
         let lock = disk.lock(&dir.join(lock))?;
-        let reading = disk.clone().hold(dir)?;
-        let (dir, checked) = (dir.to_path_buf(), Mutex::default());
-        let cache = Cache { disk, reading, dir, limit, share: None, checked, lock };
-        // The same directory was held each time.
-        cache.check_place()?;
-        cache.reading.check_held()?;
+        let unlocked_disk = disk.clone().hold(dir)?;
+        let (dir, verified) = (dir.to_path_buf(), Mutex::default());
+        let cache = Cache { disk, unlocked_disk, dir, limit, share: None, verified, lock };
+        // Both descriptors and the lock must refer to the same directory.
+        cache.check_dir()?;
+        cache.unlocked_disk.check_held()?;
         Ok(cache)
     }
 
-    /// `Failed` if the path of the cache names another directory now.
-    pub(super) fn check_place(&self) -> Result<()> {
+    /// `Failed` if the path of the cache now names another directory.
+    pub(crate) fn check_dir(&self) -> Result<()> {
         self.disk.check_held()?;
         self.lock.check()
     }
 
-    /// A disk that finds the directory wherever it was moved, for files that are to be read.
-    pub(super) fn reading(&self) -> &DiskRef {
-        &self.reading
+    /// A disk that finds the directory even after it was moved and holds no lock. Files are opened
+    /// with it.
+    pub(crate) fn unlocked_disk(&self) -> &DiskRef {
+        &self.unlocked_disk
     }
 
-    /// Lets others read the files, too.
-    pub(super) fn share(&mut self, name: &str, share: Share) -> Result<()> {
-        share.begin(name, &self.reading, &self.dir)?;
+    /// Exposes the files to other machines.
+    pub(crate) fn share(&mut self, name: &str, share: Share) -> Result<()> {
+        share.attach(name, &self.unlocked_disk, &self.dir)?;
         self.share = Some(share);
         Ok(())
     }
 
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where a file is once it is there.
-    pub(super) fn path(&self, file: &VersionFile) -> PathBuf {
+    /// The path of a file that has been fetched.
+    pub(crate) fn path(&self, file: &VersionFile) -> PathBuf {
         self.dir.join(whole_name(file))
     }
 
-    /// Fetches the files of a version that are not there or are damaged, `open` being the version
-    /// that is to stay. What belongs to neither is removed first: it takes space.
-    pub(super) fn fill(
+    /// Fetches the files of a version that are missing or damaged. The version `open` stays in use;
+    /// files that neither version lists are removed first, to free space.
+    pub(crate) fn fill(
         &self,
         version: &Version,
         open: Option<&Version>,
         fetch: Fetch<'_>,
     ) -> Result<Fetched> {
-        self.check_place()?;
+        self.check_dir()?;
         self.check_limit(version, open)?;
-        let stay: Vec<&Version> = open.into_iter().chain([version]).collect();
-        self.remove_others(&stay, Some(version))?;
-        let there: HashSet<String> = self.disk.list(&self.dir)?.into_iter().collect();
-        // Two files of a version may be equal.
+        let keep: Vec<&Version> = open.into_iter().chain([version]).collect();
+        self.remove_others(&keep, Some(version))?;
+        let present: HashSet<String> = self.disk.list(&self.dir)?.into_iter().collect();
+        // Keyed by hash, because two files of a version may be equal.
         let files: BTreeMap<&str, &VersionFile> =
             version.files.iter().map(|file| (file.blake3.as_str(), file)).collect();
         let files: Vec<&VersionFile> = files.into_values().collect();
         let mut missing = self.missing(&files, fetch.threads);
         missing.sort_by_key(|file| !fetch.origin.is_awaited(&version.object(file)));
         if let Some(share) = &self.share {
-            share.expect(version.number, missing.iter().map(|file| file.blake3.as_str()));
+            share.fetching(version.number, missing.iter().map(|file| file.blake3.as_str()));
         }
         if missing.is_empty() {
             return Ok(Fetched::default());
         }
         fetch.origin.begin();
-        let fetched = self.fetch_all(version, &missing, &there, fetch);
-        self.share.iter().for_each(Share::rest);
+        let fetched = self.fetch_all(version, &missing, &present, fetch);
+        self.share.iter().for_each(Share::fetch_ended);
         fetched?;
         self.disk.sync_dir(&self.dir)?;
         let bytes = missing.iter().map(|file| file.bytes).sum();
@@ -160,17 +164,17 @@ impl Cache {
         &self,
         version: &Version,
         missing: &[&VersionFile],
-        there: &HashSet<String>,
+        present: &HashSet<String>,
         fetch: Fetch<'_>,
     ) -> Result<()> {
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
         let workers = fetch.threads.clamp(1, missing.len());
         let lanes = (fetch.threads / missing.len()).max(1);
-        let is_resumed = |file: &VersionFile| there.contains(&part_name(file));
+        let is_resumed = |file: &VersionFile| present.contains(&part_name(file));
         let work = || {
             while let Some(file) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
                 match self.fetch_one(version, file, lanes, is_resumed(file), fetch) {
-                    Ok(()) => self.share.iter().for_each(|share| share.came(&file.blake3)),
+                    Ok(()) => self.share.iter().for_each(|share| share.fetched(&file.blake3)),
                     Err(error) => {
                         next.store(missing.len(), Ordering::Relaxed);
                         failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -213,7 +217,7 @@ impl Cache {
         if let Some(local) = fetch.origin.file(&object)
             && self.link(&disk::follow(&*self.disk, &local)?, file)?
         {
-            self.note_checked(file);
+            self.mark_verified(file);
             (fetch.progress)(file.bytes);
             return Ok(());
         }
@@ -221,12 +225,12 @@ impl Cache {
         let download = || {
             let done = self.download(&object, file, &part, lanes, fetch);
             if done.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corrupt) {
-                self.disk.remove(&part)?; // What is there is not what should be.
+                self.disk.remove(&part)?; // Wrong content must not be resumed.
             }
             done
         };
         let mut done = download();
-        // A power cut may have torn what an earlier attempt had left.
+        // A power loss may have damaged what an earlier attempt had fetched.
         let mut is_torn = is_resumed;
         while done.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corrupt)
             && (std::mem::take(&mut is_torn) || fetch.origin.reject(&object))
@@ -235,16 +239,16 @@ impl Cache {
         }
         done?;
         self.disk.rename(&part, &path)?;
-        self.note_checked(file);
+        self.mark_verified(file);
         Ok(())
     }
 
-    /// Takes a file of this machine by a hard link; false if that cannot be. The name of the local
-    /// file may be given to another one at any moment, so the link is what is checked.
+    /// Hard-links a file of this machine into the cache. Returns `false` if that is not possible.
+    /// The hash is verified through the link, because the local path may be replaced at any time.
     fn link(&self, local: &Path, file: &VersionFile) -> Result<bool> {
         let path = self.path(file);
         let linked = match self.disk.link(local, &path) {
-            // A damaged one: a good one would not have been asked for.
+            // A damaged file: intact ones are not fetched again.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
                 self.disk.remove(&path)?;
                 self.disk.link(local, &path)
@@ -265,7 +269,7 @@ impl Cache {
         Ok(true)
     }
 
-    /// Fetches what is missing at the end of `part`, and checks the whole.
+    /// Fetches the rest of `part`, and verifies the hash of the whole file.
     fn download(
         &self,
         object: &str,
@@ -278,9 +282,9 @@ impl Cache {
         let (mut out, mut at) = match self.disk.create(part) {
             Ok(out) => (out, 0),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
-                let there = self.disk.map(part)?;
-                hash.update(&there);
-                (self.disk.reopen(part)?, there.len() as u64)
+                let fetched = self.disk.map(part)?;
+                hash.update(&fetched);
+                (self.disk.reopen(part)?, fetched.len() as u64)
             }
             Err(e) => return Err(e),
         };
@@ -291,15 +295,15 @@ impl Cache {
                 out.append(&piece)?;
                 at += piece.len() as u64;
                 (fetch.progress)(piece.len() as u64);
-                self.share.iter().for_each(Share::moved);
+                self.share.iter().for_each(Share::progressed);
             }
         }
         check(file, at, &hash.finalize()).map_err(|e| e.in_file(object.as_ref()))?;
         out.sync()
     }
 
-    /// Those of the files that are not here as they should be. The bytes of each file are compared
-    /// with its hash once; after that its length is.
+    /// The files that are missing or damaged. Each file is hashed once per opening of the cache;
+    /// after that only its length is compared.
     fn missing<'a>(&self, files: &[&'a VersionFile], threads: usize) -> Vec<&'a VersionFile> {
         let (next, missing) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || {
@@ -316,45 +320,45 @@ impl Cache {
         missing.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a file is here with all of its bytes. One that cannot be read is not: another takes
-    /// its place.
+    /// Whether the cache has a file, complete and intact. A file that cannot be read counts as
+    /// damaged and is replaced.
     fn is_whole(&self, file: &VersionFile) -> bool {
         if !self.has(file) {
             return false;
         }
-        if self.checked().contains(&file.blake3) {
+        if self.verified().contains(&file.blake3) {
             return true;
         }
         let hashed = hash_file(&self.disk, &self.path(file));
         let is_whole = hashed.is_ok_and(|(bytes, hash)| check(file, bytes, &hash).is_ok());
         if is_whole {
-            self.note_checked(file);
+            self.mark_verified(file);
         }
         is_whole
     }
 
-    /// Whether a file of the right length is here.
+    /// Whether the cache has a file of the right length.
     fn has(&self, file: &VersionFile) -> bool {
         self.disk.look(&self.path(file)).is_ok_and(|found| found == Entry::File(file.bytes))
     }
 
-    fn checked(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    fn verified(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note_checked(&self, file: &VersionFile) {
-        self.checked().insert(file.blake3.clone());
+    fn mark_verified(&self, file: &VersionFile) {
+        self.verified().insert(file.blake3.clone());
     }
 
-    /// Writes down which version is open, for a start without the origin.
-    pub(super) fn remember(&self, version: &Version) -> Result<()> {
-        self.check_place()?;
+    /// Records the open version, so that the reader can start while the origin is unavailable.
+    pub(crate) fn set_last_open(&self, version: &Version) -> Result<()> {
+        self.check_dir()?;
         let path = self.dir.join(manifest_name(version.number));
         disk::publish(&*self.disk, &path, |out| out.append(encode(version).as_bytes()))
     }
 
-    /// The version that was open last, if its files are all there in their full length.
-    pub(super) fn remembered(&self, name: &str) -> Result<Option<Version>> {
+    /// The version that was open last, if all of its files are present with their full lengths.
+    pub(crate) fn last_open(&self, name: &str) -> Result<Option<Version>> {
         for file in self.disk.list(&self.dir)?.iter().rev() {
             let Some(number) = manifest_number(file) else { continue };
             let bytes = self.disk.map(&self.dir.join(file))?;
@@ -367,25 +371,25 @@ impl Cache {
         Ok(None)
     }
 
-    /// Removes the files of all versions but this one.
-    pub(super) fn clean(&self, version: &Version) -> Result<()> {
-        self.check_place()?;
+    /// Removes the files of all other versions.
+    pub(crate) fn clean(&self, version: &Version) -> Result<()> {
+        self.check_dir()?;
         self.remove_others(&[version], None)
     }
 
-    /// Removes what belongs to none of the versions that `stay`, and parts of files unless they are
-    /// of the version that is `coming`. Only files that a cache has made are removed.
-    fn remove_others(&self, stay: &[&Version], coming: Option<&Version>) -> Result<()> {
-        let whole = stay.iter().flat_map(|version| &version.files).map(whole_name);
-        let parts = coming.iter().flat_map(|version| &version.files).map(part_name);
-        let manifests = stay.iter().map(|version| manifest_name(version.number));
+    /// Removes files that none of the versions in `keep` lists, and partly fetched files unless the
+    /// version `fetching` lists them. Touches only files that a cache creates.
+    fn remove_others(&self, keep: &[&Version], fetching: Option<&Version>) -> Result<()> {
+        let whole = keep.iter().flat_map(|version| &version.files).map(whole_name);
+        let parts = fetching.iter().flat_map(|version| &version.files).map(part_name);
+        let manifests = keep.iter().map(|version| manifest_name(version.number));
         let named: HashSet<String> = whole.chain(parts).chain(manifests).collect();
-        let mut checked = self.checked();
+        let mut verified = self.verified();
         for name in self.disk.list(&self.dir)? {
             if is_own(&name) && !named.contains(&name) {
                 self.disk.remove(&self.dir.join(&name))?;
                 if let Some(hash) = name.strip_suffix(WHOLE) {
-                    checked.remove(hash);
+                    verified.remove(hash);
                 }
             }
         }
@@ -393,7 +397,7 @@ impl Cache {
     }
 }
 
-/// The bytes from `at` on, in pieces that are fetched at the same time.
+/// Reads the bytes from `at` on, in several pieces that are fetched concurrently.
 fn read_pieces(
     origin: &dyn Origin,
     object: &str,
