@@ -223,10 +223,10 @@ fn count_by_key(
         if (ord as usize).is_multiple_of(STRIDE) {
             limits.check()?;
         }
-        let pieces = postings.pieces(ord, ord + 1);
+        let pieces = postings.range(ord, ord + 1);
         *count = match postings.bitset(&pieces) {
             Some(bitset) => bitset.count_and(bits),
-            None => postings.probe(ord, ord + 1, bits),
+            None => postings.count_in(ord, ord + 1, bits),
         };
         if !seen.is_empty() {
             postings.add(pieces, &mut seen);

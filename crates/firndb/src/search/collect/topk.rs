@@ -283,7 +283,7 @@ impl<'a, 'p, K: Packed> Search<'a, 'p, K> {
                 steps += pass;
                 executor.work.stats.words += part.words() as u64;
             }
-            let mut cursor = PostingsIter::new(postings.pieces(start, end));
+            let mut cursor = PostingsIter::new(postings.range(start, end));
             while cursor.next(&postings, &mut docs) {
                 steps += docs.len() as u64;
                 seen += docs.len() as u64;

@@ -1,15 +1,15 @@
-//! A condition bound to one partition: how many documents it has at most, and the ways to apply it
-//! with their costs.
+//! A condition bound to one partition: bounds on the number of its documents, the ways to evaluate
+//! it, and their costs.
 //!
-//! Costs are in tenths of a nanosecond on one core of a 2020s server, measured with everything in
-//! the cache; only their ratios matter. The counts they are multiplied with are exact or upper
-//! bounds, never guesses.
+//! Costs are in tenths of a nanosecond on one core of a 2020s server, measured with warm caches;
+//! only their ratios matter. They are multiplied by counts that are exact or upper bounds, never by
+//! estimates.
 
 use crate::Result;
 use crate::bytes::packed::Packed;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::Window;
-use crate::search::codec::postings::Pieces;
+use crate::search::codec::postings::PostingsRange;
 use crate::search::exec::scratch::Scratch;
 use crate::search::format::Ordered;
 use crate::search::partition::Partition;
@@ -17,57 +17,64 @@ use crate::search::simd::kernels;
 use crate::search::simd::scan::{self, OrdinalSet};
 use std::cell::OnceCell;
 
+/// Decoding one list entry.
 const DECODE: u64 = 10;
+/// Reading the ordinal of one document from a column.
 const GATHER: u64 = 20;
+/// Testing one bit of a bitset.
 const PROBE: u64 = 10;
+/// Combining one word of a bitset.
 const WORD: u64 = 2;
 
 /// A condition on the documents of one partition.
 pub(crate) struct Clause {
     pub(crate) form: Form,
     pub(crate) negate: bool,
-    /// Documents that satisfy `form`, at most and at least: lists have more entries than documents
-    /// where a document has several values.
+    /// Upper and lower bound on the documents that satisfy `form`, before negation. They differ for
+    /// multi-valued fields, whose lists have more entries than documents.
     pub(crate) count: u64,
     pub(crate) least: u64,
-    /// What [`Clause::scan`] found, for every step of a plan asks.
+    /// The result of [`Clause::scan`], which several steps of the planner use.
     scanned: OnceCell<Option<OrdinalSet>>,
 }
 
-/// How a clause can be walked document by document.
+/// In which order iteration over a clause yields documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WalkOrder {
+    /// Each document once, in ascending order.
     Ascending,
+    /// Each document once, in any order.
     Distinct,
+    /// The clause cannot lead: it would yield duplicates, or has nothing to iterate over.
     Unsupported,
 }
 
-/// What the condition is over.
+/// Where the documents of a clause come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Form {
-    /// The ordinals of a field in `scratch.intervals[first..last]`.
+    /// Documents with an ordinal in `scratch.intervals[first..last]`.
     Ordinals { field: usize, first: usize, last: usize, multi: bool },
-    /// What a window has of the points of two fields.
+    /// Documents whose point over two fields is in a window.
     Window { pair: [usize; 2], window: Window },
     /// The documents `first..last`.
     Documents(u32, u32),
-    /// Bitset number of the scratch.
+    /// Documents in a bitset of the scratch.
     Bits(usize),
 }
 
 impl Clause {
-    /// A clause that so many documents satisfy.
+    /// A clause whose `form` exactly `count` documents satisfy.
     pub(crate) fn new(form: Form, negate: bool, count: u64) -> Clause {
         Clause { form, negate, count, least: count, scanned: OnceCell::new() }
     }
 
-    /// Documents that satisfy the clause, negation included, at most.
+    /// Upper bound on the documents that satisfy the clause, negation included.
     pub(crate) fn at_most(&self, documents: u32) -> u64 {
         let n = u64::from(documents);
         if self.negate { n.saturating_sub(self.least) } else { self.count.min(n) }
     }
 
-    /// The part of `docs` that can satisfy the clause, if that is all that the clause says.
+    /// Intersects the range `docs` with the clause; `None` if the clause is not a range of documents.
     pub(crate) fn narrowed(&self, docs: (u32, u32), documents: u32) -> Option<(u32, u32)> {
         match (self.form, self.negate) {
             (Form::Documents(a, b), false) => Some((docs.0.max(a), docs.1.min(b))),
@@ -77,7 +84,7 @@ impl Clause {
         }
     }
 
-    /// The single ordinal range, if the clause is over one key or one range.
+    /// The field and the ordinals, if they are a single interval.
     fn interval(&self, scratch: &Scratch) -> Option<(usize, (u32, u32))> {
         match self.form {
             Form::Ordinals { field, first, last, .. } if last == first + 1 => {
@@ -87,12 +94,12 @@ impl Clause {
         }
     }
 
-    /// The ordinals, if they are one.
+    /// The same, if they are a single ordinal.
     fn single(&self, scratch: &Scratch) -> Option<(usize, (u32, u32))> {
         self.interval(scratch).filter(|(_, (start, end))| *end == start + 1)
     }
 
-    /// Cost of turning the clause into a bitset of the documents in a window.
+    /// Cost of a bitset of the clause's documents in a window.
     pub(crate) fn cost_window(
         &self,
         part: &Partition,
@@ -115,7 +122,8 @@ impl Clause {
         self.cost_bits(part, scratch)
     }
 
-    /// Cost of combining a bitset with the clause in a window: with one in the file, or one made.
+    /// Cost of combining the clause with a bitset in a window, which includes making a bitset of the
+    /// clause unless the file has one.
     pub(crate) fn cost_mask(
         &self,
         part: &Partition,
@@ -129,8 +137,8 @@ impl Clause {
         Ok((bitset.words() as f64 * share) as u64 * WORD)
     }
 
-    /// The column and the ordinals that are the clause, if its documents are to be found by a scan:
-    /// because they are in no list, or because to read the lists takes longer.
+    /// The column and the ordinals to look for, if the clause is evaluated by a scan of the column:
+    /// because some of its documents are in no list, or because reading the lists costs more.
     pub(crate) fn scan<'p>(
         &self,
         part: &'p Partition,
@@ -145,7 +153,7 @@ impl Clause {
         }
         let intervals = &scratch.intervals[first..last];
         let wanted = OrdinalSet::new(intervals, column.raw().1);
-        // Where documents are in the order of a field, they are ranges.
+        // The ordinals of an ordered field are ranges of documents.
         let listed = part.meta(field).ordered != Ordered::No || {
             let postings = part.postings(field)?;
             !intervals.iter().any(|&(start, end)| postings.is_scanned(start, end))
@@ -155,7 +163,7 @@ impl Clause {
         Ok(wanted.as_ref().map(|wanted| (column, wanted)))
     }
 
-    /// The same with negation: a document without a value satisfies it.
+    /// The same after negation, which a document without a value satisfies.
     pub(crate) fn scan_negated<'p>(
         &self,
         part: &'p Partition,
@@ -166,7 +174,7 @@ impl Clause {
         Ok(found.map(|(column, wanted)| (column, own(wanted))))
     }
 
-    /// The bitset in the file that is the clause, if there is one.
+    /// The bitset that the file has of the clause's documents, if any.
     pub(crate) fn mapped<'p>(
         &self,
         part: &'p Partition,
@@ -177,10 +185,10 @@ impl Clause {
             return Ok(None);
         }
         let postings = part.postings(field)?;
-        Ok(postings.bitset(&postings.pieces(start, end)))
+        Ok(postings.bitset(&postings.range(start, end)))
     }
 
-    /// Cost of turning the clause into a bitset.
+    /// Cost of a bitset of all documents of the clause.
     pub(crate) fn cost_bits(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
         let words = part.words() as u64 * WORD;
         Ok(words
@@ -196,7 +204,7 @@ impl Clause {
             })
     }
 
-    /// Cost of setting the bits of the documents of the clause's ordinals by their lists.
+    /// Cost of the same bitset from the posting lists alone.
     fn cost_lists(&self, part: &Partition, scratch: &Scratch) -> Result<u64> {
         let Form::Ordinals { field, first, last, .. } = self.form else { return Ok(0) };
         let words = part.words() as u64;
@@ -205,7 +213,7 @@ impl Clause {
         }
         let points = part.points(field)?.map(|(points, _)| points.cost(self.count));
         if points.is_none() && part.scanned(field)?.is_some() {
-            // A choice between lists and a scan is worth a look at each list.
+            // The choice between lists and a scan justifies reading the size of each list.
             let postings = part.postings(field)?;
             let cost = |&(start, end): &(u32, u32)| {
                 let (entries, words) = postings.work(start, end);
@@ -220,7 +228,7 @@ impl Clause {
         Ok(cost)
     }
 
-    /// Cost of walking the documents of a clause that leads, so many in a share of all documents.
+    /// Cost of iterating over `docs` documents of a leading clause in a `share` of the partition.
     pub(crate) fn cost_walk(
         &self,
         part: &Partition,
@@ -232,7 +240,7 @@ impl Clause {
         Ok((scan as f64 * share + docs * DECODE as f64) as u64)
     }
 
-    /// Cost of checking one document; `None` if the clause must be a bitset for that.
+    /// Cost of testing one document; `None` if that needs a bitset of the clause.
     pub(crate) fn cost_check(&self, part: &Partition, scratch: &Scratch) -> Result<Option<u64>> {
         Ok(match self.form {
             Form::Bits(_) => Some(PROBE),
@@ -248,8 +256,8 @@ impl Clause {
         })
     }
 
-    /// Sets a bitset, whatever it is, to the clause's documents (before negation), at least to
-    /// those in the window.
+    /// Overwrites a bitset with the clause's documents, before negation. Bits outside the window may
+    /// be missing.
     pub(crate) fn fill(
         &self,
         part: &Partition,
@@ -270,8 +278,8 @@ impl Clause {
         {
             bits.fill(0);
             let postings = part.postings(field)?;
-            let pieces = postings.pieces(interval.0, interval.1);
-            postings.add(postings.within(pieces, window), bits);
+            let range = postings.range(interval.0, interval.1);
+            postings.add(postings.within(range, window), bits);
             return Ok(());
         }
         bits.fill(0);
@@ -295,14 +303,14 @@ impl Clause {
         matches!(self.form, Form::Ordinals { multi: true, .. })
     }
 
-    /// Whether [`Clause::count_in`] can tell.
+    /// Whether [`Clause::count_in`] gives a count.
     pub(crate) fn is_countable(&self, part: &Partition, scratch: &Scratch) -> Result<bool> {
         let listed = self.interval(scratch).is_some() && !self.is_multi();
         Ok(listed || self.scan(part, scratch)?.is_some())
     }
 
-    /// The number of documents of a bitset that satisfy the clause, without making a bitset of it;
-    /// `None` if the clause is none that this can be told of.
+    /// The number of documents in a bitset that satisfy the clause, counted without making a bitset
+    /// of the clause; `None` if that is not possible.
     pub(crate) fn count_in(
         &self,
         part: &Partition,
@@ -316,30 +324,29 @@ impl Clause {
         let (Some((field, (start, end))), false) = (self.interval(scratch), self.is_multi()) else {
             return Ok(None);
         };
-        let count = part.postings(field)?.probe(start, end, bits);
+        let count = part.postings(field)?.count_in(start, end, bits);
         Ok(Some(if self.negate { kernels::count(bits).saturating_sub(count) } else { count }))
     }
 
-    /// The pieces of each interval in turn, for a clause that leads.
-    pub(crate) fn pieces(
+    /// The documents of interval `i` of a leading clause; `None` after the last.
+    pub(crate) fn range(
         &self,
         part: &Partition,
         scratch: &Scratch,
         i: usize,
-    ) -> Result<Option<Pieces>> {
+    ) -> Result<Option<PostingsRange>> {
         Ok(match self.form {
             Form::Ordinals { field, first, last, .. } if first + i < last => {
                 let (start, end) = scratch.intervals[first + i];
-                Some(part.postings(field)?.pieces(start, end))
+                Some(part.postings(field)?.range(start, end))
             }
-            Form::Window { window, .. } if i == 0 => Some(Pieces::of(window)),
+            Form::Window { window, .. } if i == 0 => Some(PostingsRange::of_window(window)),
             _ => None,
         })
     }
 
-    /// Whether a walk over the clause's postings meets each document once (`distinct`) and in
-    /// ascending order.
-    pub(crate) fn lead(&self, part: &Partition, scratch: &Scratch) -> Result<WalkOrder> {
+    /// In which order iteration over the clause yields documents.
+    pub(crate) fn walk_order(&self, part: &Partition, scratch: &Scratch) -> Result<WalkOrder> {
         if self.scan(part, scratch)?.is_some() {
             return Ok(WalkOrder::Ascending);
         }
@@ -352,8 +359,8 @@ impl Clause {
             Form::Window { .. } => Ok(WalkOrder::Distinct),
             Form::Ordinals { multi, .. } => Ok(match self.interval(scratch) {
                 Some((field, (start, end))) => {
-                    let pieces = part.postings(field)?.pieces(start, end);
-                    match (pieces.sorted, multi) {
+                    let range = part.postings(field)?.range(start, end);
+                    match (range.sorted, multi) {
                         (true, _) => WalkOrder::Ascending,
                         (false, false) => WalkOrder::Distinct,
                         (false, true) => WalkOrder::Unsupported,
@@ -366,23 +373,23 @@ impl Clause {
     }
 }
 
-/// Documents of lists that take as long as a scan of a column of so many bits for a range.
+/// The number of list entries whose decoding costs as much as one scan of a column of this width.
 pub(crate) fn pass(part: &Partition, bits: u8) -> u64 {
     part.words() as u64 * scan::cost(bits.into()) / DECODE
 }
 
-/// Cost of walking a list of so many documents and checking each by a column.
+/// Cost of decoding a list of this many documents and testing each by a column.
 pub(crate) fn cost_of_list(documents: u64) -> u64 {
     documents.saturating_mul(DECODE + GATHER)
 }
 
-/// Cost of a scan of a column.
+/// Cost of a scan of the column.
 fn cost_scan(part: &Partition, column: Packed, wanted: &OrdinalSet) -> u64 {
     part.words() as u64 * scan::cost_of(column, wanted)
 }
 
-/// Turns a clause (before negation) into a bitset of the scratch, which is right in the window; its
-/// number.
+/// Makes a bitset of a clause, before negation, in the scratch and returns its number. Bits outside
+/// the window may be missing.
 pub(crate) fn materialise(
     clause: &Clause,
     part: &Partition,

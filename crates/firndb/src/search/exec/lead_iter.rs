@@ -1,4 +1,4 @@
-//! Walks over the documents of the clause that leads, for which the others are checked one by one.
+//! Iterates over the documents of the leading clause, which are then checked against the others.
 
 use crate::Result;
 use crate::bytes::packed::Packed;
@@ -8,21 +8,23 @@ use crate::search::exec::scratch::Scratch;
 use crate::search::partition::Partition;
 use crate::search::simd::scan::{self, OrdinalSet};
 
-/// A walk over the documents of a leading clause, in blocks.
+/// An iterator over the documents of a leading clause, in blocks.
 pub(crate) struct LeadIter<'p> {
-    /// The column and what is wanted of it, if the clause is walked by a scan; and the next word.
+    /// The column and the ordinals to look for, if the clause is evaluated by a scan.
     scan: Option<(Packed<'p>, OrdinalSet)>,
+    /// The next word of the scan.
     word: usize,
+    /// The interval of `postings`.
     interval: usize,
-    cursor: Option<PostingsIter>,
-    /// All that are wanted; of a range those that are left.
+    postings: Option<PostingsIter>,
+    /// The window; of a clause over a range of documents those that are left.
     documents: (u32, u32),
-    /// Documents to take next: few at first, since a page may need no more.
+    /// Documents in the next block: few at first, since a page may need no more.
     size: u32,
 }
 
 impl<'p> LeadIter<'p> {
-    /// Over the documents of a clause; those outside of `window` may be left out.
+    /// An iterator over the documents of a clause. It may omit those outside of `window`.
     pub(crate) fn new(
         clause: &Clause,
         part: &'p Partition,
@@ -34,10 +36,10 @@ impl<'p> LeadIter<'p> {
             _ => window,
         };
         let (scan, word) = (clause.scan_negated(part, scratch)?, window.0 as usize / 64);
-        Ok(LeadIter { scan, word, interval: 0, cursor: None, documents, size: 64 })
+        Ok(LeadIter { scan, word, interval: 0, postings: None, documents, size: 64 })
     }
 
-    /// The next documents; false at the end.
+    /// Replaces `out` by the next block of documents; false at the end.
     pub(crate) fn next(
         &mut self,
         clause: &Clause,
@@ -47,8 +49,8 @@ impl<'p> LeadIter<'p> {
     ) -> Result<bool> {
         out.clear();
         if let Some((column, wanted)) = &self.scan {
-            let place = (&mut self.word, self.documents.1);
-            scan::push(*column, wanted, place, self.size as usize, out);
+            let position = (&mut self.word, self.documents.1);
+            scan::push(*column, wanted, position, self.size as usize, out);
             self.size = (self.size * 2).min(BLOCK as u32);
             return Ok(!out.is_empty());
         }
@@ -61,21 +63,21 @@ impl<'p> LeadIter<'p> {
             self.size = (self.size * 2).min(BLOCK as u32);
             return Ok(!out.is_empty());
         };
-        let postings = match clause.form {
+        let source = match clause.form {
             Form::Window { .. } => part.postings_of_point(field)?,
             _ => part.postings(field)?,
         };
         loop {
-            if let Some(cursor) = &mut self.cursor {
-                if cursor.next_block(&postings, self.size as usize, out) {
+            if let Some(postings) = &mut self.postings {
+                if postings.next_block(&source, self.size as usize, out) {
                     self.size = (self.size * 2).min(BLOCK as u32);
                     return Ok(true);
                 }
                 self.interval += 1;
             }
-            match clause.pieces(part, scratch, self.interval)? {
-                Some(pieces) => {
-                    self.cursor = Some(PostingsIter::new(postings.within(pieces, self.documents)));
+            match clause.range(part, scratch, self.interval)? {
+                Some(range) => {
+                    self.postings = Some(PostingsIter::new(source.within(range, self.documents)));
                 }
                 None => {
                     out.clear();
