@@ -1,10 +1,11 @@
 //! Binds the conditions of a plan to one partition: keys become ordinals with exact counts.
 
 use crate::Result;
-use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::clause::Clause;
 use crate::search::exec::context::QueryContext;
 use crate::search::exec::scratch::FEW;
 use crate::search::exec::sink::BitsetSink;
+use crate::search::exec::source::Form;
 use crate::search::exec::windows;
 use crate::search::exec::workspace::Workspace;
 use crate::search::plan::push_interval;
@@ -12,10 +13,10 @@ use crate::search::plan::{Node, Test};
 use crate::search::simd::kernels;
 
 /// A condition in one partition.
-enum Bound {
+enum Bound<'p> {
     All,
     Nothing,
-    Clause(Clause),
+    Clause(Clause<'p>),
 }
 
 /// Binds conditions of a query to one partition after another.
@@ -24,7 +25,7 @@ pub(crate) struct Binder<'a, 'r> {
     pub(crate) work: &'a mut Workspace<'r>,
 }
 
-impl Binder<'_, '_> {
+impl<'r> Binder<'_, 'r> {
     /// Appends the clauses of a node to `work.clauses`; `None` if no document satisfies the node.
     pub(crate) fn conditions(&mut self, p: usize, node: &Node) -> Result<Option<()>> {
         let parts = match node {
@@ -45,7 +46,7 @@ impl Binder<'_, '_> {
     }
 
     /// Appends a clause to those from `base` on. Beyond [`FEW`] clauses, bitsets are combined.
-    fn push_clause(&mut self, clause: Clause, base: usize) {
+    fn push_clause(&mut self, clause: Clause<'r>, base: usize) {
         if let Form::Bits(number) = clause.form
             && self.work.scratch.is_last(number)
             && self.work.clauses.len() >= base + FEW
@@ -63,7 +64,7 @@ impl Binder<'_, '_> {
         self.work.clauses.push(clause);
     }
 
-    fn bind(&mut self, p: usize, node: &Node) -> Result<Bound> {
+    fn bind(&mut self, p: usize, node: &Node) -> Result<Bound<'r>> {
         let set = self.query.set;
         let part = &*set.partitions[p];
         match node {
@@ -83,7 +84,7 @@ impl Binder<'_, '_> {
         }
     }
 
-    fn bind_leaf(&mut self, p: usize, leaf: usize, negate: bool) -> Result<Bound> {
+    fn bind_leaf(&mut self, p: usize, leaf: usize, negate: bool) -> Result<Bound<'r>> {
         let (set, plan) = (self.query.set, self.query.plan);
         let (part, condition) = (&*set.partitions[p], &plan.leaves[leaf]);
         let (none, all) = match negate {

@@ -4,8 +4,9 @@ use crate::Result;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::column::Column;
 use crate::search::codec::points::Window;
-use crate::search::exec::clause::{Clause, Form, materialise};
+use crate::search::exec::clause::{Clause, materialise};
 use crate::search::exec::scratch::{FEW, Scratch};
+use crate::search::exec::source::{Access, Form};
 use crate::search::partition::Partition;
 use crate::search::simd::kernels;
 
@@ -30,44 +31,58 @@ enum Test<'p> {
     Documents(u32, u32),
 }
 
+impl<'p> Test<'p> {
+    /// The test of a document by the columns of its fields, if there are any.
+    fn by_column(
+        form: Form,
+        part: &'p Partition,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Test<'p>>> {
+        match form {
+            Form::Window { pair: [a, b], window } => Ok(match (part.column(a)?, part.column(b)?) {
+                (Some(a), Some(b)) => Some(Test::Window([a, b], window)),
+                _ => None,
+            }),
+            Form::Ordinals { field, first, last, multi: false } => {
+                if part.meta(field).column_bits.is_none() {
+                    return Ok(None);
+                }
+                let Some(column) = part.column(field)? else { return Ok(None) };
+                if last == first + 1 {
+                    let (start, end) = scratch.intervals[first];
+                    return Ok(Some(Test::Range(column, start, end - start)));
+                }
+                let distinct = part.meta(field).distinct as usize;
+                let set = scratch.take_bits(distinct.div_ceil(64));
+                for i in first..last {
+                    let (start, end) = scratch.intervals[i];
+                    kernels::set_range(scratch.bits_mut(set), start, end);
+                }
+                Ok(Some(Test::Set(column, set)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
 impl<'p> Check<'p> {
-    /// The test of a clause for documents in the window. Makes a bitset of the clause if there is no
-    /// other way.
+    /// The test of a clause for documents in the window. Makes a bitset of the clause if there is
+    /// no other way.
     pub(crate) fn new(
-        clause: &Clause,
+        clause: &Clause<'p>,
         part: &'p Partition,
         scratch: &mut Scratch,
         window: (u32, u32),
     ) -> Result<Check<'p>> {
         let negate = clause.negate;
-        let test = match clause.form {
-            Form::Bits(number) => Test::Bits(number),
-            Form::Documents(first, last) => Test::Documents(first, last),
-            Form::Window { pair: [a, b], window: of } => match (part.column(a)?, part.column(b)?) {
-                (Some(a), Some(b)) => Test::Window([a, b], of),
-                _ => Test::Bits(materialise(clause, part, scratch, window)?),
-            },
-            Form::Ordinals { field, first, last, multi } => {
-                let column = part.meta(field).column_bits.is_some() && !multi;
-                if let (true, Some(column)) = (column, part.column(field)?) {
-                    if last == first + 1 {
-                        let (start, end) = scratch.intervals[first];
-                        Test::Range(column, start, end - start)
-                    } else {
-                        let distinct = part.meta(field).distinct as usize;
-                        let set = scratch.take_bits(distinct.div_ceil(64));
-                        for i in first..last {
-                            let (start, end) = scratch.intervals[i];
-                            kernels::set_range(scratch.bits_mut(set), start, end);
-                        }
-                        Test::Set(column, set)
-                    }
-                } else if let Some(mapped) = clause.mapped(part, scratch)? {
-                    Test::Mapped(mapped)
-                } else {
-                    Test::Bits(materialise(clause, part, scratch, window)?)
-                }
-            }
+        if let Some(test) = Test::by_column(clause.form, part, scratch)? {
+            return Ok(Check { test, negate });
+        }
+        let test = match clause.source(part, scratch)?.access {
+            Access::Bits(number) => Test::Bits(number),
+            Access::Documents(first, last) => Test::Documents(first, last),
+            Access::Bitset(bitset) => Test::Mapped(bitset),
+            _ => Test::Bits(materialise(clause, part, scratch, window)?),
         };
         Ok(Check { test, negate })
     }

@@ -5,18 +5,17 @@
 //!    clause and tests its documents against the others; `by_words` combines bitsets, 64K documents
 //!    at a time.
 //! 3. Either way each of the other clauses is tested document by document or made a bitset,
-//!    whichever costs less. A bitset is made from lists or by a scan of the column
-//!    (`Clause::scan`). Binding has already made bitsets of nested `or`s.
+//!    whichever costs less according to its `Source`. Binding has already made bitsets of nested
+//!    `or`s.
 
 use crate::Result;
 use crate::search::codec::bitset::Bitset;
 use crate::search::exec::check::Check;
-use crate::search::exec::clause::WalkOrder;
-use crate::search::exec::clause::cost_of_list;
-use crate::search::exec::clause::{Clause, Form, materialise};
+use crate::search::exec::clause::{Clause, materialise};
 use crate::search::exec::lead_iter::LeadIter;
 use crate::search::exec::scratch::{FEW, Scratch};
 use crate::search::exec::sink::Sink;
+use crate::search::exec::source::{Access, Form, Source, WalkOrder, cost_of_list, signed};
 use crate::search::exec::workspace::Workspace;
 use crate::search::partition::Partition;
 use crate::search::simd::kernels;
@@ -26,30 +25,29 @@ use std::ops::ControlFlow;
 /// Words that are combined at a time: 65,536 documents, 8 KiB.
 const CHUNK: usize = 1024;
 
-impl Workspace<'_> {
+impl<'r> Workspace<'r> {
     /// If the first clause needs a scan, moves a list in front of it whose decoding and checking
     /// costs less than the scan, although it has more documents.
     fn prefer_list_as_lead(
         &mut self,
-        part: &Partition,
+        part: &'r Partition,
         base: usize,
         ascending: bool,
     ) -> Result<()> {
-        let first = &self.clauses[base];
-        if first.scan(part, &self.scratch)?.is_none() {
+        let window = self.doc_range(part, base);
+        let first = self.clauses[base].source(part, &self.scratch)?;
+        if !first.is_scan() {
             return Ok(());
         }
-        let pass = first.cost_window(part, &self.scratch, self.doc_range(part, base))?;
+        let pass = first.fill_cost(window);
         for i in base + 1..self.clauses.len() {
             let clause = &self.clauses[i];
-            let most = clause.at_most(part.documents);
-            if cost_of_list(most) >= pass {
+            if cost_of_list(clause.at_most(part.documents)) >= pass {
                 return Ok(()); // The clauses after it have at least as many documents.
             }
-            let order = clause.walk_order(part, &self.scratch)?;
-            let leads =
-                order == WalkOrder::Ascending || (order == WalkOrder::Distinct && !ascending);
-            if leads && clause.scan(part, &self.scratch)?.is_none() {
+            if clause.walk_order(part, &self.scratch)?.leads(ascending)
+                && !clause.source(part, &self.scratch)?.is_scan()
+            {
                 self.clauses[base..=i].rotate_right(1);
                 return Ok(());
             }
@@ -60,7 +58,7 @@ impl Workspace<'_> {
     /// Passes the documents that satisfy all of `self.clauses[base..]` to the sink.
     pub(crate) fn conjunction(
         &mut self,
-        part: &Partition,
+        part: &'r Partition,
         base: usize,
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
@@ -79,29 +77,30 @@ impl Workspace<'_> {
         if order == WalkOrder::Ascending && matches!(first.form, Form::Ordinals { .. }) {
             estimate *= share;
         }
-        let mut list = first.cost_walk(part, &self.scratch, (estimate, share))?;
-        let mut words = first.cost_window(part, &self.scratch, window)?;
+        let source = first.source(part, &self.scratch)?;
+        let mut list = source.walk_cost(estimate, share);
+        let mut words = source.fill_cost(window);
         for clause in &self.clauses[base + 1..] {
-            let check = clause.cost_check(part, &self.scratch)?.unwrap_or(u64::MAX);
+            let check = clause.check_cost(part, &self.scratch)?.unwrap_or(u64::MAX);
             let checked = (estimate * check as f64) as u64;
-            // A bitset costs at least a pass over its words: no need to compute its exact cost if
-            // checks cost less than that.
-            let bits = match checked.saturating_mul(2) <= part.words() as u64 * 2 {
-                true => u64::MAX,
-                false => clause.cost_mask(part, &self.scratch, window)?,
-            };
-            // A check reads a bitset of the file in place.
-            let mapped = clause.mapped(part, &self.scratch)?.is_some();
-            let made = if mapped { u64::MAX } else { bits };
+            let (mut mask, mut made) = (u64::MAX, u64::MAX);
+            // A bitset costs at least a pass over its words: no need to choose a source if checks
+            // cost less than that.
+            if checked.saturating_mul(2) > part.words() as u64 * 2 {
+                let source = clause.source(part, &self.scratch)?;
+                mask = source.mask_cost(window);
+                // A check reads a bitset of the file in place.
+                if source.mapped().is_none() {
+                    made = mask;
+                }
+            }
             list = list.saturating_add(checked.min(made.saturating_add((estimate * 10.0) as u64)));
-            words = words.saturating_add(bits.min(checked.saturating_mul(2)));
+            words = words.saturating_add(mask.min(checked.saturating_mul(2)));
             estimate *= clause.at_most(documents) as f64 / f64::from(documents.max(1));
         }
         // Iteration stops when the page is full; bitsets are made whole.
         let share = (sink.wanted() as f64 / estimate.max(1.0)).min(1.0);
-        let leads =
-            order == WalkOrder::Ascending || (order == WalkOrder::Distinct && !sink.ascending());
-        match leads && choose(list as f64 * share <= words as f64) {
+        match order.leads(sink.ascending()) && choose(list as f64 * share <= words as f64) {
             true => self.by_list(part, base, window, order, sink),
             false => self.by_words(part, base, window, sink),
         }
@@ -110,7 +109,7 @@ impl Workspace<'_> {
     /// The documents that satisfy all clauses over ranges of documents. If such a clause leads, the
     /// shortest ascending list is moved in front of it: iteration over the list is limited to the
     /// range.
-    fn window(&mut self, part: &Partition, base: usize) -> Result<(u32, u32)> {
+    fn window(&mut self, part: &'r Partition, base: usize) -> Result<(u32, u32)> {
         if let Form::Documents(..) = self.clauses[base].form {
             for i in base + 1..self.clauses.len() {
                 let list = matches!(self.clauses[i].form, Form::Ordinals { .. });
@@ -129,7 +128,7 @@ impl Workspace<'_> {
     /// documents need no check.
     fn by_list(
         &mut self,
-        part: &Partition,
+        part: &'r Partition,
         lead: usize,
         window: (u32, u32),
         order: WalkOrder,
@@ -151,7 +150,7 @@ impl Workspace<'_> {
         let clause = &self.clauses[lead];
         let mut lead = LeadIter::new(clause, part, &self.scratch, window)?;
         let mut flow = ControlFlow::Continue(());
-        while flow.is_continue() && lead.next(clause, part, &self.scratch, &mut docs)? {
+        while flow.is_continue() && lead.next(&self.scratch, &mut docs) {
             self.limits.check()?;
             if ascending && window != all {
                 // The iterator cannot limit all forms of postings to the window.
@@ -184,7 +183,7 @@ impl Workspace<'_> {
     /// Clauses that are cheaper to check are checked.
     fn by_words(
         &mut self,
-        part: &Partition,
+        part: &'r Partition,
         base: usize,
         window: (u32, u32),
         sink: &mut dyn Sink,
@@ -202,14 +201,15 @@ impl Workspace<'_> {
             self.limits.check()?;
             let clause = &self.clauses[i];
             let at_most = clause.at_most(part.documents) as f64;
-            let bits = clause.cost_mask(part, &self.scratch, window)?;
-            let check = clause.cost_check(part, &self.scratch)?;
+            let source = clause.source(part, &self.scratch)?;
+            let bits = source.mask_cost(window);
+            let check = clause.check_cost(part, &self.scratch)?;
             // Twice the cost of a check: the document must first be found in the bitset.
             let checked = check.map_or(f64::MAX, |c| estimate * c as f64 * 2.0);
             if i > base && checked < bits as f64 {
                 let check = Check::new(clause, part, &mut self.scratch, window)?;
                 check.push(&mut checks, &mut self.scratch, own);
-            } else if let Some(mapped) = clause.mapped(part, &self.scratch)? {
+            } else if let Some(mapped) = source.mapped() {
                 masks.push((Mask::Mapped(mapped), clause.negate));
             } else {
                 self.stats.postings += clause.count;
@@ -227,36 +227,40 @@ impl Workspace<'_> {
 
     /// The number of documents that satisfy both of two clauses: makes a bitset of one and counts
     /// the documents of the other in it. `None` if another way is better.
-    fn count_pair(&mut self, part: &Partition, base: usize) -> Result<Option<u64>> {
+    fn count_pair(&mut self, part: &'r Partition, base: usize) -> Result<Option<u64>> {
         let [first, other] = &self.clauses[base..] else { return Ok(None) };
-        let (mut first, mut other) = (first, other);
-        let cost = |clause: &Clause| clause.cost_bits(part, &self.scratch);
-        let countable = first.is_countable(part, &self.scratch)?;
-        if countable && !other.negate && cost(other)? < cost(first)? {
+        let mut filled = (first, first.source(part, &self.scratch)?);
+        let mut counted = (other, other.source(part, &self.scratch)?);
+        let all = (0, part.documents);
+        let cost = |source: &Source| source.fill_cost(all);
+        if filled.1.is_countable() && !counted.0.negate && cost(counted.1) < cost(filled.1) {
             // Setting a bit costs more than testing one.
-            (first, other) = (other, first);
+            std::mem::swap(&mut filled, &mut counted);
         }
-        if first.mapped(part, &self.scratch)?.or(other.mapped(part, &self.scratch)?).is_some() {
+        let ((filled, source), (counted, other_source)) = (filled, counted);
+        if source.mapped().or(other_source.mapped()).is_some() {
             return Ok(None);
         }
-        if let (Some(check), false) = (other.cost_check(part, &self.scratch)?, first.negate)
-            && first.count.saturating_mul(check * 2) < other.cost_bits(part, &self.scratch)?
+        if let (Some(check), false) = (counted.check_cost(part, &self.scratch)?, filled.negate)
+            && filled.count.saturating_mul(check * 2) < cost(other_source)
         {
             return Ok(None);
         }
-        let scan = |clause: &Clause| clause.scan_negated(part, &self.scratch);
-        if let (Some((a, keys)), Some((b, others))) = (scan(first)?, scan(other)?) {
+        if let (Access::Scan(a, keys), Access::Scan(b, others)) =
+            (&source.access, &other_source.access)
+        {
+            let keys = signed(keys, filled.negate);
+            let others = signed(others, counted.negate);
             self.stats.words += 2 * part.words() as u64;
-            return Ok(Some(scan::count_both((a, &keys), (b, &others))));
+            return Ok(Some(scan::count_both((*a, &keys), (*b, &others))));
         }
-        if first.negate || !other.is_countable(part, &self.scratch)? {
+        if filled.negate || !other_source.is_countable() {
             return Ok(None);
         }
-        let all = (0, part.documents);
-        let bits = materialise(first, part, &mut self.scratch, all)?;
-        self.stats.postings += first.count + other.count;
+        let bits = materialise(filled, part, &mut self.scratch, all)?;
+        self.stats.postings += filled.count + counted.count;
         self.stats.words += part.words() as u64;
-        other.count_in(part, &self.scratch, bits)
+        other_source.count_in(&self.scratch, counted.negate, self.scratch.bits(bits))
     }
 
     /// Intersects the masks chunk by chunk, applies the checks, and passes the matches to the sink.
@@ -351,7 +355,7 @@ enum Mask<'p> {
     Bits(usize),
 }
 
-/// Appends a bitset to the masks. Beyond [`FEW`] masks, bitsets are combined, as in [`Check::push`].
+/// Appends a bitset to the masks. Beyond [`FEW`] masks, bitsets are combined: see [`Check::push`].
 fn push_mask(
     masks: &mut Vec<(Mask, bool)>,
     last: (usize, bool),

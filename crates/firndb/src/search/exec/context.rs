@@ -57,8 +57,8 @@ impl<'r> QueryContext<'r> {
         }
     }
 
-    /// Documents of the rarest condition that all matches must satisfy, according to the statistics;
-    /// a number larger than any count if they have none.
+    /// Documents of the rarest condition that all matches must satisfy, according to the
+    /// statistics; a number larger than any count if they have none.
     pub(crate) fn rarest(&self) -> Option<u64> {
         match &self.plan.root {
             Node::And(parts) => self.order.first().map(|&i| self.rarity(&parts[i])),

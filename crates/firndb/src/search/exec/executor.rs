@@ -34,7 +34,7 @@ impl<'r> Executor<'r> {
     pub(crate) fn run(
         &mut self,
         p: usize,
-        extra: Vec<Clause>,
+        extra: Vec<Clause<'r>>,
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.query.limits.check()?;
@@ -51,7 +51,7 @@ impl<'r> Executor<'r> {
     }
 
     /// Binds the root's conditions into `self.work.clauses`; `None` if nothing can match.
-    pub(crate) fn prepare(&mut self, p: usize, extra: Vec<Clause>) -> Result<Option<()>> {
+    pub(crate) fn prepare(&mut self, p: usize, extra: Vec<Clause<'r>>) -> Result<Option<()>> {
         self.work.stats.partitions += 1;
         debug_assert!(self.work.clauses.is_empty());
         self.work.clauses.extend(extra);

@@ -8,7 +8,8 @@
 //! | `parallel` | runs a query on several threads |
 //! | `bind` | conditions become clauses: ordinals with exact counts |
 //! | `windows` | ranges on both fields of a point become one window |
-//! | `clause` | a bound condition and the cost of each way to evaluate it |
+//! | `clause` | a bound condition |
+//! | `source` | where its documents come from, at which cost |
 //! | `conjunction` | chooses between walking a clause and combining bitsets |
 //! | `lead_iter`, `check` | the leading clause, and the tests of its documents |
 //! | `small` | the same for partitions of at most a thousand documents |
@@ -26,5 +27,6 @@ pub(crate) mod parallel;
 pub(crate) mod scratch;
 pub(crate) mod sink;
 pub(crate) mod small;
+pub(crate) mod source;
 pub(crate) mod windows;
 pub(crate) mod workspace;

@@ -62,9 +62,9 @@ impl Scratch {
         number + 1 == self.bits_used
     }
 
-    /// Intersects two bitsets, each with a flag that says whether it is negated. The result replaces
-    /// `into`; `last`, which must be the bitset taken last, is released. Returns whether the result
-    /// is negated.
+    /// Intersects two bitsets, each with a flag that says whether it is negated. The result
+    /// replaces `into`; `last`, which must be the bitset taken last, is released. Returns whether
+    /// the result is negated.
     pub(crate) fn fold(&mut self, into: (usize, bool), last: (usize, bool)) -> bool {
         if !into.1 && last.1 {
             let with = std::mem::take(&mut self.bits[last.0]);

@@ -1,16 +1,17 @@
 //! Runs a plan on a small partition with bitsets on the stack.
 //!
 //! With a thousand documents per partition, choosing between plans costs more than any plan. So
-//! each condition is looked up and applied immediately, in an order chosen once for the whole query:
-//! rarest first. The first condition that leaves no document ends the partition, and later
-//! conditions are not looked up. A condition is applied by checking the remaining documents, if they
-//! are few and the field has a column, or else by combining bitsets.
+//! each condition is looked up and applied immediately, in an order chosen once for the whole
+//! query: rarest first. The first condition that leaves no document ends the partition, and later
+//! conditions are not looked up. A condition is applied by checking the remaining documents, if
+//! they are few and the field has a column, or else by combining bitsets.
 
 use crate::Result;
 use crate::search::exec::bind::Binder;
-use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::clause::Clause;
 use crate::search::exec::context::QueryContext;
 use crate::search::exec::sink::Sink;
+use crate::search::exec::source::Form;
 use crate::search::exec::windows;
 use crate::search::exec::workspace::Workspace;
 use crate::search::format::limits::SMALL_WORDS;
@@ -31,12 +32,12 @@ pub(crate) struct SmallRun<'a, 'r> {
     pub(crate) work: &'a mut Workspace<'r>,
 }
 
-impl SmallRun<'_, '_> {
+impl<'r> SmallRun<'_, 'r> {
     /// Passes the matches of a small partition that also satisfy `extra` to the sink.
     pub(crate) fn run(
         &mut self,
         p: usize,
-        extra: &[Clause],
+        extra: &[Clause<'r>],
         sink: &mut dyn Sink,
     ) -> Result<ControlFlow<()>> {
         self.work.stats.partitions += 1;
@@ -60,7 +61,7 @@ impl SmallRun<'_, '_> {
     }
 
     /// Removes the documents that do not satisfy a node from `acc`.
-    fn apply(&mut self, p: usize, part: &Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
+    fn apply(&mut self, p: usize, part: &'r Partition, node: &Node, acc: &mut [u64]) -> Result<()> {
         match node {
             Node::All => {}
             Node::Nothing => acc.fill(0),
@@ -92,7 +93,7 @@ impl SmallRun<'_, '_> {
     fn apply_leaf(
         &mut self,
         p: usize,
-        part: &Partition,
+        part: &'r Partition,
         leaf: usize,
         negate: bool,
         acc: &mut [u64],
@@ -145,13 +146,19 @@ impl SmallRun<'_, '_> {
         Ok(())
     }
 
-    fn apply_clause(&mut self, part: &Partition, clause: &Clause, acc: &mut [u64]) -> Result<()> {
+    fn apply_clause(
+        &mut self,
+        part: &'r Partition,
+        clause: &Clause<'r>,
+        acc: &mut [u64],
+    ) -> Result<()> {
         let mut bits: Bits = [0; SMALL_WORDS];
         let found = &mut bits[..acc.len()];
         match clause.form {
             Form::Documents(first, last) => kernels::set_range(found, first, last),
             Form::Bits(_) | Form::Window { .. } => {
-                clause.fill(part, &self.work.scratch, (0, part.documents), found)?;
+                let source = clause.source(part, &self.work.scratch)?;
+                source.fill(&self.work.scratch, (0, part.documents), found)?;
             }
             Form::Ordinals { field, first, last, multi } => {
                 let intervals = &self.work.scratch.intervals[first..last];

@@ -7,7 +7,8 @@
 
 use crate::Result;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
-use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::clause::Clause;
+use crate::search::exec::source::Form;
 use crate::search::exec::workspace::Workspace;
 use crate::search::model::condition::Interval;
 use crate::search::model::value::Key;
@@ -126,7 +127,8 @@ impl Workspace<'_> {
     }
 
     /// `join_points` for points that hold values: intersects their windows and counts the result.
-    /// Negated windows stay and are counted one by one, after the cheaper count of the intersection.
+    /// Negated windows stay and are counted one by one, after the cheaper count of the
+    /// intersection.
     fn join_windows(
         &mut self,
         part: &Partition,

@@ -1,7 +1,8 @@
 //! The memory of a running query: clauses of the current partition, scratch memory, and counters.
 
-use crate::search::exec::clause::{Clause, Form};
+use crate::search::exec::clause::Clause;
 use crate::search::exec::scratch::Scratch;
+use crate::search::exec::source::Form;
 use crate::search::partition::Partition;
 use crate::search::partition::set::QueryLimits;
 
@@ -58,7 +59,7 @@ pub(crate) struct Workspace<'r> {
     pub(crate) limits: &'r QueryLimits,
     pub(crate) scratch: Box<Scratch>,
     pub(crate) stats: Stats,
-    pub(crate) clauses: Vec<Clause>,
+    pub(crate) clauses: Vec<Clause<'r>>,
 }
 
 impl<'r> Workspace<'r> {

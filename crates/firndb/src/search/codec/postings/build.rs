@@ -2,10 +2,10 @@
 //!
 //! | form | bytes | chosen for a key if |
 //! |---|---|---|
-//! | slice | documents of the key x bits / 8, or less if divided: `slices.rs` | no other form is smaller |
-//! | bitset | an eighth of all documents: `bitset.rs` | about 1/20 of all documents or more have it |
+//! | slice | documents x bits / 8, or less if divided: `slices.rs` | no other form is smaller |
+//! | bitset | an eighth of all documents: `bitset.rs` | about 1/20 of all documents have it |
 //! | runs | 8 per run of consecutive documents | runs take half the space of a bitset |
-//! | column | 0 | the column has 3 to 8 bits, and 1/1024 of all documents or more have the key |
+//! | column | 0 | the column has 3 to 8 bits, and at least 1/1024 of all documents have the key |
 //! | none | 0 | offsets of an ordered field, points, or a scan of the column replace postings |
 
 use crate::bytes::increasing;
@@ -22,8 +22,8 @@ use std::ops::Range;
 const RARE: usize = 1024;
 /// Runs are the fastest form if they take less than 1/`FEW_RUNS` of the space of a bitset.
 const FEW_RUNS: usize = 64;
-/// Bytes per entry of SPECIAL_FORMS: ordinal, number of runs (0 for a bitset, [`IN_COLUMN`]), offset
-/// in BITSETS or RUNS, entries of all earlier special forms.
+/// Bytes per entry of SPECIAL_FORMS: ordinal, number of runs (0 for a bitset, or [`IN_COLUMN`]),
+/// offset in BITSETS or RUNS, postings of all earlier special forms.
 pub(crate) const SPECIAL_FORM: usize = 24;
 /// Stored as the number of runs: the documents of the key are only in the column.
 pub(crate) const IN_COLUMN: u32 = u32::MAX;

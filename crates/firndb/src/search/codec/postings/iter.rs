@@ -19,8 +19,8 @@ impl PostingsIter {
         PostingsIter { range, at: (0, 0), keys: Keys::default() }
     }
 
-    /// Replaces `out` by the next block of about [`BLOCK`] documents, or by a group of points; false
-    /// at the end.
+    /// Replaces `out` by the next block of about [`BLOCK`] documents, or by a group of points;
+    /// false at the end.
     pub(crate) fn next(&mut self, postings: &Postings, out: &mut Vec<u32>) -> bool {
         self.next_block(postings, BLOCK, out)
     }
@@ -65,7 +65,7 @@ impl PostingsIter {
                 return true;
             }
         }
-        let wanted = postings.to_scan(self.range.column, self.keys);
+        let wanted = postings.scanned_ordinals(self.range.column, self.keys);
         let (Some(column), Some(wanted)) = (postings.column, wanted) else { return false };
         scan::push(column, &wanted, (&mut self.at.0, postings.documents), size, out);
         !out.is_empty()

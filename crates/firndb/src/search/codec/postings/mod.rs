@@ -125,25 +125,6 @@ impl<'a> Postings<'a> {
         })
     }
 
-    /// Postings that consist of points only, for windows over them.
-    pub(crate) fn of_point(documents: u32, points: Option<(Points<'a>, usize)>) -> Postings<'a> {
-        Postings {
-            documents,
-            present: 0,
-            ordered: Ordered::No,
-            offsets: Increasing::trusted(&[], 0),
-            slices: Slices::none(),
-            special_forms: &[],
-            special_form_count: 0,
-            bitsets: &[],
-            runs: &[],
-            column: None,
-            scanned: (0, 0),
-            points,
-            values: None,
-        }
-    }
-
     /// The number of entries of the ordinals `start..end`. It is the number of documents if the
     /// field is single-valued or the range is a single ordinal.
     #[inline]
@@ -332,13 +313,15 @@ impl<'a> Postings<'a> {
                 SpecialForm::Column => keys.join(&self.keys_in_column((x, x + 1))),
             }
         }
-        if let (Some(wanted), Some(column)) = (self.to_scan(range.column, keys), self.column) {
+        if let (Some(wanted), Some(column)) =
+            (self.scanned_ordinals(range.column, keys), self.column)
+        {
             scan::add(column, &wanted, bits);
         }
     }
 
     /// The ordinals to find in the column: a range of a scanned field, or those of special forms.
-    fn to_scan(&self, (start, end): (u32, u32), keys: Keys) -> Option<OrdinalSet> {
+    fn scanned_ordinals(&self, (start, end): (u32, u32), keys: Keys) -> Option<OrdinalSet> {
         if start < end {
             return self.column.map(|column| OrdinalSet::new(&[(start, end)], column.raw().1));
         }
@@ -348,24 +331,26 @@ impl<'a> Postings<'a> {
     /// The number of documents of the ordinals `start..end` that are in a bitset.
     pub(crate) fn count_in(&self, start: u32, end: u32, bits: &[u64]) -> u64 {
         let range = self.range(start, end);
+        if let Some(bitset) = self.bitset(&range) {
+            return bitset.count_and(bits);
+        }
         let mut count = 0;
         if let (Some(column), (x0, x1)) = (self.column, range.special_forms) {
             let keys = self.keys_in_column((x0, x1));
-            let wanted = self.to_scan(range.column, keys);
+            let wanted = self.scanned_ordinals(range.column, keys);
             if let (Some(wanted), true) = (wanted, keys.len() == x1 - x0) {
                 return scan::count(column, &wanted, bits) + self.slices.count(range.slice, bits);
             }
         }
-        let slice = self.for_each_unsliced(start, end, |doc| {
+        let slice = self.for_each_unsliced(range, |doc| {
             count += bits.get(doc as usize / 64).map_or(0, |word| word >> (doc % 64) & 1);
         });
         count + self.slices.count(slice, bits)
     }
 
-    /// Calls `each` with the documents of the ordinals `start..end` that are not in the slices, and
-    /// returns the span of those that are.
-    fn for_each_unsliced(&self, start: u32, end: u32, mut each: impl FnMut(u32)) -> Span {
-        let mut range = self.range(start, end);
+    /// Calls `each` with the documents of a range that are not in the slices, and returns the span
+    /// of those that are.
+    fn for_each_unsliced(&self, mut range: PostingsRange, mut each: impl FnMut(u32)) -> Span {
         let slice = std::mem::take(&mut range.slice);
         if self.special_form_count > 0 || self.ordered != Ordered::No || self.points.is_some() {
             let (mut iter, mut block) = (PostingsIter::new(range), Vec::with_capacity(BLOCK));
