@@ -326,11 +326,6 @@ impl Partition {
         self.at_file(Postings::new(&f.meta, self.documents, parts))
     }
 
-    /// The postings of a field in points for windows over these alone, without offsets.
-    pub(crate) fn postings_of_point(&self, field: usize) -> Result<Postings<'_>> {
-        Ok(Postings::of_point(self.documents, self.points(field)?))
-    }
-
     /// The column of a field of one value, if it is narrow enough to be scanned or has to be.
     pub(crate) fn scanned(&self, field: usize) -> Result<Option<Packed<'_>>> {
         let f = &self.fields[field];
