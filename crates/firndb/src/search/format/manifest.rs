@@ -1,19 +1,19 @@
-//! The set file of a collection: which partition files make it up at one moment.
+//! The set file of a collection: the list of partition files of one version.
 //!
-//! A set is a frozen file of kind 2 called `set-<20 digits>.firn`; the highest number is the
-//! current set. Sets are numbered by 1 and never changed; making the next one is what commits a
+//! A set is a frozen file of kind 2 named `set-<20 digits>.firn`. The one with the highest number is
+//! current. Numbers increase by 1, and a set file never changes: publishing the next one commits a
 //! change. Section 1 holds:
 //! ```text
 //! u32 partitions; each: name, file name (u32 length and bytes each), u32 documents, u64 bytes,
 //!                       u64 + u64 content id of the partition file, low half first
 //! ```
-//! Section 3 is there if partitions have to do with others (see `relations.rs`):
+//! If no partitions are left, section 2 holds the schema that they had, encoded as in
+//! `format/mod.rs`; otherwise readers take the schema from the partitions. Section 3 exists if any
+//! partition has a [`Relation`] to others (see `collection/relations.rs`):
 //! ```text
-//! for each such partition, ascending: u32 its place in section 1, counted from 0;
+//! for each such partition, ascending: u32 index in section 1, counted from 0;
 //!     bytes name that it continues, empty if none; u32 names merged into it; each: bytes name
 //! ```
-//! Where no partition is left section 2 holds the schema that they had, encoded as in `format.rs`;
-//! otherwise they say it themselves. Who does not know of the section sees a set without fields.
 
 use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder};
@@ -25,17 +25,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a partition has to do with others.
+/// How a partition is related to other partition names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Relation {
     /// The name that the partition continues; empty if it continues none.
     pub(crate) of: String,
-    /// Ascending: the names whose documents were merged into the partition, if these are others
-    /// than its own.
+    /// The other names whose documents were merged into the partition, ascending.
     pub(crate) merged: Vec<String>,
 }
 
-/// A partition of a set.
+/// The entry of a partition in a set file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) name: String,
@@ -46,25 +45,26 @@ pub(crate) struct Member {
     pub(crate) relation: Relation,
 }
 
-const SECTION: u32 = 1;
+const MEMBERS: u32 = 1;
 const SCHEMA: u32 = 2;
 const RELATIONS: u32 = 3;
 const PREFIX: &str = "set-";
 const SUFFIX: &str = ".firn";
 
-/// The name of set number `n`.
+/// The file name of set number `n`.
 pub(crate) fn file_name(n: u64) -> String {
     format!("{PREFIX}{n:020}{SUFFIX}")
 }
 
-/// The number of a set file; `None` for any other name.
+/// The number in the name of a set file; `None` for any other name.
 pub(crate) fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     (digits.len() == 20).then(|| digits.parse().ok()).flatten()
 }
 
-/// Publishes set number `n`, of partitions that have this schema or had it, and returns its content
-/// id. `before` is given that before the file gets its name; if it fails, nothing is published.
+/// Publishes set number `n` and returns its content id. `schema` is stored only if there are no
+/// members. `before` is called with the content id before the file gets its name; if it fails,
+/// nothing is published.
 pub(crate) fn publish(
     disk: &dyn Disk,
     (dir, n): (&Path, u64),
@@ -84,7 +84,7 @@ pub(crate) fn publish(
     }
     disk::publish(disk, &dir.join(file_name(n)), |append| {
         let mut w = FrozenWriter::new(append, Kind::PartitionSet)?;
-        w.section(SECTION, &out.0)?;
+        w.section(MEMBERS, &out.0)?;
         if members.is_empty() && !schema.fields.is_empty() {
             let mut out = Encoder::default();
             encode_schema(schema, &mut out);
@@ -102,8 +102,8 @@ pub(crate) fn publish(
 
 fn encode_relations(members: &[Arc<Member>]) -> Vec<u8> {
     let mut out = Encoder::default();
-    for (at, m) in members.iter().enumerate().filter(|(_, m)| m.relation != Relation::default()) {
-        out.u32(at as u32);
+    for (i, m) in members.iter().enumerate().filter(|(_, m)| m.relation != Relation::default()) {
+        out.u32(i as u32);
         out.bytes(m.relation.of.as_bytes());
         out.u32(m.relation.merged.len() as u32);
         m.relation.merged.iter().for_each(|name| out.bytes(name.as_bytes()));
@@ -111,28 +111,29 @@ fn encode_relations(members: &[Arc<Member>]) -> Vec<u8> {
     out.0
 }
 
+/// The relations by index of the partition.
 fn decode_relations(file: &Frozen) -> Result<BTreeMap<u32, Relation>> {
     let mut relations = BTreeMap::new();
     let Some(section) = file.find(RELATIONS) else { return Ok(relations) };
     let mut from = Decoder::new(file.section(section)?);
     while !from.is_at_end() {
-        let (at, of) = (from.u32()?, text(from.bytes()?)?);
+        let (i, of) = (from.u32()?, text(from.bytes()?)?);
         let mut merged = Vec::new();
         for _ in 0..from.u32()? {
             merged.push(text(from.bytes()?)?);
         }
-        let ascend = merged.is_sorted_by(|a, b| a < b);
-        let is_last = relations.last_key_value().is_none_or(|(last, _)| *last < at);
-        if !ascend || !is_last || (of.is_empty() && merged.is_empty()) {
-            return Err(Error::corrupt(format!("the relations of partition {at} are impossible")));
+        let ascending = merged.is_sorted_by(|a, b| a < b);
+        let is_last = relations.last_key_value().is_none_or(|(last, _)| *last < i);
+        if !ascending || !is_last || (of.is_empty() && merged.is_empty()) {
+            return Err(Error::corrupt(format!("the relations of partition {i} are impossible")));
         }
-        relations.insert(at, Relation { of, merged });
+        relations.insert(i, Relation { of, merged });
     }
     Ok(relations)
 }
 
-/// Reads a set file, in the order of the members' names. Members that `before` has too, ascending,
-/// are shared with it.
+/// Reads the members of a set file, sorted by name. Members that are also in `before`, which is
+/// sorted by name, are shared with it.
 pub(crate) fn read(
     disk: &dyn Disk,
     path: &Path,
@@ -141,21 +142,21 @@ pub(crate) fn read(
     read_whole(disk, path, before).map(|set| set.members)
 }
 
-/// What a set file says.
+/// The contents of a set file.
 pub(crate) struct SetFile {
-    /// In the order of their names.
+    /// Sorted by name.
     pub(crate) members: Vec<Arc<Member>>,
-    /// Of no fields if it states none.
+    /// The schema in section 2; without fields if there is no such section.
     pub(crate) schema: Schema,
     pub(crate) content: u128,
 }
 
-/// The content id of the set in the file `path`.
+/// The content id of a set file.
 pub(crate) fn content(disk: &dyn Disk, path: &Path) -> Result<u128> {
     Ok(Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?.content())
 }
 
-/// [`read`], and what else the set file says.
+/// Reads all of a set file and checks its checksums; see [`read`] for `before`.
 pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, before: &[Arc<Member>]) -> Result<SetFile> {
     let file = Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?;
     file.verify()?;
@@ -164,7 +165,7 @@ pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, before: &[Arc<Member>]) -
     Ok(SetFile { members, schema, content: file.content() })
 }
 
-/// The schema that a set file states: that of no fields if it does not.
+/// The schema in section 2 of a set file; one without fields if there is no such section.
 pub(crate) fn decode_stated(file: &Frozen) -> Result<Schema> {
     let Some(section) = file.find(SCHEMA) else { return Ok(Schema::default()) };
     let mut from = Decoder::new(file.section(section)?);
@@ -174,16 +175,17 @@ pub(crate) fn decode_stated(file: &Frozen) -> Result<Schema> {
     schema.order_by(order).map_err(|e| Error::corrupt(e.message()))
 }
 
+/// Decodes the members of a set file; see [`read`] for `before`.
 pub(crate) fn decode(file: &Frozen, mut before: &[Arc<Member>]) -> Result<Vec<Arc<Member>>> {
-    let section = file.find(SECTION).ok_or_else(|| Error::corrupt("the set has no members"))?;
+    let section = file.find(MEMBERS).ok_or_else(|| Error::corrupt("the set has no members"))?;
     let mut from = Decoder::new(file.section(section)?);
     let mut members: Vec<Arc<Member>> = Vec::with_capacity(before.len());
     let mut relations = decode_relations(file)?;
-    for at in 0..from.u32()? {
+    for i in 0..from.u32()? {
         let (name, file) = (from.bytes()?, from.bytes()?);
         let (documents, bytes) = (from.u32()?, from.u64()?);
         let content = u128::from(from.u64()?) | u128::from(from.u64()?) << 64;
-        let relation = relations.remove(&at).unwrap_or_default();
+        let relation = relations.remove(&i).unwrap_or_default();
         while before.first().is_some_and(|old| old.name.as_bytes() < name) {
             before = &before[1..];
         }
@@ -198,7 +200,7 @@ pub(crate) fn decode(file: &Frozen, mut before: &[Arc<Member>]) -> Result<Vec<Ar
                 Arc::new(Member { name, file, documents, bytes, content, relation })
             }
         };
-        // A name that leaves the directory must not be followed.
+        // A corrupt name must not lead out of the directory.
         let plain =
             Path::new(&member.file).components().count() == 1 && !member.file.starts_with('.');
         if !plain || members.last().is_some_and(|last| last.name >= member.name) {
@@ -228,14 +230,14 @@ impl Member {
     }
 }
 
-/// The numbers of all sets in a directory, ascending.
+/// The numbers of all set files in a directory, ascending.
 pub(crate) fn numbers(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>> {
     let mut numbers: Vec<u64> = disk.list(dir)?.iter().filter_map(|name| number(name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// Where a member's file is.
+/// The path of a member's file.
 pub(crate) fn path(dir: &Path, member: &Member) -> PathBuf {
     dir.join(&member.file)
 }

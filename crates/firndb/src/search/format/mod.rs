@@ -1,45 +1,51 @@
-//! The bytes of a partition file: its sections, and the meta section that describes them.
+//! The file formats of a collection, as pure encode and decode functions.
 //!
-//! A partition is a frozen file (`bytes/frozen.rs`) of kind 1. A section's id is, for a part of a
-//! field, `(field + 1) << 8 | part`, fields numbered as in the schema; and `part` for what belongs
-//! to the partition.
+//! This file defines the sections of a partition file and encodes its meta section; the contents of
+//! the other sections are encoded in `codec/`. `manifest` is the format of set files, `limits` has
+//! the constants that decide between encodings.
 //!
-//! | part | of a field | holds | made in |
+//! A partition is a frozen file (`bytes/frozen.rs`) of kind 1. The id of a section is
+//! `(field + 1) << 8 | part` for a part of a field, with fields numbered as in the schema, and
+//! `part` for a part of the whole partition.
+//!
+//! | part | of a field | contents | encoded in `codec/` |
 //! |---|---|---|---|
-//! | 1 | keys | the distinct keys, ascending, as below | dictionary |
-//! | 2 | key bytes | the keys of strings and bytes, one after the other | dictionary |
-//! | 3 | offsets | `distinct + 1` increasing: entry i = postings before key i | postings_build |
-//! | 4 | slices | documents, key after key, of keys not in part 5 and not scanned | slices |
-//! | 5 | special forms | 24 bytes for each key not in part 4, as below | postings_build |
-//! | 6 | bitsets | 8-byte words, bit i of word w = document 64 w + i | bitset |
-//! | 7 | runs | pairs of u32: first document, number of documents | postings_build |
-//! | 8 | column | packed: each document's key as a number, `distinct` if none | column |
-//! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | column |
-//! | 10 | places | where each list of part 4 begins, if these are divided | slices |
-//! | 11 | points | of the first of two fields that are a point: the documents of both | points |
+//! | 1 | keys | the distinct keys in ascending order, see below | `dictionary` |
+//! | 2 | key bytes | the concatenated keys of string and bytes fields | `dictionary` |
+//! | 3 | offsets | `distinct + 1` increasing: entry i = postings before key i | `postings/build` |
+//! | 4 | slices | postings lists of keys that are neither scanned nor in part 5 | `slices` |
+//! | 5 | special forms | 24 bytes per key whose postings are not in part 4 | `postings/build` |
+//! | 6 | bitsets | 8-byte words; bit i of word w = document 64 w + i | `bitset` |
+//! | 7 | runs | pairs of u32: first document, number of documents | `postings/build` |
+//! | 8 | column | packed: the ordinal of each document's key, `distinct` if none | `column` |
+//! | 9 | starts | multi-valued: `start[d] + d`, `documents + 1` increasing | `column` |
+//! | 10 | places | where each Elias-Fano list of part 4 begins | `slices` |
+//! | 11 | points | for the first field of a point: the documents of both fields | `points` |
 //!
-//! Part 1 holds u64 keys as an increasing sequence; for strings and bytes the sequence `offset[i] +
-//! i` of `distinct + 1` offsets into part 2. With part 9, part 8 has an entry for each value. Where
-//! keys are more than documents, part 1 has 16 bytes for every 64 of them at least, as the payload
-//! offsets have of documents: a small file cannot ask for memory for more.
+//! Part 1 holds 64-bit keys as an increasing sequence. For strings and bytes it holds the sequence
+//! `offset[i] + i` of the `distinct + 1` offsets into part 2. If part 9 exists, part 8 has one entry
+//! per value. If there are more keys than documents, part 1 takes at least 16 bytes per 64 keys,
+//! just as the payload offsets take for documents. So a small corrupt file cannot make a reader
+//! allocate much memory.
 //!
-//! A special form, integers little-endian; the last has the ordinal 2^32 - 1:
+//! Special forms, integers little-endian. A final entry has the ordinal 2^32 - 1.
 //! ```text
 //! OFFSET  SIZE  FIELD
-//! 0       4     ordinal of the key; they ascend
-//! 4       4     runs in part 7; 0: a bitset in part 6; 2^32 - 1: what part 8 has, of one value a document and at most 8 bits
-//! 8       8     offset in that part, behind the one before; 0 for part 8
-//! 16      8     documents of the special forms before
+//! 0       4     ordinal of the key; ascending
+//! 4       4     number of runs in part 7; 0: a bitset in part 6; 2^32 - 1: use the column (part 8),
+//!               which is single-valued and has at most 8 bits
+//! 8       8     offset in that part, without gaps; 0 for part 8
+//! 16      8     number of documents in all preceding special forms
 //! ```
 //!
-//! | part | of the partition | holds |
+//! | part | of the partition | contents |
 //! |---|---|---|
-//! | 1 | meta | the table below |
-//! | 2 | payloads | payload bytes, raw or in zstd blocks: `payload.rs` |
-//! | 3 | payload offsets | where each begins and ends, in uncompressed bytes: `bytes/offsets.rs` |
+//! | 1 | meta | see below |
+//! | 2 | payloads | payload bytes, raw or in zstd blocks: `codec/payload.rs` |
+//! | 3 | payload offsets | offsets in the uncompressed payload bytes: `bytes/offsets.rs` |
 //! | 4 | payload checks | XXH3-64 of every 64 KiB of part 2 (raw) or of every zstd block |
-//! | 5 | block documents | zstd: first document of each block, and `documents` |
-//! | 6 | block offsets | zstd: offset of each block in part 2, and its end |
+//! | 5 | block documents | zstd: first document of each block, then `documents` |
+//! | 6 | block offsets | zstd: offset of each block in part 2, then the end of the last |
 //! | 7 | dictionary | zstd: the trained dictionary |
 //!
 //! The meta section, integers little-endian, names as u32 length and bytes:
@@ -49,21 +55,22 @@
 //!          u8 payload (0 raw, 1 zstd), u8 level, u8 dictionary trained
 //!          u32 fields; each: name, u8 type, u8 roles,
 //!              u8 multi | nullable << 1 | point << 2 | scanned << 3,
-//!              with point: u32 number of the field before it that it makes a point with
+//!              if point: u32 number of the preceding field that forms a point with this one
 //!          u32 order keys; each: name, u8 descending
 //! fields:  each: u32 distinct keys, u64 postings, u32 documents with a value,
-//!          u8 column bits (255 = no column), u8 slice bits (255 = divided lists),
-//!          u8 ordered (1 ascending, 2 descending), points (3), scanned (4), points by value (5),
+//!          u8 column bits (255 = no column), u8 slice bits (255 = Elias-Fano lists),
+//!          u8 form: 0 lists, 1 ordered ascending, 2 ordered descending, 3 points, 4 scanned,
+//!                   5 points by value,
 //!          u32 special forms,
-//!          of a scanned field u32 first key without a list, u32 first behind them,
-//!          of points by value u64 least key, u32 span: the largest less the least, and 1
+//!          if scanned: u32 first ordinal without a list, u32 first ordinal after these,
+//!          if points by value: u64 smallest key, u32 span: largest key - smallest key + 1
 //! ```
-//! An *ordered* field has its documents in the order of its keys (those without a value last): the
-//! documents of a key are a range given by the offsets, and parts 4 to 7 are absent. So are they where
-//! the documents of a key are in *points*. Of points *by value* neither field has parts 1 and 3:
-//! they are told from part 11. A *scanned* field has one value a document, and part 8; of some keys
-//! part 8 alone says which documents have them, and the others are in part 4. Fields that
-//! are neither filterable nor sortable have part 3 only if they are ordered.
+//! The documents of an *ordered* field are sorted by its keys, those without a value last. The
+//! documents of a key are a range given by the offsets, and parts 4 to 7 are absent. They are also
+//! absent from fields in *points*. If points are *by value*, both fields lack parts 1 and 3, too:
+//! readers derive them from part 11. A *scanned* field is single-valued and has part 8. The
+//! documents of a range of its keys are found in part 8 only; the other keys have lists in part 4.
+//! Fields that are neither filterable nor sortable have part 3 only if they are ordered.
 
 pub(crate) mod limits;
 pub(crate) mod manifest;
@@ -75,10 +82,10 @@ use crate::search::model::schema::{Field, Payload, Roles, Schema};
 use crate::search::model::types::Type;
 use crate::{Error, Result};
 
-/// Documents a partition may have: a bitset of them then has 8 MiB.
+/// The maximum number of documents of a partition. A bitset of so many documents takes 8 MiB.
 pub const MAX_DOCUMENTS: u32 = 1 << 26;
 
-/// Parts of a field.
+/// The parts of a field.
 pub(crate) mod part {
     pub(crate) const KEYS: u32 = 1;
     pub(crate) const KEY_BYTES: u32 = 2;
@@ -91,7 +98,7 @@ pub(crate) mod part {
     pub(crate) const STARTS: u32 = 9;
     pub(crate) const PLACES: u32 = 10;
     pub(crate) const POINTS: u32 = 11;
-    /// Names for people, by part number.
+    /// Display names by part number.
     pub(crate) const NAMES: [&str; 12] = [
         "",
         "keys",
@@ -108,7 +115,7 @@ pub(crate) mod part {
     ];
 }
 
-/// Parts of the partition itself.
+/// The parts of the whole partition.
 pub(crate) mod global {
     pub(crate) const META: u32 = 1;
     pub(crate) const PAYLOADS: u32 = 2;
@@ -117,7 +124,7 @@ pub(crate) mod global {
     pub(crate) const BLOCK_DOCUMENTS: u32 = 5;
     pub(crate) const BLOCK_OFFSETS: u32 = 6;
     pub(crate) const DICTIONARY: u32 = 7;
-    /// Names for people, by part number.
+    /// Display names by part number.
     pub(crate) const NAMES: [&str; 8] = [
         "",
         "meta",
@@ -130,12 +137,12 @@ pub(crate) mod global {
     ];
 }
 
-/// The id of a part of a field.
+/// The section id of a part of a field.
 pub(crate) fn section(field: usize, part: u32) -> u32 {
     (field as u32 + 1) << 8 | part
 }
 
-/// Whether documents stand in the order of a field's keys.
+/// Whether the documents of a partition are sorted by a field's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Ordered {
     #[default]
@@ -144,58 +151,65 @@ pub(crate) enum Ordered {
     Descending = 2,
 }
 
-/// The values of a field in points: how many there may be, from the least key to the largest. No
-/// span: the points hold ordinals.
+/// The range of a field's values in points: a value is a key minus the smallest key of the field,
+/// and all values are below `span`. A span of 0 means that the points hold ordinals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PointValues {
+    /// The smallest key of the field.
     pub(crate) least: u64,
     pub(crate) span: u32,
 }
 
-/// What the meta section says of a field.
+/// The description of a field in the meta section.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldMeta {
+    /// Number of distinct keys.
     pub(crate) distinct: u32,
+    /// Number of documents with a value.
     pub(crate) present: u32,
+    /// Number of pairs of a document and a value.
     pub(crate) postings: u64,
+    /// Number of keys whose postings have a special form.
     pub(crate) special_forms: u32,
+    /// Width of the column; `None` if the field has none.
     pub(crate) column_bits: Option<u8>,
+    /// Width of the slices, or `slices::DIVIDED`.
     pub(crate) slice_bits: u8,
     pub(crate) ordered: Ordered,
-    /// The documents of a key are in the points of this field and another one.
+    /// The postings are in the points of this field and another one.
     pub(crate) in_points: bool,
-    /// If the points hold values: [`PointValues`].
+    /// [`PointValues`], if the points hold values.
     pub(crate) least: u64,
     pub(crate) span: u32,
-    /// The ordinals `scanned.0..scanned.1` have no lists: their documents are in the column alone.
+    /// The ordinals `scanned.0..scanned.1` have no postings lists: queries scan the column.
     pub(crate) scanned: (u32, u32),
 }
 
 impl FieldMeta {
-    /// Some keys have lists, unless a special form says something else of one.
+    /// Whether the field has postings lists (slices) for keys without a special form.
     pub(crate) fn has_lists(&self) -> bool {
         let scanned = self.is_scanned() && self.scanned == (0, self.distinct);
         self.ordered == Ordered::No && !self.in_points && !scanned
     }
 
-    /// The values that the points of the field hold.
+    /// The range of values, if the points of the field hold values.
     pub(crate) fn values(&self) -> Option<PointValues> {
         (self.span > 0).then_some(PointValues { least: self.least, span: self.span })
     }
 
-    /// Some keys have none.
+    /// Whether some keys have no postings lists, so that queries scan the column for them.
     pub(crate) fn is_scanned(&self) -> bool {
         self.scanned.0 < self.scanned.1
     }
 }
 
 const NO_COLUMN: u8 = 255;
-/// In the place of what [`Ordered`] says.
+/// Further values of the byte that otherwise holds [`Ordered`].
 const IN_POINTS: u8 = 3;
 const SCANNED: u8 = 4;
 const BY_VALUE: u8 = 5;
 
-/// The schema part of the meta section: equal schemas, equal bytes.
+/// Encodes the schema within the meta section. Equal schemas have equal bytes.
 pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
     out.u8(schema.dynamic.map_or(0, |roles| 0x80 | roles.to_code()));
     let (form, level, dictionary) = match schema.payload {
@@ -224,24 +238,26 @@ pub(crate) fn encode_schema(schema: &Schema, out: &mut Encoder) {
     }
 }
 
+/// Decodes a schema. `Corrupt` for unknown codes and for fields that [`Schema::add`] rejects; the
+/// document order is not checked.
 pub(crate) fn decode_schema(from: &mut Decoder) -> Result<Schema> {
-    let wrong = |what: &str| Error::corrupt(format!("the schema has an unknown {what}"));
+    let unknown = |what: &str| Error::corrupt(format!("the schema has an unknown {what}"));
     let dynamic = match from.u8()? {
         0 => None,
-        code => Some(Roles::from_code(code & 0x7F).ok_or_else(|| wrong("role"))?),
+        code => Some(Roles::from_code(code & 0x7F).ok_or_else(|| unknown("role"))?),
     };
     let payload = match (from.u8()?, from.u8()?, from.u8()?) {
         (0, ..) => Payload::Raw,
         (1, level, dictionary) => {
             Payload::Zstd { level: i32::from(level), dictionary: dictionary != 0 }
         }
-        _ => return Err(wrong("payload form")),
+        _ => return Err(unknown("payload form")),
     };
     let mut schema = Schema { dynamic, payload, ..Schema::default() };
     for _ in 0..from.u32()? {
         let name = from.string()?;
-        let ty = Type::from_code(from.u8()?).ok_or_else(|| wrong("type"))?;
-        let roles = Roles::from_code(from.u8()?).ok_or_else(|| wrong("role"))?;
+        let ty = Type::from_code(from.u8()?).ok_or_else(|| unknown("type"))?;
+        let roles = Roles::from_code(from.u8()?).ok_or_else(|| unknown("role"))?;
         let flags = from.u8()?;
         let [multi, nullable, point, scanned] = [1, 2, 4, 8].map(|flag| flags & flag != 0);
         let field = Field { name, ty, roles, multi, nullable, scanned };
@@ -258,7 +274,7 @@ pub(crate) fn decode_schema(from: &mut Decoder) -> Result<Schema> {
     Ok(schema)
 }
 
-/// The meta section: number of documents, schema, fields.
+/// Encodes the meta section: number of documents, schema, fields.
 pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta]) -> Vec<u8> {
     let mut out = Encoder::default();
     out.u32(documents);
@@ -288,6 +304,7 @@ pub(crate) fn encode_meta(documents: u32, schema: &Schema, fields: &[FieldMeta])
     out.0
 }
 
+/// Decodes the meta section, and checks that counts and forms of the fields are consistent.
 pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(u32, Schema, Vec<FieldMeta>)> {
     let mut from = Decoder::new(bytes);
     let documents = from.u32()?;
@@ -316,10 +333,10 @@ pub(crate) fn decode_meta(bytes: &[u8]) -> Result<(u32, Schema, Vec<FieldMeta>)>
         }
     }
     for i in (0..fields.len()).filter(|&i| fields[i].in_points) {
-        // The other field of the point is in it, too, and in the same way.
+        // Both fields of a point are stored in points of the same kind.
         let pair = schema.points.iter().find(|pair| pair.contains(&i));
-        let like = |meta: &FieldMeta| meta.in_points && (meta.span > 0) == (fields[i].span > 0);
-        if !pair.is_some_and(|pair| pair.iter().all(|&other| like(&fields[other]))) {
+        let same = |meta: &FieldMeta| meta.in_points && (meta.span > 0) == (fields[i].span > 0);
+        if !pair.is_some_and(|pair| pair.iter().all(|&other| same(&fields[other]))) {
             let name = &schema.fields[i].name;
             return Err(Error::corrupt(format!("field `{name}` is part of no point")));
         }

@@ -1,9 +1,9 @@
-//! From a condition on a field to bounds over its keys.
+//! Translates a condition on a field into bounds of its keys.
 //!
 //! A literal need not be a value of the field's type: `i64 < 10.5`, `u64 > -1`, `f64 =
-//! 9007199254740993`. Rounding it would give wrong answers, so a literal first gets its [`Place`]
-//! among the keys of the type, computed exactly: the greatest key that is not above it and the
-//! smallest that is not below it. Every operator follows from these.
+//! 9007199254740993`. Rounding it would give wrong answers. So the exact [`Neighbors`] of the
+//! literal are computed first: the greatest key that is not above it and the smallest that is not
+//! below it. The bounds of every operator follow from these two.
 
 use crate::search::model::query::Op;
 use crate::search::model::schema::Field;
@@ -12,9 +12,9 @@ use crate::search::model::value::{Key, Value, f64_to_key, i64_to_key, timestamp_
 use crate::{Error, Result};
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
-/// A range of keys whose low bound is below its high bound.
+/// A non-empty range of keys.
 ///
-/// Bounds of 64-bit keys are `Included` or `Unbounded`, never `Excluded`. A bound that shuts out no
+/// Bounds of 64-bit keys are `Included` or `Unbounded`, never `Excluded`. A bound that excludes no
 /// value of the type is `Unbounded`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
@@ -23,7 +23,7 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// `None` if no key of the type lies between the bounds.
+    /// The interval in its canonical form; `None` if no key of the type lies between the bounds.
     fn new(ty: Type, low: Bound<Key>, high: Bound<Key>) -> Option<Interval> {
         if !ty.is_fixed() {
             return Interval::of_bytes(low, high);
@@ -47,17 +47,17 @@ impl Interval {
     fn of_bytes(low: Bound<Key>, high: Bound<Key>) -> Option<Interval> {
         let empty = Key::Bytes(Vec::new());
         let low = if low == Included(empty.clone()) { Unbounded } else { low };
-        let nothing = match (&low, &high) {
+        let is_empty = match (&low, &high) {
             (Included(low), Included(high)) => low > high,
             _ => high == Excluded(empty),
         };
-        (!nothing).then_some(Interval { low, high })
+        (!is_empty).then_some(Interval { low, high })
     }
 }
 
 /// The keys that satisfy `field op value`; `None` if no value can.
 pub(crate) fn interval(field: &Field, op: Op, value: &Value) -> Result<Option<Interval>> {
-    let Place { floor, ceil } = Place::of(field, value)?;
+    let Neighbors { floor, ceil } = Neighbors::of(field, value)?;
     let exact = floor == ceil;
     let bounds = match op {
         Op::Eq if exact => ceil.map(Included).zip(floor.map(Included)),
@@ -72,11 +72,12 @@ pub(crate) fn interval(field: &Field, op: Op, value: &Value) -> Result<Option<In
 
 /// The keys that satisfy `low <= field <= high`; `None` if no value can.
 pub(crate) fn between(field: &Field, low: &Value, high: &Value) -> Result<Option<Interval>> {
-    let bounds = Place::of(field, low)?.ceil.zip(Place::of(field, high)?.floor);
+    let bounds = Neighbors::of(field, low)?.ceil.zip(Neighbors::of(field, high)?.floor);
     Ok(bounds.and_then(|(low, high)| Interval::new(field.ty, Included(low), Included(high))))
 }
 
-/// The keys of a string or bytes field that start with `value`.
+/// The keys of a string or bytes field that start with `value`. `InvalidArgument` for other types
+/// of fields or values.
 pub(crate) fn prefix_interval(field: &Field, value: &Value) -> Result<Interval> {
     if field.ty.is_fixed() {
         return Err(Error::invalid(format!(
@@ -88,8 +89,8 @@ pub(crate) fn prefix_interval(field: &Field, value: &Value) -> Result<Interval> 
     let Some(Key::Bytes(start)) = key_of(field, value)? else {
         return Err(wrong_type(field, value));
     };
-    // The first key after those with the prefix: the prefix up to its last byte that can grow,
-    // which grows.
+    // The upper bound is the smallest key above all keys with the prefix: trailing 0xFF bytes are
+    // cut off and the last remaining byte is incremented.
     let kept = start.iter().rposition(|&byte| byte != u8::MAX).map_or(0, |i| i + 1);
     let mut end = start[..kept].to_vec();
     let high = match end.last_mut() {
@@ -103,21 +104,21 @@ pub(crate) fn prefix_interval(field: &Field, value: &Value) -> Result<Interval> 
     Ok(Interval { low, high })
 }
 
-/// The key of a literal in this field; `None` if the type cannot represent it, so that no value
-/// equals it.
+/// The key of a literal in this field; `None` if the type cannot represent the literal, so that no
+/// value equals it.
 pub(crate) fn key_of(field: &Field, value: &Value) -> Result<Option<Key>> {
     if let Some(bytes) = key_bytes(field, value) {
         return Ok(Some(Key::Bytes(bytes.to_vec())));
     }
-    // What is asked most: a number of the field's own type.
+    // A fast path for the most frequent case.
     if let (Type::I64, Value::I64(number)) = (field.ty, value) {
         return Ok(Some(Key::Fixed(i64_to_key(*number))));
     }
-    let Place { floor, ceil } = Place::of(field, value)?;
+    let Neighbors { floor, ceil } = Neighbors::of(field, value)?;
     Ok(if floor == ceil { floor } else { None })
 }
 
-/// The bytes of the key of a text or of bytes, which are its own.
+/// The key of a string or bytes literal, without a copy; `None` for other fields or literals.
 pub(crate) fn key_bytes<'a>(field: &Field, value: &'a Value) -> Option<&'a [u8]> {
     match (field.ty, value) {
         (Type::String | Type::Bytes, Value::Str(text)) => Some(text.as_bytes()),
@@ -126,80 +127,80 @@ pub(crate) fn key_bytes<'a>(field: &Field, value: &'a Value) -> Option<&'a [u8]>
     }
 }
 
-/// Where a literal stands among the keys of a type. The two are the same key if the type can
-/// represent it.
-struct Place {
+/// The keys of a type next to a literal. Both are the same key if the type can represent the
+/// literal.
+struct Neighbors {
     /// The greatest key that is not above the literal.
     floor: Option<Key>,
     /// The smallest key that is not below the literal.
     ceil: Option<Key>,
 }
 
-impl Place {
-    fn of(field: &Field, value: &Value) -> Result<Place> {
+impl Neighbors {
+    fn of(field: &Field, value: &Value) -> Result<Neighbors> {
         if matches!(value, Value::F64(v) if v.is_nan()) {
             return Err(Error::invalid(format!(
                 "field `{}` cannot be compared with NaN: it has no place in an order",
                 field.name
             )));
         }
-        let place = match (field.ty, value) {
+        let neighbors = match (field.ty, value) {
             (Type::I64, _) => integer_range(value).map(|range| {
                 let key = |v| i64::try_from(v).ok().map(i64_to_key);
-                Place::among_integers(range, i64::MIN.into(), i64::MAX.into(), key)
+                Neighbors::integers(range, i64::MIN.into(), i64::MAX.into(), key)
             }),
             (Type::U64, _) => integer_range(value).map(|range| {
-                Place::among_integers(range, 0, u64::MAX.into(), |v| u64::try_from(v).ok())
+                Neighbors::integers(range, 0, u64::MAX.into(), |v| u64::try_from(v).ok())
             }),
-            (Type::F64, Value::F64(v)) => Some(Place::fixed(f64_to_key(*v), f64_to_key(*v))),
-            (Type::F64, Value::I64(v)) => Some(Place::among_floats((*v).into())),
-            (Type::F64, Value::U64(v)) => Some(Place::among_floats((*v).into())),
-            (Type::Bool, Value::Bool(v)) => Some(Place::exact(Key::Fixed((*v).into()))),
+            (Type::F64, Value::F64(v)) => Some(Neighbors::fixed(f64_to_key(*v), f64_to_key(*v))),
+            (Type::F64, Value::I64(v)) => Some(Neighbors::floats((*v).into())),
+            (Type::F64, Value::U64(v)) => Some(Neighbors::floats((*v).into())),
+            (Type::Bool, Value::Bool(v)) => Some(Neighbors::exact(Key::Fixed((*v).into()))),
             (Type::Timestamp, Value::Timestamp(v)) => {
-                Some(Place::exact(Key::Fixed(i64_to_key(*v))))
+                Some(Neighbors::exact(Key::Fixed(i64_to_key(*v))))
             }
             (Type::Timestamp, Value::Str(v)) => {
-                let micros = timestamp_from_text(v).ok_or_else(|| not_a_time(field, v))?;
-                Some(Place::exact(Key::Fixed(i64_to_key(micros))))
+                let micros = timestamp_from_text(v).ok_or_else(|| not_a_timestamp(field, v))?;
+                Some(Neighbors::exact(Key::Fixed(i64_to_key(micros))))
             }
-            _ => key_bytes(field, value).map(|bytes| Place::exact(Key::Bytes(bytes.to_vec()))),
+            _ => key_bytes(field, value).map(|bytes| Neighbors::exact(Key::Bytes(bytes.to_vec()))),
         };
-        place.ok_or_else(|| wrong_type(field, value))
+        neighbors.ok_or_else(|| wrong_type(field, value))
     }
 
-    fn exact(key: Key) -> Place {
-        Place { floor: Some(key.clone()), ceil: Some(key) }
+    fn exact(key: Key) -> Neighbors {
+        Neighbors { floor: Some(key.clone()), ceil: Some(key) }
     }
 
-    fn fixed(floor: Option<u64>, ceil: Option<u64>) -> Place {
-        Place { floor: floor.map(Key::Fixed), ceil: ceil.map(Key::Fixed) }
+    fn fixed(floor: Option<u64>, ceil: Option<u64>) -> Neighbors {
+        Neighbors { floor: floor.map(Key::Fixed), ceil: ceil.map(Key::Fixed) }
     }
 
-    /// The literal lies in `floor..=ceil`, integers next to it that may lie outside `min..=max`,
-    /// those of the type.
-    fn among_integers(
+    /// The neighbors among the integers `min..=max` of a type. `floor` and `ceil` are the integers
+    /// next to the literal and may lie outside this range.
+    fn integers(
         (floor, ceil): (i128, i128),
         min: i128,
         max: i128,
         key: impl Fn(i128) -> Option<u64>,
-    ) -> Place {
-        Place::fixed(key(floor.min(max)), key(ceil.max(min)))
+    ) -> Neighbors {
+        Neighbors::fixed(key(floor.min(max)), key(ceil.max(min)))
     }
 
-    /// An integer of 64 bits among the double-precision numbers.
-    fn among_floats(integer: i128) -> Place {
+    /// The neighbors of a 64-bit integer among the double-precision numbers.
+    fn floats(integer: i128) -> Neighbors {
         let nearest = integer as f64;
         let (floor, ceil) = match (nearest as i128).cmp(&integer) {
             std::cmp::Ordering::Equal => (nearest, nearest),
             std::cmp::Ordering::Less => (nearest, nearest.next_up()),
             std::cmp::Ordering::Greater => (nearest.next_down(), nearest),
         };
-        Place::fixed(f64_to_key(floor), f64_to_key(ceil))
+        Neighbors::fixed(f64_to_key(floor), f64_to_key(ceil))
     }
 }
 
-/// The integers next to a number, below (or equal) and above (or equal). `as` saturates, far
-/// outside 64 bits.
+/// The greatest integer not above a number and the smallest not below it. Casts of huge floats
+/// saturate at values far outside 64 bits, which is exact enough.
 fn integer_range(value: &Value) -> Option<(i128, i128)> {
     match *value {
         Value::I64(v) => Some((v.into(), v.into())),
@@ -228,7 +229,7 @@ fn wrong_type(field: &Field, value: &Value) -> Error {
     ))
 }
 
-fn not_a_time(field: &Field, text: &str) -> Error {
+fn not_a_timestamp(field: &Field, text: &str) -> Error {
     Error::invalid(format!(
         "field `{}` is of type timestamp; '{text}' is not a time \
          (2013-01-01T05:15:00Z, 2013-01-01)",

@@ -1,11 +1,12 @@
-//! A document: the values of its fields, and a payload that is given back as it was.
+//! A document: field values and an opaque payload.
 
 use crate::search::model::value::Value;
 
-/// One document to be built into a partition: field values and a payload of any bytes.
+/// One document for [`crate::search::PartitionBuilder`]: field values and a payload, which queries
+/// return unchanged.
 ///
-/// A field set several times is multi-valued; its values form a set (order and repetitions are not
-/// kept).
+/// Setting a field several times gives it several values. They form a set: order and repetitions
+/// are not kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     pub(crate) fields: Vec<(String, Value)>,
@@ -29,13 +30,13 @@ impl Document {
         self.fields.push((field.into(), value.into()));
     }
 
-    /// Sets the payload: any bytes, at most 4 GiB - 1.
+    /// Sets the payload: arbitrary bytes, at most 4 GiB - 1.
     pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Document {
         self.payload = payload.into();
         self
     }
 
-    /// The values that were set, in the order they were set.
+    /// The field values in the order in which they were set.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.fields.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_keeps_what_was_set() {
+    fn a_document_keeps_fields_and_payload() {
         let mut document = Document::new().set("a", 1i64).set("tags", "x").payload(b"{}");
         document.push("tags", "y");
         let fields: Vec<(&str, &Value)> = document.fields().collect();

@@ -1,18 +1,18 @@
-//! Hash maps by keys of fields.
+//! A hash map whose keys are keys of fields.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Hashes keys for a table in memory: a folded multiplication for numbers (as in wyhash), XXH3 for
-/// bytes, both under the seed of the table.
+/// Hashes keys for an in-memory map: numbers by a folded multiplication (as in wyhash), bytes by
+/// XXH3. Both use the seed of the map.
 pub(crate) struct KeyHasher {
     hash: u64,
     seed: u64,
 }
 
-/// The seed of one table, random: nobody can make keys that have equal hashes in it. What is made
-/// of a table never depends on the order of its keys.
+/// The random seed of one map, so that an attacker cannot choose keys with equal hashes. The
+/// iteration order is random, too: output must never depend on it.
 #[derive(Clone)]
 pub(crate) struct KeySeed(u64);
 
@@ -44,8 +44,8 @@ impl Hasher for KeyHasher {
         self.hash = self.hash.rotate_left(23) ^ (product >> 64) as u64 ^ product as u64;
     }
 
-    fn write_usize(&mut self, _: usize) {} // the length before a slice adds nothing to its hash
+    fn write_usize(&mut self, _: usize) {} // the length prefix of a slice is redundant
 }
 
-/// A map by keys.
+/// A hash map keyed by keys of fields.
 pub(crate) type KeyMap<K, V> = HashMap<K, V, KeySeed>;

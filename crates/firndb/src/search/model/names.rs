@@ -1,16 +1,18 @@
-//! Names of fields: which need quotes in a query, and how error messages show them.
+//! Field names in text: the words that queries must quote, and helpers for error messages.
 
+/// The reserved words of the query language, in lower case.
 pub(crate) const KEYWORDS: [&str; 22] = [
     "after", "all", "and", "asc", "between", "by", "desc", "exists", "false", "in", "is", "like",
     "limit", "not", "null", "offset", "or", "order", "prefix", "skip", "true", "where",
 ];
 
-/// The word is reserved: a field of this name is written in double quotes.
+/// Whether a word is reserved, so that a field of this name needs double quotes in a query.
 pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(word))
 }
 
-/// A name may stand without quotes: `starts_word` holds for its first character, this for all.
+/// Whether a character may occur in an unquoted name. The first one must also be
+/// [`starts_word`].
 pub(crate) fn continues_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
@@ -19,7 +21,7 @@ pub(crate) fn starts_word(c: char) -> bool {
     continues_word(c) && !c.is_ascii_digit() && c != '.'
 }
 
-/// At most 40 characters of a piece of the query, for messages.
+/// The first 40 characters of a text, for error messages.
 pub(crate) fn shorten(text: &str) -> String {
     match text.char_indices().nth(40) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -27,7 +29,7 @@ pub(crate) fn shorten(text: &str) -> String {
     }
 }
 
-/// Up to eight names in backquotes, and how many more there are.
+/// Up to eight names in backquotes, and the number of those left out.
 pub(crate) fn list_names(names: &[&str]) -> String {
     let head: Vec<String> = names.iter().take(8).map(|name| format!("`{name}`")).collect();
     match names.len().saturating_sub(8) {
@@ -36,7 +38,7 @@ pub(crate) fn list_names(names: &[&str]) -> String {
     }
 }
 
-/// Levenshtein distance, for naming the candidates closest to a mistyped word first.
+/// The Levenshtein distance of two words, to suggest the candidates closest to a mistyped one.
 pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,37 +1,38 @@
-//! What can be asked: a tree of conditions, an order, a page. Data only; [`crate::search::parse_query`]
-//! reads the text form.
+//! Queries: a filter tree, an order, and a page of the result. Data only;
+//! [`crate::search::parse_query`] reads the text form.
 
 use crate::search::model::names::is_keyword;
 use crate::search::model::names::{continues_word, starts_word};
 use crate::search::model::value::Value;
 use std::fmt;
 
-/// Levels of parentheses and `not` that a condition in text form may have.
+/// The maximum nesting depth of parentheses and `not` in a filter in text form.
 pub const MAX_DEPTH: usize = 128;
 
-/// A condition on documents. Build it with the functions of this module or parse it from text.
+/// A condition on documents. Build it with the functions of this module, or parse it with
+/// [`crate::search::parse_filter`].
 ///
-/// A condition on a field holds for a document if any of the field's values satisfies it; a
-/// document without the field satisfies none of them (and therefore satisfies their negation).
+/// A document matches a condition on a field if any of its values of that field does. A document
+/// without the field matches no such condition, and therefore matches the negation of each.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
     /// Every document.
     All,
     /// `field OP value`.
     Compare(String, Op, Value),
-    /// The field is one of the values.
+    /// The field has one of the values.
     In(String, Vec<Value>),
     /// `low <= field <= high`.
     Between(String, Value, Value),
-    /// A string or bytes field starts with this value.
+    /// A string or bytes field has a value that starts with this one.
     Prefix(String, Value),
     /// The document has a value for the field.
     Exists(String),
-    /// All of the conditions; an empty list is every document.
+    /// All of the conditions; an empty list matches every document.
     And(Vec<Filter>),
-    /// Any of the conditions; an empty list is no document.
+    /// Any of the conditions; an empty list matches no document.
     Or(Vec<Filter>),
-    /// The documents that do not satisfy the condition.
+    /// The documents that do not match the condition.
     Not(Box<Filter>),
 }
 
@@ -51,7 +52,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The operator as the query language writes it.
+    /// The operator in the query language.
     pub fn symbol(self) -> &'static str {
         match self {
             Op::Eq => "=",
@@ -90,12 +91,12 @@ pub fn all() -> Filter {
     Filter::All
 }
 
-/// `low <= field <= high`; empty if `low > high`.
+/// `low <= field <= high`; matches nothing if `low > high`.
 pub fn between(field: impl Into<String>, low: impl Into<Value>, high: impl Into<Value>) -> Filter {
     Filter::Between(field.into(), low.into(), high.into())
 }
 
-/// The field is one of `values`.
+/// The field has one of `values`.
 pub fn is_in<V: Into<Value>>(
     field: impl Into<String>,
     values: impl IntoIterator<Item = V>,
@@ -103,7 +104,7 @@ pub fn is_in<V: Into<Value>>(
     Filter::In(field.into(), values.into_iter().map(Into::into).collect())
 }
 
-/// A string or bytes field starts with `value`.
+/// A string or bytes field has a value that starts with `value`.
 pub fn prefix(field: impl Into<String>, value: impl Into<Value>) -> Filter {
     Filter::Prefix(field.into(), value.into())
 }
@@ -123,18 +124,18 @@ pub fn or(conditions: impl IntoIterator<Item = Filter>) -> Filter {
     Filter::Or(conditions.into_iter().collect())
 }
 
-/// The documents that do not satisfy the condition.
+/// The documents that do not match the condition.
 #[allow(clippy::should_implement_trait)]
 pub fn not(condition: Filter) -> Filter {
     Filter::Not(Box::new(condition))
 }
 
-/// One key of an order. Documents without a value come last in either direction.
+/// One sort key of an order. Documents without a value come last in either direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderBy {
     /// A sortable field.
     pub field: String,
-    /// Largest first.
+    /// Largest value first.
     pub descending: bool,
 }
 
@@ -148,39 +149,39 @@ pub fn desc(field: impl Into<String>) -> OrderBy {
     OrderBy { field: field.into(), descending: true }
 }
 
-/// A query for a page of documents. Ties of the order are broken by partition (in the order of
-/// their names), then document, so that pages never overlap or miss; without an order that is the
-/// whole order.
+/// A query for one page of documents. Ties in the order are broken by partition name, then by
+/// document number, so that pages neither overlap nor skip documents. Without an order, the
+/// tie-breakers alone define it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// Which documents.
+    /// The documents to find.
     pub filter: Filter,
-    /// In which order.
+    /// The sort keys, most significant first.
     pub order: Vec<OrderBy>,
-    /// How many matches to pass over.
+    /// The number of matches to skip.
     pub skip: u64,
-    /// How many matches to return at most; `None` is all of them.
+    /// The maximum number of matches to return; `None` returns all of them.
     pub limit: Option<u64>,
-    /// Return only what comes after this place of the order ("search after").
+    /// Return only matches that follow this position in the order ("search after").
     pub after: Option<Cursor>,
-    /// Count all matches of the filter in the same pass (skip, limit and `after` do not change the
-    /// count).
+    /// Also count all matches of the filter, in the same pass. `skip`, `limit` and `after` do not
+    /// change the count.
     pub count: bool,
 }
 
 impl Query {
-    /// All documents that satisfy `filter`.
+    /// A query for all documents that match `filter`.
     pub fn new(filter: Filter) -> Query {
         Query { filter, order: Vec::new(), skip: 0, limit: None, after: None, count: false }
     }
 
-    /// Adds a key to the order.
+    /// Appends a sort key to the order.
     pub fn order_by(mut self, key: OrderBy) -> Query {
         self.order.push(key);
         self
     }
 
-    /// Passes over the first `skip` matches.
+    /// Skips the first `skip` matches.
     pub fn skip(mut self, skip: u64) -> Query {
         self.skip = skip;
         self
@@ -192,29 +193,29 @@ impl Query {
         self
     }
 
-    /// Returns only what comes after `cursor`, which an earlier page of the same order gave.
+    /// Returns only matches after `cursor`, which comes from an earlier page of the same order.
     pub fn after(mut self, cursor: Cursor) -> Query {
         self.after = Some(cursor);
         self
     }
 
-    /// Counts all matches in the same pass.
+    /// Also counts all matches, in the same pass.
     pub fn with_count(mut self) -> Query {
         self.count = true;
         self
     }
 }
 
-/// A place in the order of a query: the keys of a hit, its partition's name, its document number.
-/// It stays meaningful when partitions are replaced; [`fmt::Display`] and [`Cursor::parse`] carry
-/// it as text.
+/// A position in the order of a query: the sort keys of a hit, the name of its partition and its
+/// document number. It stays valid when partitions are replaced. [`fmt::Display`] writes it as
+/// text, [`Cursor::parse`] reads it back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cursor {
-    /// The values of the order's fields; `None` where the document has none.
+    /// The values of the order's fields; `None` where the document has no value.
     pub keys: Vec<Option<Value>>,
     /// Name of the partition.
     pub partition: String,
-    /// Number of the document in its partition.
+    /// Number of the document within its partition.
     pub doc: u32,
 }
 
@@ -225,7 +226,7 @@ impl fmt::Display for OrderBy {
 }
 
 impl fmt::Display for Filter {
-    /// The text form: what [`crate::search::parse_filter`] reads gives the same filter back.
+    /// The text form, which [`crate::search::parse_filter`] reads back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Filter::All => f.write_str("all"),
@@ -245,8 +246,8 @@ impl fmt::Display for Filter {
             Filter::And(parts) if parts.is_empty() => f.write_str("all"),
             Filter::Or(parts) if parts.is_empty() => f.write_str("not all"),
             Filter::And(parts) | Filter::Or(parts) if parts.len() == 1 => write!(f, "{}", parts[0]),
-            Filter::And(parts) => nested(f, parts, " and "),
-            Filter::Or(parts) => nested(f, parts, " or "),
+            Filter::And(parts) => join_nested(f, parts, " and "),
+            Filter::Or(parts) => join_nested(f, parts, " or "),
             Filter::Not(part) => match &**part {
                 Filter::And(_) | Filter::Or(_) => write!(f, "not ({part})"),
                 _ => write!(f, "not {part}"),
@@ -255,7 +256,7 @@ impl fmt::Display for Filter {
     }
 }
 
-fn nested(f: &mut fmt::Formatter<'_>, parts: &[Filter], word: &str) -> fmt::Result {
+fn join_nested(f: &mut fmt::Formatter<'_>, parts: &[Filter], word: &str) -> fmt::Result {
     for (i, part) in parts.iter().enumerate() {
         f.write_str(if i == 0 { "" } else { word })?;
         match part {
@@ -294,8 +295,8 @@ fn join<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T], separator: &st
     Ok(())
 }
 
-/// A field's name as the query language writes it: bare if it is a plain identifier, else in double
-/// quotes.
+/// Displays a field's name as the query language writes it: in double quotes unless it is a plain
+/// identifier.
 pub(crate) struct Name<'a>(pub &'a str);
 
 impl fmt::Display for Name<'_> {

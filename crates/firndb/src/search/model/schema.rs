@@ -1,5 +1,5 @@
-//! The schema of a partition: named, typed fields with roles; the order of documents; the form of
-//! payloads.
+//! The schema of a partition: named, typed fields with roles, the document order, and how payloads
+//! are stored.
 
 use crate::search::model::names::edit_distance;
 use crate::search::model::names::list_names;
@@ -8,15 +8,15 @@ use crate::search::model::query::OrderBy;
 use crate::search::model::types::Type;
 use crate::{Error, Result};
 
-/// What a field is for.
+/// The operations that a field supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
-    /// Conditions and facets on the field.
+    /// Filters and facets may use the field.
     pub filterable: bool,
-    /// Order by the field; single-valued fields only. A sortable field's value can be read back by
-    /// document.
+    /// Queries may order by the field; single-valued fields only. The value of a sortable field
+    /// can also be read by document.
     pub sortable: bool,
-    /// The field's values can be read back by document.
+    /// The values can be read by document.
     pub stored: bool,
 }
 
@@ -25,12 +25,12 @@ impl Roles {
     pub const FILTERABLE: Roles = Roles { filterable: true, sortable: false, stored: false };
     /// Ordering.
     pub const SORTABLE: Roles = Roles { filterable: false, sortable: true, stored: false };
-    /// Filters, facets, ordering, and reading back.
+    /// Filters, facets, ordering, and reading by document.
     pub const FULL: Roles = Roles { filterable: true, sortable: true, stored: true };
-    /// Reading back.
+    /// Reading by document.
     pub const STORED: Roles = Roles { filterable: false, sortable: false, stored: true };
 
-    /// Both sets of roles together.
+    /// The union of both sets of roles.
     pub const fn with(self, other: Roles) -> Roles {
         Roles {
             filterable: self.filterable || other.filterable,
@@ -59,78 +59,77 @@ pub struct Field {
     pub name: String,
     /// Type of the values.
     pub ty: Type,
-    /// What the field is for.
+    /// The operations that the field supports.
     pub roles: Roles,
     /// A document may have several values (a set of them).
     pub multi: bool,
     /// A document may have no value.
     pub nullable: bool,
-    /// The documents of a value are found by a scan: see [`Field::scanned`].
+    /// Conditions scan a column instead of reading postings lists: see [`Field::scanned`].
     pub scanned: bool,
 }
 
 impl Field {
-    /// A single-valued field that every document must have.
+    /// A single-valued field that is required in every document.
     pub fn new(name: impl Into<String>, ty: Type, roles: Roles) -> Field {
         Field { name: name.into(), ty, roles, multi: false, nullable: false, scanned: false }
     }
 
-    /// Whether two fields differ in nothing but how their documents are found.
+    /// Whether two fields are equal except for [`Field::scanned`].
     pub(crate) fn is_like(&self, other: &Field) -> bool {
         let Field { name, ty, roles, multi, nullable, scanned: _ } = self;
         (name, ty, roles) == (&other.name, &other.ty, &other.roles)
             && (*multi, *nullable) == (other.multi, other.nullable)
     }
 
-    /// Lets documents have several values (and none).
+    /// Allows several values per document, or none.
     pub fn multi(mut self) -> Field {
         self.multi = true;
         self.nullable = true;
         self
     }
 
-    /// Lets documents have no value.
+    /// Allows documents without a value.
     pub fn nullable(mut self) -> Field {
         self.nullable = true;
         self
     }
 
-    /// Keeps no lists of the documents of each value, but a column of a number a document, which
-    /// conditions scan: of a million documents a sortable number takes less than half the bytes,
-    /// another one three quarters. For what is asked for by ranges, as prices are, or beside a
-    /// condition on another field that few documents satisfy. A condition on the field alone takes
-    /// 30 to 80 us for a million documents on a processor with AVX-512 VBMI, whether it is true of
-    /// one of them or of most; lists take less than that for the few documents of one value. `in`
-    /// takes as long for each value that does not follow another one, and 1.6 ms at most.
+    /// Stores a column of ordinals, which conditions scan, instead of postings lists per value.
+    /// For a million documents, a sortable number then takes less than half the space, other
+    /// numbers about three quarters. Use it for fields that are filtered by ranges, such as prices,
+    /// or together with a selective condition on another field.
     ///
-    /// Where another field of at most 256 values is told by this one's, in the same order, as the
-    /// make `audi` is by the model `audi a4`, the number says only which model of its make it is.
-    /// All documents have a value of both then, and this one is not sortable.
+    /// A condition on the field alone scans the whole column: 30 to 80 us per million documents
+    /// with AVX-512 VBMI, independent of the number of matches. Postings lists are faster for
+    /// values with few documents. `in` scans once per run of consecutive values, at most about
+    /// 1.6 ms in total.
     ///
-    /// A sortable field keeps the lists of its first and last documents, a sixteenth of all, at
-    /// most 8,192, so that pages at either end of an order need no pass.
+    /// A sortable field keeps postings lists for its smallest and largest values (a sixteenth of
+    /// the documents, at most 8,192, at either end), so that the first pages in either direction
+    /// need no scan.
     ///
-    /// The field is filterable or sortable and has one value. Fields of 5 to 256 values are kept so
-    /// anyway; partitions of at most 4,096 documents have lists anyway, and fields in whose order
-    /// the documents stand, or which are part of a point, need neither.
+    /// The field must be filterable or sortable, and single-valued. Fields of 5 to 256 distinct
+    /// values use a column scan by default. Partitions of at most 4,096 documents always have
+    /// postings lists. Fields that documents are ordered by, and fields of a point, need neither.
     pub fn scanned(mut self) -> Field {
         self.scanned = true;
         self
     }
 }
 
-/// How payloads are kept.
+/// How payloads are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Payload {
-    /// As they are: a payload is read without a copy.
+    /// Uncompressed. Reads borrow the payload from the mapped file without a copy.
     #[default]
     Raw,
-    /// Blocks of about 16 KiB compressed by zstd at this level, optionally with a dictionary
-    /// trained on the partition's first payloads.
+    /// zstd-compressed blocks of about 16 KiB, optionally with a dictionary trained on a sample of
+    /// the partition's payloads.
     Zstd {
         /// zstd level, 1 to 19.
         level: i32,
-        /// Train a dictionary (up to 64 KiB) from a sample of the payloads.
+        /// Train a dictionary of up to 64 KiB.
         dictionary: bool,
     },
 }
@@ -147,37 +146,38 @@ impl Payload {
     }
 }
 
-/// Fields, document order and payload form of a partition.
+/// The fields, document order and payload storage of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schema {
     pub(crate) fields: Vec<Field>,
     pub(crate) dynamic: Option<Roles>,
     pub(crate) order: Vec<OrderBy>,
     pub(crate) payload: Payload,
-    /// Pairs of fields that are kept as points: the earlier field first, and in the order of the
-    /// later ones.
+    /// Pairs of fields indexed as points, by field number. The smaller number comes first; pairs
+    /// are sorted by the larger one.
     pub(crate) points: Vec<[usize; 2]>,
 }
 
-/// Fields a schema may have at most.
+/// The maximum number of fields of a schema.
 pub const MAX_FIELDS: usize = 4096;
 
 impl Schema {
-    /// A schema of these fields.
+    /// A schema with these fields. Errors: see [`Schema::add`].
     pub fn new(fields: impl IntoIterator<Item = Field>) -> Result<Schema> {
         let mut schema = Schema::default();
         fields.into_iter().try_for_each(|field| schema.add(field))?;
         Ok(schema)
     }
 
-    /// Schema-free use: a field comes into being with the first document that brings it, with the
-    /// type of that value and with `roles`; documents may lack it; it may be multi-valued unless
-    /// `roles` has sortable.
+    /// A dynamic schema: the first document with a new field adds it to the schema, with the type
+    /// of its value and with `roles`. Such fields are nullable, and multi-valued unless `roles`
+    /// includes sortable.
     pub fn dynamic(roles: Roles) -> Schema {
         Schema { dynamic: Some(roles), ..Schema::default() }
     }
 
-    /// Adds a field.
+    /// Adds a field. `InvalidArgument` for a duplicate or invalid name, contradictory properties,
+    /// or more than [`MAX_FIELDS`] fields.
     pub fn add(&mut self, field: Field) -> Result<()> {
         let name = &field.name;
         if name.is_empty() || name.len() > 255 {
@@ -211,9 +211,10 @@ impl Schema {
         Ok(())
     }
 
-    /// Keeps the documents of a partition in this order instead of the order they were added in
-    /// (ties keep it). Queries that order by it, or by a prefix of it, stop early; runs of equal
-    /// values take no space.
+    /// Sorts the documents of each partition by these fields; ties keep the order in which the
+    /// documents were added. Queries ordered by the same keys, or by a prefix of them, stop
+    /// early. The first key needs no column and no postings lists. `InvalidArgument` if a field is
+    /// unknown or not sortable.
     pub fn order_by(mut self, order: impl IntoIterator<Item = OrderBy>) -> Result<Schema> {
         self.order = order.into_iter().collect();
         for key in &self.order {
@@ -239,13 +240,15 @@ impl Schema {
         Ok(self)
     }
 
-    /// Keeps two fields that are asked for together, as latitude and longitude, as points in a
-    /// plane: a query with a range of each looks at a few documents beside those it finds, however
-    /// many either range has. Partitions of more than 4,096 documents have points, unless the
-    /// documents stand in the order of one of the fields anyhow; a condition on one of the fields
-    /// alone finds its documents there, too, in more time than without. The fields are
-    /// single-valued, filterable and not sortable, and are numbers or timestamps; a field is part
-    /// of one point at most. Partitions that are merged have the points of all of them.
+    /// Indexes two fields that queries use together, such as latitude and longitude, as points in
+    /// a plane. A query with a range on both fields then visits few documents besides its matches,
+    /// however many documents each range has alone. A condition on only one of the fields uses the
+    /// points, too, but is slower than without them.
+    ///
+    /// Both fields must be single-valued, filterable, not sortable, and of a type other than string
+    /// or bytes. A field can be part of one point only. Partitions of at most 4,096 documents, and
+    /// those ordered by one of the fields, store no points. A merged partition has the points of
+    /// all its inputs.
     ///
     /// ```
     /// # use firndb::search::{Field, Roles, Schema, Type};
@@ -261,13 +264,13 @@ impl Schema {
         Ok(self)
     }
 
-    /// [`Schema::point`] of fields by their numbers.
+    /// [`Schema::point`] by field numbers.
     pub(crate) fn add_point(&mut self, pair: [usize; 2]) -> Result<()> {
         for i in pair {
             let Some(f) = self.fields.get(i) else {
                 return Err(Error::invalid(format!("a point of field {i}, which there is not")));
             };
-            let wrong = match () {
+            let reason = match () {
                 () if pair[0] == pair[1] => "cannot be both parts of a point",
                 () if self.points.iter().flatten().any(|&other| other == i) => {
                     "is part of another point"
@@ -280,21 +283,22 @@ impl Schema {
                 }
                 () => continue,
             };
-            return Err(Error::invalid(format!("field `{}` {wrong}", f.name)));
+            return Err(Error::invalid(format!("field `{}` {reason}", f.name)));
         }
         self.points.push([pair[0].min(pair[1]), pair[0].max(pair[1])]);
         self.points.sort_unstable_by_key(|pair| pair[1]);
         Ok(())
     }
 
-    /// The earlier field of the point that a field is part of, and which of the two it is.
+    /// The first field of the point that contains `field`, and the position (0 or 1) of `field` in
+    /// it; `None` if no point contains it.
     pub(crate) fn part_of_point(&self, field: usize) -> Option<(usize, usize)> {
         let part = |pair: &[usize; 2]| pair.iter().position(|other| *other == field);
         self.points.iter().find_map(|pair| Some((pair[0], part(pair)?)))
     }
 
-    /// Takes the points of another schema, whose fields are here too. An error if one has a field
-    /// that is part of another point here.
+    /// Adds those points of another schema whose fields exist here. `InvalidArgument` if a field
+    /// is already part of a different point.
     pub(crate) fn adopt_points(&mut self, other: &Schema) -> Result<()> {
         for [a, b] in other.points() {
             let pair = [a, b].map(|name| self.field(name).map(|(i, _)| i));
@@ -306,14 +310,14 @@ impl Schema {
         Ok(())
     }
 
-    /// The names of the fields that are kept as points, in pairs: the one that was added before
-    /// the other first.
+    /// The pairs of fields indexed as points, by name. Within a pair, the field that was added
+    /// first comes first.
     pub fn points(&self) -> impl Iterator<Item = [&str; 2]> {
         self.points.iter().map(|pair| pair.map(|i| self.fields[i].name.as_str()))
     }
 
-    /// Sets how payloads are kept. A level that zstd does not have is refused with the first
-    /// document of a builder.
+    /// Sets how payloads are stored. An invalid zstd level is rejected when the first document is
+    /// added to a builder.
     pub fn payload(mut self, payload: Payload) -> Schema {
         self.payload = payload;
         self
@@ -324,29 +328,31 @@ impl Schema {
         &self.fields
     }
 
-    /// The order of documents; empty if they stay as added.
+    /// The document order; empty if documents keep the order in which they were added.
     pub fn order(&self) -> &[OrderBy] {
         &self.order
     }
 
-    /// Fields come into being as documents bring them.
+    /// Whether documents may add fields: see [`Schema::dynamic`].
     pub fn is_dynamic(&self) -> bool {
         self.dynamic.is_some()
     }
 
-    /// How payloads are kept.
+    /// How payloads are stored.
     pub fn payload_form(&self) -> Payload {
         self.payload
     }
 
-    /// The field of this name and its number.
+    /// The field with this name, and its number.
     pub fn field(&self, name: &str) -> Option<(usize, &Field)> {
         self.fields.iter().enumerate().find(|(_, f)| f.name == name)
     }
 
-    /// The error for a name that is not in the schema: it names the candidates, the closest first.
+    /// The error for a name that is not in the schema. It lists the field names, the most similar
+    /// ones first.
     pub(crate) fn unknown(&self, name: &str) -> Error {
-        // A name may come from outside and have any length; the distance takes the product of both.
+        // An untrusted name may be long, and the edit distance takes time proportional to the
+        // product of both lengths.
         let name = &shorten(name);
         let mut names: Vec<&str> = self.fields.iter().map(|f| f.name.as_str()).collect();
         names.sort_by_cached_key(|candidate| edit_distance(name, candidate));

@@ -1,7 +1,6 @@
-//! Values of documents, and the order-preserving keys under which they are stored.
+//! Field values, and the order-preserving keys under which they are stored.
 //!
-//! A value compares as its key does, so that sorted dictionaries, ranges and sorting need no
-//! knowledge of types:
+//! Keys compare as their values do, so that dictionaries, ranges and sorting need not know types:
 //!
 //! | type | key | rule |
 //! |---|---|---|
@@ -11,8 +10,8 @@
 //! | f64 | u64 | IEEE 754 bits: sign bit set if positive, all bits flipped if negative |
 //! | string, bytes | bytes | UTF-8 or the bytes as given, compared as unsigned bytes |
 //!
-//! Of f64, -0.0 is stored as 0.0, infinities are values, and NaN is refused.
-//! The f64 rule is that of "Float radix sort" (Herf, 2001), also used by Lucene's `NumericUtils`.
+//! The f64 value -0.0 is stored as 0.0, infinities are ordinary values, and NaN is rejected. The
+//! f64 rule comes from "Radix Tricks" (Herf, 2001); Lucene's `NumericUtils` uses it, too.
 
 use crate::search::model::types::Type;
 use crate::{Error, Result};
@@ -21,22 +20,22 @@ use jiff::civil::{DateTime, Time};
 use jiff::fmt::temporal::{Pieces, PiecesOffset};
 use std::fmt;
 
-/// A value of a field of a document, or a literal of a query.
+/// A value of a field, or a literal in a query.
 #[derive(Clone, Debug, PartialEq, PartialOrd)]
 pub enum Value {
     /// `true` or `false`.
     Bool(bool),
-    /// A signed 64-bit number.
+    /// A signed 64-bit integer.
     I64(i64),
-    /// An unsigned 64-bit number.
+    /// An unsigned 64-bit integer.
     U64(u64),
-    /// A double-precision number; NaN is refused.
+    /// A double-precision number; NaN is rejected.
     F64(f64),
     /// Microseconds since 1970-01-01T00:00:00Z.
     Timestamp(i64),
     /// Text.
     Str(String),
-    /// Any bytes, compared as unsigned bytes.
+    /// Arbitrary bytes, compared as unsigned bytes.
     Bytes(Vec<u8>),
 }
 
@@ -74,7 +73,7 @@ value_from! {
 }
 
 impl fmt::Display for Value {
-    /// The value as the query language writes it.
+    /// The literal in the query language.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::Bool(v) => write!(f, "{v}"),
@@ -93,23 +92,23 @@ impl fmt::Display for Value {
     }
 }
 
-/// Microseconds since the epoch as RFC 3339 in UTC, for example `2013-01-01T05:15:00Z`.
-/// Outside the years -9999..=9999 the number itself.
+/// Formats microseconds since the epoch as RFC 3339 in UTC, for example `2013-01-01T05:15:00Z`.
+/// Outside the years -9999..=9999 it writes the number itself.
 pub fn timestamp_to_text(micros: i64) -> String {
-    // A civil time, since jiff's own instants end with 9999-12-30: there they have no zone east.
+    // A civil time, because `jiff::Timestamp` ends on 9999-12-30.
     match EPOCH.checked_add(SignedDuration::from_micros(micros)) {
         Ok(time) => format!("{time}Z"),
         Err(_) => micros.to_string(),
     }
 }
 
-/// Reads RFC 3339 (`2013-01-01T05:15:00Z`, any offset), a date and time without offset (taken as
-/// UTC) or a date alone (its midnight in UTC) as microseconds since the epoch. Outside the years
-/// -9999..=9999 it reads the number that [`timestamp_to_text`] writes. What is finer than a
-/// microsecond is cut off: a time is never later than its text.
+/// Parses a time as microseconds since the epoch; `None` if the text is none. Accepted are RFC 3339
+/// with any offset (`2013-01-01T05:15:00Z`), a date and time without offset (taken as UTC), and a
+/// date alone (midnight UTC). Outside the years -9999..=9999, the number that [`timestamp_to_text`]
+/// writes is accepted. Fractions of a microsecond are rounded down.
 pub fn timestamp_from_text(text: &str) -> Option<i64> {
-    // An offset or a zone that is not understood must not be taken for UTC: the addition makes it
-    // an error.
+    // Appending `Z` makes only texts without an offset valid. An unsupported offset or time zone
+    // thus stays an error instead of being taken for UTC.
     let forms = [text.to_string(), format!("{text}Z"), format!("{text}T00:00Z")];
     if let Some(time) = forms.iter().find_map(|form| form.parse::<jiff::Timestamp>().ok()) {
         return i64::try_from(time.as_nanosecond().div_euclid(1000)).ok();
@@ -123,7 +122,7 @@ pub fn timestamp_from_text(text: &str) -> Option<i64> {
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
-/// A time of the first or last day that jiff's instants do not have.
+/// Parses times of the first and last days of the range, which `jiff::Timestamp` does not cover.
 fn civil_from_text(text: &str) -> Option<i64> {
     let pieces = Pieces::parse(text).ok()?;
     if pieces.time_zone_annotation().is_some() || pieces.date().year().abs() < 9999 {
@@ -139,7 +138,7 @@ fn civil_from_text(text: &str) -> Option<i64> {
     i64::try_from(nanos.div_euclid(1000)).ok()
 }
 
-/// The order-preserving form of a value: see the table at the head of this file.
+/// The order-preserving form of a value: see the table in the module documentation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Key {
     Fixed(u64),
@@ -156,7 +155,7 @@ pub(crate) fn key_to_i64(key: u64) -> i64 {
     (key ^ SIGN) as i64
 }
 
-/// `None` for NaN, which has no place in an order.
+/// `None` for NaN, which has no order.
 pub(crate) fn f64_to_key(v: f64) -> Option<u64> {
     if v.is_nan() {
         return None;
@@ -169,7 +168,8 @@ pub(crate) fn key_to_f64(key: u64) -> f64 {
     f64::from_bits(if key & SIGN != 0 { key & !SIGN } else { !key })
 }
 
-/// The key of `value` in a field of type `ty`; numbers convert when no information is lost.
+/// The key of `value` in a field of type `ty`. Numbers are converted if no information is lost;
+/// otherwise, and for other type mismatches, the error is `InvalidArgument`.
 pub(crate) fn encode(ty: Type, value: &Value) -> Result<Key> {
     let wrong = || Error::invalid(format!("a value of type {} cannot hold {value}", ty.name()));
     Ok(match (ty, value) {
@@ -196,7 +196,7 @@ pub(crate) fn encode(ty: Type, value: &Value) -> Result<Key> {
     })
 }
 
-/// The value whose key in a field of type `ty` is `key`. Strings that are not UTF-8 are an error.
+/// The value of a 64-bit key of a field of type `ty`.
 pub(crate) fn decode_fixed(ty: Type, key: u64) -> Value {
     match ty {
         Type::Bool => Value::Bool(key != 0),
@@ -207,7 +207,7 @@ pub(crate) fn decode_fixed(ty: Type, key: u64) -> Value {
     }
 }
 
-/// The value of a key of a field of this type.
+/// The value of a key of a field of type `ty`.
 pub(crate) fn decode_key(ty: Type, key: &Key) -> Result<Value> {
     match key {
         Key::Fixed(key) => Ok(decode_fixed(ty, *key)),
@@ -215,6 +215,7 @@ pub(crate) fn decode_key(ty: Type, key: &Key) -> Result<Value> {
     }
 }
 
+/// The value of a key of a string or bytes field. `Corrupt` if a string is not UTF-8.
 pub(crate) fn decode_bytes(ty: Type, key: &[u8]) -> Result<Value> {
     if ty != Type::String {
         return Ok(Value::Bytes(key.to_vec()));

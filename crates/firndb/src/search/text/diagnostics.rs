@@ -1,13 +1,14 @@
-//! Help in error messages: what was probably meant, what there is, and where in the text it went
-//! wrong.
+//! Helpers for error messages: suggestions for misspelled words, and carets that mark the position
+//! of an error.
 
 use crate::Error;
 use crate::search::model::names::edit_distance;
 
-/// Characters of the line that [`point_at`] shows before, under and after the carets.
+/// The maximum number of characters that [`point_at`] shows of the marked text, before it, and
+/// after it.
 const WINDOW: usize = 60;
 
-/// The word that `typed` is probably a misspelling of.
+/// The word of which `typed` is probably a misspelling, if any.
 pub(crate) fn suggest<'a>(typed: &str, words: &[&'a str]) -> Option<&'a str> {
     if typed.len() > 20 {
         return None;
@@ -26,11 +27,11 @@ pub(crate) fn suggest<'a>(typed: &str, words: &[&'a str]) -> Option<&'a str> {
     (distance(best) <= 1.max(best.len() / 3)).then_some(best)
 }
 
-/// The line of `text` that `error` is about, carets under the place, and the message, each on a
-/// line of its own.
+/// Formats a parse error for a terminal: the line of `text` with the error, a line with carets
+/// under the error's span, and the message.
 ///
-/// `text` is the text whose parsing gave the error. Of a long line only the surroundings are shown.
-/// An error without a place is only its message.
+/// `text` must be the text whose parsing returned `error`. Long lines are shortened to the
+/// surroundings of the span. For an error without a span, the result is the message alone.
 pub fn point_at(text: &str, error: &Error) -> String {
     let Some((start, end)) = error.span() else {
         return error.to_string();
@@ -46,11 +47,11 @@ pub fn point_at(text: &str, error: &Error) -> String {
     );
     let cut = before.char_indices().rev().nth(WINDOW - 1).map_or(0, |(at, _)| at);
     let before = format!("{}{}", if cut > 0 { "..." } else { "" }, &before[cut..]);
-    let (under, after) = match head(under) {
+    let (under, after) = match split_window(under) {
         (under, "") => (under.to_string(), after),
         (under, _) => (format!("{under}..."), ""),
     };
-    let (after, dots) = match head(after) {
+    let (after, dots) = match split_window(after) {
         (after, "") => (after, ""),
         (after, _) => (after, "..."),
     };
@@ -59,8 +60,8 @@ pub fn point_at(text: &str, error: &Error) -> String {
     format!("{before}{under}{after}{dots}\n{pad}{carets}\n{error}")
 }
 
-/// The first characters of a text, and the rest.
-fn head(text: &str) -> (&str, &str) {
+/// The first [`WINDOW`] characters of a text, and the rest.
+fn split_window(text: &str) -> (&str, &str) {
     text.split_at(text.char_indices().nth(WINDOW).map_or(text.len(), |(at, _)| at))
 }
 
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn likely_misspellings_are_recognised() {
+    fn likely_misspellings_are_corrected() {
         let words = ["and", "or", "between", "limit"];
         for (typed, meant) in [("adn", "and"), ("ADN", "and"), ("ro", "or"), ("betwean", "between")]
         {
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn carets_stand_under_the_place() {
+    fn carets_mark_the_span() {
         let error = |start, end| Error::invalid("no").with_span(start, end);
         assert_eq!(point_at("a adn b", &error(2, 5)), "a adn b\n  ^^^\nno");
         assert_eq!(point_at("a and", &error(5, 5)), "a and\n     ^\nno");
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_cut() {
+    fn long_lines_are_shortened() {
         let text = format!("{} bad {}", "a".repeat(1000), "b".repeat(1000));
         let shown = point_at(&text, &Error::invalid("no").with_span(1001, 1004));
         let line = format!("...{} bad {}...", "a".repeat(59), "b".repeat(59));

@@ -1,10 +1,10 @@
-//! The words of the query language: names, literals, symbols, each with its place in the text.
+//! The tokens of the query language, each with its span in the text:
 //!
 //! | token | form |
 //! |---|---|
-//! | word | letters, digits, `_` and `.`, first neither digit nor `.`: a keyword or a name |
-//! | quoted name | `"order by"`, a `"` inside is doubled |
-//! | text | `'it''s'` |
+//! | word (a keyword or a name) | letters, digits, `_` and `.`; starts with a letter or `_` |
+//! | quoted name | `"order by"`; a `"` inside is doubled |
+//! | text | `'it''s'`; a `'` inside is doubled |
 //! | bytes | `x'00ff'` |
 //! | integer | `-5`, `1_000_000`; 64 bits, signed or unsigned |
 //! | number | `1.5`, `-1e-6`, `.5` |
@@ -14,10 +14,10 @@ use crate::search::model::names::{continues_word, shorten, starts_word};
 use crate::search::model::value::{Value, timestamp_from_text};
 use crate::{Error, Result};
 
-/// Symbols, each before those that it starts with.
+/// The symbols. A symbol precedes its own prefixes, so that the first match is the longest.
 const SYMBOLS: [&str; 13] = ["==", "=", "!=", "<>", "<=", "<", ">=", ">", "(", ")", ",", "-", "*"];
 
-/// What people coming from other languages type, and what to say to them.
+/// Symbols of other languages, with advice for the error message.
 const MISTAKES: [(&str, &str); 8] = [
     ("=<", "write `<=`"),
     ("=>", "write `>=`"),
@@ -29,9 +29,10 @@ const MISTAKES: [(&str, &str); 8] = [
     ("\u{201c}", "a field's name goes in straight double quotes"),
 ];
 
+/// A token of the query language.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token<'a> {
-    /// A keyword or a name; the parser knows which.
+    /// A keyword or an unquoted name; the parser decides which.
     Word(&'a str),
     /// A name in double quotes.
     Name(String),
@@ -43,7 +44,7 @@ pub(crate) enum Token<'a> {
     End,
 }
 
-/// A token and the bytes `start..end` of the text that it takes.
+/// A token and its span, the bytes `start..end` of the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Lexeme<'a> {
     pub token: Token<'a>,
@@ -51,36 +52,36 @@ pub(crate) struct Lexeme<'a> {
     pub end: usize,
 }
 
-/// Reads tokens one by one, so that the first mistake in the text is the one reported.
+/// Splits a text into tokens on demand, so that the parser reports the first error in the text.
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
 }
 
-/// A message and how many bytes it concerns.
-type Mistake = (String, usize);
+/// An error message, and the number of bytes it is about.
+type LexError = (String, usize);
 
 impl<'a> Lexer<'a> {
     pub fn new(text: &'a str) -> Lexer<'a> {
         Lexer { text, at: 0 }
     }
 
-    /// The next token; [`Token::End`] at the end, however often it is called.
+    /// The next token; at the end of the text, always [`Token::End`].
     pub fn token(&mut self) -> Result<Lexeme<'a>> {
         self.scan(scan)
     }
 
-    /// Everything up to the next white space as one word.
-    pub fn run(&mut self) -> Result<Lexeme<'a>> {
+    /// Everything up to the next white space as one word: the form of a cursor.
+    pub fn non_space(&mut self) -> Result<Lexeme<'a>> {
         self.scan(|rest| match rest.split(char::is_whitespace).next() {
-            Some(run) if !run.is_empty() => Ok((Token::Word(run), run.len())),
+            Some(word) if !word.is_empty() => Ok((Token::Word(word), word.len())),
             _ => Ok((Token::End, 0)),
         })
     }
 
     fn scan(
         &mut self,
-        scan: impl FnOnce(&'a str) -> Result<(Token<'a>, usize), Mistake>,
+        scan: impl FnOnce(&'a str) -> Result<(Token<'a>, usize), LexError>,
     ) -> Result<Lexeme<'a>> {
         let rest = self.text[self.at..].trim_start();
         let start = self.text.len() - rest.len();
@@ -91,7 +92,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-fn scan(rest: &str) -> Result<(Token<'_>, usize), Mistake> {
+/// The token at the start of `rest`, and its length in bytes.
+fn scan(rest: &str) -> Result<(Token<'_>, usize), LexError> {
     let Some(first) = rest.chars().next() else {
         return Ok((Token::End, 0));
     };
@@ -113,8 +115,9 @@ fn starts_number(rest: &str) -> bool {
     rest.strip_prefix('.').unwrap_or(rest).starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The text between two quotes, in which the quote itself is doubled, and the bytes it took.
-fn quoted(rest: &str, quote: char) -> Result<(String, usize), Mistake> {
+/// The text between two quotes, with doubled quotes resolved, and its length in bytes including
+/// the quotes.
+fn quoted(rest: &str, quote: char) -> Result<(String, usize), LexError> {
     let mut text = String::new();
     let mut chars = rest.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -126,7 +129,7 @@ fn quoted(rest: &str, quote: char) -> Result<(String, usize), Mistake> {
     Err((format!("the closing {quote} is missing"), rest.len()))
 }
 
-fn bytes(rest: &str) -> Result<(Token<'_>, usize), Mistake> {
+fn bytes(rest: &str) -> Result<(Token<'_>, usize), LexError> {
     let (digits, len) = quoted(&rest[1..], '\'').map_err(|(message, len)| (message, len + 1))?;
     match from_hex(&digits) {
         Some(bytes) => Ok((Token::Literal(Value::Bytes(bytes)), len + 1)),
@@ -134,7 +137,7 @@ fn bytes(rest: &str) -> Result<(Token<'_>, usize), Mistake> {
     }
 }
 
-/// The bytes that pairs of hexadecimal digits stand for.
+/// Decodes pairs of hexadecimal digits.
 pub(crate) fn from_hex(digits: &str) -> Option<Vec<u8>> {
     let digit = |d: u8| (d as char).to_digit(16);
     let (pairs, odd) = digits.as_bytes().as_chunks::<2>();
@@ -142,9 +145,9 @@ pub(crate) fn from_hex(digits: &str) -> Option<Vec<u8>> {
     if odd.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
-/// Takes all that could belong to a number or to a time without quotes, so that the message can be
-/// about the whole.
-fn number(rest: &str) -> Result<(Token<'_>, usize), Mistake> {
+/// Reads every character that may belong to a number or an unquoted time, so that an error covers
+/// all of it.
+fn number(rest: &str) -> Result<(Token<'_>, usize), LexError> {
     let part = |c: char| c.is_alphanumeric() || "_.:+-".contains(c);
     let len = rest.find(|c| !part(c)).unwrap_or(rest.len());
     let text = &rest[..len];
@@ -159,7 +162,7 @@ fn number(rest: &str) -> Result<(Token<'_>, usize), Mistake> {
 
 fn parse_number(text: &str) -> Result<Value, &'static str> {
     const MALFORMED: &str = "is not a number; text goes in single quotes";
-    let digits = grouped_digits(text).ok_or(MALFORMED)?;
+    let digits = without_underscores(text).ok_or(MALFORMED)?;
     if digits.trim_start_matches('-').bytes().all(|b| b.is_ascii_digit()) {
         return match (digits.parse(), digits.parse()) {
             (Ok(signed), _) => Ok(Value::I64(signed)),
@@ -174,8 +177,8 @@ fn parse_number(text: &str) -> Result<Value, &'static str> {
     }
 }
 
-/// The number without underscores, which may stand between digits only.
-fn grouped_digits(text: &str) -> Option<String> {
+/// The number without its underscores, which are allowed between digits only.
+fn without_underscores(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let digit = |i: usize| bytes.get(i).is_some_and(u8::is_ascii_digit);
     let mut digits = String::with_capacity(text.len());
@@ -189,11 +192,11 @@ fn grouped_digits(text: &str) -> Option<String> {
     Some(digits)
 }
 
-fn symbol(rest: &str) -> Result<(Token<'_>, usize), Mistake> {
+fn symbol(rest: &str) -> Result<(Token<'_>, usize), LexError> {
     let symbol = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol));
     let mistake = MISTAKES.into_iter().find(|(mistake, _)| rest.starts_with(mistake));
     match (symbol, mistake) {
-        // `!=` is a symbol although `!` is a mistake, `=<` a mistake although `=` is a symbol.
+        // `!=` is a symbol although `!` is not; `=<` is not one although `=` is.
         (Some(symbol), None | Some(("!", _))) => Ok((Token::Symbol(symbol), symbol.len())),
         (_, Some((mistake, advice))) => {
             Err((format!("`{mistake}` is not part of the query language; {advice}"), mistake.len()))

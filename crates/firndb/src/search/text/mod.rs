@@ -1,4 +1,9 @@
-//! The text forms: queries, schemas and page tokens, and the diagnostics of their errors.
+//! The text forms that users see, and how they are parsed.
+//!
+//! `lexer` splits query text into tokens, `parse/` is the recursive-descent parser of queries,
+//! filters and orders. `schema_toml` reads and writes schemas as TOML, `page_token` reads and
+//! writes cursors. `diagnostics` suggests corrections and shows where in the text an error is.
+//! All of them produce or consume the plain data of `model/`.
 
 pub(crate) mod diagnostics;
 pub(crate) mod lexer;

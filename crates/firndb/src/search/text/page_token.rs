@@ -1,20 +1,20 @@
-//! The text form of a cursor: one token that needs no escaping in a URL, a shell or a query.
+//! The text form of a cursor: a token that needs no escaping in a URL, a shell or a query.
 //!
-//! Parts are joined by `~`: one for each key of the order, then the partition, then the document. A
-//! part is a letter for what it is and its content:
+//! Parts are separated by `~`: one per sort key, then the partition, then the document. A part is a
+//! letter for its kind, followed by its content:
 //!
 //! | letter | part | content |
 //! |---|---|---|
-//! | `n` | a key the document does not have | nothing |
+//! | `n` | a sort key without a value | nothing |
 //! | `b` | bool | `0` or `1` |
 //! | `i`, `u`, `t` | i64, u64, timestamp | decimal |
-//! | `f` | f64 | its 64 bits as 16 hexadecimal digits |
+//! | `f` | f64 | the 64 bits as 16 hexadecimal digits |
 //! | `s`, `x` | string, bytes | text |
 //! | `p` | name of the partition | text |
 //! | `d` | number of the document | decimal |
 //!
-//! In text, ASCII letters, digits, `_` and `-` stand for themselves, any other byte is `.` and two
-//! hexadecimal digits. For example `i-5~n~smoscow~ppart-0001~d17`.
+//! In text, ASCII letters, digits, `_` and `-` stand for themselves; any other byte is written as
+//! `.` and two hexadecimal digits. Example: `i-5~n~smoscow~ppart-0001~d17`.
 
 use crate::search::model::query::{Cursor, OrderBy};
 use crate::search::model::value::Value;
@@ -42,7 +42,7 @@ impl fmt::Display for Cursor {
 }
 
 impl Cursor {
-    /// Reads the text form, which `to_string` gives. Anything else is an `InvalidArgument`.
+    /// Parses the text form that `to_string` writes. `InvalidArgument` for any other text.
     pub fn parse(text: &str) -> Result<Cursor> {
         let cursor = || {
             let mut parts: Vec<&str> = text.split('~').collect();
@@ -56,11 +56,11 @@ impl Cursor {
         })
     }
 
-    /// `InvalidArgument` unless it has a key for each field of the order. A field that is named
-    /// again adds nothing to an order.
+    /// `InvalidArgument` unless the cursor has one key per field of the order. Repeated fields
+    /// count once, because they do not affect the order.
     pub(crate) fn check(&self, order: &[OrderBy]) -> Result<()> {
-        let again = |i: usize| order[..i].iter().any(|key| key.field == order[i].field);
-        let keys = (0..order.len()).filter(|&i| !again(i)).count();
+        let repeated = |i: usize| order[..i].iter().any(|key| key.field == order[i].field);
+        let keys = (0..order.len()).filter(|&i| !repeated(i)).count();
         if self.keys.len() == keys {
             return Ok(());
         }
@@ -72,6 +72,7 @@ impl Cursor {
     }
 }
 
+/// The sort key of a part; the outer `None` if the part is invalid.
 fn key(part: &str) -> Option<Option<Value>> {
     let mut chars = part.chars();
     let kind = chars.next()?;
@@ -124,7 +125,7 @@ mod tests {
     use crate::search::testing::Rng;
 
     #[test]
-    fn the_text_of_a_cursor_gives_it_back() {
+    fn cursors_round_trip_as_text() {
         let mut rng = Rng(0xC0_2502);
         println!("seed {:#x}", rng.0);
         for _ in 0..10_000 {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_readable() {
+    fn text_form_of_a_cursor() {
         let keys = vec![Some(Value::I64(-5)), None, Some("moscow 1".into())];
         let cursor = Cursor { keys, partition: "part-0001".into(), doc: 17 };
         assert_eq!(cursor.to_string(), "i-5~n~smoscow.201~ppart-0001~d17");
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn invalid_cursors_are_rejected() {
         for text in [
             "",
             "d1",

@@ -1,26 +1,26 @@
-//! The text form of schemas: a TOML file that people write.
+//! Reads and writes schemas as TOML.
 //!
 //! ```toml
-//! order = ["-date", "price"]        # the order of documents; as added if missing
-//! points = [["lat", "lon"]]         # pairs of fields that are kept as points; none if missing
-//! dynamic = "filterable"            # fields come into being with these roles; no if missing
+//! order = ["-date", "price"]        # document order; default: as added
+//! points = [["lat", "lon"]]         # pairs of fields indexed as points; default: none
+//! dynamic = "filterable"            # documents may add fields, with these roles; default: no
 //!
-//! [payload]                         # kept as they are if missing
+//! [payload]                         # default: uncompressed
 //! compression = "zstd"              # or "none"
-//! level = 3                         # 1 to 19, 3 if missing
-//! dictionary = true                 # false if missing
+//! level = 3                         # 1 to 19; default: 3
+//! dictionary = true                 # default: false
 //!
 //! [[field]]
 //! name = "region"
 //! type = "i64"
-//! roles = ["filterable"]            # or "filterable stored"; full is all three
-//! multi = false                     # false if missing
-//! nullable = false                  # same as multi if missing
-//! scanned = false                   # false if missing
+//! roles = ["filterable"]            # or "filterable stored"; "full" means all three roles
+//! multi = false                     # default: false
+//! nullable = false                  # default: the same as multi
+//! scanned = false                   # default: false
 //! ```
 //!
-//! Instead of `[[field]]`, a table gives a line to a field: the type, then roles, `multi`,
-//! `nullable`, `scanned`.
+//! Instead of `[[field]]`, the table `[fields]` describes each field on one line: the type, then
+//! any of the roles, `multi`, `nullable` and `scanned`.
 //!
 //! ```toml
 //! [fields]
@@ -38,7 +38,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The role words, in the order in which they are written.
+/// The names of roles, in the order in which [`Schema::to_toml`] writes them.
 const ROLES: [(&str, Roles); 4] = [
     ("full", Roles::FULL),
     ("filterable", Roles::FILTERABLE),
@@ -46,11 +46,11 @@ const ROLES: [(&str, Roles); 4] = [
     ("stored", Roles::STORED),
 ];
 
-/// zstd level of payloads if the schema gives none.
+/// The zstd level of payloads if the schema has none.
 const DEFAULT_LEVEL: i32 = 3;
 
 impl Schema {
-    /// Reads a schema from TOML. Errors are `InvalidArgument`, name the line, and have a span.
+    /// Parses a schema from TOML. Errors are `InvalidArgument`; they name the line and have a span.
     ///
     /// ```
     /// # use firndb::search::Schema;
@@ -124,7 +124,7 @@ fn roles_text(roles: Roles) -> String {
     format!("[{}]", words.join(", "))
 }
 
-/// A basic string of TOML.
+/// A TOML basic string.
 fn quote(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
@@ -137,11 +137,12 @@ fn quote(text: &str) -> String {
     out + "\""
 }
 
-/// A key of a table, where it stands, and its value.
+/// A key of a table, its span in the text, and its value.
 type Entry<'a> = (&'a str, Range<usize>, &'a Spanned<DeValue<'a>>);
 
-/// Finds its way in a parsed document; the text serves the line numbers of errors.
+/// Converts a parsed TOML document into a schema.
 struct SchemaReader<'a> {
+    /// The text of the document, for the line numbers in errors.
     text: &'a str,
 }
 
@@ -285,7 +286,8 @@ impl SchemaReader<'_> {
         level.ok_or_else(|| self.error(value.span(), "`level` is an integer, 1 to 19"))
     }
 
-    /// Each key is `name` or `-name`, or what the query language writes after `order by`.
+    /// Sets the document order. Each key is either `name` or `-name` with the name taken literally,
+    /// or a sort key of the query language, which takes precedence.
     fn order(&self, schema: Schema, value: &Spanned<DeValue>) -> Result<Schema> {
         let DeValue::Array(keys) = value.get_ref() else {
             return Err(self.wrong(value, "an array of fields, [\"-date\", \"price\"]"));
@@ -322,8 +324,8 @@ impl SchemaReader<'_> {
                     self.error(name.span(), unknown.message())
                 })
             };
-            let pair_of = [number(&names[0])?, number(&names[1])?];
-            schema.add_point(pair_of).map_err(|e| self.error(pair.span(), e.message()))?;
+            let numbers = [number(&names[0])?, number(&names[1])?];
+            schema.add_point(numbers).map_err(|e| self.error(pair.span(), e.message()))?;
         }
         Ok(())
     }
@@ -355,7 +357,7 @@ impl SchemaReader<'_> {
         Ok(roles)
     }
 
-    /// The words of a string or the strings of an array.
+    /// The words of a string, or the strings of an array.
     fn words<'v>(&self, value: &'v Spanned<DeValue>) -> Result<Vec<&'v str>> {
         match value.get_ref() {
             DeValue::String(text) => Ok(text.split_whitespace().collect()),
@@ -381,7 +383,7 @@ impl SchemaReader<'_> {
         self.error(value.span(), format!("expected {expected}, found a value of type {found}"))
     }
 
-    /// The error for a word that is none of `words`.
+    /// The error for a word that is not one of `words`.
     fn unknown(&self, at: Range<usize>, word: &str, what: &str, words: &[&str]) -> Error {
         let hint = suggest(word, words).map(|word| format!("did you mean `{word}`?"));
         let hint = hint.unwrap_or_else(|| format!("there are {}", words.join(", ")));
@@ -395,7 +397,7 @@ impl SchemaReader<'_> {
     }
 }
 
-/// The entries of a table in the order in which they stand in the text.
+/// The entries of a table in the order of the text.
 fn entries<'a>(table: &'a DeTable<'a>) -> Vec<Entry<'a>> {
     let entry = |(key, value): (&'a Spanned<_>, _)| -> Entry<'a> {
         let name: &std::borrow::Cow<str> = key.get_ref();

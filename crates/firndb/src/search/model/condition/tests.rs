@@ -1,4 +1,4 @@
-//! Bounds against brute force: exact comparison of the values themselves.
+//! Checks bounds of keys against an exact comparison of the values themselves.
 
 use crate::search::model::condition::*;
 use crate::search::model::schema::Roles;
@@ -20,7 +20,7 @@ fn field(ty: Type) -> Field {
     Field::new("x", ty, Roles::FILTERABLE)
 }
 
-/// The exact order of two values that may be compared, whatever their types.
+/// The exact order of two comparable values of any types.
 fn compare(a: &Value, b: &Value) -> Ordering {
     let int = |v: &Value| match *v {
         Value::I64(v) => Some(i128::from(v)),
@@ -41,12 +41,12 @@ fn compare(a: &Value, b: &Value) -> Ordering {
 }
 
 fn compare_float(float: f64, int: i128) -> Ordering {
-    // Beyond 2^100 the cast saturates at a number that is still beyond every 64-bit integer.
+    // The cast saturates at the bounds of i128, far beyond every 64-bit integer.
     let whole = (float.trunc() as i128).cmp(&int);
     whole.then(float.partial_cmp(&float.trunc()).unwrap())
 }
 
-fn holds(op: Op, order: Ordering) -> bool {
+fn is_satisfied(op: Op, order: Ordering) -> bool {
     match op {
         Op::Eq => order.is_eq(),
         Op::Lt => order.is_lt(),
@@ -56,13 +56,13 @@ fn holds(op: Op, order: Ordering) -> bool {
     }
 }
 
-fn within(interval: Option<Interval>, ty: Type, value: &Value) -> bool {
+fn matches(interval: Option<Interval>, ty: Type, value: &Value) -> bool {
     let key = encode(ty, value).unwrap();
     interval.is_some_and(|interval| interval.contains(&key))
 }
 
-/// Every pair of a field's type and a literal's type that may be compared.
-fn pairs() -> Vec<(Type, Type)> {
+/// Every pair of a field's type and a literal's type that can be compared.
+fn comparable_types() -> Vec<(Type, Type)> {
     let mut pairs: Vec<_> = Type::ALL.map(|ty| (ty, ty)).into();
     pairs.push((Type::Bytes, Type::String));
     for ty in NUMBERS {
@@ -72,10 +72,10 @@ fn pairs() -> Vec<(Type, Type)> {
 }
 
 #[test]
-fn bounds_hold_exactly_what_the_comparison_says() {
+fn bounds_match_exact_comparison() {
     let mut rng = Rng(0xC0_FFEE);
     println!("seed {:#x}", rng.0);
-    for (ty, literal_type) in pairs() {
+    for (ty, literal_type) in comparable_types() {
         let field = field(ty);
         for _ in 0..4000 {
             let (value, literal, other) =
@@ -83,10 +83,10 @@ fn bounds_hold_exactly_what_the_comparison_says() {
             let order = compare(&value, &literal);
             for op in OPS {
                 let bounds = interval(&field, op, &literal).unwrap();
-                let found = within(bounds, ty, &value);
-                assert_eq!(found, holds(op, order), "{value} {} {literal}, {ty:?}", op.symbol());
+                let (found, expected) = (matches(bounds, ty, &value), is_satisfied(op, order));
+                assert_eq!(found, expected, "{value} {} {literal}, {ty:?}", op.symbol());
             }
-            let found = within(between(&field, &literal, &other).unwrap(), ty, &value);
+            let found = matches(between(&field, &literal, &other).unwrap(), ty, &value);
             let expected = order.is_ge() && compare(&value, &other).is_le();
             assert_eq!(found, expected, "{value} between {literal} and {other}, {ty:?}");
             let equal = key_of(&field, &literal).unwrap() == Some(encode(ty, &value).unwrap());
@@ -96,7 +96,7 @@ fn bounds_hold_exactly_what_the_comparison_says() {
 }
 
 #[test]
-fn prefixes_hold_exactly_what_starts_with_them() {
+fn prefix_bounds_match_starts_with() {
     let mut rng = Rng(0xF00D);
     println!("seed {:#x}", rng.0);
     for _ in 0..20_000 {
@@ -114,7 +114,7 @@ fn prefixes_hold_exactly_what_starts_with_them() {
 }
 
 #[test]
-fn literals_that_the_type_cannot_represent_are_not_rounded() {
+fn unrepresentable_literals_are_not_rounded() {
     let range = |ty, op, literal: Value| interval(&field(ty), op, &literal).unwrap();
     let up_to =
         |ty, v: Value| Some(Interval { low: Unbounded, high: Included(encode(ty, &v).unwrap()) });
@@ -139,7 +139,7 @@ fn literals_that_the_type_cannot_represent_are_not_rounded() {
 }
 
 #[test]
-fn times_are_read_from_text() {
+fn timestamp_fields_accept_text_literals() {
     let field = field(Type::Timestamp);
     let key = key_of(&field, &"1970-01-01T00:00:01Z".into()).unwrap();
     assert_eq!(key, Some(encode(Type::Timestamp, &Value::Timestamp(1_000_000)).unwrap()));
@@ -152,11 +152,11 @@ fn times_are_read_from_text() {
 }
 
 #[test]
-fn wrong_types_are_refused_by_name() {
+fn incomparable_types_are_rejected() {
     for ty in Type::ALL {
         for literal_type in Type::ALL {
             let literal = Rng(1).value(literal_type);
-            let allowed = pairs().contains(&(ty, literal_type))
+            let allowed = comparable_types().contains(&(ty, literal_type))
                 || (ty, literal_type) == (Type::Timestamp, Type::String);
             if allowed {
                 continue;

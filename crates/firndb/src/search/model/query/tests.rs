@@ -1,4 +1,4 @@
-//! Builders give what they say, and conditions are written as people would write them.
+//! The query builders, and the text form of filters and queries.
 
 use crate::search::model::query::*;
 
@@ -31,7 +31,7 @@ fn builders_build_the_tree() {
 }
 
 #[test]
-fn conditions_are_written_for_people() {
+fn filters_are_displayed_in_readable_form() {
     let filter = and([
         or([eq("region", 1i64), is_in("mark", ["BMW", "O'Neil"])]),
         not(between("price", 1.0, f64::INFINITY)),

@@ -1,10 +1,10 @@
-//! What a schema refuses, and what it knows about its fields.
+//! Validation of schemas, and look-ups in them.
 
 use crate::search::model::query::asc;
 use crate::search::model::schema::*;
 
 #[test]
-fn names_and_codes_give_types_and_roles_back() {
+fn types_and_roles_round_trip_as_names_and_codes() {
     for ty in Type::ALL {
         assert_eq!(Type::from_name(ty.name()), Some(ty));
         assert_eq!(Type::from_code(ty as u8), Some(ty));
@@ -23,17 +23,17 @@ fn names_and_codes_give_types_and_roles_back() {
 }
 
 #[test]
-fn fields_are_checked() {
-    let refused = |field: Field, message: &str| {
+fn invalid_fields_are_rejected() {
+    let rejected = |field: Field, message: &str| {
         let error = Schema::new([Field::new("a", Type::I64, Roles::FULL), field]).unwrap_err();
         assert!(error.message().contains(message), "{error}");
     };
     let field = |name: &str| Field::new(name, Type::I64, Roles::FILTERABLE);
-    refused(field(""), "has 0 bytes; it may have 1 to 255");
-    refused(field(&"x".repeat(256)), "has 256 bytes");
-    refused(field("a"), "names field `a` twice");
-    refused(Field::new("b", Type::I64, Roles::default()), "field `b` has no role");
-    refused(Field::new("b", Type::I64, Roles::FULL).multi(), "multi-valued and sortable");
+    rejected(field(""), "has 0 bytes; it may have 1 to 255");
+    rejected(field(&"x".repeat(256)), "has 256 bytes");
+    rejected(field("a"), "names field `a` twice");
+    rejected(Field::new("b", Type::I64, Roles::default()), "field `b` has no role");
+    rejected(Field::new("b", Type::I64, Roles::FULL).multi(), "multi-valued and sortable");
     assert!(Schema::new([field(&"x".repeat(255)), field("b").multi()]).is_ok());
     let names = (0..MAX_FIELDS).map(|i| field(&i.to_string()));
     let mut full = Schema::new(names).unwrap();
@@ -45,7 +45,7 @@ fn fields_are_checked() {
 }
 
 #[test]
-fn multi_valued_fields_may_be_missing() {
+fn multi_valued_fields_are_nullable() {
     let field = Field::new("a", Type::I64, Roles::FILTERABLE);
     assert!(!field.multi && !field.nullable);
     assert!(field.clone().nullable().nullable && !field.clone().nullable().multi);
@@ -53,7 +53,7 @@ fn multi_valued_fields_may_be_missing() {
 }
 
 #[test]
-fn what_cannot_be_scanned_is_refused() {
+fn multi_valued_and_stored_fields_cannot_be_scanned() {
     let message = |field: Field| Schema::new([field.scanned()]).unwrap_err().message().to_string();
     let several = Field::new("tags", Type::String, Roles::FILTERABLE).multi();
     assert_eq!(message(several), "field `tags` has several values: it cannot be scanned");
@@ -65,7 +65,7 @@ fn what_cannot_be_scanned_is_refused() {
 }
 
 #[test]
-fn documents_are_ordered_by_sortable_fields_only() {
+fn document_order_requires_sortable_fields() {
     let schema = Schema::new([
         Field::new("price", Type::F64, Roles::SORTABLE),
         Field::new("region", Type::I64, Roles::FILTERABLE),
@@ -84,7 +84,7 @@ fn documents_are_ordered_by_sortable_fields_only() {
 }
 
 #[test]
-fn an_unknown_field_is_answered_with_the_closest_names() {
+fn unknown_field_error_lists_closest_names() {
     let names =
         ["region", "rating", "price", "date", "tags", "mark", "model", "year", "color", "x"];
     let fields = names.map(|name| Field::new(name, Type::I64, Roles::FULL));
@@ -101,7 +101,7 @@ fn an_unknown_field_is_answered_with_the_closest_names() {
 }
 
 #[test]
-fn edit_distance_counts_single_changes() {
+fn edit_distance_counts_single_character_edits() {
     for (a, b, distance) in [
         ("", "", 0),
         ("abc", "abc", 0),
@@ -117,7 +117,7 @@ fn edit_distance_counts_single_changes() {
 }
 
 #[test]
-fn a_schema_tells_how_payloads_are_kept() {
+fn schema_records_payload_storage() {
     let schema = Schema::new([Field::new("a", Type::I64, Roles::FULL)]).unwrap();
     assert_eq!(schema.payload_form(), Payload::Raw);
     let packed = Payload::Zstd { level: 3, dictionary: true };

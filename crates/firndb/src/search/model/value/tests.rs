@@ -1,9 +1,9 @@
-//! The order of keys is the order of values; conversions lose nothing or are refused.
+//! Keys are ordered as their values, conversions are lossless, and timestamps round-trip.
 
 use crate::search::model::value::*;
 use crate::search::testing::Rng;
 
-/// The order of two values of one type, without keys.
+/// The order of two values of the same type, computed without keys.
 fn compare(a: &Value, b: &Value) -> std::cmp::Ordering {
     match (a, b) {
         (Value::Str(a), Value::Str(b)) => a.as_bytes().cmp(b.as_bytes()),
@@ -19,7 +19,7 @@ fn decode(ty: Type, key: &Key) -> Value {
 }
 
 #[test]
-fn keys_are_ordered_as_their_values_and_give_them_back() {
+fn keys_preserve_order_and_round_trip() {
     let mut rng = Rng(0x0_5EED);
     println!("seed {:#x}", rng.0);
     for ty in Type::ALL {
@@ -34,7 +34,7 @@ fn keys_are_ordered_as_their_values_and_give_them_back() {
 }
 
 #[test]
-fn edges_are_strictly_ascending() {
+fn keys_of_extreme_values_ascend() {
     let tiny = f64::from_bits(1);
     let floats = [
         f64::NEG_INFINITY,
@@ -62,9 +62,9 @@ fn edges_are_strictly_ascending() {
     ascending(Type::Bytes, [&[][..], &[0], &[0, 0], &[1], &[0xFF]].map(Value::from).into());
 }
 
-/// Files depend on these numbers.
+/// Keys are stored in files.
 #[test]
-fn keys_never_change() {
+fn key_encoding_is_stable() {
     let key = |ty, value: Value| match encode(ty, &value).unwrap() {
         Key::Fixed(key) => key,
         Key::Bytes(_) => unreachable!(),
@@ -79,7 +79,7 @@ fn keys_never_change() {
 }
 
 #[test]
-fn negative_zero_is_zero_and_nan_is_refused() {
+fn negative_zero_equals_zero_and_nan_is_rejected() {
     assert_eq!(f64_to_key(-0.0), f64_to_key(0.0));
     assert!(key_to_f64(f64_to_key(-0.0).unwrap()).is_sign_positive());
     assert_eq!(f64_to_key(f64::NAN), None);
@@ -91,7 +91,7 @@ fn negative_zero_is_zero_and_nan_is_refused() {
 }
 
 #[test]
-fn numbers_convert_when_nothing_is_lost() {
+fn only_lossless_conversions_are_allowed() {
     let big = 1u64 << 63;
     let same = [
         (Type::I64, Value::U64(5), Value::I64(5)),
@@ -109,7 +109,7 @@ fn numbers_convert_when_nothing_is_lost() {
     for (ty, from, to) in same {
         assert_eq!(encode(ty, &from).unwrap(), encode(ty, &to).unwrap(), "{from}");
     }
-    let lost = [
+    let rejected = [
         (Type::I64, Value::U64(big)),
         (Type::I64, Value::F64(0.5)),
         (Type::I64, Value::F64(2f64.powi(63))),
@@ -126,7 +126,7 @@ fn numbers_convert_when_nothing_is_lost() {
         (Type::String, Value::I64(1)),
         (Type::String, vec![1u8].into()),
     ];
-    for (ty, value) in lost {
+    for (ty, value) in rejected {
         let error = encode(ty, &value).unwrap_err();
         let expected = format!("a value of type {} cannot hold {value}", ty.name());
         assert_eq!(error.message(), expected);
@@ -134,7 +134,7 @@ fn numbers_convert_when_nothing_is_lost() {
 }
 
 #[test]
-fn rust_values_become_values() {
+fn rust_types_convert_into_values() {
     assert_eq!(Value::from(-1i8), Value::I64(-1));
     assert_eq!(Value::from(1u32), Value::U64(1));
     assert_eq!(Value::from(0.5f32), Value::F64(0.5));
@@ -143,13 +143,13 @@ fn rust_values_become_values() {
 }
 
 #[test]
-fn strings_read_from_disk_must_be_text() {
+fn decoding_rejects_strings_that_are_not_utf8() {
     assert!(decode_bytes(Type::String, &[0xFF]).is_err());
     assert_eq!(decode_bytes(Type::Bytes, &[0xFF]).unwrap(), Value::Bytes(vec![0xFF]));
 }
 
 #[test]
-fn times_are_written_and_read() {
+fn timestamps_round_trip_as_text() {
     let micros = 1_357_017_300_000_000;
     assert_eq!(timestamp_to_text(micros), "2013-01-01T05:15:00Z");
     for text in [
@@ -164,7 +164,7 @@ fn times_are_written_and_read() {
     assert_eq!(timestamp_from_text("1970-01-02"), Some(86_400_000_000));
     assert_eq!(timestamp_from_text("1969-12-31T23:59:59.999999Z"), Some(-1));
     assert_eq!(timestamp_from_text("1969-12-31T23:59:59.9999999Z"), Some(-1));
-    // The last day, which stands for "no end" in much data.
+    // Much data uses the last representable day for "no end".
     let end = 253_402_214_400_000_000;
     assert_eq!(timestamp_to_text(end), "9999-12-31T00:00:00Z");
     assert_eq!(timestamp_to_text(end + 86_399_999_999), "9999-12-31T23:59:59.999999Z");

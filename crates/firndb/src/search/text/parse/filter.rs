@@ -1,6 +1,6 @@
-//! Conditions: from `or` down to a comparison.
+//! Parses filters, by recursive descent from `or` to a comparison.
 
-use super::literal::{Named, Use, coerce};
+use super::literal::{FieldRef, FieldUse, coerce};
 use super::{AFTER_CONDITION, BEFORE_NAME, CLAUSES, MAX_DEPTH, Parser};
 use crate::Result;
 use crate::search::model::condition::prefix_interval;
@@ -10,14 +10,16 @@ use crate::search::model::value::Value;
 use crate::search::text::diagnostics::suggest;
 use crate::search::text::lexer::Token;
 
-/// Values that the list of an `in` in text form may have.
+/// The maximum number of values in the list of an `in` in text form.
 pub const MAX_IN: usize = 65_536;
 
+/// Words that may follow a field's name: candidates for corrections.
 const AFTER_NAME: [&str; 13] = [
     "is", "in", "between", "prefix", "like", "not", "and", "or", "order", "skip", "offset",
     "limit", "after",
 ];
 
+/// Comparison symbols, their operator, and whether the comparison is not negated.
 const OPERATORS: [(&str, Op, bool); 8] = [
     ("=", Op::Eq, true),
     ("==", Op::Eq, true),
@@ -31,26 +33,26 @@ const OPERATORS: [(&str, Op, bool); 8] = [
 
 impl<'a> Parser<'a> {
     pub(crate) fn filter(&mut self) -> Result<Filter> {
-        let given = self.take("where")?;
+        let has_where = self.take("where")?;
         if self.take_symbol("*")? {
             return Ok(Filter::All);
         }
-        if !given && (self.lexeme.token == Token::End || self.at_any(&CLAUSES)) {
+        if !has_where && (self.lexeme.token == Token::End || self.at_any(&CLAUSES)) {
             return Ok(Filter::All);
         }
-        self.any_of()
+        self.disjunction()
     }
 
-    fn any_of(&mut self) -> Result<Filter> {
-        let first = self.all_of()?;
+    fn disjunction(&mut self) -> Result<Filter> {
+        let first = self.conjunction()?;
         let mut parts = vec![first];
         while self.take("or")? {
-            parts.push(self.all_of()?);
+            parts.push(self.conjunction()?);
         }
         Ok(if parts.len() > 1 { Filter::Or(parts) } else { parts.swap_remove(0) })
     }
 
-    fn all_of(&mut self) -> Result<Filter> {
+    fn conjunction(&mut self) -> Result<Filter> {
         let mut parts = vec![self.unary()?];
         while self.take("and")? {
             parts.push(self.unary()?);
@@ -66,14 +68,14 @@ impl<'a> Parser<'a> {
         let filter = if self.take("not")? {
             not(self.unary()?)
         } else if self.take_symbol("(")? {
-            let inner = self.any_of()?;
+            let inner = self.disjunction()?;
             self.expect_symbol(")", "`and`, `or` or `)`")?;
             inner
         } else if self.take("all")? {
             Filter::All
         } else if self.take("exists")? {
             let parenthesis = self.take_symbol("(")?;
-            let field = self.field(Use::Filter, "a field's name after `exists`")?;
+            let field = self.field(FieldUse::Filter, "a field's name after `exists`")?;
             if parenthesis {
                 self.expect_symbol(")", "`)`")?;
             }
@@ -86,48 +88,49 @@ impl<'a> Parser<'a> {
     }
 
     fn condition(&mut self) -> Result<Filter> {
-        let named = self.field(Use::Filter, "a condition")?;
+        let field = self.field(FieldUse::Filter, "a condition")?;
         if let Token::Symbol(symbol) = self.lexeme.token
-            && let Some((_, op, sense)) = OPERATORS.into_iter().find(|(s, ..)| *s == symbol)
+            && let Some((_, op, positive)) = OPERATORS.into_iter().find(|(s, ..)| *s == symbol)
         {
             self.advance()?;
-            let value = self.literal(&named)?;
-            return Ok(negate(!sense, Filter::Compare(named.name, op, value)));
+            let value = self.literal(&field)?;
+            return Ok(negate_if(!positive, Filter::Compare(field.name, op, value)));
         }
         if self.take("is")? {
             let negated = self.take("not")?;
             self.expect("null")?;
-            return Ok(negate(!negated, Filter::Exists(named.name)));
+            return Ok(negate_if(!negated, Filter::Exists(field.name)));
         }
         let negated = self.take("not")?;
         let filter = if self.take("in")? {
-            let values = self.list(&named)?;
-            Filter::In(named.name, values)
+            let values = self.list(&field)?;
+            Filter::In(field.name, values)
         } else if self.take("between")? {
-            let low = self.literal(&named)?;
+            let low = self.literal(&field)?;
             self.expect("and")?;
-            let high = self.literal(&named)?;
-            Filter::Between(named.name, low, high)
+            let high = self.literal(&field)?;
+            Filter::Between(field.name, low, high)
         } else if self.take("prefix")? {
-            self.prefix(named)?
+            self.prefix(field)?
         } else if self.take("like")? {
-            self.like(named)?
+            self.like(field)?
         } else if negated {
             return Err(self.expected("`in`, `between`, `prefix` or `like`", &AFTER_NAME));
         } else {
-            self.bare(named)?
+            self.name_alone(field)?
         };
-        Ok(negate(negated, filter))
+        Ok(negate_if(negated, filter))
     }
 
-    /// A name alone: a bool field that is true, unless an operator is missing or misspelt.
-    fn bare(&self, named: Named) -> Result<Filter> {
+    /// A field's name without an operator: `name = true` for a bool field, otherwise an error that
+    /// suggests what may be missing or misspelled.
+    fn name_alone(&self, field: FieldRef) -> Result<Filter> {
         let ends = self.lexeme.token == Token::End || self.lexeme.token == Token::Symbol(")");
-        if (ends || self.at_any(&AFTER_CONDITION)) && named.field.is_none_or(|f| f.ty == Type::Bool)
-        {
-            return Ok(Filter::Compare(named.name, Op::Eq, Value::Bool(true)));
+        let may_be_bool = field.known.is_none_or(|f| f.ty == Type::Bool);
+        if (ends || self.at_any(&AFTER_CONDITION)) && may_be_bool {
+            return Ok(Filter::Compare(field.name, Op::Eq, Value::Bool(true)));
         }
-        let name = &named.name;
+        let name = &field.name;
         let what = format!("an operator (=, <, in, between, prefix, like, is ...) after `{name}`");
         let error = self.expected(&what, &AFTER_NAME);
         match suggest(name, &BEFORE_NAME) {
@@ -138,7 +141,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn list(&mut self, named: &Named) -> Result<Vec<Value>> {
+    fn list(&mut self, field: &FieldRef) -> Result<Vec<Value>> {
         self.expect_symbol("(", "`(` and the values after `in`")?;
         let mut values = Vec::new();
         if self.take_symbol(")")? {
@@ -148,7 +151,7 @@ impl<'a> Parser<'a> {
             if values.len() == MAX_IN {
                 return Err(self.error(format!("the list of `in` has more than {MAX_IN} values")));
             }
-            values.push(self.literal(named)?);
+            values.push(self.literal(field)?);
             if !self.take_symbol(",")? {
                 self.expect_symbol(")", "`,` or `)`")?;
                 return Ok(values);
@@ -156,17 +159,18 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn prefix(&mut self, named: Named) -> Result<Filter> {
+    fn prefix(&mut self, field: FieldRef) -> Result<Filter> {
         let (literal, end) = (self.value()?, self.lexeme.end);
-        if let Some(field) = named.field {
-            prefix_interval(field, &literal).map_err(|e| e.with_span(named.start, end))?;
+        if let Some(schema_field) = field.known {
+            prefix_interval(schema_field, &literal).map_err(|e| e.with_span(field.start, end))?;
         }
-        let value = coerce(named.field, literal);
+        let value = coerce(field.known, literal);
         self.advance()?;
-        Ok(Filter::Prefix(named.name, value))
+        Ok(Filter::Prefix(field.name, value))
     }
 
-    fn like(&mut self, named: Named) -> Result<Filter> {
+    /// `like 'abc%'` is a prefix condition, `like 'abc'` a comparison; other patterns are errors.
+    fn like(&mut self, field: FieldRef) -> Result<Filter> {
         let Token::Literal(Value::Str(pattern)) = &self.lexeme.token else {
             return Err(self.expected("a pattern like 'abc%' after `like`", &[]));
         };
@@ -183,13 +187,13 @@ impl<'a> Parser<'a> {
         let start = Value::Str(start.to_string());
         if wild {
             self.lexeme.token = Token::Literal(start);
-            return self.prefix(named);
+            return self.prefix(field);
         }
-        let value = self.literal(&named)?;
-        Ok(Filter::Compare(named.name, Op::Eq, value))
+        let value = self.literal(&field)?;
+        Ok(Filter::Compare(field.name, Op::Eq, value))
     }
 }
 
-fn negate(negated: bool, filter: Filter) -> Filter {
+fn negate_if(negated: bool, filter: Filter) -> Filter {
     if negated { not(filter) } else { filter }
 }

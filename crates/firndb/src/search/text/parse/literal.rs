@@ -1,4 +1,4 @@
-//! Names and literals, checked against the schema if there is one.
+//! Parses field names and literals, and checks them against the schema if there is one.
 
 use super::{BEFORE_NAME, Parser};
 use crate::Result;
@@ -12,38 +12,41 @@ use crate::search::model::value::{Value, timestamp_from_text};
 use crate::search::text::diagnostics::suggest;
 use crate::search::text::lexer::Token;
 
-/// What a field is used for, which takes a role.
+/// How a query uses a field; each use requires a role.
 #[derive(Clone, Copy)]
-pub(crate) enum Use {
+pub(crate) enum FieldUse {
     Filter,
     Order,
 }
 
-impl Use {
-    fn allowed(self, roles: Roles) -> bool {
+impl FieldUse {
+    fn is_allowed(self, roles: Roles) -> bool {
         match self {
-            Use::Filter => roles.filterable,
-            Use::Order => roles.sortable,
+            FieldUse::Filter => roles.filterable,
+            FieldUse::Order => roles.sortable,
         }
     }
 
-    fn role(self) -> &'static str {
+    fn required_role(self) -> &'static str {
         match self {
-            Use::Filter => "filterable",
-            Use::Order => "sortable",
+            FieldUse::Filter => "filterable",
+            FieldUse::Order => "sortable",
         }
     }
 }
 
-/// A field that a condition or key names, and what the schema says of it.
-pub(crate) struct Named<'a> {
+/// A field named by a condition or a sort key.
+pub(crate) struct FieldRef<'a> {
     pub name: String,
-    pub field: Option<&'a Field>,
+    /// The field in the schema; `None` without a schema, or if a dynamic schema lacks the field.
+    pub known: Option<&'a Field>,
+    /// Where the name starts in the text.
     pub start: usize,
 }
 
 impl<'a> Parser<'a> {
-    pub(crate) fn field(&mut self, usage: Use, what: &str) -> Result<Named<'a>> {
+    /// Parses a field's name. `what` describes the expected text in error messages.
+    pub(crate) fn field(&mut self, usage: FieldUse, what: &str) -> Result<FieldRef<'a>> {
         let name = match &self.lexeme.token {
             Token::Word(word) if is_keyword(word) => {
                 return Err(self.error(format!(
@@ -55,23 +58,29 @@ impl<'a> Parser<'a> {
             Token::Name(name) => name.clone(),
             _ => return Err(self.expected(what, &[])),
         };
-        let field = match self.schema {
-            Some(schema) => self.known(schema, &name, usage)?,
+        let known = match self.schema {
+            Some(schema) => self.resolve(schema, &name, usage)?,
             None => None,
         };
         let start = self.lexeme.start;
         self.advance()?;
-        Ok(Named { name, field, start })
+        Ok(FieldRef { name, known, start })
     }
 
-    /// The field of this name; `None` if it may come into being with a later document.
-    fn known(&self, schema: &'a Schema, name: &str, usage: Use) -> Result<Option<&'a Field>> {
+    /// The field with this name; `None` if the schema is dynamic and lacks it. An error if it does
+    /// not exist or lacks the required role.
+    fn resolve(
+        &self,
+        schema: &'a Schema,
+        name: &str,
+        usage: FieldUse,
+    ) -> Result<Option<&'a Field>> {
         match schema.field(name) {
-            Some((_, field)) if usage.allowed(field.roles) => Ok(Some(field)),
+            Some((_, field)) if usage.is_allowed(field.roles) => Ok(Some(field)),
             Some(_) => {
-                let role = usage.role();
-                let able = schema.fields().iter().filter(|f| usage.allowed(f.roles));
-                let names: Vec<&str> = able.map(|f| f.name.as_str()).collect();
+                let role = usage.required_role();
+                let allowed = schema.fields().iter().filter(|f| usage.is_allowed(f.roles));
+                let names: Vec<&str> = allowed.map(|f| f.name.as_str()).collect();
                 let list = if names.is_empty() { "none".to_string() } else { list_names(&names) };
                 Err(self.error(format!("field `{name}` is not {role}; {role} fields: {list}")))
             }
@@ -86,18 +95,19 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(crate) fn literal(&mut self, named: &Named) -> Result<Value> {
+    /// Parses a literal and checks that it is comparable with the field.
+    pub(crate) fn literal(&mut self, field: &FieldRef) -> Result<Value> {
         let start = self.lexeme.start;
         let value = self.value()?;
-        if let Some(field) = named.field {
-            key_of(field, &value).map_err(|e| e.with_span(start, self.lexeme.end))?;
+        if let Some(schema_field) = field.known {
+            key_of(schema_field, &value).map_err(|e| e.with_span(start, self.lexeme.end))?;
         }
         self.advance()?;
-        Ok(coerce(named.field, value))
+        Ok(coerce(field.known, value))
     }
 
-    /// A literal; its last token stays the next one, so that errors about the literal come before
-    /// those after it.
+    /// Parses a literal without consuming its last token, so that errors about the literal are
+    /// reported before errors in the text after it.
     pub(crate) fn value(&mut self) -> Result<Value> {
         if let Token::Literal(value) = &self.lexeme.token {
             return Ok(value.clone());
@@ -141,8 +151,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Text for a timestamp or bytes field becomes a value of that type; anything else stays what it
-/// is.
+/// Converts a string literal for a timestamp or bytes field to that type; returns any other value
+/// unchanged.
 pub(crate) fn coerce(field: Option<&Field>, value: Value) -> Value {
     match (field.map(|f| f.ty), value) {
         (Some(Type::Timestamp), Value::Str(text)) => {

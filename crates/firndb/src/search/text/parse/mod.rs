@@ -1,10 +1,10 @@
-//! The text form of queries, which the command line, the server and the bindings share.
+//! Parses the text form of queries, which the command line, the server and the bindings share.
 //!
 //! ```text
-//! query     := [where] [filter] clause*                 clauses in any order, each once at most
+//! query     := [where] [filter] clause*                 clauses in any order, each at most once
 //! clause    := order by key (, key)*  |  skip N  |  offset N  |  limit N  |  after CURSOR
-//! key       := NAME [asc | desc]  |  -NAME              -NAME is NAME desc
-//! filter    := *  |  or                                 no filter is `all`
+//! key       := NAME [asc | desc]  |  -NAME              -NAME means NAME desc
+//! filter    := *  |  or                                 no filter means `all`
 //! or        := and (or and)*
 //! and       := unary (and unary)*
 //! unary     := not unary  |  ( or )  |  all  |  exists NAME  |  exists ( NAME )  |  NAME condition
@@ -14,17 +14,17 @@
 //!            | [not] between value and value
 //!            | [not] prefix value
 //!            | [not] like 'abc%'
-//!            | nothing: a bool field that is true
+//!            | (empty)                                  a bool field that is true
 //! value     := integer | float | inf | -inf | 'text' | x'hex' | true | false | timestamp 'time'
 //! ```
 //!
-//! Keywords are case-insensitive and reserved: a field of such a name is written `"limit"`.
-//! [`crate::search::text::lexer`] tells the forms of names and literals. Reading takes time linear in the text
-//! and at most [`MAX_DEPTH`] levels.
+//! Keywords are case-insensitive and reserved: a field with such a name is written in double
+//! quotes, `"limit"`. [`crate::search::text::lexer`] documents names and literals. Parsing takes
+//! time linear in the length of the text; conditions nest at most [`MAX_DEPTH`] levels deep.
 //!
-//! With a schema, fields must exist and have the role they are used in, and literals must suit the
-//! field's type; text given to a timestamp or bytes field becomes a value of that type. Every error
-//! has a span: [`crate::search::point_at`] shows it.
+//! With a schema, fields must exist and have the role that their use requires, and literals must
+//! be comparable with the field's type; a string literal for a timestamp or bytes field becomes a
+//! value of that type. Every error has a span, which [`crate::search::point_at`] shows.
 
 use crate::search::model::names::is_keyword;
 use crate::search::model::names::shorten;
@@ -35,18 +35,21 @@ use crate::search::model::value::Value;
 use crate::search::text::diagnostics::suggest;
 use crate::search::text::lexer::{Lexeme, Lexer, Token};
 use crate::{Error, Result};
-use literal::Use;
+use literal::FieldUse;
 
 mod filter;
 mod literal;
 
 pub use filter::MAX_IN;
 
+/// Words that start a clause.
 const CLAUSES: [&str; 5] = ["order", "skip", "offset", "limit", "after"];
+/// Words that may precede a field's name: candidates for corrections.
 const BEFORE_NAME: [&str; 4] = ["not", "exists", "all", "where"];
+/// Words that may follow a condition.
 const AFTER_CONDITION: [&str; 7] = ["and", "or", "order", "skip", "offset", "limit", "after"];
 
-/// Reads a condition: `region = 1 and price < 10.5`. Empty text, `*` and `all` are every document.
+/// Parses a filter: `region = 1 and price < 10.5`. Empty text, `*` and `all` match every document.
 ///
 /// Errors are `InvalidArgument` with a span.
 pub fn parse_filter(text: &str, schema: Option<&Schema>) -> Result<Filter> {
@@ -56,8 +59,8 @@ pub fn parse_filter(text: &str, schema: Option<&Schema>) -> Result<Filter> {
     Ok(filter)
 }
 
-/// Reads a query: `region = 1 order by -date, price skip 20 limit 10`. [`Query::count`] is not part
-/// of the text.
+/// Parses a query: `region = 1 order by -date, price skip 20 limit 10`. [`Query::count`] is not
+/// part of the text.
 ///
 /// Errors are `InvalidArgument` with a span.
 pub fn parse_query(text: &str, schema: Option<&Schema>) -> Result<Query> {
@@ -68,7 +71,7 @@ pub fn parse_query(text: &str, schema: Option<&Schema>) -> Result<Query> {
     Ok(query)
 }
 
-/// Reads the keys of an order: `-date, price asc`. Empty text is no key.
+/// Parses the sort keys of an order: `-date, price asc`. Empty text has no keys.
 ///
 /// Errors are `InvalidArgument` with a span.
 pub fn parse_order(text: &str, schema: Option<&Schema>) -> Result<Vec<OrderBy>> {
@@ -81,16 +84,18 @@ pub fn parse_order(text: &str, schema: Option<&Schema>) -> Result<Vec<OrderBy>> 
     Ok(keys)
 }
 
+/// A recursive-descent parser with one token of lookahead.
 struct Parser<'a> {
     text: &'a str,
     lexer: Lexer<'a>,
-    /// The token to be read next.
+    /// The next token, not yet consumed.
     lexeme: Lexeme<'a>,
     schema: Option<&'a Schema>,
+    /// Levels of parentheses and `not` around the next token.
     depth: usize,
 }
 
-/// Tokens and errors.
+/// Consuming tokens, and reporting errors.
 impl<'a> Parser<'a> {
     fn new(text: &'a str, schema: Option<&'a Schema>) -> Result<Parser<'a>> {
         let mut lexer = Lexer::new(text);
@@ -111,7 +116,7 @@ impl<'a> Parser<'a> {
         words.iter().any(|word| self.at(word))
     }
 
-    /// Reads `word` if it is next.
+    /// Consumes `word` if it is next, and returns whether it was.
     fn take(&mut self, word: &str) -> Result<bool> {
         let found = self.at(word);
         if found {
@@ -142,13 +147,13 @@ impl<'a> Parser<'a> {
         if self.lexeme.token == Token::End { Ok(()) } else { Err(self.expected(what, words)) }
     }
 
-    /// An error about the next token.
+    /// An error whose span is the next token.
     fn error(&self, message: impl Into<String>) -> Error {
         Error::invalid(message).with_span(self.lexeme.start, self.lexeme.end)
     }
 
-    /// The error for a token that is not `what`; if it looks like one of `words`, that was probably
-    /// meant.
+    /// The error for a next token that is not `what`. Suggests one of `words` if the token looks
+    /// like a misspelling of it.
     fn expected(&self, what: &str, words: &[&str]) -> Error {
         let found = &self.text[self.lexeme.start..self.lexeme.end];
         let found = match self.lexeme.token {
@@ -164,7 +169,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The clauses of a query.
+/// Parsing the clauses of a query.
 impl<'a> Parser<'a> {
     fn clauses(&mut self, query: &mut Query) -> Result<()> {
         let mut seen = Vec::new();
@@ -176,7 +181,7 @@ impl<'a> Parser<'a> {
             }
             seen.push(clause);
             if clause == "after" {
-                self.lexeme = self.lexer.run()?;
+                self.lexeme = self.lexer.non_space()?;
                 cursor_span = (self.lexeme.start, self.lexeme.end);
                 query.after = Some(self.cursor()?);
                 self.advance()?;
@@ -227,7 +232,7 @@ impl<'a> Parser<'a> {
         let mut keys = Vec::new();
         loop {
             let minus = self.take_symbol("-")?;
-            let field = self.field(Use::Order, "the field to order by")?.name;
+            let field = self.field(FieldUse::Order, "the field to order by")?.name;
             let descending = minus || self.take("desc")?;
             if !descending {
                 self.take("asc")?;

@@ -1,4 +1,4 @@
-//! What the grammar promises, by example; what it refuses, with the place and the message.
+//! Examples of the grammar, and of invalid texts with the span and message of their errors.
 
 use crate::search::model::names::KEYWORDS;
 use crate::search::model::query::{Op, OrderBy, all, and, asc, between, desc, eq, exists, gt, gte};
@@ -113,7 +113,7 @@ fn precedence_and_grouping() {
 }
 
 #[test]
-fn everything_is_written_in_three_ways() {
+fn empty_text_star_and_all_match_everything() {
     for text in ["", "  \n ", "*", "all", "where *"] {
         assert_eq!(parse_filter(text, None).unwrap(), all(), "{text}");
         let paged = format!("{text} limit 5");
@@ -139,16 +139,16 @@ fn queries() {
     let continued = ordered.after(cursor);
     assert_eq!(parse_query(&text, None).unwrap(), continued);
     assert_eq!(parse_query(&continued.to_string(), None).unwrap(), continued);
-    // A field that is named again adds nothing, as where the query runs.
-    let again = continued.clone().order_by(asc("b"));
-    assert_eq!(parse_query(&again.to_string(), None).unwrap(), again);
+    // A repeated field needs no key in the cursor, here as in the executor.
+    let repeated = continued.clone().order_by(asc("b"));
+    assert_eq!(parse_query(&repeated.to_string(), None).unwrap(), repeated);
     let keys = parse_order(" -b ,c", None).unwrap();
     assert_eq!(keys, continued.order);
     assert_eq!(parse_order("", None).unwrap(), []);
 }
 
 #[test]
-fn a_schema_gives_literals_their_type() {
+fn literals_take_the_type_of_their_field() {
     let schema = schema();
     let read = |text| parse_filter(text, Some(&schema)).unwrap();
     assert_eq!(read("date >= '1970-01-01'"), gte("date", Value::Timestamp(0)));
@@ -164,9 +164,9 @@ fn a_schema_gives_literals_their_type() {
     assert_eq!(parse_filter("later = 1", Some(&dynamic)).unwrap(), eq("later", 1i64));
 }
 
-/// Text, the part of it that the error is about ("" is the end), and how the message begins or ends
-/// ("...").
-const REFUSED: &[(&str, &str, &str)] = &[
+/// An invalid text, the part of it that the error's span covers ("" is the end), and the pattern
+/// of the message ("..." matches anything).
+const INVALID: &[(&str, &str, &str)] = &[
     ("regoin = 1", "regoin", "there is no field `regoin`; fields are `region`, ..."),
     ("nto new", "nto", "...; or did you mean `not`?"),
     ("note = 'a'", "note", "field `note` is not filterable; filterable fields: `region`, ..."),
@@ -232,7 +232,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("all where new", "where", "expected `and`, `or`, ..."),
 ];
 
-/// `pattern` is pieces of the message in order; `...` between them stands for anything.
+/// Whether a message matches a pattern, in which `...` stands for any text.
 fn matches(message: &str, pattern: &str) -> bool {
     let pieces: Vec<&str> = pattern.split("...").collect();
     let (first, last) = (pieces[0], pieces[pieces.len() - 1]);
@@ -248,9 +248,9 @@ fn matches(message: &str, pattern: &str) -> bool {
 }
 
 #[test]
-fn mistakes_are_found_where_they_are() {
+fn errors_have_spans_and_messages() {
     let schema = schema();
-    for (text, part, pattern) in REFUSED {
+    for (text, part, pattern) in INVALID {
         let error = parse_query(text, Some(&schema)).expect_err(text);
         let start = if part.is_empty() { text.len() } else { text.rfind(part).unwrap() };
         assert_eq!(error.span(), Some((start, start + part.len())), "{}", point_at(text, &error));
@@ -259,7 +259,7 @@ fn mistakes_are_found_where_they_are() {
 }
 
 #[test]
-fn mistakes_without_a_schema() {
+fn errors_without_a_schema() {
     let error = parse_filter("nto a = 1", None).unwrap_err();
     assert_eq!(error.span(), Some((4, 5)));
     assert!(error.message().ends_with("after `nto`, found `a`; did you mean `not`?"));
@@ -270,20 +270,20 @@ fn mistakes_without_a_schema() {
 }
 
 #[test]
-fn limits_are_errors() {
+fn depth_and_list_limits_are_enforced() {
     let nested = |n: usize| format!("{}a{}", "(".repeat(n), ")".repeat(n));
     assert!(parse_filter(&nested(MAX_DEPTH - 1), None).is_ok());
     for text in [nested(MAX_DEPTH), nested(1_000_000), "not ".repeat(1_000_000)] {
         let error = parse_filter(&text, None).unwrap_err();
         assert_eq!(error.message(), "the condition is nested more than 128 deep");
     }
-    // A level can have an `or` and an `and`.
+    // A level may contain an `or` and an `and`: the tree is deeper than the text.
     let mut text = "a = 1".to_string();
     (0..MAX_DEPTH - 2).for_each(|_| text = format!("(a = 2 or a = 3 and {text})"));
     let filter = parse_filter(&text, None).unwrap();
     let fields = [Field::new("a", Type::I64, Roles::FULL)];
     Plan::new(&filter, &Schema::new(fields).unwrap()).unwrap();
-    // What a filter of many `not` writes is read again.
+    // A filter of many `not` round-trips.
     let filter = parse_filter(&("not ".repeat(MAX_DEPTH - 1) + "a = 1"), None).unwrap();
     assert_eq!(parse_filter(&filter.to_string(), None).unwrap(), filter);
     let list = |n: usize| format!("a in (0{})", ",1".repeat(n - 1));
@@ -293,7 +293,7 @@ fn limits_are_errors() {
 }
 
 #[test]
-fn every_keyword_can_be_a_name() {
+fn keywords_are_valid_names_in_quotes() {
     for word in KEYWORDS {
         let name = word.to_uppercase();
         let filter = eq(name.as_str(), 1i64);

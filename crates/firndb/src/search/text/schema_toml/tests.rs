@@ -1,4 +1,4 @@
-//! Schemas in text form: both ways, and what is refused on which line.
+//! Schemas round-trip as TOML, and errors name the line.
 
 use crate::search::model::query::{asc, desc};
 use crate::search::point_at;
@@ -59,14 +59,14 @@ fn example() -> Schema {
 }
 
 #[test]
-fn both_forms_say_the_same() {
+fn full_and_compact_forms_are_equivalent() {
     assert_eq!(Schema::from_toml(FULL_FORM).unwrap(), example());
     assert_eq!(Schema::from_toml(COMPACT_FORM).unwrap(), example());
     assert_eq!(Schema::from_toml(&COMPACT_FORM.replace('\n', "\r\n")).unwrap(), example());
 }
 
 #[test]
-fn the_written_form_is_for_people() {
+fn schemas_are_written_in_readable_form() {
     let expected = r#"order = ["-date"]
 points = [["lat", "lon"]]
 dynamic = ["filterable", "stored"]
@@ -111,7 +111,7 @@ roles = ["filterable"]
 }
 
 #[test]
-fn the_text_of_a_schema_gives_it_back() {
+fn schemas_round_trip_as_text() {
     let mut rng = Rng(0x70_311);
     println!("seed {:#x}", rng.0);
     for _ in 0..2_000 {
@@ -149,7 +149,7 @@ fn roles(rng: &mut Rng) -> Option<Roles> {
 }
 
 #[test]
-fn order_keys_are_names_whatever_they_look_like() {
+fn order_keys_may_be_literal_names_or_sort_keys() {
     let text = "order = ['-limit', '9a', '-a b', 'b desc']\n[fields]\nlimit = 'i64 full'\n\
                 9a = 'i64 full'\n'a b' = 'i64 full'\nb = 'i64 full'";
     let order: Vec<String> =
@@ -157,8 +157,8 @@ fn order_keys_are_names_whatever_they_look_like() {
     assert_eq!(order, ["\"limit\" desc", "\"9a\"", "\"a b\" desc", "b desc"]);
 }
 
-/// Text, the part that the error is about, the message.
-const REFUSED: &[(&str, &str, &str)] = &[
+/// An invalid text, the part that the error's span covers, and the message ("..." is the rest).
+const INVALID: &[(&str, &str, &str)] = &[
     ("[fields]\na = 'i63 full'", "'i63 full'", "line 2: `i63` is not a type; did you mean `i64`?"),
     ("[fields]\na = ''", "''", "line 2: a field is its type and its roles"),
     ("[fields]\na = 'i64'", "a", "line 2: field `a` has no role; give it one of filterable, ..."),
@@ -233,8 +233,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn mistakes_are_found_on_their_line() {
-    for (text, part, pattern) in REFUSED {
+fn errors_name_the_line_and_have_spans() {
+    for (text, part, pattern) in INVALID {
         let error = Schema::from_toml(text).expect_err(text);
         let shown = point_at(text, &error);
         let (start, end) = error.span().unwrap();

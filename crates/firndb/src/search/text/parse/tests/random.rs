@@ -1,4 +1,4 @@
-//! Properties over random input: text and filter say the same, and nothing panics.
+//! Properties over random input: filters round-trip as text, and no text makes the parser panic.
 
 use crate::search::model::names::KEYWORDS;
 use crate::search::model::query::Filter;
@@ -8,7 +8,7 @@ use crate::search::text::parse::tests::*;
 const NAMES: [&str; 8] = ["a", "price", "order", "a b", "x", "q\"q", "\u{e9}t\u{e9}.1", "9a"];
 const OPS: [Op; 5] = [Op::Eq, Op::Lt, Op::Lte, Op::Gt, Op::Gte];
 
-/// A value as its text gives it back: small unsigned numbers are read as signed ones.
+/// A random value that round-trips as text: the parser reads small unsigned numbers as signed.
 fn value(rng: &mut Rng) -> Value {
     let ty = *rng.pick(&Type::ALL);
     match rng.value(ty) {
@@ -34,7 +34,7 @@ fn filter(rng: &mut Rng, depth: usize) -> Filter {
 }
 
 #[test]
-fn the_text_of_a_filter_gives_it_back() {
+fn filters_and_queries_round_trip_as_text() {
     let mut rng = Rng(0x5EED_0001);
     println!("seed {:#x}", rng.0);
     for _ in 0..10_000 {
@@ -53,7 +53,7 @@ fn the_text_of_a_filter_gives_it_back() {
 }
 
 #[test]
-fn lists_without_parts_keep_their_meaning() {
+fn empty_and_single_lists_keep_their_meaning() {
     for (filter, text) in [
         (and([]), "all"),
         (or([]), "not all"),
@@ -65,8 +65,9 @@ fn lists_without_parts_keep_their_meaning() {
     }
 }
 
-/// Parses hostile text in every way and checks that errors lie within it and can be shown.
-fn survive(text: &str, schema: &Schema) {
+/// Calls every parser with a text and checks that the spans of errors lie within it and can be
+/// shown.
+fn parse_all_ways(text: &str, schema: &Schema) {
     for schema in [None, Some(schema)] {
         let errors = [
             parse_filter(text, schema).err(),
@@ -90,7 +91,7 @@ fn random_text_never_panics() {
     for _ in 0..10_000 {
         let len = rng.below(40);
         let bytes: Vec<u8> = (0..len).map(|_| rng.next() as u8).collect();
-        survive(&String::from_utf8_lossy(&bytes), &schema);
+        parse_all_ways(&String::from_utf8_lossy(&bytes), &schema);
     }
 }
 
@@ -103,19 +104,19 @@ fn random_tokens_never_panic() {
     let mut rng = Rng(0x5EED_0003);
     println!("seed {:#x}", rng.0);
     let schema = schema();
-    let mut read = 0;
+    let mut valid = 0;
     for _ in 0..10_000 {
         let len = 1 + rng.below(12);
         let space = *rng.pick(&["", " "]);
         let text: Vec<&str> = (0..len).map(|_| *rng.pick(&tokens)).collect();
         let text = text.join(space);
-        survive(&text, &schema);
-        read += u32::from(parse_query(&text, None).is_ok());
+        parse_all_ways(&text, &schema);
+        valid += u32::from(parse_query(&text, None).is_ok());
     }
-    assert!(read > 100, "only {read} of the texts are queries: the tokens do not reach far");
+    assert!(valid > 100, "only {valid} of the texts are valid queries");
 }
 
-/// A query with one character removed, doubled or replaced is still read or refused in order.
+/// Removes, doubles or replaces one character of a valid query.
 #[test]
 fn damaged_queries_never_panic() {
     let mut rng = Rng(0x5EED_0004);
@@ -129,6 +130,6 @@ fn damaged_queries_never_panic() {
             1 => text.insert(at, text[at]),
             _ => text[at] = *rng.pick(&['\'', '"', '(', ')', '-', '\u{e9}', '0', ' ']),
         }
-        survive(&text.into_iter().collect::<String>(), &schema);
+        parse_all_ways(&text.into_iter().collect::<String>(), &schema);
     }
 }
