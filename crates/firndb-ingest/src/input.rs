@@ -187,7 +187,7 @@ fn decompress(
     let raw = Counted { reader: raw, progress: progress.clone() };
     let mut raw = ahead(raw, |head| head.len() >= 4).map_err(read_error)?;
     let compression = match (compression, raw.fill_buf().map_err(read_error)?) {
-        (Compression::Auto, head) if head.starts_with(&[0x1f, 0x8b]) => Compression::Gzip,
+        (Compression::Auto, [0x1f, 0x8b, ..]) => Compression::Gzip,
         (Compression::Auto, head) if is_zstd(head) => Compression::Zstd,
         (Compression::Auto, _) => Compression::None,
         (compression, _) => compression,

@@ -12,6 +12,9 @@ type Result<T> = std::result::Result<T, String>;
 /// The value of a row of a column, which is not null.
 type Get<'a> = Box<dyn Fn(usize) -> Result<Value> + 'a>;
 
+/// The range of the items of a row in a column of lists.
+type ItemRange<'a> = Box<dyn Fn(usize) -> std::ops::Range<usize> + 'a>;
+
 /// Reads the rows of a record batch as documents of a schema. Columns that are not fields are left
 /// out.
 pub struct DocumentReader<'a> {
@@ -23,8 +26,8 @@ pub struct DocumentReader<'a> {
 struct Column<'a> {
     field: &'a Field,
     array: &'a dyn Array,
-    /// The array of the items, and the range of a row, for a column of lists.
-    list: Option<Box<dyn Fn(usize) -> std::ops::Range<usize> + 'a>>,
+    list: Option<ItemRange<'a>>,
+    /// The items of the lists, or the column itself.
     items: &'a dyn Array,
     get: Get<'a>,
 }
@@ -101,22 +104,21 @@ impl std::fmt::Debug for DocumentReader<'_> {
 
 impl<'a> Column<'a> {
     fn new(field: &'a Field, array: &'a dyn Array) -> Result<Column<'a>> {
-        let (items, list): (&dyn Array, Option<Box<dyn Fn(usize) -> _ + 'a>>) =
-            match array.data_type() {
-                DataType::List(_) => {
-                    let lists = array.as_list::<i32>();
-                    let offsets = lists.value_offsets();
-                    let range = move |row| offsets[row] as usize..offsets[row + 1] as usize;
-                    (lists.values().as_ref(), Some(Box::new(range)))
-                }
-                DataType::LargeList(_) => {
-                    let lists = array.as_list::<i64>();
-                    let offsets = lists.value_offsets();
-                    let range = move |row| offsets[row] as usize..offsets[row + 1] as usize;
-                    (lists.values().as_ref(), Some(Box::new(range)))
-                }
-                _ => (array, None),
-            };
+        let (items, list): (&dyn Array, Option<ItemRange<'a>>) = match array.data_type() {
+            DataType::List(_) => {
+                let lists = array.as_list::<i32>();
+                let offsets = lists.value_offsets();
+                let range = move |row| offsets[row] as usize..offsets[row + 1] as usize;
+                (lists.values().as_ref(), Some(Box::new(range)))
+            }
+            DataType::LargeList(_) => {
+                let lists = array.as_list::<i64>();
+                let offsets = lists.value_offsets();
+                let range = move |row| offsets[row] as usize..offsets[row + 1] as usize;
+                (lists.values().as_ref(), Some(Box::new(range)))
+            }
+            _ => (array, None),
+        };
         if list.is_some() && !field.multi {
             return Err("a list in a single-valued field".to_string());
         }

@@ -1,28 +1,24 @@
 //! Parquet and Arrow IPC: batches of typed columns.
 
 use crate::input::Progress;
+use crate::parse::columnar::{arrow_file, ipc_error, parquet_reader};
+use crate::parse::ipc;
+use crate::records::ReadRecords;
 use crate::records::batch::{KeyValueBatch, origin};
 use crate::records::layout::Layout;
 use crate::records::options::RecordOptions;
-use crate::records::{ReadRecords, ipc};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::FileReader;
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, SchemaRef};
 use firndb::{Error, Result};
 use firndb_arrow::avro::{self, Decoder, Type};
 use firndb_arrow::column::{self, Encoder, avro_type, encoder, raw_encoder};
-
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-};
-use parquet::basic::Type as Physical;
-use parquet::errors::ParquetError;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::BufRead;
 use std::path::Path;
-use std::sync::Arc;
 
 /// Rows that are encoded at a time.
 const ROWS: usize = 1024;
@@ -166,58 +162,6 @@ impl ColumnarRecords {
     }
 }
 
-/// Opens a Parquet file, with timestamps of the legacy type INT96 in microseconds. The reader's
-/// default, nanoseconds, silently overflows outside the years 1677 to 2262.
-fn parquet_reader(
-    file: File,
-) -> std::result::Result<ParquetRecordBatchReaderBuilder<File>, ParquetError> {
-    let mut metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new())?;
-    let columns = metadata.parquet_schema().columns().iter();
-    let mut old = columns.map(|column| column.physical_type() == Physical::INT96);
-    if old.clone().any(|old| old) {
-        let fields = metadata.schema().fields().iter().map(|field| micros(field, &mut old));
-        let fields: Fields = fields.collect();
-        let schema = Schema::new_with_metadata(fields, metadata.schema().metadata().clone());
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(schema));
-        metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)?;
-    }
-    Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata))
-}
-
-/// The column with INT96 in microseconds. `old` says for each leaf column, in order, whether it is
-/// INT96.
-fn micros(column: &FieldRef, old: &mut impl Iterator<Item = bool>) -> FieldRef {
-    let ty = match column.data_type() {
-        DataType::List(item) => DataType::List(micros(item, old)),
-        DataType::LargeList(item) => DataType::LargeList(micros(item, old)),
-        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(micros(item, old), *size),
-        DataType::Map(entries, sorted) => DataType::Map(micros(entries, old), *sorted),
-        DataType::Struct(fields) => {
-            DataType::Struct(fields.iter().map(|field| micros(field, old)).collect())
-        }
-        ty => match (old.next(), ty) {
-            (Some(true), DataType::Timestamp(_, zone)) => {
-                DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
-            }
-            _ => ty.clone(),
-        },
-    };
-    Arc::new(Field::clone(column).with_data_type(ty))
-}
-
-/// A seekable Arrow IPC file, and its length; `None` for a stream, and for a compressed file.
-fn arrow_file(path: Option<&Path>) -> Result<Option<(BufReader<File>, u64)>> {
-    let Some(path) = path else { return Ok(None) };
-    let fail = |e| Error::io("open", path, e);
-    let file = File::open(path).map_err(fail)?;
-    let bytes = file.metadata().map_err(fail)?.len();
-    let mut file = BufReader::new(file);
-    let mut mark = Vec::new();
-    file.by_ref().take(6).read_to_end(&mut mark).map_err(fail)?;
-    let is_file = mark == b"ARROW1" && file.rewind().is_ok();
-    Ok(is_file.then_some((file, bytes)))
-}
-
 /// Refuses a type whose schema is nested too deeply to be parsed again.
 fn check_depth(column: &str, ty: Type) -> column::Result<Type> {
     let field = avro::Field { column: column.to_string(), ty: ty.clone() };
@@ -229,12 +173,6 @@ fn check_depth(column: &str, ty: Type) -> column::Result<Type> {
              columns with --value"
         )),
     }
-}
-
-fn ipc_error(name: &str, error: &ArrowError) -> Error {
-    // Some messages have several lines.
-    let reason = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-    Error::invalid(format!("{name}: the columns cannot be read: {reason}"))
 }
 
 impl ReadRecords for ColumnarRecords {

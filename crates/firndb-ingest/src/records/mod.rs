@@ -17,7 +17,6 @@ mod batch;
 mod cells;
 mod columnar;
 mod delimited;
-mod ipc;
 mod json_lines;
 mod layout;
 mod objects;

@@ -30,7 +30,7 @@ pub struct BatchWriter<W: Write + Send>(Inner<W>);
 
 enum Inner<W: Write + Send> {
     Parquet(Box<ArrowWriter<W>>),
-    Arrow(StreamWriter<W>),
+    Arrow(Box<StreamWriter<W>>),
 }
 
 impl<W: Write + Send> BatchWriter<W> {
@@ -51,7 +51,7 @@ impl<W: Write + Send> BatchWriter<W> {
             }
             Format::Arrow => {
                 let writer = StreamWriter::try_new(out, schema);
-                Inner::Arrow(writer.map_err(|e| Error::invalid(e.to_string()))?)
+                Inner::Arrow(Box::new(writer.map_err(|e| Error::invalid(e.to_string()))?))
             }
             other => {
                 let message = format!("record batches are not written as {}", other.name());
