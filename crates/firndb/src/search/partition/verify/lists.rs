@@ -36,10 +36,10 @@ impl<'p> Lists<'p> {
         let (meta, count) = (check.meta, check.meta.special_forms as usize);
         let special_forms = check.bytes(part::SPECIAL_FORMS)?;
         let size = if count > 0 { (count + 1) * SPECIAL_FORM } else { 0 };
-        ensure(special_forms.len() == size, || "its special_forms have a wrong size".into())?;
+        ensure(special_forms.len() == size, || "its special forms have a wrong size".into())?;
         let removed = u64_at(special_forms, count * SPECIAL_FORM + 16);
         let slices = if meta.has_lists() {
-            let too_many = || Error::corrupt("it has more special_forms than postings");
+            let too_many = || Error::corrupt("it has more special forms than postings");
             let (first, end) = (meta.scanned.0 as usize, meta.scanned.1 as usize);
             let offsets = check.part.offsets(check.i)?;
             let removed = removed + offsets.get(end).saturating_sub(offsets.get(first));
@@ -89,7 +89,7 @@ impl<'p> Lists<'p> {
         }
         let (removed, says) = (self.removed, u64_at(self.special_forms, entry + 16));
         ensure(removed == says, || {
-            format!("special_forms before key {ord} have {removed} documents, not {says}")
+            format!("special forms before key {ord} have {removed} documents, not {says}")
         })?;
         self.removed += high - low;
         self.next += 1;
@@ -123,7 +123,7 @@ impl<'p> Lists<'p> {
             || (u32_at(self.special_forms, end), u64_at(self.special_forms, end + 16))
                 == (u32::MAX, self.removed);
         ensure(next == self.count && sentinel, || {
-            format!("of {} special_forms {next} are in the order of the keys", self.count)
+            format!("of {} special forms {next} are in the order of the keys", self.count)
         })?;
         let ends = [self.bitsets, self.runs].iter().all(|area| area.read == area.bytes.len());
         ensure(ends, || "its bitsets or runs go on behind the last".into())?;
