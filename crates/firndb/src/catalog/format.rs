@@ -4,8 +4,8 @@
 //! replaced:
 //! ```text
 //! NAME/versions/NUMBER.json       the manifest of version NUMBER
-//! NAME/files/NUMBER-BLAKE3        a file with this hash, stored for version NUMBER and listed by all
-//!                                 later versions that contain it
+//! NAME/files/NUMBER-BLAKE3        a file with this hash, stored for version NUMBER and listed by
+//!                                 all later versions that contain it
 //! NAME/pins/NUMBER                pins version NUMBER; the content is a note
 //! NAME/leaving/NUMBER             the removal mark of version NUMBER, see `pins.rs`
 //! NAME/newest                     NUMBER and a line feed: a hint, see `newest.rs`

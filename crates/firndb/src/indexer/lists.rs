@@ -1,8 +1,8 @@
 //! Lists of IDs in the log: a base, and journals of the IDs added and removed since.
 //!
 //! A journal makes a change of a few IDs cost a few bytes. `compact` merges the journals into a new
-//! base: for a partition when it is rebuilt, which costs more anyway; for a source when its journals
-//! have grown to a quarter of the base, so that an ID is written about five times at most.
+//! base: for a partition when it is rebuilt, which costs more anyway; for a source when its
+//! journals have grown to a quarter of the base, so that an ID is written about five times at most.
 
 use super::format::{
     Head, Id, base_key, decode_head, decode_ids, decode_journal, encode_head, encode_ids,

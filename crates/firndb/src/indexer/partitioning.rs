@@ -26,7 +26,7 @@ pub struct Partitioning {
 }
 
 impl Partitioning {
-    /// Assigns documents to a number of partitions, 1 to [`MAX_PARTITIONS`], by the hash of the key.
+    /// Assigns documents to 1 to [`MAX_PARTITIONS`] partitions by the hash of the key.
     pub fn by_hash(partitions: u32) -> Partitioning {
         Partitioning { field: None, partitions }
     }
@@ -47,7 +47,7 @@ impl Partitioning {
         self.field.as_deref()
     }
 
-    /// The number of partitions by hash (per value of the field), if documents are assigned by hash.
+    /// The number of partitions by hash (per value of the field), if assigned by hash.
     pub fn partitions(&self) -> Option<u32> {
         (self.partitions > 0).then_some(self.partitions)
     }

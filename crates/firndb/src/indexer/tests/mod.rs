@@ -1,11 +1,11 @@
 //! Tests of the indexer on the simulated disk, and of a process that is killed.
 //!
-//! - `model.rs`: long random work beside a plain map;
-//! - `basic.rs`: what is promised, one thing at a time;
-//! - `copies.rs`: collections that are not the ones that the log knows, and backups;
-//! - `crash.rs`: power cuts and failing calls at every operation, and damaged bytes;
-//! - `guard.rs`: feeds that remove too much, and others who change the collection;
-//! - `kill.rs`: a process killed over and over.
+//! - `model.rs`: long random work compared with a map;
+//! - `basic.rs`: single operations;
+//! - `copies.rs`: collections that are not the published one, and backups;
+//! - `crash.rs`: power loss and failing calls at every operation, and corruption;
+//! - `guard.rs`: feeds that remove too much, and foreign changes of the collection;
+//! - `kill.rs`: a process that is killed repeatedly.
 
 mod basic;
 mod copies;
