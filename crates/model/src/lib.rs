@@ -118,15 +118,15 @@ pub(crate) mod sync {
 
 /// The log: files of the library, and what is done with them.
 pub mod log {
-    #[path = "../../../firndb/src/log/bug.rs"]
-    #[expect(dead_code, reason = "most bugs are of files that are not here")]
-    mod bug;
+    #[path = "../../../firndb/src/log/failpoints.rs"]
+    #[expect(dead_code, reason = "most failpoints are in files that are not here")]
+    mod failpoints;
     #[path = "../../../firndb/src/log/index/mod.rs"]
     #[expect(dead_code, reason = "the scenarios do not use all of it")]
     mod index;
-    #[path = "../../../firndb/src/log/table.rs"]
+    #[path = "../../../firndb/src/log/segments/segment_table.rs"]
     #[expect(dead_code, reason = "the scenarios do not use all of it")]
-    mod table;
+    mod segment_table;
 
     pub mod scenarios;
 }

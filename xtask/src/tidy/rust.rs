@@ -29,8 +29,8 @@ const FENCES: [Fence; 6] = [
     },
     Fence {
         words: &["to_le_bytes", "from_le_bytes"],
-        places: &["/src/bytes/", "/format.rs", "/search/kernels.rs"],
-        reason: "bytes of files are made in bytes/ and the format.rs files",
+        places: &["/src/bytes/", "/format.rs", "/format/", "/search/kernels.rs"],
+        reason: "bytes of files are made in bytes/ and the files of format",
     },
     Fence {
         words: &["crate::search"],
@@ -70,7 +70,7 @@ const UNSAFE_FILES: [&str; 21] = [
     "crates/firndb/src/disk/map.rs",
     "crates/firndb/src/disk/ring.rs",
     "crates/firndb/src/disk/append_map.rs",
-    "crates/firndb/src/log/lenient.rs",
+    "crates/firndb/src/log/maintenance/thread_priority.rs",
     "crates/firndb/src/search/bins.rs",
     "crates/firndb/src/search/bitset/spread.rs",
     "crates/firndb/src/search/kernels.rs",

@@ -13,9 +13,9 @@
 //!   an older segment may hold a version of its key (`Shared::move_put`), and that delete is kept
 //!   like any other.
 
-use super::options::WriteOptions;
-use super::store::{LogStore, Shared};
 use crate::Result;
+use crate::log::open::store::{LogStore, Shared};
+use crate::log::options::WriteOptions;
 use std::time::Duration;
 
 /// When a record expires. From that time on it counts as deleted.
@@ -38,13 +38,13 @@ impl Expiry {
         }
     }
 
-    pub(super) fn of(millis: Option<u64>) -> Expiry {
+    pub(crate) fn of(millis: Option<u64>) -> Expiry {
         millis.map_or(Expiry::Never, Expiry::At)
     }
 }
 
 /// A record of a store: see [`LogStore::get_entry_with`] and
-/// [`Iter::next_entry_with`](super::Iter::next_entry_with).
+/// [`Iter::next_entry_with`](crate::log::Iter::next_entry_with).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry<'a> {
@@ -58,7 +58,7 @@ pub struct Entry<'a> {
 
 /// What a write says about the expiry of its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Lifetime {
+pub(crate) enum Lifetime {
     /// Nothing: a put makes a record that stays, an update keeps the expiry that there is.
     #[default]
     Usual,
@@ -70,7 +70,7 @@ pub(super) enum Lifetime {
 
 impl Lifetime {
     /// The expiry of a record that is written now; `None` if the write says nothing.
-    pub(super) fn expiry(self, now: impl FnOnce() -> u64) -> Option<Expiry> {
+    pub(crate) fn expiry(self, now: impl FnOnce() -> u64) -> Option<Expiry> {
         match self {
             Lifetime::Usual => None,
             Lifetime::Ttl(ttl) => {
@@ -84,7 +84,7 @@ impl Lifetime {
 
 impl Shared {
     /// The expiry of records that are written now with these options; `None` if they say nothing.
-    pub(super) fn expiry(&self, options: WriteOptions) -> Option<Expiry> {
+    pub(crate) fn expiry(&self, options: WriteOptions) -> Option<Expiry> {
         options.lifetime().expiry(|| self.now())
     }
 }

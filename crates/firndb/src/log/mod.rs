@@ -42,59 +42,37 @@
 //! elsewhere, `backup/restore.rs` makes a store of a backup, `verify.rs` and `repair.rs` check and
 //! salvage.
 
-mod bug;
-mod options;
-mod pace;
-mod format;
-mod segment;
-mod index;
-mod table;
-mod hint;
-mod entries;
-mod checkpoint;
-mod end;
-mod commit;
-mod writer;
-mod expiry;
-mod batch;
-mod read;
-mod write;
-mod pending;
-mod chain;
-mod recovery;
-mod refresh;
-mod reserve;
-mod loader;
-mod stats;
-mod lenient;
-mod upkeep;
-mod snapshot;
-mod update;
-mod backup;
-mod verify;
-mod inspect;
-mod repair;
-mod compaction;
-mod store;
+pub(crate) mod options;
+pub(crate) mod expiry;
+pub(crate) mod stats;
+pub(crate) mod failpoints;
+pub(crate) mod format;
+pub(crate) mod index;
+pub(crate) mod segments;
+pub(crate) mod write;
+pub(crate) mod read;
+pub(crate) mod maintenance;
+pub(crate) mod open;
+pub(crate) mod admin;
 #[cfg(test)]
 mod tests;
 
 pub use crate::disk::AppendMode;
-pub(crate) use backup::check_apart;
-pub use backup::{Backup, Restored};
-pub use batch::Batch;
+pub(crate) use admin::backup::check_apart;
+pub use admin::backup::{Backup, Restored};
+pub use admin::repair::Repaired;
+pub use admin::verify::LogVerified;
 pub use expiry::{Entry, Expiry};
-pub use format::{MAX_KEY, MAX_VALUE};
+pub use format::record::{MAX_KEY, MAX_VALUE};
+pub use open::store::LogStore;
 pub use options::{Access, Durability, Options, WriteOptions};
-pub use repair::Repaired;
-pub use snapshot::{Iter, Snapshot};
+pub use read::snapshot::{Iter, Snapshot};
 pub use stats::{Recovery, Stats};
-pub use store::LogStore;
-pub use verify::LogVerified;
+pub use write::batch::Batch;
 
-/// What the rest of the crate needs beside the public names.
+/// What the rest of the crate needs besides the public names.
 pub(crate) mod internal {
-    pub(crate) use super::inspect::{
+    pub(crate) use super::admin::inspect::{
         begins_segment, describe, describe_segment, is_segment, is_store, open_to_read,
     };
 }

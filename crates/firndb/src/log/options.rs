@@ -1,8 +1,8 @@
 //! How a store is opened, and how a write is made.
 
-use super::expiry::{Expiry, Lifetime};
 use crate::bytes::frozen::{Frozen, Kind};
 use crate::disk::{AppendMode, Disk};
+use crate::log::expiry::{Expiry, Lifetime};
 use crate::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct Options {
     /// opened after a crash. Default: 256 MiB.
     pub checkpoint_bytes: u64,
     /// Do the upkeep (preparing and sealing segments, checkpoints, compaction) in threads of the
-    /// store. Without it the program calls [`LogStore::maintain`](super::LogStore::maintain).
+    /// store. Without it the program calls [`LogStore::maintain`](crate::log::LogStore::maintain).
     /// Default: yes.
     pub background: bool,
     /// Number of shards of the index, as a power of two; tests make it small.
@@ -79,7 +79,7 @@ pub struct Options {
 
 impl Access {
     /// Opens a file beside the segments.
-    pub(super) fn open(self, disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
+    pub(crate) fn open(self, disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
         match self {
             Access::Map => Frozen::open(disk.map(path)?, path, kind),
             Access::Buffered => Frozen::load(disk, path, kind),
@@ -108,7 +108,7 @@ impl Default for Options {
 
 impl Options {
     /// `InvalidArgument` if a value is outside of its limits.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if !(4 << 10..=SEGMENT_MAX).contains(&self.segment_bytes) {
             return Err(Error::invalid(format!(
                 "segment_bytes is {}; give 4 KiB to 64 MiB",
@@ -174,7 +174,7 @@ impl WriteOptions {
         WriteOptions { expiry: Some(expiry), ttl: None, ..self }
     }
 
-    pub(super) fn lifetime(self) -> Lifetime {
+    pub(crate) fn lifetime(self) -> Lifetime {
         match (self.ttl, self.expiry) {
             (Some(ttl), _) => Lifetime::Ttl(ttl),
             (None, Some(expiry)) => Lifetime::Until(expiry),

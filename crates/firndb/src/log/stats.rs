@@ -1,8 +1,8 @@
 //! What a store counts, and [`Stats`], which shows it.
 
-use super::segment::Segment;
-use super::store::{LogStore, Shared};
 use crate::disk::AppendMode;
+use crate::log::open::store::{LogStore, Shared};
+use crate::log::segments::segment::Segment;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 
@@ -32,7 +32,7 @@ pub struct Stats {
     /// Bytes of the segments' files, space included that is reserved and not used yet.
     pub disk_bytes: u64,
     /// Bytes of the files of segments that compaction took out of the store and that are on the
-    /// disk still, beside `disk_bytes`: a [`Snapshot`](super::Snapshot) or an iterator of this
+    /// disk still, beside `disk_bytes`: a [`Snapshot`](crate::log::Snapshot) or an iterator of this
     /// handle reads them, or their removal waits for a sync. What readers in other processes hold
     /// is not known.
     pub held_bytes: u64,
@@ -68,24 +68,24 @@ pub struct Stats {
 }
 
 /// The counters behind [`Stats`].
-pub(super) struct Counters {
-    pub(super) keys: AtomicU64,
-    pub(super) live_bytes: AtomicU64,
-    pub(super) puts: AtomicU64,
-    pub(super) deletes: AtomicU64,
-    pub(super) user_bytes: AtomicU64,
-    pub(super) log_bytes: AtomicU64,
-    pub(super) syncs: AtomicU64,
-    pub(super) false_reads: AtomicU64,
-    pub(super) moved_bytes: AtomicU64,
-    pub(super) upkeep_bytes: AtomicU64,
-    pub(super) segments_removed: AtomicU64,
-    pub(super) backups: AtomicU64,
+pub(crate) struct Counters {
+    pub(crate) keys: AtomicU64,
+    pub(crate) live_bytes: AtomicU64,
+    pub(crate) puts: AtomicU64,
+    pub(crate) deletes: AtomicU64,
+    pub(crate) user_bytes: AtomicU64,
+    pub(crate) log_bytes: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) false_reads: AtomicU64,
+    pub(crate) moved_bytes: AtomicU64,
+    pub(crate) upkeep_bytes: AtomicU64,
+    pub(crate) segments_removed: AtomicU64,
+    pub(crate) backups: AtomicU64,
     recovery: Recovery,
 }
 
 impl Counters {
-    pub(super) fn new(recovery: Recovery) -> Counters {
+    pub(crate) fn new(recovery: Recovery) -> Counters {
         let zero = || AtomicU64::new(0);
         Counters {
             keys: zero(),
@@ -108,14 +108,14 @@ impl Counters {
 /// Adds to a count that only the holder of the writer's lock changes: so it takes no locked
 /// instruction, of which each write would have seven.
 #[inline]
-pub(super) fn add(count: &AtomicU64, n: u64) {
+pub(crate) fn add(count: &AtomicU64, n: u64) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
 /// [`add`], the other way, and no further than 0: what a hint or a checkpoint counted may be less
 /// than what is there, and a count that wraps would pass for a store of 2^64 live bytes.
 #[inline]
-pub(super) fn subtract(count: &AtomicU64, n: u64) {
+pub(crate) fn subtract(count: &AtomicU64, n: u64) {
     count.store(count.load(Ordering::Relaxed).saturating_sub(n), Ordering::Relaxed);
 }
 

@@ -1,8 +1,8 @@
 //! What the threads do: one writes, others read; and what they must never see.
 
-use super::bug::{Bug, active};
+use super::failpoints::{Bug, active};
 use super::index::{Found, Index, IndexWriter, Late, Place};
-use super::table::{self, Slots, Table};
+use super::segment_table::{self as table, Slots, Table};
 use crate::sync::{LOADS, Loads, Swap};
 use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};

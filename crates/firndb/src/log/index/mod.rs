@@ -25,19 +25,19 @@
 //! Amble and Knuth, 1974.) `aside.rs` has the few entries that were replaced on suspicion,
 //! `late.rs` those that are to come.
 
-mod aside;
-mod late;
+mod displaced;
+mod insert_buffer;
 mod shard;
 mod writer;
 
-use self::aside::Aside;
-pub(super) use self::aside::Found;
-pub(super) use self::late::Late;
+use self::displaced::Aside;
+pub(crate) use self::displaced::Found;
+pub(crate) use self::insert_buffer::Late;
 use self::shard::Shard;
-pub(super) use self::writer::{Full, IndexWriter};
-use super::bug::Bug;
+pub(crate) use self::writer::{Full, IndexWriter};
 use crate::bytes::prefetch::prefetch;
 use crate::disk::Words;
+use crate::log::failpoints::Bug;
 use crate::sync::AtomicU64;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -48,10 +48,10 @@ const PAGE: usize = if cfg!(firndb_model) { 8 } else { 128 };
 const CHUNK: usize = if cfg!(firndb_model) { 8 } else { 2048 };
 const HASH_BITS: u32 = 24;
 const OFFSET_BITS: u32 = 26;
-pub(super) const SEGMENT_BITS: u32 = 14;
+pub(crate) const SEGMENT_BITS: u32 = 14;
 const PLACE_BITS: u32 = SEGMENT_BITS + OFFSET_BITS;
 /// Offsets, in granules, are below this.
-pub(super) const OFFSETS: u64 = 1 << OFFSET_BITS;
+pub(crate) const OFFSETS: u64 = 1 << OFFSET_BITS;
 const REMOVED: u64 = 1 << OFFSET_BITS;
 /// Slots at the end of a shard that are nobody's home, for those that were pushed on.
 const SLACK: usize = if cfg!(firndb_model) { 2 } else { 24 };
@@ -63,24 +63,24 @@ const PAGES_MAX: usize = PAGES + PAGES / 16;
 
 /// Where a record is: segment slot and offset in granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Place(u64);
+pub(crate) struct Place(u64);
 
 impl Place {
-    pub(super) fn new(segment: usize, offset: u64) -> Place {
+    pub(crate) fn new(segment: usize, offset: u64) -> Place {
         Place((segment as u64) << OFFSET_BITS | offset)
     }
 
-    pub(super) fn segment(self) -> usize {
+    pub(crate) fn segment(self) -> usize {
         (self.0 >> OFFSET_BITS) as usize
     }
 
-    pub(super) fn offset(self) -> u64 {
+    pub(crate) fn offset(self) -> u64 {
         self.0 & (OFFSETS - 1)
     }
 }
 
 /// What readers see.
-pub(super) struct Index {
+pub(crate) struct Index {
     bits: u32,
     /// Of each shard: bits 63-48 count its rebuilds and the entries that it was given back, 47-32
     /// its pages, bit 0 is their half of the directory.
@@ -90,7 +90,7 @@ pub(super) struct Index {
     /// Most pages that a shard ever had.
     rows: AtomicU32,
     aside: Aside,
-    late: late::Entries,
+    late: insert_buffer::Entries,
     chunks: Box<[OnceLock<Words>]>,
     /// Pages that the writer took from the chunks.
     taken: AtomicU32,
@@ -109,7 +109,7 @@ fn is_entry(slot: u64) -> bool {
 
 impl Index {
     /// An empty index of 2^bits shards, and its writer.
-    pub(super) fn new(bits: u32) -> (Index, IndexWriter) {
+    pub(crate) fn new(bits: u32) -> (Index, IndexWriter) {
         let shards: Box<[AtomicU64]> = (0..1usize << bits).map(|_| AtomicU64::new(0)).collect();
         // Every shard at its largest, and as much again while it is rebuilt.
         let chunks = (2 * shards.len() * PAGES_MAX).div_ceil(CHUNK);
@@ -130,12 +130,12 @@ impl Index {
 
     /// The bits of a hash that the index keeps: equal ones cannot be told apart.
     #[cfg(any(test, firndb_model))]
-    pub(super) fn kept_bits(&self, hash: u64) -> u64 {
+    pub(crate) fn kept_bits(&self, hash: u64) -> u64 {
         hash >> (64 - HASH_BITS - self.bits)
     }
 
     /// Number of bits of a hash that it keeps.
-    pub(super) fn width(&self) -> u32 {
+    pub(crate) fn width(&self) -> u32 {
         HASH_BITS + self.bits
     }
 
@@ -156,12 +156,12 @@ impl Index {
     /// An entry that is there during the whole call is shown. One that goes away meanwhile, or that
     /// belongs to another key, may be shown.
     #[inline]
-    pub(super) fn find<T>(&self, hash: u64, accept: impl FnMut(Place) -> Option<T>) -> Option<T> {
+    pub(crate) fn find<T>(&self, hash: u64, accept: impl FnMut(Place) -> Option<T>) -> Option<T> {
         self.find_behind(self.find_late(hash), hash, accept)
     }
 
     /// [`Index::find`] without what is late.
-    pub(super) fn find_entered<T>(
+    pub(crate) fn find_entered<T>(
         &self,
         hash: u64,
         accept: impl FnMut(Place) -> Option<T>,
@@ -211,7 +211,7 @@ impl Index {
     /// Gets the memory that the writer will want soon, since a system may take milliseconds for a
     /// huge page. For a thread that nobody waits for: where there is one, a writer that comes first
     /// takes small pages, which are made huge here.
-    pub(super) fn reserve(&self) {
+    pub(crate) fn reserve(&self) {
         // As many rows as the next shard that grows may want.
         let rows = self.rows.load(Ordering::Relaxed) as usize;
         let _ = (rows..=rows + rows / 8).try_for_each(|i| self.row(i).map(|_| ()));
@@ -252,14 +252,14 @@ impl Index {
 
     /// Brings the slots of a key into the processor's cache, for a search that comes soon.
     #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         let (number, bits) = self.split(hash);
         let shard = self.shard(number);
         prefetch(shard.from(shard.home(bits)), 2);
     }
 
     /// Number of shards.
-    pub(super) fn shards(&self) -> usize {
+    pub(crate) fn shards(&self) -> usize {
         self.shards.len()
     }
 
@@ -267,7 +267,7 @@ impl Index {
     /// those that are aside; not those that are late.
     ///
     /// Entries that come or go meanwhile may be in it or not, and one may be in it twice.
-    pub(super) fn entries_of(&self, shard: usize, out: &mut Vec<(u64, Place)>) {
+    pub(crate) fn entries_of(&self, shard: usize, out: &mut Vec<(u64, Place)>) {
         loop {
             out.clear();
             let seen = self.shard(shard);
@@ -287,7 +287,7 @@ impl Index {
     }
 
     /// Bytes of memory it takes.
-    pub(super) fn memory(&self) -> u64 {
+    pub(crate) fn memory(&self) -> u64 {
         let [chunks, rows] = [&self.chunks, &self.directory]
             .map(|all| all.iter().take_while(|words| words.get().is_some()).count());
         let words = self.shards.len() * (2 + rows) + chunks * CHUNK * PAGE;

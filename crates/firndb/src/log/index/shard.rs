@@ -1,52 +1,52 @@
 //! A shard of the index: pages of slots.
 
 use super::{HASH_BITS, Index, PAGE, PLACE_BITS, Place, SLACK, hash_of, is_entry};
-use crate::log::bug::Bug;
+use crate::log::failpoints::Bug;
 use crate::sync::AtomicU64;
 use std::slice::Iter;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// A shard as one reader sees it.
-pub(super) struct Shard<'a> {
-    pub(super) index: &'a Index,
-    pub(super) number: usize,
-    pub(super) word: u64,
+pub(crate) struct Shard<'a> {
+    pub(crate) index: &'a Index,
+    pub(crate) number: usize,
+    pub(crate) word: u64,
 }
 
 impl Shard<'_> {
-    pub(super) fn slots(&self) -> usize {
+    pub(crate) fn slots(&self) -> usize {
         (self.word >> 32 & 0xFFFF) as usize * PAGE
     }
 
     /// Whether it was not rebuilt, nor given an entry back, since the reader began.
     #[inline]
-    pub(super) fn is_as_seen(&self) -> bool {
+    pub(crate) fn is_as_seen(&self) -> bool {
         self.index.shards[self.number].load(Ordering::Acquire) == self.word
     }
 
     /// The slots of a page from this one on; none if the pages have been used again, for whatever,
     /// meanwhile.
     #[inline]
-    pub(super) fn from(&self, i: usize) -> &[AtomicU64] {
+    pub(crate) fn from(&self, i: usize) -> &[AtomicU64] {
         let row = self.index.directory.get(i / PAGE).and_then(OnceLock::get);
         let Some(pages) = row.and_then(|row| row.get(self.number)) else { return &[] };
         self.index.page(self.half(pages.load(Ordering::Acquire))).get(i % PAGE..).unwrap_or(&[])
     }
 
     /// Which half of the words of the directory it has.
-    pub(super) fn shift_of_half(&self) -> u64 {
+    pub(crate) fn shift_of_half(&self) -> u64 {
         (self.word & 1) * 32
     }
 
     /// Its page in a word of the directory.
-    pub(super) fn half(&self, pages: u64) -> u32 {
+    pub(crate) fn half(&self, pages: u64) -> u32 {
         (pages >> self.shift_of_half()) as u32
     }
 
     /// The places of the entries with these hash bits.
     #[inline(always)]
-    pub(super) fn entries_with(&self, bits: u64) -> Entries<'_> {
+    pub(crate) fn entries_with(&self, bits: u64) -> Entries<'_> {
         let i = self.home(bits);
         // One without slots has no pages either.
         let page = if i < self.slots() { self.from(i) } else { &[] };
@@ -54,13 +54,13 @@ impl Shard<'_> {
     }
 
     /// The pages, for the writer.
-    pub(super) fn pages(&self) -> impl Iterator<Item = &[AtomicU64]> {
+    pub(crate) fn pages(&self) -> impl Iterator<Item = &[AtomicU64]> {
         (0..self.slots()).step_by(PAGE).map(|i| self.from(i))
     }
 
     /// The first slot from `i` on whose word is such, or the end; for the writer.
     #[inline]
-    pub(super) fn first(&self, mut i: usize, is_such: impl Fn(u64) -> bool) -> usize {
+    pub(crate) fn first(&self, mut i: usize, is_such: impl Fn(u64) -> bool) -> usize {
         while i < self.slots() {
             let page = self.from(i);
             let found = page.iter().position(|slot| is_such(slot.load(Ordering::Relaxed)));
@@ -73,7 +73,7 @@ impl Shard<'_> {
     }
 
     /// Moves the words of `from..to` one slot on; for the writer.
-    pub(super) fn shift(&self, from: usize, mut to: usize) {
+    pub(crate) fn shift(&self, from: usize, mut to: usize) {
         let order = Bug::ShiftRelaxed.instead_of_release();
         while to > from {
             let start = to - to % PAGE;
@@ -92,13 +92,13 @@ impl Shard<'_> {
     }
 
     /// Where a search for these hash bits begins.
-    pub(super) fn home(&self, hash: u64) -> usize {
+    pub(crate) fn home(&self, hash: u64) -> usize {
         home(hash, self.slots())
     }
 }
 
 /// See [`Shard::entries_with`]. Not to be asked again after its end.
-pub(super) struct Entries<'a> {
+pub(crate) struct Entries<'a> {
     shard: &'a Shard<'a>,
     bits: u64,
     /// Where the page, or what was left of it, begins.
@@ -134,6 +134,6 @@ impl Iterator for Entries<'_> {
     }
 }
 
-pub(super) fn home(hash: u64, slots: usize) -> usize {
+pub(crate) fn home(hash: u64, slots: usize) -> usize {
     ((hash * (slots.saturating_sub(SLACK)) as u64) >> HASH_BITS) as usize
 }

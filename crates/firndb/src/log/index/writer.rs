@@ -1,17 +1,17 @@
 //! The right to change the index.
 
-use super::aside::SLOTS;
+use super::displaced::SLOTS;
 use super::shard::{Shard, home};
 use super::{
     CHUNK, HASH_BITS, Index, PAGE, PAGES, PAGES_MAX, PLACE_BITS, Place, REMOVED, SLACK, hash_of,
     is_entry,
 };
-use crate::log::bug::Bug;
+use crate::log::failpoints::Bug;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 /// What the one writer knows besides. All methods must be called with the index it was made with.
-pub(in crate::log) struct IndexWriter {
+pub(crate) struct IndexWriter {
     counts: Vec<Count>,
     free: Vec<u32>,
     pages: u32,
@@ -31,29 +31,29 @@ const ENTRIES_MAX: usize = PAGES * PAGE / 8 * 7;
 
 /// The index would need more memory than its shape allows.
 #[derive(Debug)]
-pub(in crate::log) struct Full;
+pub(crate) struct Full;
 
 impl IndexWriter {
     /// The writer of a new index with so many shards.
-    pub(super) fn new(shards: usize) -> IndexWriter {
+    pub(crate) fn new(shards: usize) -> IndexWriter {
         let counts = vec![Count::default(); shards];
         IndexWriter { counts, free: Vec::new(), pages: 0, entries: 0 }
     }
 
     /// Number of entries.
-    pub(in crate::log) fn entries(&self) -> u64 {
+    pub(crate) fn entries(&self) -> u64 {
         self.entries
     }
 
     /// Whether one more key with this hash, of those that come later, will find room. Its insertion
     /// then fails for want of memory only, and so does that of all entries that are late or aside.
     #[inline]
-    pub(in crate::log) fn has_room_for(&self, index: &Index, hash: u64) -> bool {
+    pub(crate) fn has_room_for(&self, index: &Index, hash: u64) -> bool {
         self.has_room_in(index.split(hash).0, 1)
     }
 
     /// [`IndexWriter::has_room_for`] of several keys. Sorts the hashes.
-    pub(in crate::log) fn has_room(&self, index: &Index, hashes: &mut [u64]) -> bool {
+    pub(crate) fn has_room(&self, index: &Index, hashes: &mut [u64]) -> bool {
         let shard = |hash: &u64| index.split(*hash).0;
         hashes.sort_unstable(); // The high bits say which shard.
         hashes
@@ -68,12 +68,7 @@ impl IndexWriter {
     }
 
     /// Adds an entry, whether or not there is one with the same bits.
-    pub(in crate::log) fn insert(
-        &mut self,
-        index: &Index,
-        hash: u64,
-        place: Place,
-    ) -> Result<(), Full> {
+    pub(crate) fn insert(&mut self, index: &Index, hash: u64, place: Place) -> Result<(), Full> {
         let (number, bits) = index.split(hash);
         let new = bits << PLACE_BITS | place.0;
         loop {
@@ -100,11 +95,7 @@ impl IndexWriter {
 
     /// Adds many entries, given by the kept bits of their hashes. Each shard that gets some is laid
     /// out once, which takes a fraction of what inserting one by one does.
-    pub(in crate::log) fn fill(
-        &mut self,
-        index: &Index,
-        entries: &[(u64, Place)],
-    ) -> Result<(), Full> {
+    pub(crate) fn fill(&mut self, index: &Index, entries: &[(u64, Place)]) -> Result<(), Full> {
         let shard_of = |kept: u64| (kept >> HASH_BITS) as usize;
         let mut ends = vec![0; index.shards.len()];
         entries.iter().for_each(|&(kept, _)| ends[shard_of(kept)] += 1);
@@ -151,18 +142,12 @@ impl IndexWriter {
     }
 
     /// Replaces the place of an entry. `false` if there is no such entry.
-    pub(in crate::log) fn replace(
-        &mut self,
-        index: &Index,
-        hash: u64,
-        old: Place,
-        new: Place,
-    ) -> bool {
+    pub(crate) fn replace(&mut self, index: &Index, hash: u64, old: Place, new: Place) -> bool {
         self.change(index, hash, old, new.0)
     }
 
     /// Removes an entry. `false` if there is no such entry.
-    pub(in crate::log) fn remove(&mut self, index: &Index, hash: u64, old: Place) -> bool {
+    pub(crate) fn remove(&mut self, index: &Index, hash: u64, old: Place) -> bool {
         let removed = self.change(index, hash, old, REMOVED);
         if removed {
             self.entries -= 1;

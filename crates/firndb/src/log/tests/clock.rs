@@ -5,8 +5,8 @@ use super::expiry::{
     NOW, START, backed_up, is_checkpoint, is_help, open, opened, repaired, shown, without,
 };
 use crate::disk::SimDisk;
-use crate::log::bug::active;
-use crate::log::reserve::Need;
+use crate::log::failpoints::active;
+use crate::log::segments::reserve::Need;
 use crate::log::{Expiry, LogStore, WriteOptions};
 use std::sync::Arc;
 

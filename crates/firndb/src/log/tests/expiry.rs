@@ -2,17 +2,17 @@
 
 use super::DIR;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::{
-    Batch, Durability, Entry, Expiry, LogStore, Options, WriteOptions, checkpoint, hint,
-};
+use crate::log::maintenance::checkpoint;
+use crate::log::segments::hint_file as hint;
+use crate::log::{Batch, Durability, Entry, Expiry, LogStore, Options, WriteOptions};
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) const START: u64 = 1_000_000;
+pub(crate) const START: u64 = 1_000_000;
 
-thread_local!(pub(super) static NOW: Cell<u64> = const { Cell::new(START) });
+thread_local!(pub(crate) static NOW: Cell<u64> = const { Cell::new(START) });
 
 fn options() -> Options {
     Options { clock: || NOW.get(), ..super::options() }
@@ -22,7 +22,7 @@ fn open_at(disk: &Arc<SimDisk>, dir: &str) -> LogStore {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(dir), options()).unwrap()
 }
 
-pub(super) fn open(disk: &Arc<SimDisk>) -> LogStore {
+pub(crate) fn open(disk: &Arc<SimDisk>) -> LogStore {
     open_at(disk, DIR)
 }
 
@@ -32,7 +32,7 @@ fn ttl(millis: u64) -> WriteOptions {
 
 /// Value and expiry of a key, as every way of reading shows them.
 #[track_caller]
-pub(super) fn shown(store: &LogStore, key: &[u8]) -> Option<(Vec<u8>, Expiry)> {
+pub(crate) fn shown(store: &LogStore, key: &[u8]) -> Option<(Vec<u8>, Expiry)> {
     let found =
         store.get_entry_with(key, |entry| (entry.value.to_vec(), entry.expiry, entry.key == key));
     let found = found.unwrap().map(|(value, expiry, is_own)| {
@@ -267,7 +267,7 @@ fn fill(store: &LogStore) -> Vec<(Vec<u8>, Option<Expiry>)> {
 }
 
 /// The disk without some files of the store.
-pub(super) fn without(disk: &Arc<SimDisk>, goes: impl Fn(&str) -> bool) -> Arc<SimDisk> {
+pub(crate) fn without(disk: &Arc<SimDisk>, goes: impl Fn(&str) -> bool) -> Arc<SimDisk> {
     let disk = disk.fork();
     for name in disk.list(Path::new(DIR)).unwrap().iter().filter(|name| goes(name)) {
         disk.remove(&Path::new(DIR).join(name)).unwrap();
@@ -285,11 +285,11 @@ fn replaced_by(disk: &Arc<SimDisk>, from: &str) -> Arc<SimDisk> {
     disk.fork()
 }
 
-pub(super) fn is_checkpoint(name: &str) -> bool {
+pub(crate) fn is_checkpoint(name: &str) -> bool {
     name == checkpoint::FILE
 }
 
-pub(super) fn is_help(name: &str) -> bool {
+pub(crate) fn is_help(name: &str) -> bool {
     is_checkpoint(name) || hint::number_of(name).is_some()
 }
 
@@ -298,14 +298,14 @@ fn read_only(disk: &Arc<SimDisk>) -> LogStore {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(DIR), options).unwrap()
 }
 
-pub(super) fn repaired(disk: &Arc<SimDisk>) -> Arc<SimDisk> {
+pub(crate) fn repaired(disk: &Arc<SimDisk>) -> Arc<SimDisk> {
     let disk = disk.fork();
     let (on, to) = (Arc::clone(&disk) as DiskRef, Path::new("/repaired"));
     LogStore::repair_on(&on, Path::new(DIR), to, options(), |_, _| ()).unwrap();
     replaced_by(&disk, "/repaired")
 }
 
-pub(super) fn backed_up(disk: &Arc<SimDisk>, store: &LogStore, times: usize) -> Arc<SimDisk> {
+pub(crate) fn backed_up(disk: &Arc<SimDisk>, store: &LogStore, times: usize) -> Arc<SimDisk> {
     for _ in 0..times {
         store.put(b"other", b"1").unwrap();
         store.backup(Path::new("/copy")).unwrap();
@@ -374,7 +374,7 @@ const COPIES: [Copy_; 12] = [
     ("refreshed", |disk, store| (Arc::clone(disk), refreshed(disk, &store))),
 ];
 
-pub(super) fn opened(disk: Arc<SimDisk>) -> (Arc<SimDisk>, LogStore) {
+pub(crate) fn opened(disk: Arc<SimDisk>) -> (Arc<SimDisk>, LogStore) {
     let store = open(&disk);
     (disk, store)
 }

@@ -3,8 +3,8 @@
 use super::{DIR, Map, Rng, content, open, options};
 use crate::ErrorKind;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::reserve::Need;
-use crate::log::segment::file_name;
+use crate::log::segments::reserve::Need;
+use crate::log::segments::segment::file_name;
 use crate::log::{Batch, LogStore, Options, Snapshot, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;

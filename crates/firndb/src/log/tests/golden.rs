@@ -6,8 +6,8 @@
 //! `cargo test -p firndb --lib log::tests::golden -- --ignored`.
 
 use super::options;
-use crate::log::bug::active;
-use crate::log::reserve;
+use crate::log::failpoints::active;
+use crate::log::segments::reserve;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
 use std::collections::BTreeMap;
 use std::fs;

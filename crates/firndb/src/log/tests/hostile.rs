@@ -4,7 +4,7 @@
 use super::{DIR, Map, content, open};
 use crate::bytes::testing::Forged;
 use crate::disk::{Disk, SimDisk};
-use crate::log::checkpoint;
+use crate::log::maintenance::checkpoint;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

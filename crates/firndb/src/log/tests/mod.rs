@@ -1,11 +1,14 @@
 //! Tests of the store as a whole, on the simulated disk.
 
 mod access;
+mod backpressure;
 mod backup;
 mod basic;
 mod bounds;
 mod clock;
 mod crash;
+mod deferred_put;
+mod directory;
 mod expiry;
 mod features;
 mod foreign;
@@ -14,16 +17,13 @@ mod golden;
 mod hostile;
 mod large;
 mod model;
-mod pace;
-mod pending;
-mod place;
 mod proof;
 mod refresh;
 mod repair;
 
-use super::{Access, LogStore, Options};
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
+use crate::log::{Access, LogStore, Options};
 pub(crate) use crate::testing::Rng;
 use std::cell::Cell;
 use std::collections::BTreeMap;

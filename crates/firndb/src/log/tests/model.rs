@@ -3,11 +3,13 @@
 
 use super::{DIR, Map, Rng, content, open};
 use crate::disk::{Disk, SimDisk};
+use crate::log::Batch;
 use crate::log::LogStore;
-use crate::log::format::Kind;
-use crate::log::reserve::Need;
-use crate::log::segment::{file_name, number_of};
-use crate::log::{Batch, checkpoint, hint};
+use crate::log::format::record::Kind;
+use crate::log::maintenance::checkpoint;
+use crate::log::segments::hint_file as hint;
+use crate::log::segments::reserve::Need;
+use crate::log::segments::segment::{file_name, number_of};
 use std::path::Path;
 
 /// Reopens until only the segments are left to open from: each time the same store.
@@ -99,7 +101,7 @@ fn roll(store: &LogStore) {
 /// Number of records of this kind in all segments.
 fn records(store: &LogStore, kind: Kind) -> u64 {
     let segments = store.shared.table.load().in_order();
-    let of = |segment: &std::sync::Arc<crate::log::segment::Segment>| {
+    let of = |segment: &std::sync::Arc<crate::log::segments::segment::Segment>| {
         let contents = segment.contents().unwrap();
         segment.records(&contents).filter(|item| item.as_ref().unwrap().1.kind == kind).count()
             as u64

@@ -2,9 +2,9 @@
 
 use super::{DIR, Map, Rng, content, open, options};
 use crate::disk::{Disk, DiskRef, Fault, HookDisk, SimDisk};
-use crate::log::bug::active;
-use crate::log::reserve::Need;
-use crate::log::segment::file_name;
+use crate::log::failpoints::active;
+use crate::log::segments::reserve::Need;
+use crate::log::segments::segment::file_name;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::cell::Cell;

@@ -2,8 +2,8 @@
 
 use super::{DIR, options};
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::repair::{OF_FOLLOWED, Search};
-use crate::log::segment::file_name;
+use crate::log::admin::repair::{OF_FOLLOWED, Search};
+use crate::log::segments::segment::file_name;
 use crate::log::{LogStore, Options, Repaired};
 use std::path::Path;
 

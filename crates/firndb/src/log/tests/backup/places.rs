@@ -3,7 +3,7 @@
 use super::{BACKUP, FAR, begin, files_in, fill, held, keys, open_at};
 use crate::ErrorKind::{self, AlreadyExists, Locked};
 use crate::disk::{self, Disk, DiskRef, SimDisk};
-use crate::log::segment::{file_name, number_of};
+use crate::log::segments::segment::{file_name, number_of};
 use crate::log::tests::{DIR, content, options};
 use crate::log::{LogStore, Options};
 use std::os::unix::fs::symlink;

@@ -5,7 +5,7 @@ use super::work::Run;
 use super::workloads::{ALL, Workload};
 use super::{DIR, NOW, setting};
 use crate::disk::SimDisk;
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,19 +18,19 @@ const SECTORS: usize = 14;
 const AGAIN: u64 = 97;
 
 /// One sweep over a workload.
-pub(super) struct Sweep<'a> {
-    pub(super) workload: Workload,
-    pub(super) seed: u64,
+pub(crate) struct Sweep<'a> {
+    pub(crate) workload: Workload,
+    pub(crate) seed: u64,
     /// Called on each disk before the work begins.
-    pub(super) prepare: &'a dyn Fn(&SimDisk),
+    pub(crate) prepare: &'a dyn Fn(&SimDisk),
 }
 
 /// What a sweep saw: images that were opened and checked, of which `nested` in recoveries.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) operations: u64,
-    pub(super) images: u64,
-    pub(super) nested: u64,
+pub(crate) struct Counts {
+    pub(crate) operations: u64,
+    pub(crate) images: u64,
+    pub(crate) nested: u64,
 }
 
 impl Sweep<'_> {
@@ -51,7 +51,7 @@ impl Sweep<'_> {
     }
 
     /// Cuts the power before every operation. The first image that is wrong ends it.
-    pub(super) fn go(&self) -> Result<Counts, String> {
+    pub(crate) fn go(&self) -> Result<Counts, String> {
         let (disk, run) = self.run(None);
         if let Some(wrong) = run.wrong {
             return Err(format!("{}, seed {}: {wrong}", self.workload.0, self.seed));

@@ -6,7 +6,7 @@ use super::work::Run;
 use super::{DIR, Rng};
 use crate::ErrorKind;
 use crate::disk::{Disk, SimDisk};
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use std::path::Path;
 use std::sync::Arc;
 

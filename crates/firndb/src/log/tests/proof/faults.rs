@@ -8,14 +8,14 @@ use super::setting;
 use super::work::Run;
 use super::workloads::{ALL, Workload};
 use crate::disk::SimDisk;
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 
 /// Power cuts after each failure.
 const CUTS: usize = 6;
 
 /// Fails every operation of a workload in turn, and then looks at one power cut in `share`, not the
 /// same ones after each. Gives the number of runs, and of images checked.
-pub(super) fn sweep(workload: Workload, seed: u64, share: usize) -> Result<(usize, usize), String> {
+pub(crate) fn sweep(workload: Workload, seed: u64, share: usize) -> Result<(usize, usize), String> {
     let (mut images, mut faults, mut failure) = (0, 0, None);
     let work = |disk| {
         active::STORE.set(Some(super::store_id(seed)));

@@ -4,7 +4,7 @@
 
 use super::{Rng, setting};
 use crate::disk::{DiskRef, SimDisk};
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use crate::log::{LogStore, Options};
 use std::collections::HashSet;
 use std::io::Write;

@@ -190,12 +190,12 @@ const SHUTDOWN: &str = "import fcntl, os, struct, sys; \
      fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
 
 /// Shuts down the file system that is mounted here.
-pub(super) fn shut_down(at: &Path) -> Result<(), String> {
+pub(crate) fn shut_down(at: &Path) -> Result<(), String> {
     system("python3", &["-c".as_ref(), SHUTDOWN.as_ref(), at.as_os_str()])
 }
 
 /// Runs a program of the system; what it said if it failed.
-pub(super) fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
+pub(crate) fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), String> {
     let output = Command::new(program).args(args).output();
     let output = output.map_err(|e| format!("{program}: {e}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
@@ -203,19 +203,19 @@ pub(super) fn system(program: &str, args: &[&std::ffi::OsStr]) -> Result<(), Str
 }
 
 /// A file system in a file, mounted.
-pub(super) struct Mount {
+pub(crate) struct Mount {
     image: PathBuf,
-    pub(super) at: PathBuf,
+    pub(crate) at: PathBuf,
 }
 
 impl Mount {
     /// An ext4 file system of 64 MiB.
-    pub(super) fn new(dir: &Path) -> Result<Mount, String> {
+    pub(crate) fn new(dir: &Path) -> Result<Mount, String> {
         Mount::made_by(&["mkfs.ext4", "-q", "-F"], 64 << 20, dir)
     }
 
     /// What this command makes of a file of so many bytes.
-    pub(super) fn made_by(mkfs: &[&str], bytes: u64, dir: &Path) -> Result<Mount, String> {
+    pub(crate) fn made_by(mkfs: &[&str], bytes: u64, dir: &Path) -> Result<Mount, String> {
         let (image, at) = (dir.join("image"), dir.join("mounted"));
         std::fs::create_dir_all(&at).map_err(|e| e.to_string())?;
         let file = std::fs::File::create(&image).map_err(|e| e.to_string())?;
@@ -228,15 +228,15 @@ impl Mount {
         Ok(mount)
     }
 
-    pub(super) fn mount(&self) -> Result<(), String> {
+    pub(crate) fn mount(&self) -> Result<(), String> {
         system("mount", &["-o".as_ref(), "loop".as_ref(), self.image.as_ref(), self.at.as_ref()])
     }
 
-    pub(super) fn unmount(&self) -> Result<(), String> {
+    pub(crate) fn unmount(&self) -> Result<(), String> {
         system("umount", &[self.at.as_os_str()])
     }
 
-    pub(super) fn shut_down(&self) -> Result<(), String> {
+    pub(crate) fn shut_down(&self) -> Result<(), String> {
         shut_down(&self.at)
     }
 }

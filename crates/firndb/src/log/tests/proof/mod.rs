@@ -16,7 +16,7 @@
 //!
 //! `cargo xtask proof --only log` runs the large version of all of it and prints counts.
 
-mod bugs;
+mod failpoints;
 mod crash;
 mod damage;
 mod faults;
@@ -31,7 +31,7 @@ mod workloads;
 
 use super::{ACCESS, choose_access};
 use crate::log::Options;
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use crate::testing::Rng;
 use std::cell::Cell;
 

@@ -2,7 +2,7 @@
 
 use super::{DIR, Rng, options, setting};
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::bug::active;
+use crate::log::failpoints::active;
 use crate::log::{Batch, Expiry, LogStore, Snapshot, WriteOptions};
 use std::cell::Cell;
 use std::collections::BTreeMap;

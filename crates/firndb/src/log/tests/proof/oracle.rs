@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 /// The value of a key: its number, of which the low 14 bits are its length, and its time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// 0 if the key is absent.
-    pub(super) id: u32,
+    pub(crate) id: u32,
     /// 0 if it stays.
-    pub(super) expires: u64,
+    pub(crate) expires: u64,
 }
 
 /// What a store holds.
-pub(super) type State = [Entry; KEYS];
+pub(crate) type State = [Entry; KEYS];
 
 /// The bytes of the value with this number.
-pub(super) fn value_of(id: u32) -> Vec<u8> {
+pub(crate) fn value_of(id: u32) -> Vec<u8> {
     let length = (id & 0x3FFF) as usize;
     let mut value = id.to_le_bytes().to_vec();
     let mut word = id;
@@ -32,33 +32,33 @@ pub(super) fn value_of(id: u32) -> Vec<u8> {
 }
 
 /// What a state shows at this time.
-pub(super) fn visible(state: &State, now: u64) -> [u32; KEYS] {
+pub(crate) fn visible(state: &State, now: u64) -> [u32; KEYS] {
     state.map(|entry| if entry.expires != 0 && entry.expires <= now { 0 } else { entry.id })
 }
 
 /// What a run wrote, in order.
 #[derive(Clone, Debug)]
-pub(super) struct History {
+pub(crate) struct History {
     /// The states after 0, 1, 2, ... writes.
-    pub(super) states: Vec<State>,
+    pub(crate) states: Vec<State>,
     /// So many writes, at least, survive a power cut.
-    pub(super) durable: usize,
+    pub(crate) durable: usize,
     /// The state after a write that gave an error: it may have happened or not.
-    pub(super) open: Option<State>,
+    pub(crate) open: Option<State>,
     /// The states that the backup may have: one if it was made to the end, two while it is being
     /// made anew, none as long as there is not one that was made to the end.
-    pub(super) backups: Vec<State>,
+    pub(crate) backups: Vec<State>,
     /// When it was.
-    pub(super) now: u64,
+    pub(crate) now: u64,
 }
 
 impl History {
-    pub(super) fn new(now: u64) -> History {
+    pub(crate) fn new(now: u64) -> History {
         let states = vec![State::default()];
         History { states, durable: 0, open: None, backups: Vec::new(), now }
     }
 
-    pub(super) fn last(&self) -> &State {
+    pub(crate) fn last(&self) -> &State {
         &self.states[self.states.len() - 1]
     }
 
@@ -68,17 +68,17 @@ impl History {
     }
 }
 
-pub(super) fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
+pub(crate) fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(dir), options())
 }
 
 /// Ends a store as the death of its process would: nothing is written any more.
-pub(super) fn kill(store: LogStore) {
+pub(crate) fn kill(store: LogStore) {
     let _ = store.shared.failed.set("killed by a test".to_string());
 }
 
 /// What the store holds, by number of value; a sentence if a value is none that was ever written.
-pub(super) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], String> {
+pub(crate) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], String> {
     let mut found = [0; KEYS];
     for (n, found) in found.iter_mut().enumerate() {
         let value = store.get(&key(n)).map_err(|e| format!("get of key {n}: {e}"))?;
@@ -108,7 +108,7 @@ enum After {
 
 /// Opens an image and compares it with the history; then writes, ends in a way that `turn` chooses,
 /// opens again and compares once more. A sentence for people if something is wrong.
-pub(super) fn check(
+pub(crate) fn check(
     image: &Arc<SimDisk>,
     history: &History,
     turn: u64,

@@ -3,7 +3,7 @@
 use super::oracle::{Entry, History, State, content, kill, open_at, value_of, visible};
 use super::{BACKUP, DIR, KEYS, NOW, Rng, key};
 use crate::disk::SimDisk;
-use crate::log::reserve::Need;
+use crate::log::segments::reserve::Need;
 use crate::log::{Batch, Durability, Expiry, LogStore, Snapshot, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::path::Path;
@@ -11,22 +11,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// See the head of this file. After the first error nothing more is done, unless `goes_on`.
-pub(super) struct Run {
+pub(crate) struct Run {
     disk: Arc<SimDisk>,
-    pub(super) store: Option<LogStore>,
-    pub(super) random: Rng,
-    pub(super) history: History,
+    pub(crate) store: Option<LogStore>,
+    pub(crate) random: Rng,
+    pub(crate) history: History,
     snapshot: Option<(Snapshot, State)>,
     next_id: u32,
     /// After an error look what came of it, and work on.
     goes_on: bool,
-    pub(super) errors: usize,
+    pub(crate) errors: usize,
     /// What was seen that must not be.
-    pub(super) wrong: Option<String>,
+    pub(crate) wrong: Option<String>,
 }
 
 impl Run {
-    pub(super) fn begin(disk: &Arc<SimDisk>, seed: u64, goes_on: bool) -> Run {
+    pub(crate) fn begin(disk: &Arc<SimDisk>, seed: u64, goes_on: bool) -> Run {
         NOW.set(1_000_000);
         let mut run = Run {
             disk: Arc::clone(disk),
@@ -44,7 +44,7 @@ impl Run {
     }
 
     /// The history, and the store's process dies.
-    pub(super) fn end(mut self) -> History {
+    pub(crate) fn end(mut self) -> History {
         self.history.now = NOW.get();
         self.snapshot = None;
         if let Some(store) = self.store.take() {
@@ -116,12 +116,12 @@ impl Run {
         }
     }
 
-    pub(super) fn put(&mut self, n: usize, length: u64, is_sync: bool) {
+    pub(crate) fn put(&mut self, n: usize, length: u64, is_sync: bool) {
         self.put_until(n, length, is_sync, None);
     }
 
     /// A put that expires after `ttl` milliseconds.
-    pub(super) fn put_until(&mut self, n: usize, length: u64, is_sync: bool, ttl: Option<u64>) {
+    pub(crate) fn put_until(&mut self, n: usize, length: u64, is_sync: bool, ttl: Option<u64>) {
         let id = self.fresh(length);
         let mut next = *self.history.last();
         next[n % KEYS] = Entry { id, expires: ttl.map_or(0, |ttl| NOW.get() + ttl) };
@@ -131,7 +131,7 @@ impl Run {
         self.step(next, is_sync, |store| store.put_with(&key, &value, options));
     }
 
-    pub(super) fn delete(&mut self, n: usize, is_sync: bool) {
+    pub(crate) fn delete(&mut self, n: usize, is_sync: bool) {
         let mut next = *self.history.last();
         // The delete of an absent key writes nothing, so it makes nothing durable.
         let is_there = visible(&next, NOW.get())[n % KEYS] != 0;
@@ -143,7 +143,7 @@ impl Run {
     }
 
     /// A batch over these keys; every third of them is deleted.
-    pub(super) fn batch(&mut self, keys: &[usize], length: u64, is_sync: bool) {
+    pub(crate) fn batch(&mut self, keys: &[usize], length: u64, is_sync: bool) {
         let (mut batch, mut next) = (Batch::new(), *self.history.last());
         for (i, n) in keys.iter().map(|n| n % KEYS).enumerate() {
             if i % 3 == 2 {
@@ -159,7 +159,7 @@ impl Run {
     }
 
     /// Changes when a key expires: `ttl` milliseconds from now, or never.
-    pub(super) fn set_expiry(&mut self, n: usize, is_sync: bool, ttl: Option<u64>) {
+    pub(crate) fn set_expiry(&mut self, n: usize, is_sync: bool, ttl: Option<u64>) {
         let (n, mut next) = (n % KEYS, *self.history.last());
         // The change of an absent key writes nothing, so it makes nothing durable.
         let is_there = visible(&next, NOW.get())[n] != 0;
@@ -175,7 +175,7 @@ impl Run {
     }
 
     /// A read-modify-write of a key.
-    pub(super) fn update(&mut self, n: usize, length: u64, is_sync: bool) {
+    pub(crate) fn update(&mut self, n: usize, length: u64, is_sync: bool) {
         let (n, id) = (n % KEYS, self.fresh(length));
         let mut next = *self.history.last();
         let old = visible(&next, NOW.get())[n];
@@ -196,11 +196,11 @@ impl Run {
     }
 
     /// Something that changes no value.
-    pub(super) fn quietly(&mut self, act: impl FnOnce(&LogStore) -> Result<()>) {
+    pub(crate) fn quietly(&mut self, act: impl FnOnce(&LogStore) -> Result<()>) {
         self.step(*self.history.last(), false, act);
     }
 
-    pub(super) fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         self.quietly(LogStore::sync);
         self.now_durable();
     }
@@ -213,7 +213,7 @@ impl Run {
     }
 
     /// One step of upkeep, or all there are.
-    pub(super) fn maintain(&mut self, steps: usize) {
+    pub(crate) fn maintain(&mut self, steps: usize) {
         for _ in 0..steps {
             let mut did = false;
             self.quietly(|store| {
@@ -226,12 +226,12 @@ impl Run {
         }
     }
 
-    pub(super) fn compact(&mut self, threshold: f64) {
+    pub(crate) fn compact(&mut self, threshold: f64) {
         self.quietly(|store| store.compact(threshold).map(|_| ()));
     }
 
     /// Compacts one of the segments that may be, as if that had begun before the last puts.
-    pub(super) fn evacuate(&mut self) {
+    pub(crate) fn evacuate(&mut self) {
         let any = self.random.below(1000) as usize;
         self.quietly(|store| {
             let last = store.shared.unsettled()?.link_durable;
@@ -243,7 +243,7 @@ impl Run {
     }
 
     /// Makes hints of all sealed segments and a checkpoint.
-    pub(super) fn checkpoint(&mut self) {
+    pub(crate) fn checkpoint(&mut self) {
         self.quietly(|store| {
             while store.shared.seal()? {}
             store.shared.write_checkpoint()
@@ -251,11 +251,11 @@ impl Run {
     }
 
     /// Begins a new segment.
-    pub(super) fn roll(&mut self) {
+    pub(crate) fn roll(&mut self) {
         self.quietly(|store| store.shared.writer()?.roll(&store.shared, 0, 0, Need::Fill));
     }
 
-    pub(super) fn backup(&mut self) {
+    pub(crate) fn backup(&mut self) {
         let state = *self.history.last();
         if !self.history.backups.is_empty() {
             self.history.backups.push(state);
@@ -268,7 +268,7 @@ impl Run {
     }
 
     /// Closes and opens.
-    pub(super) fn reopen(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         self.snapshot = None;
         let Some(store) = self.store.take() else { return };
         match store.close() {
@@ -281,7 +281,7 @@ impl Run {
     }
 
     /// The process dies, and another one opens the store.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.snapshot = None;
         let Some(store) = self.store.take() else { return };
         // What a failed sync lost is still in memory: opening would take it for durable, and only
@@ -295,12 +295,12 @@ impl Run {
     }
 
     /// Lets time pass.
-    pub(super) fn wait(&mut self, milliseconds: u64) {
+    pub(crate) fn wait(&mut self, milliseconds: u64) {
         NOW.set(NOW.get() + milliseconds);
     }
 
     /// Takes a snapshot, or looks at the one that was taken.
-    pub(super) fn snapshot(&mut self) {
+    pub(crate) fn snapshot(&mut self) {
         let Some(store) = &self.store else { return };
         match self.snapshot.take() {
             None => self.snapshot = Some((store.snapshot(), *self.history.last())),
@@ -319,7 +319,7 @@ impl Run {
     }
 
     /// Compares the store with the history.
-    pub(super) fn compare(&mut self) {
+    pub(crate) fn compare(&mut self) {
         let Some(store) = &self.store else { return };
         let expected = visible(self.history.last(), NOW.get());
         match content(store) {

@@ -3,9 +3,9 @@
 use super::work::Run;
 
 /// A piece of work with a name.
-pub(super) type Workload = (&'static str, fn(&mut Run));
+pub(crate) type Workload = (&'static str, fn(&mut Run));
 
-pub(super) const ALL: &[Workload] = &[
+pub(crate) const ALL: &[Workload] = &[
     ("puts without sync", puts),
     ("puts with sync", synced_puts),
     ("both durabilities mixed", mixed),

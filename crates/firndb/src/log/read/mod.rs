@@ -1,0 +1,4 @@
+//! Reading.
+
+pub(crate) mod get;
+pub(crate) mod snapshot;
