@@ -1,7 +1,7 @@
 //! Every order of turns of the threads of each scenario; and bugs on purpose, each of which must be
 //! noticed.
 
-use firndb_model::log::scenarios::{BUGS, SCENARIOS, explore};
+use firndb_model::log::scenarios::{FAILPOINTS, SCENARIOS, explore};
 
 #[test]
 fn readers_beside_the_writer_see_what_is_there_in_every_order() {
@@ -15,7 +15,7 @@ fn readers_beside_the_writer_see_what_is_there_in_every_order() {
 
 #[test]
 fn bugs_on_purpose_are_noticed() {
-    for (bug, name) in BUGS {
+    for (bug, name) in FAILPOINTS {
         match explore(name, Some(bug)) {
             Ok(orders) => panic!("{bug} went unnoticed in {orders} orders of: {name}"),
             Err(what) => println!("{bug}: {what}"),

@@ -1,6 +1,6 @@
 //! Bugs on purpose: what proves that the tests of crashes would notice.
 //!
-//! A place in the code asks [`Bug::is_on`] whether it shall misbehave. In tests one thread switches
+//! A place in the code asks [`Failpoint::is_on`] whether it shall misbehave. In tests one thread switches
 //! one bug on for itself; everywhere else the answer is a constant `false`, and nothing of it is in
 //! the program.
 
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 /// What may be wrong. Each name says what the code leaves out or does instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
+pub(crate) enum Failpoint {
     /// A write that asked for `Sync` is acknowledged at once.
     AcknowledgeWithoutSync,
     /// Only the active segment is synced, not those before it.
@@ -42,7 +42,7 @@ pub(crate) enum Bug {
     /// Compaction makes records immortal.
     ForgetExpiry,
     /// Compaction appends a record again behind a newer one that is pending.
-    MoveOverPending,
+    MoveOverDeferred,
     /// Compaction removes a file before its copies are durable.
     RemoveBeforeSync,
     /// Compaction does not say in the log that a segment is gone.
@@ -60,17 +60,17 @@ pub(crate) enum Bug {
     /// Entries that make room for another one appear after it.
     ShiftRelaxed,
     /// An entry is put aside after it left its shard.
-    AsideTooLate,
+    DisplaceTooLate,
     /// A shard's word does not change when it is given an entry back.
-    GiveBackQuietly,
+    RestoreWithoutVersion,
     /// What is aside is shown whether or not the search saw what took its slot.
-    TrustAside,
+    TrustDisplaced,
     /// An entry is not late any more before it is in its shard.
-    LateGoneEarly,
+    DropBufferedEarly,
     /// Another entry is late in a slot before the last one is in its shard.
-    LateRelaxed,
+    BufferRelaxed,
     /// What was put aside is taken for the same key's.
-    SettleBlindly,
+    SettleWithoutComparing,
     /// A place without a segment is taken for none.
     TrustOldTable,
     /// A slot of the table is used again while somebody holds its former segment.
@@ -83,7 +83,7 @@ pub(crate) enum Bug {
     BackupWithoutDirectorySync,
 }
 
-impl Bug {
+impl Failpoint {
     /// Whether this bug is on in this thread.
     #[cfg(not(any(test, firndb_model)))]
     #[inline(always)]
@@ -94,7 +94,7 @@ impl Bug {
     /// Whether this bug is on in this thread.
     #[cfg(any(test, firndb_model))]
     pub(crate) fn is_on(self) -> bool {
-        active::BUG.get() == Some(self)
+        active::FAILPOINT.get() == Some(self)
     }
 
     /// The order of a store that needs `Release`, unless this bug is on.
@@ -107,11 +107,11 @@ impl Bug {
 /// What tests set for their thread.
 #[cfg(any(test, firndb_model))]
 pub(crate) mod active {
-    use super::Bug;
+    use super::Failpoint;
     use std::cell::Cell;
 
     thread_local! {
-        pub(crate) static BUG: Cell<Option<Bug>> = const { Cell::new(None) };
+        pub(crate) static FAILPOINT: Cell<Option<Failpoint>> = const { Cell::new(None) };
         /// The id of every new store, so that the same seed gives the same bytes.
         pub(crate) static STORE: Cell<Option<u64>> = const { Cell::new(None) };
     }

@@ -12,9 +12,9 @@
 //!    arrived (`Writer::enter`, `Writer::settle`).
 //! 2. `Writer::make_room` begins a new segment when the active one is full (`Writer::roll`).
 //! 3. `Writer::append` copies the record behind the end of the active segment.
-//! 4. `Writer::publish` makes the index point to it, or `IndexWriter::leave_late` has it found
+//! 4. `Writer::publish` makes the index point to it, or `IndexWriter::buffer_insert` has it found
 //!    until the index does: it is visible.
-//! 5. `Shared::acknowledge` returns at once, or waits in `Commit::wait` until `Shared::sync_log`
+//! 5. `Shared::acknowledge` returns at once, or waits in `GroupCommit::wait` until `Shared::sync_log`
 //!    made everything up to it durable, for all writers that wait.
 //!
 //! # Read path

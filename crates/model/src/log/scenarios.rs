@@ -1,7 +1,10 @@
 //! What the threads do: one writes, others read; and what they must never see.
 
-use super::failpoints::{Bug, active};
-use super::index::{Found, Index, IndexWriter, Late, Place};
+use super::failpoints::{Failpoint, active};
+use super::index::hash_index::{Index, Matches};
+use super::index::insert_buffer::BufferedInsert;
+use super::index::slot::RecordLocation;
+use super::index::writer::{IndexWriter, create};
 use super::segment_table::{self as table, Slots, Table};
 use crate::sync::{LOADS, Loads, Swap};
 use loom::thread;
@@ -26,16 +29,16 @@ pub const SCENARIOS: [Scenario; 9] = [
 ];
 
 /// Bugs on purpose, and the scenario that notices each.
-pub const BUGS: [(&str, &str); 11] = [
+pub const FAILPOINTS: [(&str, &str); 11] = [
     ("CountNoRebuilds", "a shard is rebuilt twice during a search"),
     ("ForgetRebuilds", "a shard is rebuilt and its pages are used again"),
     ("PublishShardRelaxed", "a shard is rebuilt and its pages are used again"),
     ("ShiftRelaxed", "entries are inserted before others"),
-    ("AsideTooLate", "an entry is put aside and comes back"),
-    ("GiveBackQuietly", "an entry is put aside and comes back"),
-    ("TrustAside", "the shard of an entry aside is rebuilt twice"),
-    ("LateGoneEarly", "an entry is late and then another"),
-    ("LateRelaxed", "an entry is late and then another"),
+    ("DisplaceTooLate", "an entry is put aside and comes back"),
+    ("RestoreWithoutVersion", "an entry is put aside and comes back"),
+    ("TrustDisplaced", "the shard of an entry aside is rebuilt twice"),
+    ("DropBufferedEarly", "an entry is late and then another"),
+    ("BufferRelaxed", "an entry is late and then another"),
     ("TrustOldTable", "a record moves to another segment"),
     ("ReuseSlotAtOnce", "the slot of a removed segment is used again"),
 ];
@@ -49,31 +52,31 @@ pub fn explore(name: &str, bug: Option<&str>) -> Result<usize, String> {
     let named = SCENARIOS.iter().find(|(known, _)| *known == name);
     let (_, work) = *named.ok_or_else(|| format!("there is no scenario `{name}`"))?;
     let bugs = [
-        Bug::CountNoRebuilds,
-        Bug::ForgetRebuilds,
-        Bug::PublishShardRelaxed,
-        Bug::ShiftRelaxed,
-        Bug::AsideTooLate,
-        Bug::GiveBackQuietly,
-        Bug::TrustAside,
-        Bug::LateGoneEarly,
-        Bug::LateRelaxed,
-        Bug::TrustOldTable,
-        Bug::ReuseSlotAtOnce,
+        Failpoint::CountNoRebuilds,
+        Failpoint::ForgetRebuilds,
+        Failpoint::PublishShardRelaxed,
+        Failpoint::ShiftRelaxed,
+        Failpoint::DisplaceTooLate,
+        Failpoint::RestoreWithoutVersion,
+        Failpoint::TrustDisplaced,
+        Failpoint::DropBufferedEarly,
+        Failpoint::BufferRelaxed,
+        Failpoint::TrustOldTable,
+        Failpoint::ReuseSlotAtOnce,
     ];
     let find = |bug: &str| bugs.into_iter().find(|known| format!("{known:?}") == bug);
-    active::BUG.set(bug.map(|bug| find(bug).expect("a bug of this name")));
+    active::FAILPOINT.set(bug.map(|bug| find(bug).expect("a bug of this name")));
     let mut orders = 0;
     for loads in [Loads::InTurn, Loads::AsOrdered] {
         LOADS.set(loads);
         let (found, more) = explore_with(work);
         orders += more;
         if let Err(what) = found {
-            active::BUG.set(None);
+            active::FAILPOINT.set(None);
             return Err(format!("in order {orders}: {what}"));
         }
     }
-    active::BUG.set(None);
+    active::FAILPOINT.set(None);
     Ok(orders)
 }
 
@@ -98,8 +101,8 @@ fn explore_with(work: fn()) -> (Result<(), String>, usize) {
 }
 
 /// An index that threads share, and what the scenario put there first.
-fn index(bits: u32, entries: &[(u64, Place)]) -> (Arc<Index>, IndexWriter) {
-    let (index, mut writer) = Index::new(bits);
+fn index(bits: u32, entries: &[(u64, RecordLocation)]) -> (Arc<Index>, IndexWriter) {
+    let (index, mut writer) = create(bits);
     for &(hash, place) in entries {
         writer.insert(&index, hash, place).expect("a small index");
     }
@@ -111,8 +114,8 @@ fn hash(n: u64) -> u64 {
     n << 60
 }
 
-fn place(n: u64) -> Place {
-    Place::new(1, n)
+fn place(n: u64) -> RecordLocation {
+    RecordLocation::new(1, n)
 }
 
 /// Whether there is an entry with this place.
@@ -188,16 +191,16 @@ fn replace_and_remove() {
 fn aside() {
     let (index, mut writer) = index(0, &[(hash(1), place(1)), (hash(2), place(2))]);
     let readers = [1, 2].map(|n| looks_for(&index, n));
-    writer.put_aside(&index, hash(1), place(1), place(9));
+    writer.displace(&index, hash(1), place(1), place(9));
     assert_eq!(index.find(hash(1), Some), Some(place(9)));
-    assert_eq!(index.found(hash(1)), Found::Several);
-    let slot = index.taken_aside().next().expect("one is aside");
-    writer.give_back(&index, slot).expect("a small index");
-    writer.put_aside(&index, hash(2), place(2), place(5));
+    assert_eq!(index.matches(hash(1)), Matches::Several);
+    let slot = index.displaced.occupied().next().expect("one is aside");
+    writer.restore(&index, slot).expect("a small index");
+    writer.displace(&index, hash(2), place(2), place(5));
     for reader in readers {
         reader.join().expect("a reader");
     }
-    writer.drop_aside(&index, slot);
+    writer.drop_displaced(&index, slot);
     assert!(holds(&index, 1) && !holds(&index, 2));
 }
 
@@ -205,8 +208,8 @@ fn aside() {
 /// then a search that loses its pages must not take the replaced one.
 fn aside_and_rebuilt() {
     let (index, mut writer) = index(1, &[1, 5].map(|n| (hash(n), place(n))));
-    writer.put_aside(&index, hash(5), place(5), place(9));
-    writer.leave_late(&index, Late { hash: hash(5), place: place(7) });
+    writer.displace(&index, hash(5), place(5), place(9));
+    writer.buffer_insert(&index, BufferedInsert { hash: hash(5), location: place(7) });
     let shared = Arc::clone(&index);
     let reader = thread::spawn(move || {
         let found = shared.find(hash(5), |found| (found != place(7)).then_some(found));
@@ -222,21 +225,21 @@ fn aside_and_rebuilt() {
 /// key that has an entry already: which is there all the time too, at last aside.
 fn late() {
     let (index, mut writer) = index(0, &[(hash(2), place(2))]);
-    writer.leave_late(&index, Late { hash: hash(1), place: place(1) });
-    let slot = index.slot_aside(hash(1));
-    assert_eq!(index.slot_aside(hash(2)), slot);
+    writer.buffer_insert(&index, BufferedInsert { hash: hash(1), location: place(1) });
+    let slot = index.buffer_slot(hash(1));
+    assert_eq!(index.buffer_slot(hash(2)), slot);
     assert!(holds(&index, 1));
     let readers = [1, 2].map(|n| looks_for(&index, n));
-    writer.enter_late(&index, slot, None).expect("a small index");
-    writer.leave_late(&index, Late { hash: hash(2), place: place(9) });
+    writer.flush_insert(&index, slot, None).expect("a small index");
+    writer.buffer_insert(&index, BufferedInsert { hash: hash(2), location: place(9) });
     assert_eq!(index.find(hash(2), Some), Some(place(9)));
-    assert_eq!(index.found(hash(2)), Found::One(place(2)));
-    writer.enter_late(&index, slot, Some(place(2))).expect("a small index");
+    assert_eq!(index.matches(hash(2)), Matches::One(place(2)));
+    writer.flush_insert(&index, slot, Some(place(2))).expect("a small index");
     assert_eq!(index.find(hash(2), Some), Some(place(9)));
     for reader in readers {
         reader.join().expect("a reader");
     }
-    writer.drop_aside(&index, slot);
+    writer.drop_displaced(&index, slot);
     assert!(holds(&index, 1) && !holds(&index, 2));
 }
 
@@ -255,7 +258,7 @@ struct Store {
 impl Store {
     /// Version 1 of the key is in slot 0; there are two slots.
     fn new() -> Store {
-        let first = Place::new(0, 1);
+        let first = RecordLocation::new(0, 1);
         let (index, writer) = index(0, &[(hash(KEY), first)]);
         let table = Arc::new(Swap::from_pointee(Table::default()));
         let mut store = Store { index, writer, table, slots: Slots::new(0, 2) };
@@ -274,7 +277,7 @@ impl Store {
     }
 
     fn moved(&mut self, from: (usize, u64), to: (usize, u64)) {
-        let [from, to] = [from, to].map(|(slot, offset)| Place::new(slot, offset));
+        let [from, to] = [from, to].map(|(slot, offset)| RecordLocation::new(slot, offset));
         assert!(self.writer.replace(&self.index, hash(KEY), from, to));
     }
 

@@ -69,7 +69,7 @@ pub(crate) fn describe_segment(path: &Path) -> Result<Inspection> {
         facts: vec![
             fact("store", format!("{:016x}", header.store)),
             fact("segment", header.number.to_string()),
-            fact("records begin at multiples of", (1u64 << header.granule).to_string()),
+            fact("records begin at multiples of", (1u64 << header.alignment_log2).to_string()),
         ],
         ..Inspection::default()
     })

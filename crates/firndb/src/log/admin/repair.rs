@@ -202,8 +202,8 @@ const PROGRESS: u64 = 16 << 20;
 
 impl<'a> Search<'a> {
     pub(crate) fn new(bytes: &'a [u8], number: u64) -> Search<'a> {
-        let granule = Header::decode(bytes).map_or(0, |header| header.granule);
-        let step = 1 << granule;
+        let alignment_log2 = Header::decode(bytes).map_or(0, |header| header.alignment_log2);
+        let step = 1 << alignment_log2;
         let at = (HEADER as u64).next_multiple_of(step);
         Search { bytes, number, step, at, lost: 0, in_vain: 0 }
     }

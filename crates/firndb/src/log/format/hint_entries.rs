@@ -17,7 +17,7 @@
 
 use crate::bytes::int::{Encoder, behind_zeros, u64_at};
 use crate::bytes::packed::{Packed, PackedWriter, width};
-use crate::log::index::OFFSETS;
+use crate::log::index::slot::OFFSETS;
 use crate::log::segments::hint_file::HASH_BITS;
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@
 //! HEADER     OFFSET  SIZE  FIELD
 //!            0       8     magic "FIRNLOG\n"
 //!            8       4     format version: 1
-//!            12      4     granule: records begin at multiples of 2^this
+//!            12      4     alignment_log2: records begin at multiples of 2^this
 //!            16      8     store id, the same in all files of a store; seeds the hash of keys
 //!            24      8     number of the segment
 //!            32      8     length of the file
@@ -216,7 +216,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<(Record<'_>, usize)> {
 #[inline]
 pub(crate) fn is_whole(record: &[u8], segment: u64, offset: u64) -> bool {
     let sum = checksum(xxh3_64(&record[4..]), segment, offset);
-    record[..4] == sum || crate::log::failpoints::Bug::SkipChecksum.is_on()
+    record[..4] == sum || crate::log::failpoints::Failpoint::SkipChecksum.is_on()
 }
 
 /// [`parse`], for records whose checksum is right.
@@ -262,7 +262,7 @@ pub(crate) struct Header {
     pub(crate) number: u64,
     pub(crate) capacity: u64,
     /// Records begin at multiples of two to this power.
-    pub(crate) granule: u32,
+    pub(crate) alignment_log2: u32,
 }
 
 impl Header {
@@ -270,7 +270,7 @@ impl Header {
         let mut out = [0; HEADER];
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        out[12..16].copy_from_slice(&self.granule.to_le_bytes());
+        out[12..16].copy_from_slice(&self.alignment_log2.to_le_bytes());
         out[16..24].copy_from_slice(&self.store.to_le_bytes());
         out[24..32].copy_from_slice(&self.number.to_le_bytes());
         out[32..40].copy_from_slice(&self.capacity.to_le_bytes());
@@ -296,9 +296,9 @@ impl Header {
                 format!("segment format {}, this release reads 1: use a newer one", u32_at(8));
             return Err(Error::new(ErrorKind::UnsupportedVersion, message));
         }
-        let (granule, number, capacity) = (u32_at(12), u64_at(24), u64_at(32));
-        if granule > GRANULE_MAX {
-            return Err(Error::corrupt(format!("granule 2^{granule}")).at(12));
+        let (alignment_log2, number, capacity) = (u32_at(12), u64_at(24), u64_at(32));
+        if alignment_log2 > GRANULE_MAX {
+            return Err(Error::corrupt(format!("alignment_log2 2^{alignment_log2}")).at(12));
         }
         if number == 0 || number == u64::MAX {
             return Err(Error::corrupt(format!("segment number {number}")).at(24));
@@ -306,7 +306,7 @@ impl Header {
         if capacity > CAPACITY_MAX {
             return Err(Error::corrupt(format!("a segment of {capacity} bytes")).at(32));
         }
-        Ok(Header { store: u64_at(16), number, capacity, granule })
+        Ok(Header { store: u64_at(16), number, capacity, alignment_log2 })
     }
 }
 
@@ -408,13 +408,13 @@ mod tests {
 
     #[test]
     fn a_header_has_these_bytes() {
-        let header = Header { store: 0x0102, number: 3, capacity: 4096, granule: 2 };
+        let header = Header { store: 0x0102, number: 3, capacity: 4096, alignment_log2: 2 };
         let bytes = header.encode();
         #[rustfmt::skip]
         let expected = [
             b'F', b'I', b'R', b'N', b'L', b'O', b'G', b'\n',
             1, 0, 0, 0,                 // format version
-            2, 0, 0, 0,                 // granule
+            2, 0, 0, 0,                 // alignment_log2
             2, 1, 0, 0, 0, 0, 0, 0,     // store
             3, 0, 0, 0, 0, 0, 0, 0,     // number
             0, 16, 0, 0, 0, 0, 0, 0,    // capacity

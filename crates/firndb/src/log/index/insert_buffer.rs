@@ -1,110 +1,93 @@
-//! Entries that come late: the newest of their keys, whose slots in the index are not in the
-//! processor's cache yet.
+//! Buffered inserts: index entries of recent puts that are not in their shard yet.
 //!
-//! To wait for the memory of its slot is most of what a put takes. So the put leaves its entry
-//! here, where searches look first, and asks for that memory; a later put, or whoever needs the
-//! index as a whole, enters it when it is there. There is one place for each value of the lowest
-//! bits, as there is aside (`aside.rs`): a search looks at one, and of entries with the same kept
-//! bits one at most is late.
+//! Waiting for the cache miss on its slot is most of what a put costs. So a put stores its entry
+//! here, where searches look first, and prefetches the slot. A later put, or an operation that needs
+//! the whole index, moves the entry into its shard. The buffer has one slot per value of the lowest
+//! hash bits, like `displaced.rs`: a search looks at one slot, and of entries with the same kept bits
+//! at most one is buffered.
 //!
-//! An entry is in its shard before it is gone from here, and a search looks here first: so it finds
-//! the one or the other.
+//! The writer stores an entry in its shard before it drops it here, and a search looks here first,
+//! so it finds the entry in one of the two.
 
-use super::displaced::{SLOTS, ones};
-use super::{Full, Index, IndexWriter, Place};
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
+use crate::log::index::slot::RecordLocation;
 use crate::sync::AtomicU64;
 use std::sync::atomic::Ordering;
 
-/// An entry that waits to be entered.
+/// Slots of this buffer and of `displaced.rs`. A buffered entry waits for this many puts on average,
+/// which is enough for the slowest prefetch.
+pub(crate) const BUFFER_SLOTS: usize = if cfg!(firndb_model) { 2 } else { 32 };
+
+/// An entry that is not in its shard yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Late {
+pub(crate) struct BufferedInsert {
     pub(crate) hash: u64,
-    pub(crate) place: Place,
+    pub(crate) location: RecordLocation,
 }
 
-/// The entries that are late. Apart from what other threads read all the time.
+/// The buffer. Aligned so that it shares no cache line with what other threads read all the time.
 #[repr(align(64))]
-pub(crate) struct Entries {
-    slots: [Slot; SLOTS],
-    /// A bit for each slot that is taken.
-    taken: AtomicU64,
+pub(crate) struct InsertBuffer {
+    slots: [Slot; BUFFER_SLOTS],
+    /// A bit per occupied slot.
+    occupied: AtomicU64,
 }
 
 struct Slot {
     hash: AtomicU64,
-    /// 0, which is no place, if the slot is free. Written after the hash and read before it.
-    place: AtomicU64,
+    /// 0, which is no location, if the slot is free. Written after the hash and read before it.
+    location: AtomicU64,
 }
 
-impl Default for Entries {
-    fn default() -> Entries {
+impl Default for InsertBuffer {
+    fn default() -> InsertBuffer {
         let zero = || AtomicU64::new(0);
-        let slots = std::array::from_fn(|_| Slot { hash: zero(), place: zero() });
-        Entries { slots, taken: zero() }
+        let slots = std::array::from_fn(|_| Slot { hash: zero(), location: zero() });
+        InsertBuffer { slots, occupied: zero() }
     }
 }
 
-impl Index {
-    /// The slots of [`Index::late`] that are taken. Exact for the writer, a hint for others.
-    pub(crate) fn taken_late(&self) -> impl Iterator<Item = usize> + use<> {
-        ones(self.late.taken.load(Ordering::Relaxed))
+impl InsertBuffer {
+    /// The occupied slots. Exact for the writer, approximate for other threads.
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = usize> + use<> {
+        ones(self.occupied.load(Ordering::Relaxed))
     }
 
-    /// What is late in this slot. Exact for the writer; for others its parts need not belong
-    /// together: then the entry with this hash came after the call began.
+    /// The entry in a slot. Exact for the writer. For other threads hash and location may belong to
+    /// different entries; then the entry with this hash came after the call began.
     #[inline]
-    pub(crate) fn late(&self, slot: usize) -> Option<Late> {
-        let slot = &self.late.slots[slot];
-        let place = slot.place.load(Ordering::Acquire);
+    pub(crate) fn get(&self, slot: usize) -> Option<BufferedInsert> {
+        let slot = &self.slots[slot];
+        let location = slot.location.load(Ordering::Acquire);
         let hash = slot.hash.load(Ordering::Acquire);
-        (place != 0).then_some(Late { hash, place: Place(place) })
+        let location = RecordLocation::from_bits(location);
+        (location.bits() != 0).then_some(BufferedInsert { hash, location })
     }
 
-    /// The late entry with the kept bits of this hash.
-    #[inline]
-    pub(crate) fn find_late(&self, hash: u64) -> Option<Place> {
-        let late = self.late(self.slot_aside(hash))?;
-        (self.split(late.hash) == self.split(hash)).then_some(late.place)
+    /// Stores an entry in a slot, which must be free. For the writer.
+    pub(crate) fn store(&self, number: usize, insert: BufferedInsert) {
+        let slot = &self.slots[number];
+        debug_assert_eq!(slot.location.load(Ordering::Relaxed), 0, "the slot is free");
+        // A reader that sees this hash also sees the slot's previous entry in its shard.
+        slot.hash.store(insert.hash, Failpoint::BufferRelaxed.instead_of_release());
+        slot.location.store(insert.location.bits(), Ordering::Release);
+        let occupied = self.occupied.load(Ordering::Relaxed);
+        self.occupied.store(occupied | 1 << number, Ordering::Relaxed);
+    }
+
+    /// Frees a slot. For the writer.
+    pub(crate) fn clear(&self, slot: usize) {
+        self.slots[slot].location.store(0, Ordering::Release);
+        let occupied = self.occupied.load(Ordering::Relaxed);
+        self.occupied.store(occupied & !(1 << slot), Ordering::Relaxed);
     }
 }
 
-impl IndexWriter {
-    /// Leaves an entry to be entered later. Its slot, [`Index::slot_aside`], must be free.
-    pub(crate) fn leave_late(&mut self, index: &Index, late: Late) {
-        let number = index.slot_aside(late.hash);
-        let slot = &index.late.slots[number];
-        debug_assert_eq!(slot.place.load(Ordering::Relaxed), 0, "the slot is free");
-        // Whoever sees it sees that the last one is in its shard.
-        slot.hash.store(late.hash, Bug::LateRelaxed.instead_of_release());
-        slot.place.store(late.place.0, Ordering::Release);
-        let taken = index.late.taken.load(Ordering::Relaxed);
-        index.late.taken.store(taken | 1 << number, Ordering::Relaxed);
-    }
-
-    /// Enters what is late in a slot: in the place of `over`, which is put aside and whose slot
-    /// there must be free; or, without it, beside all others.
-    pub(crate) fn enter_late(
-        &mut self,
-        index: &Index,
-        slot: usize,
-        over: Option<Place>,
-    ) -> Result<(), Full> {
-        let Some(late) = index.late(slot) else { return Ok(()) };
-        if Bug::LateGoneEarly.is_on() {
-            self.drop_late(index, slot);
-        }
-        match over {
-            Some(old) => self.put_aside(index, late.hash, old, late.place),
-            None => self.insert(index, late.hash, late.place)?,
-        }
-        self.drop_late(index, slot);
-        Ok(())
-    }
-
-    fn drop_late(&mut self, index: &Index, slot: usize) {
-        index.late.slots[slot].place.store(0, Ordering::Release);
-        let taken = index.late.taken.load(Ordering::Relaxed);
-        index.late.taken.store(taken & !(1 << slot), Ordering::Relaxed);
-    }
+/// The positions of the bits that are set.
+pub(crate) fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let one = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        one
+    })
 }

@@ -14,9 +14,12 @@
 use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder, u64_at};
 use crate::disk::Disk;
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::hint_entries as entries;
-use crate::log::index::{Full, Index, IndexWriter, Place};
+use crate::log::index::hash_index::Index;
+use crate::log::index::pages::Full;
+use crate::log::index::slot::RecordLocation;
+use crate::log::index::writer::IndexWriter;
 use crate::log::maintenance::threads::Stretches;
 use crate::log::open::store::Shared;
 use crate::log::options::Access;
@@ -115,7 +118,7 @@ impl Checkpoint {
             for (slot, puts, at) in &mut cursors {
                 while let Some((i, (hash, offset))) = puts.next_if(|entry| entry.1.0 <= end) {
                     if u64_at(&self.bits, *at + i / 64 * 8) >> (i % 64) & 1 == 1 {
-                        found.push((hash >> drop, Place::new(*slot, offset)));
+                        found.push((hash >> drop, RecordLocation::new(*slot, offset)));
                     }
                 }
             }
@@ -242,7 +245,7 @@ impl Shared {
         }
         // A bit may be clear because of a write at the end of the log. Were that lost in a power
         // cut while the checkpoint stays, the key would have neither its old value nor the new.
-        if !Bug::CheckpointBeforeSync.is_on() {
+        if !Failpoint::CheckpointBeforeSync.is_on() {
             let position = self.writer()?.position();
             self.make_durable(position)?;
             self.record_end(position)?;

@@ -16,7 +16,7 @@
 //! Readers that have the segment keep its map. At no time does the lock of the writers cover more
 //! than one record.
 
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::record::{Kind, Record, head_length};
 use crate::log::maintenance::threads::{Stretches, Task};
 use crate::log::open::store::{LogStore, Shared};
@@ -136,7 +136,7 @@ impl Shared {
     /// which it is durable. Whether there were any.
     fn remove_left(&self, leaving: &mut Vec<Leaving>, durable: Position) -> Result<bool> {
         let is_ready =
-            |leaving: &Leaving| leaving.position <= durable || Bug::RemoveBeforeSync.is_on();
+            |leaving: &Leaving| leaving.position <= durable || Failpoint::RemoveBeforeSync.is_on();
         let count = leaving.partition_point(is_ready);
         if count > 0 {
             self.check_place()?;
@@ -161,7 +161,7 @@ impl Shared {
     fn remove_first(&self, leaving: &mut Vec<Leaving>, count: usize) -> Result<bool> {
         let Some(last) = leaving[..count].last() else { return Ok(false) };
         let position = last.position;
-        if !Bug::RemoveBeforeSync.is_on() {
+        if !Failpoint::RemoveBeforeSync.is_on() {
             self.make_durable(position)?;
         }
         self.remove_left(leaving, position)
@@ -316,7 +316,7 @@ impl Shared {
         let number = Record::removed_value(victim.number);
         let frame = Frame::new(Record::internal(Kind::Removed, &number), 0, None);
         writer.make_room(self, frame.length() as u64, 1, Need::Compact)?;
-        if !Bug::ForgetRemoval.is_on() {
+        if !Failpoint::ForgetRemoval.is_on() {
             writer.append(self, &frame, Need::Compact)?;
         }
         writer.slots.retire(&self.table, victim.slot);
@@ -360,13 +360,13 @@ impl Shared {
             return Ok(false);
         }
         let is_expired = self.is_expired(record);
-        if is_expired && (Bug::ForgetExpired.is_on() || !is_needed(hash, older)?) {
+        if is_expired && (Failpoint::ForgetExpired.is_on() || !is_needed(hash, older)?) {
             let mut writer = self.writer()?;
             return writer.forget(self, hash, place).map(|()| false);
         }
         let again = match is_expired {
             true => Record { moved: true, ..Record::delete(record.key) },
-            false if Bug::ForgetExpiry.is_on() => {
+            false if Failpoint::ForgetExpiry.is_on() => {
                 Record { moved: true, more: false, expires: None, ..*record }
             }
             false => Record { moved: true, more: false, ..*record },
@@ -383,7 +383,7 @@ impl Shared {
 
     /// Appends a delete again if it may hide something. Whether it did.
     fn move_delete(&self, record: &Record, hash: u64, older: &[Arc<Segment>]) -> Result<bool> {
-        if Bug::ForgetTombstone.is_on() || !is_needed(hash, older)? {
+        if Failpoint::ForgetTombstone.is_on() || !is_needed(hash, older)? {
             return Ok(false);
         }
         let again = Record { moved: true, more: false, ..*record };

@@ -3,7 +3,7 @@
 //! none waits for another: making the next segment's file, sealing full ones and taking
 //! checkpoints (which mostly waits for the disk), and compaction (which mostly computes).
 
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::maintenance::thread_priority::become_lenient;
 use crate::log::open::store::{LogStore, Shared};
 use crate::log::segments::reserve::Need;
@@ -208,7 +208,7 @@ impl Shared {
             self.pace.sealed.store(active.saturating_sub(1), Ordering::Relaxed);
             return Ok(false);
         };
-        if segment.number > durable && !Bug::HintBeforeSync.is_on() {
+        if segment.number > durable && !Failpoint::HintBeforeSync.is_on() {
             self.make_durable((segment.number, segment.end()))?;
         }
         let hint = self.with_reserve(need, || self.write_hint(segment))?;
@@ -220,7 +220,7 @@ impl Shared {
 
     /// Gets what writers will want next: memory for the index, and a segment.
     fn prepare_next(&self) -> Result<bool> {
-        self.index.reserve();
+        self.index.pages.reserve();
         self.prepare_segment()
     }
 

@@ -1,7 +1,7 @@
 //! The log as the files of a directory tell it: which segments make it up, and where it ends.
 
 use crate::disk::{Disk, DiskRef, Map, ReadAt};
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::record::{self as format, HEAD_MAX, HEADER, Header, Kind, Link, Record};
 use crate::log::options::{Access, Options};
 use crate::log::segments::hint_file::Hint;
@@ -75,7 +75,7 @@ fn copy(file: &dyn ReadAt, number: u64, is_whole: bool) -> Result<Map> {
     file.read_at(0, &mut bytes)?;
     // A file may have any length: memory is only taken for what a header vouches for.
     if let Ok(header) = header_of(&bytes, length, number) {
-        let link = HEADER.next_multiple_of(1 << header.granule);
+        let link = HEADER.next_multiple_of(1 << header.alignment_log2);
         let mut wanted = if is_whole { length } else { length.min((link + HEAD_MAX) as u64) };
         bytes.resize(wanted as usize, 0);
         file.read_at(0, &mut bytes)?;
@@ -107,7 +107,7 @@ fn header_of(bytes: &[u8], length: u64, number: u64) -> Result<Header> {
 }
 
 pub(crate) fn read_head(header: Header, bytes: &[u8], number: u64) -> Result<Head> {
-    let at = HEADER.next_multiple_of(1 << header.granule);
+    let at = HEADER.next_multiple_of(1 << header.alignment_log2);
     let rest = bytes.get(at..).unwrap_or(&[]);
     let found = format::read(rest, number, at as u64).filter(|(r, _)| r.kind == Kind::Link);
     let (record, length) =
@@ -127,14 +127,14 @@ pub(crate) fn scan<'a>(
     let mut at = from;
     let mut batch: Vec<(u64, Record, u64)> = Vec::new();
     loop {
-        let offset = at.next_multiple_of(1 << header.granule);
+        let offset = at.next_multiple_of(1 << header.alignment_log2);
         let rest = bytes.get(offset as usize..).unwrap_or(&[]);
         let Some((record, length)) = format::read(rest, header.number, offset) else {
             return Ok(end);
         };
         at = offset + length as u64;
         batch.push((offset, record, length as u64));
-        if !record.more || Bug::AcceptHalfBatch.is_on() {
+        if !record.more || Failpoint::AcceptHalfBatch.is_on() {
             for (offset, record, length) in batch.drain(..) {
                 each(offset, record, length)?;
             }
@@ -184,7 +184,7 @@ impl Chain {
                 Some(&last) => head.link.previous == last,
                 None => head.link.previous.0 <= durable,
             };
-            if follows || Bug::IgnoreLinks.is_on() {
+            if follows || Failpoint::IgnoreLinks.is_on() {
                 let end = scan(&file.map, &head.header, head.end, |_, _, _| Ok(()))?;
                 tail.push((file.number, end));
             }

@@ -1,8 +1,11 @@
 //! Filling the index when a store is opened: from the checkpoint, from hints, or from the records.
 
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::record::{self as format, Header, Kind};
-use crate::log::index::{Full, Index, IndexWriter, Place};
+use crate::log::index::hash_index::Index;
+use crate::log::index::pages::Full;
+use crate::log::index::slot::RecordLocation;
+use crate::log::index::writer::{IndexWriter, create};
 use crate::log::maintenance::checkpoint::Checkpoint;
 use crate::log::open::chain::{read_head, scan};
 use crate::log::read::get::{GROUP, prefetch_all};
@@ -22,7 +25,7 @@ struct Change<'a> {
     hash: u64,
     /// `None` if it was not read yet.
     key: Option<&'a [u8]>,
-    place: Place,
+    place: RecordLocation,
     is_put: bool,
 }
 
@@ -39,7 +42,7 @@ pub(crate) struct Loader {
 
 impl Loader {
     pub(crate) fn new(id: u64, bits: u32) -> Loader {
-        let (index, writer) = Index::new(bits);
+        let (index, writer) = create(bits);
         Loader { id, bits, index, writer, table: Table::default(), hinted: 0, scanned: 0 }
     }
 
@@ -53,7 +56,7 @@ impl Loader {
     /// from their records where there is no hint. Returns the last segment of the checkpoint.
     pub(crate) fn fill(&mut self, checkpoint: Option<Checkpoint>) -> Result<u64> {
         let mut segments = self.table.in_order();
-        if Bug::ReplayBackwards.is_on() {
+        if Failpoint::ReplayBackwards.is_on() {
             segments.reverse();
         }
         let mut covered = 0;
@@ -62,7 +65,7 @@ impl Loader {
             let old = segments.partition_point(|segment| segment.number <= last);
             match checkpoint.load(&segments[..old], &self.index, &mut self.writer) {
                 Ok(()) => {
-                    covered = if Bug::TrustCheckpoint.is_on() { u64::MAX } else { last };
+                    covered = if Failpoint::TrustCheckpoint.is_on() { u64::MAX } else { last };
                     for segment in &segments[..old] {
                         let live = checkpoint.segments[&segment.number].live;
                         segment.live.store(live, Ordering::Relaxed);
@@ -71,7 +74,7 @@ impl Loader {
                     }
                 }
                 // It does not fit the hints: they do without it.
-                Err(_) => (self.index, self.writer) = Index::new(self.bits),
+                Err(_) => (self.index, self.writer) = create(self.bits),
             }
         }
         let (old, new) = segments.split_at(segments.partition_point(|s| s.number <= covered));
@@ -103,7 +106,8 @@ impl Loader {
             };
             let entry = if is_put { puts.next() } else { deletes.next() };
             let Some((bits, offset)) = entry else { break };
-            let (hash, place) = (bits << (64 - hint::HASH_BITS), Place::new(segment.slot, offset));
+            let (hash, place) =
+                (bits << (64 - hint::HASH_BITS), RecordLocation::new(segment.slot, offset));
             self.add(segment, &mut group, Change { hash, key: None, place, is_put })?;
         }
         self.hinted += 1;
@@ -133,7 +137,7 @@ impl Loader {
             let (hash, place) = (format::hash_of_key(record.key, self.id), segment.place(offset));
             let is_put = match record.kind {
                 Kind::Put => true,
-                Kind::Delete if Bug::ForgetDeletesOnReplay.is_on() => return Ok(()),
+                Kind::Delete if Failpoint::ForgetDeletesOnReplay.is_on() => return Ok(()),
                 Kind::Delete => false,
                 Kind::Link | Kind::Removed => return Ok(()),
             };
@@ -188,7 +192,7 @@ impl Loader {
     }
 
     /// Makes the index point to this place for a key, or to nothing.
-    fn change(&mut self, hash: u64, key: &[u8], place: Option<Place>) -> Result<()> {
+    fn change(&mut self, hash: u64, key: &[u8], place: Option<RecordLocation>) -> Result<()> {
         let current = self.current(hash, key)?;
         if let Some((old, length)) = current
             && let Some(segment) = self.table.get(old.segment())
@@ -210,8 +214,8 @@ impl Loader {
         Ok(())
     }
 
-    /// Place and length of a key's record.
-    fn current(&self, hash: u64, key: &[u8]) -> Result<Option<(Place, u64)>> {
+    /// RecordLocation and length of a key's record.
+    fn current(&self, hash: u64, key: &[u8]) -> Result<Option<(RecordLocation, u64)>> {
         let mut room = Vec::new();
         let found = self.index.find(hash, |place| {
             let segment = self.table.get(place.segment())?;

@@ -21,8 +21,8 @@
 
 use crate::disk::{DiskRef, ForkGuard, Lock};
 use crate::log::admin::backup;
-use crate::log::failpoints::Bug;
-use crate::log::index::IndexWriter;
+use crate::log::failpoints::Failpoint;
+use crate::log::index::writer::IndexWriter;
 use crate::log::maintenance::backpressure::Pace;
 use crate::log::maintenance::checkpoint::{self, Checkpoint};
 use crate::log::maintenance::threads::Wake;
@@ -37,7 +37,7 @@ use crate::log::segments::hint_file as hint;
 use crate::log::segments::reserve::Reserve;
 use crate::log::segments::segment::{Bytes, SEGMENTS_MAX, Segment, after, file_name, number_of};
 use crate::log::stats::{Counters, Recovery};
-use crate::log::write::group_commit::{Commit, Position};
+use crate::log::write::group_commit::{GroupCommit, Position};
 use crate::log::write::writer::{Start, Writer};
 use crate::sync::Swap;
 use crate::{Error, ErrorKind, Result};
@@ -102,7 +102,7 @@ fn attempt(disk: DiskRef, dir: &Path, options: Options) -> Result<Shared> {
         table: Swap::from_pointee(loader.table),
         usual: UsualLines::default(),
         writer: Mutex::new(None),
-        commit: Commit::default(),
+        commit: GroupCommit::default(),
         counters,
         failed: OnceLock::new(),
         wake: Wake::default(),
@@ -261,7 +261,7 @@ impl Chain {
             if slot >= SEGMENTS_MAX {
                 return Err(Error::new(ErrorKind::Failed, "the store has too many segments"));
             }
-            let segment = Segment::new(number, slot, head.header.granule, path, bytes);
+            let segment = Segment::new(number, slot, head.header.alignment_log2, path, bytes);
             let segment = Arc::new(segment.accessed(&**disk, options.access)?);
             loader.table.put(segment.slot, Arc::clone(&segment));
             self.set_hint(&**disk, options.access, dir, &segment);
@@ -299,7 +299,7 @@ impl Chain {
 /// Number of bytes behind the end of the records up to where there are only zeros.
 fn torn_bytes(rest: &[u8]) -> usize {
     match rest.iter().rposition(|&byte| byte != 0) {
-        Some(at) if !Bug::ResumeTornSegment.is_on() => at + 1,
+        Some(at) if !Failpoint::ResumeTornSegment.is_on() => at + 1,
         _ => 0,
     }
 }

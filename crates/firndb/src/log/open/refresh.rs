@@ -16,7 +16,7 @@
 //! is once it has happened, what the reader shows then is a state that there was during the call.
 
 use crate::log::format::record::{Header, Kind};
-use crate::log::index::{Index, IndexWriter};
+use crate::log::index::writer::{IndexWriter, create};
 use crate::log::open::chain::{Chain, File, scan, survey};
 use crate::log::open::durable_end::{self as end, End};
 use crate::log::open::loader::Loader;
@@ -185,7 +185,8 @@ impl Shared {
             return Ok(Some(news));
         }
         let bytes = Bytes::Sealed(map.clone(), news.last.1 as usize);
-        let segment = Segment::new(number, before.slot, before.granule, before.path.clone(), bytes);
+        let segment =
+            Segment::new(number, before.slot, before.alignment_log2, before.path.clone(), bytes);
         segment.inherit(before);
         news.new.push(New { segment: Arc::new(segment), header: head.header, from: end });
         Ok(Some(news))
@@ -221,7 +222,7 @@ impl Shared {
         let path = self.dir.join(file_name(number));
         let (file, head) = chain.part(number, &path)?;
         let bytes = Bytes::Sealed(file.map.clone(), end as usize);
-        let segment = Segment::new(number, slot, head.header.granule, path, bytes);
+        let segment = Segment::new(number, slot, head.header.alignment_log2, path, bytes);
         chain.set_hint(&*self.disk, self.options.access, &self.dir, &segment);
         if let Some(before) = before {
             segment.inherit(before);
@@ -248,7 +249,7 @@ impl Shared {
         }
         let mut table = Table::clone(&self.table.load());
         news.new.iter().for_each(|new| table.put(new.segment.slot, Arc::clone(&new.segment)));
-        let (empty, _) = Index::new(0);
+        let (empty, _) = create(0);
         let index = std::mem::replace(&mut self.index, empty);
         let mut loader = Loader::over(self.id, index, seen.index, table);
         let mut new = news.new.iter();

@@ -1,9 +1,9 @@
 //! [`LogStore`]: opening and closing. Reading is in `read.rs`, writing in `write.rs`.
 
 use crate::disk::{self, Append, DiskRef, ForkGuard, Lock};
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::record::{self as format, MAX_KEY, Record, head_length};
-use crate::log::index::Index;
+use crate::log::index::hash_index::Index;
 use crate::log::maintenance::backpressure::Pace;
 use crate::log::maintenance::compaction::Leaving;
 use crate::log::maintenance::threads::Upkeep;
@@ -15,7 +15,7 @@ use crate::log::read::snapshot::View;
 use crate::log::segments::reserve::{Need, Reserve};
 use crate::log::segments::segment::{Segment, Table};
 use crate::log::stats::Counters;
-use crate::log::write::group_commit::{Commit, Position};
+use crate::log::write::group_commit::{GroupCommit, Position};
 use crate::log::write::writer::Writer;
 use crate::sync::Swap;
 use crate::{Error, ErrorKind, Result};
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) usual: UsualLines,
     /// `None` when it is open for reading only.
     pub(crate) writer: Mutex<Option<Writer>>,
-    pub(crate) commit: Commit,
+    pub(crate) commit: GroupCommit,
     pub(crate) counters: Counters,
     /// Why nothing can be written any more.
     pub(crate) failed: OnceLock<String>,
@@ -269,7 +269,7 @@ impl Shared {
             let Some(writer) = &*writer else { return Ok((0, 0)) };
             (writer.unsynced.clone(), Arc::clone(&writer.segment), writer.position())
         };
-        if Bug::SyncActiveOnly.is_on() {
+        if Failpoint::SyncActiveOnly.is_on() {
             segments.clear();
         }
         if target > (end.0, 0) {
@@ -282,7 +282,7 @@ impl Shared {
             segment.sync(to)?;
         }
         let is_unnamed = |segment: &Arc<Segment>| !segment.is_named.load(Ordering::Acquire);
-        if segments.iter().any(is_unnamed) && !Bug::NameWithoutDirectorySync.is_on() {
+        if segments.iter().any(is_unnamed) && !Failpoint::NameWithoutDirectorySync.is_on() {
             self.sync_dir()?;
             segments.iter().for_each(|segment| segment.is_named.store(true, Ordering::Release));
         }
@@ -290,7 +290,7 @@ impl Shared {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writer) = &mut *writer {
             writer.unsynced.retain(|segment| segment.number >= end.0);
-            let sealed = if Bug::DurableTooFar.is_on() { end.0 } else { end.0 - 1 };
+            let sealed = if Failpoint::DurableTooFar.is_on() { end.0 } else { end.0 - 1 };
             writer.durable = writer.durable.max(sealed);
         }
         Ok(end)
@@ -361,7 +361,7 @@ impl Shared {
             Ok(writer) => writer.position(),
             Err(_) => return Ok(()),
         };
-        if !Bug::CloseWithoutSync.is_on() {
+        if !Failpoint::CloseWithoutSync.is_on() {
             self.make_durable(position)?;
         }
         self.finish_compaction()?;

@@ -7,7 +7,8 @@
 use crate::Result;
 use crate::bytes::prefetch::{LINE, prefetch};
 use crate::log::format::record::{self as format, Record};
-use crate::log::index::{Index, Place};
+use crate::log::index::hash_index::Index;
+use crate::log::index::slot::RecordLocation;
 use crate::log::open::store::{LogStore, Shared};
 use crate::log::segments::segment::{RECORD_LINES, Segment, Table};
 use crate::log::segments::segment_table as table;
@@ -83,7 +84,7 @@ impl Shared {
         &self,
         key: &[u8],
         hash: u64,
-        read: impl FnMut(Place, &Record) -> Option<T>,
+        read: impl FnMut(RecordLocation, &Record) -> Option<T>,
     ) -> Result<Option<T>> {
         self.search(key, hash, true, read)
     }
@@ -91,7 +92,7 @@ impl Shared {
     /// Where a key's record is. Its value is not looked at, so it need not be in memory and may be
     /// damaged; a record that might be another key's is checked.
     #[inline]
-    pub(crate) fn locate(&self, key: &[u8], hash: u64) -> Result<Option<Place>> {
+    pub(crate) fn locate(&self, key: &[u8], hash: u64) -> Result<Option<RecordLocation>> {
         self.search(key, hash, false, |place, _| Some(place))
     }
 
@@ -102,7 +103,7 @@ impl Shared {
         key: &[u8],
         hash: u64,
         is_whole: bool,
-        mut read: impl FnMut(Place, &Record) -> Option<T>,
+        mut read: impl FnMut(RecordLocation, &Record) -> Option<T>,
     ) -> Result<Option<T>> {
         let mut room = Vec::new();
         loop {
@@ -136,7 +137,7 @@ impl Shared {
     }
 
     /// Whether the index has this very entry.
-    pub(crate) fn holds(&self, hash: u64, place: Place) -> bool {
+    pub(crate) fn holds(&self, hash: u64, place: RecordLocation) -> bool {
         self.index.find(hash, |found| (found == place).then_some(())).is_some()
     }
 }
@@ -190,7 +191,7 @@ pub(crate) fn prefetch_all(index: &Index, table: &Table, lines: usize, hashes: &
 #[inline]
 pub(crate) fn read_at<'a>(
     segment: &'a Segment,
-    place: Place,
+    place: RecordLocation,
     lines: usize,
     room: &'a mut Vec<u8>,
 ) -> Result<Record<'a>> {

@@ -10,7 +10,7 @@
 use crate::Result;
 use crate::log::expiry::{Entry, Expiry};
 use crate::log::format::record::Record;
-use crate::log::index::Place;
+use crate::log::index::slot::RecordLocation;
 use crate::log::open::store::{LogStore, Shared};
 use crate::log::read::get::read_at;
 use crate::log::segments::segment::{Segment, Table};
@@ -32,12 +32,12 @@ pub(crate) struct View {
     table: Arc<Table>,
     end: Position,
     /// Places by hash of the key.
-    replaced: Mutex<HashMap<u64, Vec<Place>>>,
+    replaced: Mutex<HashMap<u64, Vec<RecordLocation>>>,
 }
 
 impl View {
     /// The segment of a place, if the record was in the log at that moment.
-    fn segment(&self, place: Place) -> Option<&Arc<Segment>> {
+    fn segment(&self, place: RecordLocation) -> Option<&Arc<Segment>> {
         let segment = self.table.get(place.segment())?;
         let position = (segment.number, segment.offset(place));
         (position < self.end).then_some(segment)
@@ -48,7 +48,7 @@ impl View {
         self.replaced.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    fn replaced(&self, hash: u64) -> Vec<Place> {
+    fn replaced(&self, hash: u64) -> Vec<RecordLocation> {
         let replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         replaced.get(&hash).cloned().unwrap_or_default()
     }
@@ -86,7 +86,7 @@ impl Shared {
 
     /// Notes in all snapshots that the index is about to lose this place. The caller holds the
     /// writer's lock.
-    pub(crate) fn preserve(&self, hash: u64, place: Place) {
+    pub(crate) fn preserve(&self, hash: u64, place: RecordLocation) {
         if self.view_count.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -160,7 +160,7 @@ impl Snapshot {
     }
 
     /// Whether a record of a segment is what the snapshot shows of its key.
-    fn shows(&self, hash: u64, place: Place) -> bool {
+    fn shows(&self, hash: u64, place: RecordLocation) -> bool {
         self.shared.holds(hash, place) || self.view.replaced(hash).contains(&place)
     }
 }

@@ -125,7 +125,7 @@ impl Shared {
             stretches.went_through(length);
             let entry = |key: &[u8]| {
                 let hash = format::hash_of_key(key, self.id);
-                (bits_of(hash), (offset >> segment.granule) as u32)
+                (bits_of(hash), (offset >> segment.alignment_log2) as u32)
             };
             match record.kind {
                 Kind::Put => {

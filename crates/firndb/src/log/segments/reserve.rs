@@ -13,7 +13,7 @@
 //! removed without a sync.
 
 use crate::disk::{AppendMap, AppendMapWriter};
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::record::Kind;
 use crate::log::open::store::{SEGMENT_MIN, Shared};
 use crate::log::write::writer::Frame;
@@ -83,7 +83,7 @@ impl Reserve {
 impl Shared {
     /// Sees to it that there is a reserve; an error that says what to do if the disk is too full.
     pub(crate) fn hold_reserve(&self) -> Result<()> {
-        if Bug::KeepNoReserve.is_on() {
+        if Failpoint::KeepNoReserve.is_on() {
             self.reserve.is_held.store(true, Ordering::Release);
             return Ok(());
         }

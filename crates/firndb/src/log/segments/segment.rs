@@ -3,7 +3,7 @@
 use crate::bytes::prefetch::prefetch;
 use crate::disk::{AppendMap, AppendMode, Disk, Map, ReadAt};
 use crate::log::format::record::{self as format, Record};
-use crate::log::index::{Place, SEGMENT_BITS};
+use crate::log::index::slot::{RecordLocation, SEGMENT_BITS};
 use crate::log::options::Access;
 use crate::log::segments::hint_file::Hint;
 use crate::log::segments::segment_table as table;
@@ -57,7 +57,7 @@ pub(crate) struct Segment {
     /// Its slot in the table.
     pub(crate) slot: usize,
     /// Records begin at multiples of two to this power.
-    pub(crate) granule: u32,
+    pub(crate) alignment_log2: u32,
     pub(crate) path: PathBuf,
     bytes: Bytes,
     /// What records are read from, if not from `bytes`.
@@ -77,11 +77,17 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(number: u64, slot: usize, granule: u32, path: PathBuf, b: Bytes) -> Segment {
+    pub(crate) fn new(
+        number: u64,
+        slot: usize,
+        alignment_log2: u32,
+        path: PathBuf,
+        b: Bytes,
+    ) -> Segment {
         Segment {
             number,
             slot,
-            granule,
+            alignment_log2,
             path,
             bytes: b,
             file: None,
@@ -174,18 +180,18 @@ impl Segment {
     }
 
     /// The place of the record at this byte.
-    pub(crate) fn place(&self, offset: u64) -> Place {
-        Place::new(self.slot, offset >> self.granule)
+    pub(crate) fn place(&self, offset: u64) -> RecordLocation {
+        RecordLocation::new(self.slot, offset >> self.alignment_log2)
     }
 
     /// The byte of this segment that a place means.
-    pub(crate) fn offset(&self, place: Place) -> u64 {
-        place.offset() << self.granule
+    pub(crate) fn offset(&self, place: RecordLocation) -> u64 {
+        place.offset() << self.alignment_log2
     }
 
     /// Brings the first lines of a record into the processor's cache, if it is mapped.
     #[inline]
-    pub(crate) fn prefetch(&self, place: Place, lines: usize) {
+    pub(crate) fn prefetch(&self, place: RecordLocation, lines: usize) {
         if self.file.is_none() {
             let rest = self.filled().get(self.offset(place) as usize..);
             prefetch(rest.unwrap_or(&[]), lines);
@@ -247,7 +253,7 @@ impl Segment {
 
     /// Where the record after one that ends here begins.
     pub(crate) fn align(&self, offset: u64) -> u64 {
-        offset.next_multiple_of(1 << self.granule)
+        offset.next_multiple_of(1 << self.alignment_log2)
     }
 
     /// How it was or is appended to; `Auto` if nothing was since the store was opened.

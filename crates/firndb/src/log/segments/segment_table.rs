@@ -7,8 +7,9 @@
 //! A segment is put into the table before the index has a place in it, and taken out when the index
 //! has none any more: so a place without a segment says that the table is old.
 
-use crate::log::failpoints::Bug;
-use crate::log::index::{Index, Place};
+use crate::log::failpoints::Failpoint;
+use crate::log::index::hash_index::Index;
+use crate::log::index::slot::RecordLocation;
 use crate::sync::Swap;
 use std::sync::{Arc, Weak};
 
@@ -67,8 +68,9 @@ impl<S> Slots<S> {
 
     /// A slot of the table that no place still held by anybody can mean; `None` if there is none.
     pub(crate) fn take(&mut self, table: &Table<S>) -> Option<usize> {
-        self.retired
-            .retain(|(_, segment)| segment.strong_count() > 0 && !Bug::ReuseSlotAtOnce.is_on());
+        self.retired.retain(|(_, segment)| {
+            segment.strong_count() > 0 && !Failpoint::ReuseSlotAtOnce.is_on()
+        });
         let is_free = |slot: usize| {
             table.get(slot).is_none() && self.retired.iter().all(|&(retired, _)| retired != slot)
         };
@@ -95,14 +97,14 @@ pub(crate) fn find<S, T>(
     shared: &Swap<Table<S>>,
     index: &Index,
     hash: u64,
-    mut accept: impl FnMut(&S, Place) -> Option<T>,
+    mut accept: impl FnMut(&S, RecordLocation) -> Option<T>,
 ) -> Option<T> {
     loop {
         let table = shared.load();
         let mut is_old = false;
         let found = index.find(hash, |place| {
             let Some(segment) = table.get(place.segment()) else {
-                is_old = !Bug::TrustOldTable.is_on();
+                is_old = !Failpoint::TrustOldTable.is_on();
                 return None;
             };
             accept(segment, place)

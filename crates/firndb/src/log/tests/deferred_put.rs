@@ -4,7 +4,7 @@ use super::{DIR, Map, content, open, options};
 use crate::disk::{Disk, SimDisk};
 use crate::log::LogStore;
 use crate::log::failpoints::active;
-use crate::log::index::Place;
+use crate::log::index::slot::RecordLocation;
 use crate::log::segments::reserve::Need;
 use crate::log::segments::segment::file_name;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn coarse() -> (Arc<SimDisk>, LogStore, [Vec<u8>; 2]) {
 
 /// How many entries are late, and how many are aside.
 fn pending(store: &LogStore) -> (usize, usize) {
-    (store.shared.index.taken_late().count(), store.shared.index.taken_aside().count())
+    (store.shared.index.inserts.occupied().count(), store.shared.index.displaced.occupied().count())
 }
 
 /// Keys as the writer has counted them so far.
@@ -77,16 +77,16 @@ fn another_key_of_the_same_hash_stays_whatever_comes_next() {
     ];
     // After one put it is late; after two the first one's entry took the other key's slot; the
     // third one finds that the other key has an entry too, and waits for what it has to know.
-    for (puts, is_pending, keys) in [(1, (1, 0), 1), (2, (1, 1), 1), (3, (0, 0), 2)] {
+    for (puts, is_deferred, keys) in [(1, (1, 0), 1), (2, (1, 1), 1), (3, (0, 0), 2)] {
         for (name, step) in steps {
-            another_key_stays(puts, is_pending, keys, name, step);
+            another_key_stays(puts, is_deferred, keys, name, step);
         }
     }
 }
 
 type Step = fn(&LogStore, &[Vec<u8>; 2], &mut Map);
 
-fn another_key_stays(puts: usize, is_pending: (usize, usize), known: u64, name: &str, step: Step) {
+fn another_key_stays(puts: usize, is_deferred: (usize, usize), known: u64, name: &str, step: Step) {
     let (disk, store, keys) = coarse();
     let [a, b] = &keys;
     let mut map = Map::from([(a.clone(), b"a".to_vec()), (b.clone(), b"b".to_vec())]);
@@ -95,7 +95,7 @@ fn another_key_stays(puts: usize, is_pending: (usize, usize), known: u64, name: 
     for _ in 0..puts {
         store.put(b, b"b").unwrap();
     }
-    assert_eq!((pending(&store), counted(&store)), (is_pending, known), "{puts} puts");
+    assert_eq!((pending(&store), counted(&store)), (is_deferred, known), "{puts} puts");
     let name = format!("{name} after {puts} puts");
     for key in &keys {
         assert_eq!(store.get(key).unwrap().as_ref(), map.get(key), "{name}");
@@ -209,7 +209,7 @@ fn fill_shard(store: &LogStore) -> u64 {
     let mut writer = store.shared.unsettled().unwrap();
     let (index, mut kept) = (&store.shared.index, 1..1 << 24);
     let mut insert =
-        |n: u64| writer.index.insert(index, n << (64 - index.width()), Place::new(0, n));
+        |n: u64| writer.index.insert(index, n << (64 - index.width()), RecordLocation::new(0, n));
     assert!(kept.any(|n| insert(n).is_err()));
     writer.index.entries()
 }

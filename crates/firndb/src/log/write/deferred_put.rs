@@ -16,12 +16,15 @@
 //! Only puts of one key, compaction and a close take the lock with something pending
 //! ([`Shared::unsettled`]): for everybody else [`Shared::writer`] settles it first, so that the
 //! index has one place for each key, and all bytes are counted. While there is a snapshot nothing
-//! is pending: what it shows is noted when it is replaced. Late entries are of the active segment:
+//! is pending: what it shows is noted when it is replaced. BufferedInsert entries are of the active segment:
 //! whoever begins another settles all.
 
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::record::Record;
-use crate::log::index::{Found, Full, Late, Place};
+use crate::log::index::hash_index::Matches;
+use crate::log::index::insert_buffer::BufferedInsert;
+use crate::log::index::pages::Full;
+use crate::log::index::slot::RecordLocation;
 use crate::log::open::store::{Shared, Writing, check_key};
 use crate::log::options::WriteOptions;
 use crate::log::segments::reserve::Need;
@@ -43,7 +46,7 @@ impl Shared {
         check_key(record.key)?;
         let hash = self.hash(record.key);
         // What this write will enter and settle.
-        let slot = self.index.slot_aside(hash);
+        let slot = self.index.buffer_slot(hash);
         self.ask_for_pending(hash, slot);
         let mut frame = Frame::new(record, hash, None);
         let mut writer = self.room_for(frame.length() as u64)?;
@@ -72,7 +75,7 @@ impl Shared {
     /// the bits of this hash. Who settled all for each of many records would have others wait.
     pub(crate) fn writer_of(&self, hash: u64, bytes: u64) -> Result<Writing<'_>> {
         let writer = self.room_for(bytes)?;
-        if !self.index.is_pending(hash) || Bug::MoveOverPending.is_on() {
+        if !self.index.is_deferred(hash) || Failpoint::MoveOverDeferred.is_on() {
             return Ok(writer);
         }
         drop(writer);
@@ -82,7 +85,7 @@ impl Shared {
     /// Asks for the memory of the index that a put of a key needs, and of the record that the last
     /// put did not wait for; waits for that which this one will settle.
     fn ask_for_pending(&self, hash: u64, slot: usize) {
-        let [last, settled] = [self.index.last_aside(), self.index.aside(slot)];
+        let [last, settled] = [self.index.displaced.last(), self.index.displaced.get(slot)];
         if last.is_none() && settled.is_none() {
             return self.index.prefetch(hash);
         }
@@ -116,8 +119,9 @@ impl Shared {
 
     /// Brings what is pending into memory, so that nobody waits for the disk under the lock.
     pub(crate) fn touch_pending(&self) {
-        let late = self.index.taken_late().filter_map(|slot| self.index.late(slot));
-        let aside = self.index.taken_aside().filter_map(|slot| self.index.aside(slot));
+        let late = self.index.inserts.occupied().filter_map(|slot| self.index.inserts.get(slot));
+        let aside =
+            self.index.displaced.occupied().filter_map(|slot| self.index.displaced.get(slot));
         let mut table = None;
         let mut touch = |place| touch(table.get_or_insert_with(|| self.table.load()), place);
         for late in late {
@@ -131,14 +135,14 @@ impl Shared {
 }
 
 /// Asks for the key of a record.
-fn ask_for(table: &Table, place: Place) {
+fn ask_for(table: &Table, place: RecordLocation) {
     if let Some(segment) = table.get(place.segment()) {
         segment.prefetch(place, KEY_LINES);
     }
 }
 
 /// Waits for the key of a record.
-fn touch(table: &Table, place: Place) {
+fn touch(table: &Table, place: RecordLocation) {
     if let Some(segment) = table.get(place.segment()) {
         let mut room = Vec::new();
         let record = segment.peek(segment.offset(place), &mut room);
@@ -149,11 +153,11 @@ fn touch(table: &Table, place: Place) {
 /// The entry with the bits of a late one's hash that it replaces: the one of its key. Without one
 /// the first, which comes back behind all others when it is settled: so the new one is found before
 /// a damaged record, of which nobody knows whether it is of its key.
-fn replaced_by(shared: &Shared, late: Late) -> Result<Option<Place>> {
+fn replaced_by(shared: &Shared, late: BufferedInsert) -> Result<Option<RecordLocation>> {
     let table = shared.table.load();
     let (mut room, mut other) = (Vec::new(), Vec::new());
-    let (key, mut first) = (key_at(&table, late.place, &mut room)?, None);
-    let same = shared.index.find_entered(late.hash, |place| {
+    let (key, mut first) = (key_at(&table, late.location, &mut room)?, None);
+    let same = shared.index.find_in_shard(late.hash, |place| {
         first.get_or_insert(place);
         let same = key_at(&table, place, &mut other).map(|found| found == key);
         same.map(|is_same| is_same.then_some(place)).transpose()
@@ -163,7 +167,11 @@ fn replaced_by(shared: &Shared, late: Late) -> Result<Option<Place>> {
 
 /// The key of a record; `None` if it is damaged. An error of the disk is none of the record: what
 /// is pending stays pending.
-fn key_at<'a>(table: &'a Table, place: Place, room: &'a mut Vec<u8>) -> Result<Option<&'a [u8]>> {
+fn key_at<'a>(
+    table: &'a Table,
+    place: RecordLocation,
+    room: &'a mut Vec<u8>,
+) -> Result<Option<&'a [u8]>> {
     let Some(segment) = table.get(place.segment()) else { return Ok(None) };
     match segment.peek(segment.offset(place), room) {
         Ok((record, _)) => Ok(Some(record.key)),
@@ -179,7 +187,7 @@ impl Writer {
         self.make_room(shared, frame.length() as u64, 1, Need::Fill)?;
         if shared.view_count.load(Ordering::Acquire) > 0 {
             // Then nothing is pending.
-            let is_new = shared.index.found(frame.hash) == Found::Nothing;
+            let is_new = shared.index.matches(frame.hash) == Matches::Nothing;
             return if is_new {
                 self.apply(shared, frame, Need::Fill).map(|()| true)
             } else {
@@ -192,7 +200,8 @@ impl Writer {
             return Ok(false);
         }
         let place = self.append(shared, frame, Need::Fill)?;
-        self.index.leave_late(&shared.index, Late { hash: frame.hash, place });
+        self.index
+            .buffer_insert(&shared.index, BufferedInsert { hash: frame.hash, location: place });
         self.count(shared, frame);
         Ok(true)
     }
@@ -202,14 +211,14 @@ impl Writer {
     /// for keys hardly ever share the bits of a hash: a new record of the key that it replaces.
     pub(crate) fn settle_all(&mut self, shared: &Shared) -> Result<()> {
         let (index, mut done) = (&shared.index, Ok(()));
-        for slot in index.taken_late() {
+        for slot in index.inserts.occupied() {
             done = done.and(self.enter(shared, slot, true).map(|_| ()));
         }
-        for slot in index.taken_aside() {
+        for slot in index.displaced.occupied() {
             done = done.and(self.settle(shared, slot));
         }
-        let late = index.taken_late().filter_map(|slot| index.late(slot));
-        let new = late.filter(|late| index.found(late.hash) == Found::Nothing).count();
+        let late = index.inserts.occupied().filter_map(|slot| index.inserts.get(slot));
+        let new = late.filter(|late| index.matches(late.hash) == Matches::Nothing).count();
         shared.counters.keys.store(self.index.entries() + new as u64, Ordering::Relaxed);
         done
     }
@@ -217,15 +226,15 @@ impl Writer {
     /// Enters what is late in this slot into the index. `false` if one of several entries has to be
     /// chosen, for which their records have to be read, and that `may_read` forbids.
     fn enter(&mut self, shared: &Shared, slot: usize, may_read: bool) -> Result<bool> {
-        let Some(late) = shared.index.late(slot) else { return Ok(true) };
+        let Some(late) = shared.index.inserts.get(slot) else { return Ok(true) };
         self.settle(shared, slot)?;
-        let over = match shared.index.found(late.hash) {
-            Found::Nothing => None,
-            Found::One(place) => Some(place),
-            Found::Several if may_read => replaced_by(shared, late)?,
-            Found::Several => return Ok(false),
+        let over = match shared.index.matches(late.hash) {
+            Matches::Nothing => None,
+            Matches::One(place) => Some(place),
+            Matches::Several if may_read => replaced_by(shared, late)?,
+            Matches::Several => return Ok(false),
         };
-        let entered = self.index.enter_late(&shared.index, slot, over);
+        let entered = self.index.flush_insert(&shared.index, slot, over);
         entered.map_err(|Full| full()).inspect_err(|e| shared.fail(e))?;
         shared.counters.keys.store(self.index.entries(), Ordering::Relaxed);
         Ok(true)
@@ -234,23 +243,23 @@ impl Writer {
     /// Settles what is pending in this slot aside, if something is. There is no snapshot that could
     /// show it.
     fn settle(&mut self, shared: &Shared, slot: usize) -> Result<()> {
-        let Some(replaced) = shared.index.aside(slot) else { return Ok(()) };
+        let Some(replaced) = shared.index.displaced.get(slot) else { return Ok(()) };
         let table = shared.table.load();
         let (mut room, mut other) = (Vec::new(), Vec::new());
         let new = key_at(&table, replaced.new, &mut room)?;
         let old = key_at(&table, replaced.old, &mut other)?;
         if let (Some(segment), Some(_)) = (table.get(replaced.old.segment()), old)
-            && (old == new || Bug::SettleBlindly.is_on())
+            && (old == new || Failpoint::SettleWithoutComparing.is_on())
         {
             let (_, length) = segment.peek(segment.offset(replaced.old), &mut other)?;
             segment.retire(length as u64);
             subtract(&shared.counters.live_bytes, length as u64);
-            self.index.drop_aside(&shared.index, slot);
+            self.index.drop_displaced(&shared.index, slot);
             return Ok(());
         }
         // Another key's, which must stay readable; or damaged, and then nobody knows whose it was.
         // Where it was this key's, searches find the new record first.
-        let given = self.index.give_back(&shared.index, slot);
+        let given = self.index.restore(&shared.index, slot);
         given.map_err(|Full| full()).inspect_err(|e| shared.fail(e))?;
         shared.counters.keys.store(self.index.entries(), Ordering::Relaxed);
         Ok(())

@@ -17,10 +17,10 @@ const PATIENCE: Duration = Duration::from_micros(100);
 pub(crate) type Position = (u64, u64);
 
 #[derive(Default)]
-pub(crate) struct Commit {
+pub(crate) struct GroupCommit {
     state: Mutex<State>,
     changed: Condvar,
-    /// Number of calls of [`Commit::wait`] since the last sync began.
+    /// Number of calls of [`GroupCommit::wait`] since the last sync began.
     arrived: AtomicUsize,
 }
 
@@ -33,7 +33,7 @@ struct State {
     failed: Option<String>,
 }
 
-impl Commit {
+impl GroupCommit {
     /// Returns when everything before `target` is durable. `sync` makes that durable, and returns
     /// up to where everything is: mostly more.
     pub(crate) fn wait(&self, target: Position, sync: impl Fn() -> Result<Position>) -> Result<()> {
@@ -60,7 +60,7 @@ impl Commit {
             state.is_running = false;
             state.group = served;
             match synced {
-                Err(_) if crate::log::failpoints::Bug::SwallowFailedSync.is_on() => {
+                Err(_) if crate::log::failpoints::Failpoint::SwallowFailedSync.is_on() => {
                     state.durable = target
                 }
                 Ok(position) => state.durable = state.durable.max(position),

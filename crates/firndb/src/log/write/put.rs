@@ -1,9 +1,10 @@
 //! Writing: every call becomes records, appended and made visible under the writer's lock.
 
 use crate::log::expiry::Expiry;
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::record::{Kind, MAX_VALUE, Record};
-use crate::log::index::{Full, Place};
+use crate::log::index::pages::Full;
+use crate::log::index::slot::RecordLocation;
 use crate::log::open::store::{LogStore, Shared, check_key};
 use crate::log::options::{Durability, WriteOptions};
 use crate::log::segments::reserve::Need;
@@ -85,7 +86,7 @@ impl LogStore {
 
 /// The record a key has now.
 pub(crate) struct Current {
-    pub(crate) place: Place,
+    pub(crate) place: RecordLocation,
     length: u64,
     pub(crate) is_expired: bool,
 }
@@ -122,7 +123,7 @@ impl Shared {
         self.keep_pace();
         match options.durability.unwrap_or(self.options.durability) {
             Durability::Os => Ok(()),
-            Durability::Sync if Bug::AcknowledgeWithoutSync.is_on() => Ok(()),
+            Durability::Sync if Failpoint::AcknowledgeWithoutSync.is_on() => Ok(()),
             Durability::Sync => self.make_durable(position),
         }
     }
@@ -206,7 +207,12 @@ impl Writer {
 
     /// Takes an entry out of the index without a record in the log: for a key that is gone from
     /// the log altogether once its record is.
-    pub(crate) fn forget(&mut self, shared: &Shared, hash: u64, place: Place) -> Result<()> {
+    pub(crate) fn forget(
+        &mut self,
+        shared: &Shared,
+        hash: u64,
+        place: RecordLocation,
+    ) -> Result<()> {
         let table = shared.table.load();
         let Some(segment) = table.get(place.segment()) else { return Ok(()) };
         let mut room = Vec::new();
@@ -226,7 +232,7 @@ impl Writer {
         shared: &Shared,
         frame: &Frame,
         old: Option<Current>,
-        place: Place,
+        place: RecordLocation,
     ) -> Result<()> {
         if let Some(old) = &old {
             shared.preserve(frame.hash, old.place);

@@ -7,7 +7,7 @@
 use crate::Result;
 use crate::log::expiry::Expiry;
 use crate::log::format::record::Record;
-use crate::log::index::Place;
+use crate::log::index::slot::RecordLocation;
 use crate::log::open::store::LogStore;
 use crate::log::options::WriteOptions;
 use crate::log::segments::reserve::Need;
@@ -41,7 +41,7 @@ impl LogStore {
         loop {
             crate::log::open::store::check_key(key)?;
             let hash = shared.hash(key);
-            let mut seen: Option<Place> = None;
+            let mut seen: Option<RecordLocation> = None;
             let (mut new, mut kept) = (None, Expiry::Never);
             shared.find(key, hash, |place, record| {
                 seen = Some(place);

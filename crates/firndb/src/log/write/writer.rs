@@ -10,7 +10,8 @@ use crate::disk::{AppendMap, AppendMapWriter};
 use crate::log::format::record::{
     self as format, HEAD_MAX, HEADER, Header, Kind, Link, Record, head_length,
 };
-use crate::log::index::{IndexWriter, OFFSETS, Place};
+use crate::log::index::slot::{OFFSETS, RecordLocation};
+use crate::log::index::writer::IndexWriter;
 use crate::log::maintenance::threads::Task;
 use crate::log::open::store::Shared;
 use crate::log::segments::hint_file as hint;
@@ -39,11 +40,11 @@ pub(crate) struct Frame<'a> {
     /// Hash of the key.
     pub(crate) hash: u64,
     /// Where the key's record was when last looked; need not be true any more.
-    pub(crate) seen: Option<Place>,
+    pub(crate) seen: Option<RecordLocation>,
 }
 
 impl<'a> Frame<'a> {
-    pub(crate) fn new(record: Record<'a>, hash: u64, seen: Option<Place>) -> Frame<'a> {
+    pub(crate) fn new(record: Record<'a>, hash: u64, seen: Option<RecordLocation>) -> Frame<'a> {
         let (head, head_length) = record.head();
         let sum = format::hash_of(&head[..head_length], record.key, record.value);
         Frame { record, head, head_length, sum, hash, seen }
@@ -140,12 +141,17 @@ impl Writer {
     /// Appends a record and returns its place. There must be room: see [`Writer::make_room`]. After
     /// an error nothing was appended; on a full disk the store stays open for writing, after any
     /// other error it does not.
-    pub(crate) fn append(&mut self, shared: &Shared, frame: &Frame, need: Need) -> Result<Place> {
+    pub(crate) fn append(
+        &mut self,
+        shared: &Shared,
+        frame: &Frame,
+        need: Need,
+    ) -> Result<RecordLocation> {
         let appended = shared.with_reserve(need, || self.append_one(frame));
         appended.map_err(|e| shared.not_appended(e, frame.length() as u64, need))
     }
 
-    fn append_one(&mut self, frame: &Frame) -> Result<Place> {
+    fn append_one(&mut self, frame: &Frame) -> Result<RecordLocation> {
         let end = self.active.shared().end() as u64;
         let offset = self.segment.align(end);
         let padding = &PADDING[..(offset - end) as usize];
@@ -165,7 +171,7 @@ impl Writer {
         shared: &Shared,
         frames: &[Frame],
         need: Need,
-    ) -> Result<Vec<Place>> {
+    ) -> Result<Vec<RecordLocation>> {
         let mut end = self.active.shared().end() as u64;
         let placed = frames.iter().map(|frame| {
             let (from, offset) = (end, self.segment.align(end));
@@ -207,13 +213,13 @@ impl Writer {
 
     /// Whether so many records of these total lengths take another segment.
     pub(crate) fn must_roll(&self, bytes: u64, count: u64) -> bool {
-        let padding = (1 << self.segment.granule) * count;
+        let padding = (1 << self.segment.alignment_log2) * count;
         bytes + padding > self.active.room() as u64 || !self.has_offsets()
     }
 
     /// Whether the next record's offset can be written into a slot of the index.
     fn has_offsets(&self) -> bool {
-        (self.active.shared().end() as u64) < (OFFSETS - 1) << self.segment.granule
+        (self.active.shared().end() as u64) < (OFFSETS - 1) << self.segment.alignment_log2
     }
 
     /// Seals the active segment and begins one with room for these bytes.
@@ -237,13 +243,15 @@ impl Writer {
         let link = link_of(self.position(), self.durable, &members);
         let least = shared.capacity_for(members.len());
         let mut capacity = head_length(members.len()) as u64 + bytes;
-        let mut granule = 0;
-        while capacity + (count << granule) > OFFSETS << granule {
-            granule += 1;
+        let mut alignment_log2 = 0;
+        while capacity + (count << alignment_log2) > OFFSETS << alignment_log2 {
+            alignment_log2 += 1;
         }
-        capacity += count << granule;
+        capacity += count << alignment_log2;
         let (number, map, mut writer, is_named) = match self.spare.take() {
-            Some((number, map, writer)) if map.capacity() as u64 >= capacity && granule == 0 => {
+            Some((number, map, writer))
+                if map.capacity() as u64 >= capacity && alignment_log2 == 0 =>
+            {
                 (number, map, writer, true)
             }
             spare => {
@@ -261,10 +269,10 @@ impl Writer {
             }
         };
         let path = shared.dir.join(file_name(number));
-        let segment = Segment::new(number, slot, granule, path, Bytes::AppendMap(map));
+        let segment = Segment::new(number, slot, alignment_log2, path, Bytes::AppendMap(map));
         let segment = segment.accessed(&*shared.disk, shared.options.access)?;
         // Last of all that may fail: a segment with a head is part of the log.
-        write_head(shared, &mut writer, number, granule, &link)?;
+        write_head(shared, &mut writer, number, alignment_log2, &link)?;
         segment.is_named.store(is_named, Ordering::Relaxed);
         let segment = Arc::new(segment);
         let mut table = (**table).clone();
@@ -378,18 +386,18 @@ fn write_head(
     shared: &Shared,
     writer: &mut AppendMapWriter,
     number: u64,
-    granule: u32,
+    alignment_log2: u32,
     link: &[u8],
 ) -> Result<()> {
     let capacity = writer.room() as u64;
-    let header = Header { store: shared.id, number, capacity, granule };
+    let header = Header { store: shared.id, number, capacity, alignment_log2 };
     writer.append(&[&encode_head(&header, link)])
 }
 
 /// The bytes that a segment begins with: its header and its link.
 pub(crate) fn encode_head(header: &Header, link: &[u8]) -> Vec<u8> {
     let frame = Frame::new(Record::internal(Kind::Link, link), 0, None);
-    let offset = HEADER.next_multiple_of(1 << header.granule);
+    let offset = HEADER.next_multiple_of(1 << header.alignment_log2);
     let sum = format::checksum(frame.sum, header.number, offset as u64);
     let mut head = frame.head;
     head[..4].copy_from_slice(&sum);

@@ -28,7 +28,7 @@ pub(crate) use target::check_free;
 
 use crate::Result;
 use crate::disk::{Disk, stage, temporary};
-use crate::log::failpoints::Bug;
+use crate::log::failpoints::Failpoint;
 use crate::log::format::record::{Header, Link, head_length};
 use crate::log::maintenance::checkpoint;
 use crate::log::open::durable_end::{self as end, End};
@@ -142,7 +142,7 @@ impl Sealed {
         let link = Link { previous, durable: previous.0, live_bytes, members }.encode();
         let long = HEAD_SHARE * head_length(self.members.len() + 1) as u64;
         let capacity = long.max(self.least).next_multiple_of(4096);
-        let header = Header { store: self.store, number: self.own, capacity, granule: 0 };
+        let header = Header { store: self.store, number: self.own, capacity, alignment_log2: 0 };
         let mut bytes = encode_head(&header, &link);
         let end = bytes.len() as u64;
         bytes.resize(capacity as usize, 0);
@@ -172,7 +172,7 @@ impl Update<'_> {
         self.publish(old)?;
         self.remove_stale(old)?;
         let mut members = sealed.members.clone();
-        if Bug::BackupWithoutNewest.is_on() {
+        if Failpoint::BackupWithoutNewest.is_on() {
             members.pop();
         }
         let sealed = &Sealed { members, ..*sealed };
@@ -248,7 +248,7 @@ impl Update<'_> {
     }
 
     fn sync_names(&self) -> Result<()> {
-        if Bug::BackupWithoutDirectorySync.is_on() {
+        if Failpoint::BackupWithoutDirectorySync.is_on() {
             return Ok(());
         }
         self.disk.sync_dir(self.to)

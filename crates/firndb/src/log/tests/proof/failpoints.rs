@@ -1,13 +1,13 @@
 //! Bugs on purpose, each of which the sweeps must notice: silence of a test is no proof.
 //!
-//! Some are in the program ([`Bug`]), others are syncs that the program calls and the disk leaves
+//! Some are in the program ([`Failpoint`]), others are syncs that the program calls and the disk leaves
 //! out, which is the same as if the call were missing.
 
 use super::crash::Sweep;
 use super::faults;
 use super::workloads::{ALL, Workload};
 use crate::disk::SimDisk;
-use crate::log::failpoints::{Bug, active};
+use crate::log::failpoints::{Failpoint, active};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -29,10 +29,10 @@ fn noticed(name: &str, prepare: &dyn Fn(&SimDisk)) -> Option<String> {
 }
 
 #[track_caller]
-fn caught(bug: Bug, name: &str) {
-    active::BUG.set(Some(bug));
+fn caught(bug: Failpoint, name: &str) {
+    active::FAILPOINT.set(Some(bug));
     let what = noticed(name, &|_| {});
-    active::BUG.set(None);
+    active::FAILPOINT.set(None);
     let what = what.unwrap_or_else(|| panic!("{bug:?} went unnoticed in `{name}`"));
     println!("{bug:?}: {}", what.chars().take(240).collect::<String>());
 }
@@ -49,7 +49,7 @@ macro_rules! bugs {
     ($($test:ident: $bug:ident in $workload:literal;)*) => {
         $(#[test]
         fn $test() {
-            caught(Bug::$bug, $workload);
+            caught(Failpoint::$bug, $workload);
         })*
     };
 }
@@ -71,10 +71,10 @@ bugs! {
     notices_an_expired_record_dropped: ForgetExpired in "expiry and compaction";
     notices_a_forgotten_expiry: ForgetExpiry in "expiry and compaction";
     notices_a_removal_before_the_sync: RemoveBeforeSync in "compaction of everything";
-    notices_a_record_moved_over_a_newer_one: MoveOverPending in "compaction beside puts";
+    notices_a_record_moved_over_a_newer_one: MoveOverDeferred in "compaction beside puts";
     notices_a_forgotten_removal: ForgetRemoval in "compaction of everything";
     notices_a_hint_before_the_sync: HintBeforeSync in "hints";
-    notices_keys_that_are_not_compared: SettleBlindly in "close and reopen";
+    notices_keys_that_are_not_compared: SettleWithoutComparing in "close and reopen";
     notices_closing_without_sync: CloseWithoutSync in "close and reopen";
     notices_a_backup_without_its_newest_segment: BackupWithoutNewest in "backup";
     notices_a_backup_without_a_sync_of_its_directory: BackupWithoutDirectorySync in "backup";
@@ -100,8 +100,8 @@ fn notices_a_missing_sync_of_the_directory_above() {
 
 #[test]
 fn notices_a_swallowed_error_of_a_sync() {
-    active::BUG.set(Some(Bug::SwallowFailedSync));
+    active::FAILPOINT.set(Some(Failpoint::SwallowFailedSync));
     let result = catch_unwind(|| faults::sweep(workload("puts with sync"), 1, 1));
-    active::BUG.set(None);
+    active::FAILPOINT.set(None);
     assert!(!matches!(result, Ok(Ok(_))), "went unnoticed");
 }

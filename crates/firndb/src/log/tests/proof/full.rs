@@ -5,7 +5,7 @@ use super::oracle::{check, content, kill, open_at};
 use super::work::Run;
 use super::{DIR, NOW, Rng, options};
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::failpoints::{Bug, active};
+use crate::log::failpoints::{Failpoint, active};
 use crate::log::segments::reserve::is_reserve;
 use crate::log::{LogStore, Options};
 use crate::{ErrorKind, Result};
@@ -247,14 +247,14 @@ fn a_power_cut_while_compaction_makes_room_for_a_link_leaves_a_prefix() {
 
 #[test]
 fn notices_that_no_space_is_kept_in_reserve() {
-    active::BUG.set(Some(Bug::KeepNoReserve));
+    active::FAILPOINT.set(Some(Failpoint::KeepNoReserve));
     let sizes = (36 << 10..68 << 10).step_by(512);
     let stuck = sizes.filter(|&free| {
         let all = || live_through(free, usize::MAX, Upkeep::Some);
         catch_unwind(AssertUnwindSafe(all)).is_err()
     });
     let stuck = stuck.count();
-    active::BUG.set(None);
+    active::FAILPOINT.set(None);
     println!("full: without a reserve the work fails on {stuck} of 64 disks");
     assert!(stuck > 10, "{stuck}");
 }
