@@ -1,110 +1,109 @@
-//! Bugs on purpose: what proves that the tests of crashes would notice.
+//! Failpoints: planted bugs, which prove that the crash tests would notice them.
 //!
-//! A place in the code asks [`Failpoint::is_on`] whether it shall misbehave. In tests one thread switches
-//! one bug on for itself; everywhere else the answer is a constant `false`, and nothing of it is in
-//! the program.
+//! Code asks [`Failpoint::is_on`] whether to misbehave. A test switches one failpoint on for its
+//! thread. In other builds the answer is a constant `false`, and the compiler removes the code.
 
 use std::sync::atomic::Ordering;
 
-/// What may be wrong. Each name says what the code leaves out or does instead.
+/// The planted bugs. Each name says what the code omits or does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failpoint {
-    /// A write that asked for `Sync` is acknowledged at once.
+    /// A write with `Durability::Sync` is acknowledged without a sync.
     AcknowledgeWithoutSync,
     /// Only the active segment is synced, not those before it.
     SyncActiveOnly,
-    /// The names of new segments are taken for durable without a sync of the directory.
+    /// The names of new segments are treated as durable without a sync of the directory.
     NameWithoutDirectorySync,
-    /// The segment that is being written is taken for durable as a whole.
+    /// The active segment is treated as durable as a whole.
     DurableTooFar,
-    /// A failed sync is reported to nobody.
+    /// A failed sync is not reported.
     SwallowFailedSync,
-    /// A record's checksum is not looked at.
+    /// A record's checksum is not checked.
     SkipChecksum,
-    /// Records of a batch are taken over before its end was seen.
+    /// Records of a batch are applied before the end of the batch was read.
     AcceptHalfBatch,
-    /// A segment is taken for a part of the log wherever the one before it ends.
+    /// A segment is treated as part of the log wherever the previous one ends.
     IgnoreLinks,
-    /// Records go on behind an end that is torn.
+    /// Records are appended after a torn end.
     ResumeTornSegment,
     /// Segments are put into the index in the wrong order.
     ReplayBackwards,
     /// Deletes are not replayed.
     ForgetDeletesOnReplay,
-    /// A checkpoint is taken for the whole store, whatever was written since.
+    /// A checkpoint is treated as the whole store, ignoring later writes.
     TrustCheckpoint,
-    /// A checkpoint is published while the end of the log, of which it knows, is not durable.
+    /// A checkpoint is published before the log that it depends on is durable.
     CheckpointBeforeSync,
     /// Compaction does not copy deletes.
     ForgetTombstone,
-    /// Compaction drops records whose time has passed without a delete.
+    /// Compaction drops expired records without writing a delete.
     ForgetExpired,
-    /// Compaction makes records immortal.
+    /// Compaction drops the expiry of records.
     ForgetExpiry,
-    /// Compaction appends a record again behind a newer one that is pending.
+    /// Compaction appends a record again after a newer, deferred one.
     MoveOverDeferred,
     /// Compaction removes a file before its copies are durable.
     RemoveBeforeSync,
-    /// Compaction does not say in the log that a segment is gone.
+    /// Compaction writes no `Removed` record.
     ForgetRemoval,
     /// A hint is written for a segment that is not durable.
     HintBeforeSync,
     /// Closing does not sync.
     CloseWithoutSync,
-    /// A search does not look whether its shard was rebuilt meanwhile.
+    /// A search does not check whether its shard was rebuilt.
     ForgetRebuilds,
-    /// A shard that was rebuilt twice looks as it did before.
+    /// A shard that was rebuilt twice has the same word as before.
     CountNoRebuilds,
-    /// A rebuilt shard appears before what is in it.
+    /// A rebuilt shard is published before its entries.
     PublishShardRelaxed,
-    /// Entries that make room for another one appear after it.
+    /// Entries that are shifted for an insertion become visible after it.
     ShiftRelaxed,
-    /// An entry is put aside after it left its shard.
+    /// An entry is added to the displaced set after it left its shard.
     DisplaceTooLate,
-    /// A shard's word does not change when it is given an entry back.
+    /// A shard's word does not change when an entry is restored to it.
     RestoreWithoutVersion,
-    /// What is aside is shown whether or not the search saw what took its slot.
+    /// A displaced entry is shown even if the search did not see the entry that took its slot.
     TrustDisplaced,
-    /// An entry is not late any more before it is in its shard.
+    /// A buffered insert is dropped before it is in its shard.
     DropBufferedEarly,
-    /// Another entry is late in a slot before the last one is in its shard.
+    /// A slot of the insert buffer is reused before its previous entry is in its shard.
     BufferRelaxed,
-    /// What was put aside is taken for the same key's.
+    /// A displaced entry is treated as the same key's without comparing keys.
     SettleWithoutComparing,
-    /// A place without a segment is taken for none.
+    /// A location without a segment is ignored, although the segment table may be outdated.
     TrustOldTable,
-    /// A slot of the table is used again while somebody holds its former segment.
+    /// A slot of the segment table is reused while a reader holds its former segment.
     ReuseSlotAtOnce,
-    /// No space is kept for what frees space.
+    /// No disk space is reserved.
     KeepNoReserve,
-    /// A backup leaves out the newest segment.
+    /// A backup omits the newest segment.
     BackupWithoutNewest,
     /// The names in a backup are not synced.
     BackupWithoutDirectorySync,
 }
 
 impl Failpoint {
-    /// Whether this bug is on in this thread.
+    /// Whether this failpoint is on in this thread.
     #[cfg(not(any(test, firndb_model)))]
     #[inline(always)]
     pub(crate) const fn is_on(self) -> bool {
         false
     }
 
-    /// Whether this bug is on in this thread.
+    /// Whether this failpoint is on in this thread.
     #[cfg(any(test, firndb_model))]
     pub(crate) fn is_on(self) -> bool {
         active::FAILPOINT.get() == Some(self)
     }
 
-    /// The order of a store that needs `Release`, unless this bug is on.
+    /// The ordering of a store that needs `Release`; `Relaxed` if this failpoint is on.
     #[inline(always)]
     pub(crate) fn instead_of_release(self) -> Ordering {
         if self.is_on() { Ordering::Relaxed } else { Ordering::Release }
     }
 }
 
-/// What tests set for their thread.
+/// Settings of tests for their thread.
 #[cfg(any(test, firndb_model))]
 pub(crate) mod active {
     use super::Failpoint;
@@ -116,22 +115,22 @@ pub(crate) mod active {
         pub(crate) static STORE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// What the ids of stores begin with whose keys have few hashes.
+    /// The highest bits of the ids of stores whose keys have few hashes.
     #[cfg(test)]
     const COARSE: u64 = 0xC0A5;
 
-    /// The id of a store whose keys' hashes have so many bits (1 to 63), so that many keys have the
-    /// same. `seed` is below 2^40.
+    /// The id of a store whose keys' hashes have this many bits (1 to 63), so that many keys share
+    /// a hash. `seed` is below 2^40.
     #[cfg(test)]
     pub(crate) fn coarse(bits: u32, seed: u64) -> u64 {
         COARSE << 48 | u64::from(bits) << 40 | seed
     }
 
-    /// The hash of a key in a store of this id, from what it would be in others.
+    /// The hash of a key in a store of this id, from its full hash.
     #[cfg(test)]
     pub(crate) fn hash(hash: u64, store: u64) -> u64 {
         let bits = store >> 40 & 0xFF;
-        // Other ids are random, and may begin so too.
+        // Other ids are random and may begin with the same bits.
         if store >> 48 != COARSE || !(1..64).contains(&bits) {
             return hash;
         }

@@ -5,7 +5,7 @@ use super::index::hash_index::{Index, Matches};
 use super::index::insert_buffer::BufferedInsert;
 use super::index::slot::RecordLocation;
 use super::index::writer::{IndexWriter, create};
-use super::segment_table::{self as table, Slots, Table};
+use super::segment_table::{self as table, SegmentTable, Slots};
 use crate::sync::{LOADS, Loads, Swap};
 use loom::thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -251,7 +251,7 @@ const KEY: u64 = 7;
 struct Store {
     index: Arc<Index>,
     writer: IndexWriter,
-    table: Arc<Swap<Table<Segment>>>,
+    table: Arc<Swap<SegmentTable<Segment>>>,
     slots: Slots<Segment>,
 }
 
@@ -260,7 +260,7 @@ impl Store {
     fn new() -> Store {
         let first = RecordLocation::new(0, 1);
         let (index, writer) = index(0, &[(hash(KEY), first)]);
-        let table = Arc::new(Swap::from_pointee(Table::default()));
+        let table = Arc::new(Swap::from_pointee(SegmentTable::default()));
         let mut store = Store { index, writer, table, slots: Slots::new(0, 2) };
         assert_eq!(store.begin([(0, 0), (KEY, 1), (0, 0)]), Some(0));
         store

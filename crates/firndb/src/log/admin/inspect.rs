@@ -1,10 +1,10 @@
 //! What `firn inspect` and `firn verify` show of a store and of a segment.
 
 use crate::inspect::{InspectedItem, Inspection};
-use crate::log::format::record::{Header, MAGIC, VERSION};
+use crate::log::format::names::segment_number;
+use crate::log::format::segment_head::{MAGIC, SegmentHeader, VERSION};
 use crate::log::open::store::LogStore;
 use crate::log::options::Options;
-use crate::log::segments::segment::number_of;
 use crate::{Result, disk};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 /// Whether this is the directory of a store.
 pub(crate) fn is_store(path: &Path) -> bool {
     let names = disk::os().list(path).unwrap_or_default();
-    names.iter().any(|name| number_of(name).is_some())
+    names.iter().any(|name| segment_number(name).is_some())
 }
 
 /// Whether this is the name of a segment.
 pub(crate) fn is_segment(path: &Path) -> bool {
-    path.file_name().and_then(|name| number_of(name.to_str()?)).is_some()
+    path.file_name().and_then(|name| segment_number(name.to_str()?)).is_some()
 }
 
 /// Whether these are the first bytes of a segment.
@@ -25,7 +25,7 @@ pub(crate) fn begins_segment(head: &[u8]) -> bool {
     head.starts_with(&MAGIC)
 }
 
-/// Opens a store beside whoever writes to it.
+/// Opens a store for reading, next to a process that may write to it.
 pub(crate) fn open_to_read(dir: &Path) -> Result<LogStore> {
     LogStore::open(dir, Options { read_only: true, create: false, ..Options::default() })
 }
@@ -35,7 +35,7 @@ pub(crate) fn describe(dir: &Path) -> Result<Inspection> {
     let store = open_to_read(dir)?;
     let stats = store.stats();
     let fact = |name: &str, value: u64| (name.to_string(), value.to_string());
-    let items = store.shared.table.load().in_order().into_iter().map(|segment| InspectedItem {
+    let items = store.shared.segments().into_iter().map(|segment| InspectedItem {
         name: format!("segment {}", segment.number),
         bytes: segment.capacity(),
         facts: vec![
@@ -48,7 +48,7 @@ pub(crate) fn describe(dir: &Path) -> Result<Inspection> {
         version: VERSION,
         bytes: stats.disk_bytes,
         facts: vec![
-            ("store".to_string(), format!("{:016x}", store.shared.id)),
+            ("store".to_string(), format!("{:016x}", store.shared.dir.store)),
             fact("keys", stats.keys),
             fact("live bytes", stats.live_bytes),
         ],
@@ -57,10 +57,10 @@ pub(crate) fn describe(dir: &Path) -> Result<Inspection> {
     })
 }
 
-/// Describes the file of a segment by its header.
+/// Describes a segment file by its header.
 pub(crate) fn describe_segment(path: &Path) -> Result<Inspection> {
     let bytes = disk::os().map(path)?;
-    let header = Header::decode(&bytes).map_err(|e| e.in_file(path))?;
+    let header = SegmentHeader::decode(&bytes).map_err(|e| e.in_file(path))?;
     let fact = |name: &str, value: String| (name.to_string(), value);
     Ok(Inspection {
         kind: "log segment".to_string(),

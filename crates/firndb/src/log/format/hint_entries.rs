@@ -1,28 +1,32 @@
-//! Entries of a hint: hash bits of a key and the offset of its record, sorted, in about six bytes.
+//! The entries of a hint: hash bits of a key and offset of its record, sorted, about six bytes
+//! each.
 //!
-//! The hashes are an Elias-Fano sequence (Elias 1974, Fano 1971): the high bits in unary, two bits
-//! an entry, the low ones packed.
+//! The hashes are an Elias-Fano sequence (Elias 1974, Fano 1971): the high bits in unary, about two
+//! bits per entry, the low bits packed.
 //!
 //! ```text
 //! OFFSET  SIZE  FIELD
-//! 0       8     n, how many entries
-//! 8       1     high bits of a hash
-//! 9       1     bits of an offset, at most 26
+//! 0       8     number of entries
+//! 8       1     number of high bits of a hash
+//! 9       1     number of bits of an offset, at most 26
 //! 10      6     zeros
-//! 16      ..    for each value of the high bits in turn, a 1 for each entry that has it, then a 0:
-//!               from the lowest bit of each u64 on
+//! 16      ..    high bits in unary: for each value, a 1 per entry that has it, then a 0; from the
+//!               lowest bit of each u64 on
 //! ..      ..    low bits of the hashes, packed
-//! ..      ..    offsets in granules, packed
+//! ..      ..    offsets in units of the segment's alignment, packed
 //! ```
 
 use crate::bytes::int::{Encoder, behind_zeros, u64_at};
 use crate::bytes::packed::{Packed, PackedWriter, width};
-use crate::log::index::slot::OFFSETS;
-use crate::log::segments::hint_file::HASH_BITS;
 use crate::{Error, Result};
 
+/// Bits of a hash in a hint.
+pub(crate) const HASH_BITS: u32 = 38;
+/// Offsets, in units of the segment's alignment, are below this.
+pub(crate) const OFFSETS: u64 = 1 << 26;
+
 const HEAD: usize = 16;
-/// The low bits of a hash are packed, which up to 32 bits can be.
+/// At most 32 low bits can be packed.
 const HIGH_MIN: u32 = HASH_BITS - 32;
 const HIGH_MAX: u32 = 30;
 /// Words of the unary part between two samples.
@@ -57,7 +61,7 @@ fn words(entries: usize, high_bits: u32) -> usize {
     (entries + (1usize << high_bits)).div_ceil(64)
 }
 
-/// Entries over bytes.
+/// Encoded entries.
 #[derive(Clone, Copy)]
 pub(crate) struct Entries<'a> {
     len: usize,
@@ -68,12 +72,12 @@ pub(crate) struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Checks that the parts are there, in their lengths.
+    /// Checks that the bytes have all parts, with matching lengths.
     pub(crate) fn new(bytes: &'a [u8]) -> Result<Entries<'a>> {
         let corrupt = || Error::corrupt(format!("{} bytes are no entries of a hint", bytes.len()));
         let (head, rest) = bytes.split_at_checked(HEAD).ok_or_else(corrupt)?;
         let (len, high_bits, offset_bits) = (u64_at(head, 0), u32::from(head[8]), head[9]);
-        // Each takes more than a bit: so no sum below overflows. Offsets fit into a place.
+        // An entry takes more than a bit, so no sum below overflows. Offsets fit into the index.
         let is_possible =
             (HIGH_MIN..=HIGH_MAX).contains(&high_bits) && offset_bits <= width(OFFSETS - 1);
         if !is_possible || len > 8 * bytes.len() as u64 {
@@ -93,18 +97,19 @@ impl<'a> Entries<'a> {
         self.len
     }
 
-    /// All of them, from the first on.
+    /// All entries in order.
     pub(crate) fn iter(&self) -> Iter<'a> {
         self.from(0, 0)
     }
 
-    /// From a bit of the unary part on, before which there are `next` entries.
+    /// Entries from a bit of the unary part on, which `next` entries precede.
     fn from(&self, bit: usize, next: usize) -> Iter<'a> {
         let left = word_at(self.highs, bit / 64) & u64::MAX << (bit % 64);
         Iter { entries: *self, word: bit / 64, left, next }
     }
 
-    /// For [`Entries::has`]: how many entries are before each `STEP` words of the unary part.
+    /// For [`Entries::contains`]: how many entries precede each group of `STEP` words of the unary
+    /// part.
     pub(crate) fn samples(&self) -> Vec<u32> {
         let mut count = 0;
         let pieces = self.highs.chunks(STEP * 8).map(|piece| {
@@ -115,10 +120,10 @@ impl<'a> Entries<'a> {
         pieces.collect()
     }
 
-    /// Whether there is an entry with these hash bits.
-    pub(crate) fn has(&self, hash: u64, samples: &[u32]) -> bool {
+    /// Whether there is an entry with these hash bits. Binary search over the samples.
+    pub(crate) fn contains(&self, hash: u64, samples: &[u32]) -> bool {
         let high = (hash >> (HASH_BITS - self.high_bits)) as usize;
-        // Those with these high bits begin behind as many zeros.
+        // The entries with these high bits begin after that many zeros.
         let zeros_before = |piece: usize| piece * STEP * 64 - samples[piece] as usize;
         let (mut from, mut to) = (0, samples.len());
         while to - from > 1 {
@@ -142,16 +147,16 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// A word of the unary part; behind its end there are zeros.
+/// A word of the unary part; zeros after its end.
 fn word_at(bytes: &[u8], word: usize) -> u64 {
     bytes.get(word * 8..word * 8 + 8).map_or(0, |bytes| u64_at(bytes, 0))
 }
 
-/// Entries in order, as hash bits and offset in granules.
+/// Entries in order, as hash bits and offset in units of the alignment.
 #[derive(Clone)]
 pub(crate) struct Iter<'a> {
     entries: Entries<'a>,
-    /// The word of the unary part that it is in, and what is left of it.
+    /// The current word of the unary part, and its bits that are left.
     word: usize,
     left: u64,
     next: usize,
@@ -174,7 +179,7 @@ impl Iterator for Iter<'_> {
         }
         let bit = self.word * 64 + self.left.trailing_zeros() as usize;
         self.left &= self.left - 1;
-        // Bytes of somebody else's may hold ones where there should be zeros.
+        // Damaged bytes may have ones where there should be zeros.
         let high = bit.saturating_sub(self.next) as u64;
         let low_bits = HASH_BITS - self.entries.high_bits;
         let hash = high << low_bits | u64::from(self.entries.lows.get(self.next));
@@ -199,12 +204,12 @@ mod tests {
             for near in [hash, hash.saturating_sub(1), hash + 1] {
                 let near = near & ((1 << HASH_BITS) - 1);
                 let there = entries.binary_search_by_key(&near, |entry| entry.0).is_ok();
-                assert_eq!(read.has(near, &samples), there, "{near:x} of {}", entries.len());
+                assert_eq!(read.contains(near, &samples), there, "{near:x} of {}", entries.len());
             }
         }
         for hash in [0, (1 << HASH_BITS) - 1] {
             let there = entries.iter().any(|entry| entry.0 == hash);
-            assert_eq!(read.has(hash, &samples), there);
+            assert_eq!(read.contains(hash, &samples), there);
         }
         for length in 0..bytes.len().min(200) {
             assert!(Entries::new(&bytes[..length]).is_err(), "{length} bytes");
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_and_are_found() {
+    fn entries_round_trip_and_are_found() {
         let mut rng = Rng(7);
         for n in [0, 1, 2, 3, 60, 64, 65, 1000, 40_000] {
             for spread in [HASH_BITS, 20, 3] {
@@ -228,12 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn offsets_that_no_place_can_hold_are_refused() {
+    fn offsets_that_do_not_fit_the_index_are_rejected() {
         assert!(Entries::new(&encode(&[(7, OFFSETS as u32)])).is_err());
     }
 
     #[test]
-    fn a_random_hash_takes_six_bytes() {
+    fn a_random_entry_takes_six_bytes() {
         let mut rng = Rng(8);
         let mut entries: Vec<_> =
             (0..40_000).map(|i| (rng.next() >> (64 - HASH_BITS), i * 115)).collect();
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_never_written_end() {
+    fn iteration_over_damaged_bytes_ends() {
         let mut rng = Rng(9);
         let entries: Vec<_> = (0..300).map(|i| (i << 29, i as u32)).collect();
         let bytes = encode(&entries);
@@ -256,9 +261,25 @@ mod tests {
                 let samples = read.samples();
                 assert!(read.iter().count() <= read.len());
                 for _ in 0..4 {
-                    let _ = read.has(rng.next() >> (64 - HASH_BITS), &samples);
+                    let _ = read.contains(rng.next() >> (64 - HASH_BITS), &samples);
                 }
             }
         }
+    }
+
+    #[test]
+    fn entries_have_the_documented_bytes() {
+        let bytes = encode(&[(1, 3), ((1 << 32) + 2, 1)]);
+        #[rustfmt::skip]
+        let expected = [
+            2, 0, 0, 0, 0, 0, 0, 0,         // entries
+            6,                              // high bits of a hash
+            2,                              // bits of an offset
+            0, 0, 0, 0, 0, 0,
+            0b101, 0, 0, 0, 0, 0, 0, 0,     // high bits 0 and 1
+            0, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(bytes[..expected.len()], expected);
+        assert_eq!(bytes[expected.len()..expected.len() + 8], [1, 0, 0, 0, 2, 0, 0, 0]);
     }
 }

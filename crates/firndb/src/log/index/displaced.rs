@@ -7,8 +7,8 @@
 //! slot per value of the lowest hash bits, so a search looks at one.
 //!
 //! The writer stores an entry here before it leaves its shard. To restore it, the writer first puts
-//! it back into the shard, then changes the shard's word, then frees the slot here: a search that saw
-//! the entry in neither notices the changed word and starts again, as it does after a rebuild.
+//! it back into the shard, then changes the shard's word, then frees the slot here: a search that
+//! saw the entry in neither notices the changed word and starts again, as it does after a rebuild.
 
 use crate::log::index::insert_buffer::{BUFFER_SLOTS, ones};
 use crate::log::index::slot::RecordLocation;

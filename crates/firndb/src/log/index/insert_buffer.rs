@@ -1,10 +1,10 @@
 //! Buffered inserts: index entries of recent puts that are not in their shard yet.
 //!
 //! Waiting for the cache miss on its slot is most of what a put costs. So a put stores its entry
-//! here, where searches look first, and prefetches the slot. A later put, or an operation that needs
-//! the whole index, moves the entry into its shard. The buffer has one slot per value of the lowest
-//! hash bits, like `displaced.rs`: a search looks at one slot, and of entries with the same kept bits
-//! at most one is buffered.
+//! here, where searches look first, and prefetches the slot. A later put, or an operation that
+//! needs the whole index, moves the entry into its shard. The buffer has one slot per value of the
+//! lowest hash bits, like `displaced.rs`: a search looks at one slot, and of entries with the same
+//! kept bits at most one is buffered.
 //!
 //! The writer stores an entry in its shard before it drops it here, and a search looks here first,
 //! so it finds the entry in one of the two.
@@ -14,8 +14,8 @@ use crate::log::index::slot::RecordLocation;
 use crate::sync::AtomicU64;
 use std::sync::atomic::Ordering;
 
-/// Slots of this buffer and of `displaced.rs`. A buffered entry waits for this many puts on average,
-/// which is enough for the slowest prefetch.
+/// Slots of this buffer and of `displaced.rs`. A buffered entry waits for this many puts on
+/// average, which is enough for the slowest prefetch.
 pub(crate) const BUFFER_SLOTS: usize = if cfg!(firndb_model) { 2 } else { 32 };
 
 /// An entry that is not in its shard yet.

@@ -1,5 +1,5 @@
-//! The in-memory index: a sharded hash table from a key's hash to the location of its newest record.
-//! It takes eight bytes per slot and at most 10.5 bytes per key in a large store.
+//! The in-memory index: a sharded hash table from a key's hash to the location of its newest
+//! record. It takes eight bytes per slot and at most 10.5 bytes per key in a large store.
 //!
 //! [`hash_index::Index`] is what readers share, [`writer::IndexWriter`] the right to change it;
 //! [`writer::create`] makes both.
@@ -15,10 +15,10 @@
 //! A shard is an open-addressing table whose home positions grow with the hash, so its entries are
 //! sorted by hash: a search ends at the first larger one, and the whole index can be walked in hash
 //! order (sorted linear probing: Amble and Knuth, 1974). A slot holds every hash bit that its home
-//! position depends on, so a shard grows by an eighth without reading a key: the writer copies a few
-//! thousand slots, and no put waits longer than that. All shards are made of equal pages of one
-//! arena, so no memory is lost to fragmentation. A directory lists the pages: row `i` has the `i`-th
-//! pages of all shards, so the part in use is a few bytes per shard and stays in the cache.
+//! position depends on, so a shard grows by an eighth without reading a key: the writer copies a
+//! few thousand slots, and no put waits longer than that. All shards are made of equal pages of one
+//! arena, so no memory is lost to fragmentation. A directory lists the pages: row `i` has the
+//! `i`-th pages of all shards, so the part in use is a few bytes per shard and stays in the cache.
 //!
 //! Readers take no lock and never wait; every word is atomic. The writer changes a shard so that a
 //! search from left to right finds every entry that stays in it: an insertion shifts entries from

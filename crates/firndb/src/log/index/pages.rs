@@ -100,8 +100,8 @@ impl Pages {
     }
 
     /// Allocates the memory that the writer will need soon, because the system may take
-    /// milliseconds to provide a huge page. Called by a maintenance thread. If the writer gets there
-    /// first it takes small pages, which the next call makes huge.
+    /// milliseconds to provide a huge page. Called by a maintenance thread. If the writer gets
+    /// there first it takes small pages, which the next call makes huge.
     pub(crate) fn reserve(&self) {
         // As many rows as the next shard that grows may need.
         let rows = self.rows.load(Ordering::Relaxed) as usize;

@@ -45,8 +45,8 @@ impl IndexWriter {
         self.entries
     }
 
-    /// Whether one more key with this hash fits. If so, its insertion, and that of every buffered or
-    /// displaced entry, can fail for lack of memory only.
+    /// Whether one more key with this hash fits. If so, its insertion, and that of every buffered
+    /// or displaced entry, can fail for lack of memory only.
     #[inline]
     pub(crate) fn has_room_for(&self, index: &Index, hash: u64) -> bool {
         self.has_room_in(index.pages.split(hash).0, 1)
@@ -184,10 +184,10 @@ impl IndexWriter {
         true
     }
 
-    /// Replaces the location of an entry and stores the old one in the displaced set, where its slot
-    /// must be free. Where several entries have the kept bits of the hash, `old` must be of the new
-    /// record's key, or the first of them: then searches find the new entry before every entry that
-    /// may be of its key.
+    /// Replaces the location of an entry and stores the old one in the displaced set, where its
+    /// slot must be free. Where several entries have the kept bits of the hash, `old` must be of
+    /// the new record's key, or the first of them: then searches find the new entry before every
+    /// entry that may be of its key.
     pub(crate) fn displace(
         &mut self,
         index: &Index,
@@ -287,7 +287,8 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// An unpublished version of a shard, of empty pages, listed in the unused half of the directory.
+    /// An unpublished version of a shard, of empty pages, listed in the unused half of the
+    /// directory.
     fn fresh<'a>(
         &mut self,
         index: &'a Index,

@@ -1,11 +1,12 @@
-//! The table of segments, and how a place of the index finds its segment.
+//! The segment table, and how an index entry finds its segment.
 //!
-//! The table is immutable; a reader loads it once for each search and keeps it meanwhile, and with
-//! it the maps of all segments in it, whatever compaction removes. A slot of the table is used
-//! again only when nobody holds its former segment ([`Slots::take`] sees to that): so a place that
-//! was read from the index after the table was loaded cannot mean another segment than the table's.
-//! A segment is put into the table before the index has a place in it, and taken out when the index
-//! has none any more: so a place without a segment says that the table is old.
+//! The table is immutable. A reader loads it once per search and keeps it until the search ends,
+//! and with it the maps of all its segments, whatever compaction removes meanwhile. The writer
+//! reuses a slot only when no reader holds its former segment ([`Slots::take`]), so a location that
+//! was read from the index after the table was loaded cannot mean a different segment than the
+//! table's. A segment is put into the table before the index has a location in it, and taken out
+//! when the index has none any more, so a location without a segment means that the loaded table is
+//! outdated.
 
 use crate::log::failpoints::Failpoint;
 use crate::log::index::hash_index::Index;
@@ -14,21 +15,21 @@ use crate::sync::Swap;
 use std::sync::{Arc, Weak};
 
 /// The segments of a store by slot, at one moment.
-pub(crate) struct Table<S>(Vec<Option<Arc<S>>>);
+pub(crate) struct SegmentTable<S>(Vec<Option<Arc<S>>>);
 
-impl<S> Clone for Table<S> {
-    fn clone(&self) -> Table<S> {
-        Table(self.0.clone())
+impl<S> Clone for SegmentTable<S> {
+    fn clone(&self) -> SegmentTable<S> {
+        SegmentTable(self.0.clone())
     }
 }
 
-impl<S> Default for Table<S> {
-    fn default() -> Table<S> {
-        Table(Vec::new())
+impl<S> Default for SegmentTable<S> {
+    fn default() -> SegmentTable<S> {
+        SegmentTable(Vec::new())
     }
 }
 
-impl<S> Table<S> {
+impl<S> SegmentTable<S> {
     #[inline]
     pub(crate) fn get(&self, slot: usize) -> Option<&Arc<S>> {
         self.0.get(slot)?.as_ref()
@@ -46,28 +47,28 @@ impl<S> Table<S> {
         self.0.get_mut(slot).and_then(Option::take)
     }
 
-    /// All segments, in no order.
+    /// All segments, in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<S>> {
         self.0.iter().flatten()
     }
 }
 
-/// Which slots are free: for the one writer.
+/// The free slots. Owned by the writer.
 pub(crate) struct Slots<S> {
     next: usize,
     count: usize,
-    /// Segments that were taken out of the table, while somebody may still hold them.
+    /// Segments that were taken out of the table and that readers may still hold.
     retired: Vec<(usize, Weak<S>)>,
 }
 
 impl<S> Slots<S> {
-    /// Of so many slots; `next` is looked at first.
+    /// Free slots of a table of `count`; `next` is tried first.
     pub(crate) fn new(next: usize, count: usize) -> Slots<S> {
         Slots { next, count, retired: Vec::new() }
     }
 
-    /// A slot of the table that no place still held by anybody can mean; `None` if there is none.
-    pub(crate) fn take(&mut self, table: &Table<S>) -> Option<usize> {
+    /// A free slot that no reader has a location of; `None` if there is none.
+    pub(crate) fn take(&mut self, table: &SegmentTable<S>) -> Option<usize> {
         self.retired.retain(|(_, segment)| {
             segment.strong_count() > 0 && !Failpoint::ReuseSlotAtOnce.is_on()
         });
@@ -81,8 +82,8 @@ impl<S> Slots<S> {
     }
 
     /// Takes the segment of a slot out of the table.
-    pub(crate) fn retire(&mut self, shared: &Swap<Table<S>>, slot: usize) {
-        let mut table = Table::clone(&shared.load());
+    pub(crate) fn retire(&mut self, shared: &Swap<SegmentTable<S>>, slot: usize) {
+        let mut table = SegmentTable::clone(&shared.load());
         if let Some(segment) = table.take(slot) {
             self.retired.push((slot, Arc::downgrade(&segment)));
         }
@@ -90,26 +91,26 @@ impl<S> Slots<S> {
     }
 }
 
-/// Shows `accept` the segments and places of all entries with the kept bits of this hash until it
-/// wants one: see [`Index::find`].
+/// Shows `accept` the segments and locations of all entries with the kept bits of this hash until
+/// it accepts one: see [`Index::find`].
 #[inline]
 pub(crate) fn find<S, T>(
-    shared: &Swap<Table<S>>,
+    shared: &Swap<SegmentTable<S>>,
     index: &Index,
     hash: u64,
     mut accept: impl FnMut(&S, RecordLocation) -> Option<T>,
 ) -> Option<T> {
     loop {
         let table = shared.load();
-        let mut is_old = false;
-        let found = index.find(hash, |place| {
-            let Some(segment) = table.get(place.segment()) else {
-                is_old = !Failpoint::TrustOldTable.is_on();
+        let mut is_outdated = false;
+        let found = index.find(hash, |location| {
+            let Some(segment) = table.get(location.segment()) else {
+                is_outdated = !Failpoint::TrustOldTable.is_on();
                 return None;
             };
-            accept(segment, place)
+            accept(segment, location)
         });
-        if found.is_some() || !is_old {
+        if found.is_some() || !is_outdated {
             return found;
         }
     }

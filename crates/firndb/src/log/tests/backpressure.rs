@@ -2,8 +2,8 @@
 
 use super::{DIR, open, options};
 use crate::disk::{DiskRef, SimDisk};
-use crate::log::maintenance::backpressure::PATIENCE;
-use crate::log::segments::reserve::Need;
+use crate::log::tests::Steps;
+use crate::log::write::acknowledge::WAIT;
 use crate::log::{LogStore, Options};
 use std::path::Path;
 use std::sync::PoisonError;
@@ -34,16 +34,16 @@ fn open_with(background: bool) -> LogStore {
 /// Does all upkeep there is; the first segment after the others were sealed says that they were.
 fn catch_up(store: &LogStore) {
     while store.maintain().unwrap() {}
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    store.roll().unwrap();
     while store.maintain().unwrap() {}
-    assert_eq!(store.shared.behind(), 0, "{:?}", store.stats());
+    assert_eq!(store.shared.backpressure.behind(), 0, "{:?}", store.stats());
 }
 
 #[test]
 fn the_upkeep_catches_up_by_itself_and_needs_no_more_than_its_bound() {
     let store = open_with(false);
     fill(&store, SEGMENTS);
-    let unsealed = store.shared.behind();
+    let unsealed = store.shared.backpressure.behind();
     assert!(unsealed > SEGMENTS as u64 / 2, "{unsealed}");
     catch_up(&store);
     let stats = store.stats();
@@ -67,25 +67,25 @@ fn needed_deletes_are_not_taken_for_work_left() {
 #[test]
 fn writers_go_on_while_the_upkeep_is_stuck() {
     let store = with_threads();
-    let stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let stuck = store.shared.maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
-    assert!(store.shared.behind() > SEGMENTS as u64 / 2, "nothing could be sealed");
+    assert!(store.shared.backpressure.behind() > SEGMENTS as u64 / 2, "nothing could be sealed");
     drop(stuck);
     let started = Instant::now();
-    while store.shared.behind() > 2 && started.elapsed() < Duration::from_secs(60) {
+    while store.shared.backpressure.behind() > 2 && started.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert!(store.shared.behind() <= 2, "the threads of the store go on");
+    assert!(store.shared.backpressure.behind() <= 2, "the threads of the store go on");
     assert_eq!(store.get(&[2]).unwrap().map(|value| value.len()), Some(4000));
 }
 
 #[test]
 fn a_writer_that_is_far_ahead_waits_a_little_now_and_then() {
     let store = with_threads();
-    let _stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let _stuck = store.shared.maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
-    assert!(store.shared.behind() > store.shared.allowed());
-    let waited = || store.shared.pace.waited.load(Ordering::Relaxed);
+    assert!(store.shared.backpressure.behind() > store.shared.backpressure.allowed());
+    let waited = || store.shared.backpressure.waited.load(Ordering::Relaxed);
     let (mut waits, mut last) = (0, waited());
     for n in 0..400u16 {
         let started = Instant::now();
@@ -93,7 +93,7 @@ fn a_writer_that_is_far_ahead_waits_a_little_now_and_then() {
         if waited() != last {
             last = waited();
             waits += 1;
-            assert!(started.elapsed() >= PATIENCE, "it goes on only when the upkeep did something");
+            assert!(started.elapsed() >= WAIT, "it goes on only when the upkeep did something");
         }
     }
     // 1.6 MB of log.
@@ -103,13 +103,15 @@ fn a_writer_that_is_far_ahead_waits_a_little_now_and_then() {
 #[test]
 fn writers_wait_for_the_upkeep_where_segments_get_too_many() {
     let store = with_threads();
-    let stuck = store.shared.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+    let stuck = store.shared.maintenance.sealing.lock().unwrap_or_else(PoisonError::into_inner);
     fill(&store, SEGMENTS);
-    let (behind, allowed) = (store.shared.behind(), store.shared.allowed());
+    let (behind, allowed) =
+        (store.shared.backpressure.behind(), store.shared.backpressure.allowed());
     assert!(behind > allowed, "{behind} segments behind, {allowed} may be");
-    store.shared.pace.is_crowded.store(true, Ordering::Relaxed);
+    store.shared.backpressure.is_crowded.store(true, Ordering::Relaxed);
     std::thread::scope(|scope| {
-        let put = scope.spawn(|| store.put(b"another", b"value").map(|()| store.shared.behind()));
+        let put = scope
+            .spawn(|| store.put(b"another", b"value").map(|()| store.shared.backpressure.behind()));
         // Longer than a put waits otherwise.
         std::thread::sleep(Duration::from_millis(100));
         assert!(!put.is_finished(), "{behind} segments behind, and nothing was sealed");

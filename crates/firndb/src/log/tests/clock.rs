@@ -6,7 +6,7 @@ use super::expiry::{
 };
 use crate::disk::SimDisk;
 use crate::log::failpoints::active;
-use crate::log::segments::reserve::Need;
+use crate::log::tests::Steps;
 use crate::log::{Expiry, LogStore, WriteOptions};
 use std::sync::Arc;
 
@@ -93,8 +93,7 @@ impl Run {
             }
             13 => drop(store.compact(random.below(10u64) as f64 / 10.0).unwrap()),
             14 => {
-                let mut writer = store.shared.writer().unwrap();
-                writer.roll(&store.shared, 0, 0, Need::Fill).unwrap();
+                store.roll().unwrap();
             }
             15 => drop(store.maintain().unwrap()),
             16 => self.reopen(),
@@ -109,7 +108,7 @@ impl Run {
         let backup = (turn == 0).then(|| backed_up(&self.disk, &store, 1));
         match self.random.below(2u32) {
             0 => store.close().unwrap(),
-            _ => drop(store.shared.failed.set("killed by a test".to_string())),
+            _ => drop(store.shared.dir.failed.set("killed by a test".to_string())),
         }
         self.disk = match turn {
             0 => backup.unwrap(),

@@ -4,9 +4,9 @@ use super::{DIR, Map, content, open, options};
 use crate::disk::{Disk, SimDisk};
 use crate::log::LogStore;
 use crate::log::failpoints::active;
+use crate::log::format::names::segment_file;
 use crate::log::index::slot::RecordLocation;
-use crate::log::segments::reserve::Need;
-use crate::log::segments::segment::file_name;
+use crate::log::tests::Steps;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,14 +16,17 @@ fn coarse() -> (Arc<SimDisk>, LogStore, [Vec<u8>; 2]) {
     active::STORE.set(Some(active::coarse(1, 5)));
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
-    let keys = (0..20u8).map(|n| vec![n]).filter(|key| store.shared.hash(key) == 0);
+    let keys = (0..20u8).map(|n| vec![n]).filter(|key| store.shared.lookup.hash(key) == 0);
     let keys: Vec<_> = keys.take(2).collect();
     (disk, store, keys.try_into().unwrap())
 }
 
 /// How many entries are late, and how many are aside.
 fn pending(store: &LogStore) -> (usize, usize) {
-    (store.shared.index.inserts.occupied().count(), store.shared.index.displaced.occupied().count())
+    (
+        store.shared.lookup.index.inserts.occupied().count(),
+        store.shared.lookup.index.displaced.occupied().count(),
+    )
 }
 
 /// Keys as the writer has counted them so far.
@@ -33,7 +36,7 @@ fn counted(store: &LogStore) -> u64 {
 
 /// Begins another segment.
 fn roll(store: &LogStore) {
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    store.roll().unwrap();
 }
 
 #[test]
@@ -71,8 +74,8 @@ fn another_key_of_the_same_hash_stays_whatever_comes_next() {
         }),
         ("compaction", |store, _, _| assert!(store.compact(0.0).unwrap() > 0)),
         ("checkpoint", |store, _, _| {
-            while store.shared.seal().unwrap() {}
-            store.shared.write_checkpoint().unwrap();
+            while store.seal().unwrap() {}
+            store.checkpoint().unwrap();
         }),
     ];
     // After one put it is late; after two the first one's entry took the other key's slot; the
@@ -143,7 +146,7 @@ fn updates_are_pending_and_counted_once_they_are_not() {
 fn with_damage(disk: &Arc<SimDisk>, store: LogStore, key: &[u8]) -> LogStore {
     roll(&store);
     store.close().unwrap();
-    let path = Path::new(DIR).join(file_name(1));
+    let path = Path::new(DIR).join(segment_file(1));
     let mut bytes = disk.map(&path).unwrap().to_vec();
     let at = bytes.windows(key.len()).position(|window| window == key).unwrap();
     bytes[at] ^= 0x80;
@@ -186,7 +189,8 @@ fn a_put_over_a_damaged_record_beside_another_with_its_hash_is_read_back() {
     active::STORE.set(Some(active::coarse(1, 5)));
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
-    let keys = (0..40u8).map(|n| [b'k', b'e', b'y', n]).filter(|key| store.shared.hash(key) == 0);
+    let keys =
+        (0..40u8).map(|n| [b'k', b'e', b'y', n]).filter(|key| store.shared.lookup.hash(key) == 0);
     let keys: Vec<_> = keys.take(3).collect();
     for key in &keys {
         store.put(key, &[7; 30]).unwrap();
@@ -206,8 +210,8 @@ fn a_put_over_a_damaged_record_beside_another_with_its_hash_is_read_back() {
 /// Fills the first shard of the index until it can take no more; how many entries the index has
 /// then.
 fn fill_shard(store: &LogStore) -> u64 {
-    let mut writer = store.shared.unsettled().unwrap();
-    let (index, mut kept) = (&store.shared.index, 1..1 << 24);
+    let mut writer = store.shared.lock_writer().unwrap();
+    let (index, mut kept) = (&store.shared.lookup.index, 1..1 << 24);
     let mut insert =
         |n: u64| writer.index.insert(index, n << (64 - index.width()), RecordLocation::new(0, n));
     assert!(kept.any(|n| insert(n).is_err()));

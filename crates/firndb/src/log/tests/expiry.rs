@@ -2,8 +2,8 @@
 
 use super::DIR;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::maintenance::checkpoint;
-use crate::log::segments::hint_file as hint;
+use crate::log::format::names::CHECKPOINT;
+use crate::log::format::names::hint_number;
 use crate::log::{Batch, Durability, Entry, Expiry, LogStore, Options, WriteOptions};
 use std::cell::Cell;
 use std::path::Path;
@@ -286,11 +286,11 @@ fn replaced_by(disk: &Arc<SimDisk>, from: &str) -> Arc<SimDisk> {
 }
 
 pub(crate) fn is_checkpoint(name: &str) -> bool {
-    name == checkpoint::FILE
+    name == CHECKPOINT
 }
 
 pub(crate) fn is_help(name: &str) -> bool {
-    is_checkpoint(name) || hint::number_of(name).is_some()
+    is_checkpoint(name) || hint_number(name).is_some()
 }
 
 fn read_only(disk: &Arc<SimDisk>) -> LogStore {

@@ -3,8 +3,8 @@
 use super::{DIR, Map, Rng, content, open, options};
 use crate::ErrorKind;
 use crate::disk::{Disk, DiskRef, SimDisk};
-use crate::log::segments::reserve::Need;
-use crate::log::segments::segment::file_name;
+use crate::log::format::names::segment_file;
+use crate::log::tests::Steps;
 use crate::log::{Batch, LogStore, Options, Snapshot, WriteOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -191,7 +191,7 @@ fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
     };
     let store = at(&disk);
     store.put(b"k", b"old").unwrap();
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    store.roll().unwrap();
     let second = WriteOptions::ttl(Duration::from_secs(1));
     store.put_with(b"k", b"new", second).unwrap();
     store.put_with(b"alone", b"x", second).unwrap();
@@ -205,13 +205,13 @@ fn what_expired_is_gone_and_does_not_uncover_what_it_replaced() {
     assert_eq!(snapshot.get(b"k").unwrap().unwrap(), b"new", "at the time of the snapshot");
     drop(snapshot);
     // The segment with the expired record goes first, then the one with the value before it.
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
-    while store.shared.seal().unwrap() {}
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    store.roll().unwrap();
+    while store.seal().unwrap() {}
+    store.roll().unwrap();
     for number in [2, 1] {
-        let segments = store.shared.table.load().in_order();
+        let segments = store.shared.segments();
         let victim = segments.iter().find(|segment| segment.number == number).unwrap();
-        store.shared.evacuate(victim).unwrap();
+        store.evacuate(victim).unwrap();
         let copy = at(&disk.fork());
         assert_eq!(copy.get(b"k").unwrap(), None, "after segment {number}");
         assert_eq!(copy.get(b"stays").unwrap().unwrap(), b"y");
@@ -301,7 +301,7 @@ fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
     }
     store.delete(&keys[3]).unwrap();
     store.close().unwrap();
-    let path = Path::new(DIR).join(file_name(1));
+    let path = Path::new(DIR).join(segment_file(1));
     let whole = disk.map(&path).unwrap().to_vec();
     let at = whole.windows(50).position(|w| w == [7; 50]).unwrap();
     for byte in [at, at - 3, at - 8, at + 49] {
@@ -315,7 +315,7 @@ fn a_damaged_record_is_an_error_and_repair_saves_the_rest() {
             LogStore::repair_on(&damaged_ref, Path::new(DIR), to, options(), |_, _| ()).unwrap();
         assert_eq!((report.keys, report.dropped.len()), (18, 1), "{report:?}");
         let (file, from, length) = &report.dropped[0];
-        assert!(*file == file_name(1) && (*from..from + length).contains(&(byte as u64)));
+        assert!(*file == segment_file(1) && (*from..from + length).contains(&(byte as u64)));
         let repaired = LogStore::open_on(damaged_ref, to, options()).unwrap();
         for key in &keys {
             let expected = ![3, 7].contains(&key[1]);

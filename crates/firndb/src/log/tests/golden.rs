@@ -7,7 +7,7 @@
 
 use super::options;
 use crate::log::failpoints::active;
-use crate::log::segments::reserve;
+use crate::log::format::names::is_reserve;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,7 +76,7 @@ fn expected() -> BTreeMap<Vec<u8>, Vec<u8>> {
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let named = entries.map(|entry| (entry.file_name().into_string().unwrap(), entry.path()));
-    let kept = named.filter(|(name, _)| name != "lock" && !reserve::is_reserve(name));
+    let kept = named.filter(|(name, _)| name != "lock" && !is_reserve(name));
     kept.map(|(name, path)| (name, fs::read(path).unwrap())).collect()
 }
 

@@ -4,7 +4,7 @@
 use super::{DIR, Map, content, open};
 use crate::bytes::testing::Forged;
 use crate::disk::{Disk, SimDisk};
-use crate::log::maintenance::checkpoint;
+use crate::log::format::names::CHECKPOINT;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ fn is_as_it_was(disk: &Arc<SimDisk>, keys: &[Vec<u8>], map: &Map) {
 #[test]
 fn a_checkpoint_with_impossible_numbers_is_as_good_as_none() {
     let (disk, keys, map) = victim();
-    let path = Path::new(DIR).join(checkpoint::FILE);
+    let path = Path::new(DIR).join(CHECKPOINT);
     // Of each segment: its number, the entries of its hint, its live bytes.
     let segments = (Forged(disk.files()[&path].clone()).find(1).unwrap().len() - 16) / 24;
     assert!(segments > 2, "{segments}");
@@ -75,7 +75,7 @@ fn a_hint_with_impossible_numbers_is_as_good_as_none() {
             hints.iter().for_each(|path| forge(&forged, path, field, number));
             is_as_it_was(&forged, &keys, &map);
             // Without the checkpoint the hint is read.
-            forged.remove(&Path::new(DIR).join(checkpoint::FILE)).unwrap();
+            forged.remove(&Path::new(DIR).join(CHECKPOINT)).unwrap();
             is_as_it_was(&forged, &keys, &map);
         }
     }
@@ -85,7 +85,7 @@ fn a_hint_with_impossible_numbers_is_as_good_as_none() {
 fn counts_that_are_too_low_do_not_wrap() {
     let (disk, keys, mut map) = victim();
     let is_hint = |path: &PathBuf| path.extension().is_some_and(|end| end == "hint");
-    disk.remove(&Path::new(DIR).join(checkpoint::FILE)).unwrap();
+    disk.remove(&Path::new(DIR).join(CHECKPOINT)).unwrap();
     for path in disk.files().into_keys().filter(is_hint) {
         (24..=32).step_by(8).for_each(|field| forge(&disk, &path, field, 0));
     }

@@ -23,6 +23,11 @@ mod repair;
 
 use crate::Result;
 use crate::disk::{DiskRef, SimDisk};
+use crate::log::maintenance::{checkpoint, compaction, seal};
+use crate::log::segments::reserve::Need;
+use crate::log::segments::segment::Segment;
+use crate::log::state::shared::WriterGuard;
+use crate::log::write::{active_segment, settle};
 use crate::log::{Access, LogStore, Options};
 pub(crate) use crate::testing::Rng;
 use std::cell::Cell;
@@ -40,7 +45,7 @@ thread_local! {
     static ACCESS: Cell<Access> = const { Cell::new(Access::Map) };
 }
 
-/// Has the stores of this thread read records one way or the other, by a number.
+/// Sets how the stores of this thread read records, by a number.
 fn choose_access(n: u64) {
     ACCESS.set(if n % 3 == 1 { Access::Buffered } else { Access::Map });
 }
@@ -71,4 +76,49 @@ pub(crate) fn content(store: &LogStore, keys: &[Vec<u8>]) -> Result<Map> {
     }
     assert_eq!(store.len(), map.len() as u64);
     Ok(map)
+}
+
+/// The steps of a store, which tests drive one by one.
+pub(crate) trait Steps {
+    /// The writer with all puts settled.
+    fn lock(&self) -> Result<WriterGuard<'_>>;
+    /// Begins a new segment.
+    fn roll(&self) -> Result<()>;
+    /// Seals the oldest full segment.
+    fn seal(&self) -> Result<bool>;
+    fn checkpoint(&self) -> Result<()>;
+    fn compact_step(&self) -> Result<bool>;
+    /// Compacts a segment.
+    fn evacuate(&self, segment: &Arc<Segment>) -> Result<()>;
+    fn link_stale(&self, threshold: f64, newest: u64) -> Result<()>;
+}
+
+impl Steps for LogStore {
+    fn lock(&self) -> Result<WriterGuard<'_>> {
+        settle::lock_settled(&self.shared)
+    }
+
+    fn roll(&self) -> Result<()> {
+        active_segment::roll(&self.shared, &mut *self.lock()?, (0, 0), Need::Fill)
+    }
+
+    fn seal(&self) -> Result<bool> {
+        seal::seal(&self.shared)
+    }
+
+    fn checkpoint(&self) -> Result<()> {
+        checkpoint::write_checkpoint(&self.shared)
+    }
+
+    fn compact_step(&self) -> Result<bool> {
+        compaction::compact_step(&self.shared)
+    }
+
+    fn evacuate(&self, segment: &Arc<Segment>) -> Result<()> {
+        compaction::evacuate(&self.shared, segment)
+    }
+
+    fn link_stale(&self, threshold: f64, newest: u64) -> Result<()> {
+        compaction::link_stale(&self.shared, threshold, newest)
+    }
 }

@@ -5,11 +5,11 @@ use super::{DIR, Map, Rng, content, open};
 use crate::disk::{Disk, SimDisk};
 use crate::log::Batch;
 use crate::log::LogStore;
+use crate::log::format::names::CHECKPOINT;
+use crate::log::format::names::hint_number;
+use crate::log::format::names::{segment_file, segment_number};
 use crate::log::format::record::Kind;
-use crate::log::maintenance::checkpoint;
-use crate::log::segments::hint_file as hint;
-use crate::log::segments::reserve::Need;
-use crate::log::segments::segment::{file_name, number_of};
+use crate::log::tests::Steps;
 use std::path::Path;
 
 /// Reopens until only the segments are left to open from: each time the same store.
@@ -19,8 +19,8 @@ fn reopen_in_every_way(disk: &SimDisk, keys: &[Vec<u8>], model: &Map, label: &st
     for way in ["as it is", "no checkpoint", "no hints"] {
         for name in disk.list(Path::new(DIR)).unwrap() {
             let goes = match way {
-                "no checkpoint" => name == checkpoint::FILE,
-                "no hints" => name == checkpoint::FILE || hint::number_of(&name).is_some(),
+                "no checkpoint" => name == CHECKPOINT,
+                "no hints" => name == CHECKPOINT || hint_number(&name).is_some(),
                 _ => false,
             };
             if goes {
@@ -95,12 +95,12 @@ fn a_store_is_a_map() {
 
 /// Begins a new segment.
 fn roll(store: &LogStore) {
-    store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+    store.roll().unwrap();
 }
 
 /// Number of records of this kind in all segments.
 fn records(store: &LogStore, kind: Kind) -> u64 {
-    let segments = store.shared.table.load().in_order();
+    let segments = store.shared.segments();
     let of = |segment: &std::sync::Arc<crate::log::segments::segment::Segment>| {
         let contents = segment.contents().unwrap();
         segment.records(&contents).filter(|item| item.as_ref().unwrap().1.kind == kind).count()
@@ -142,12 +142,12 @@ fn what_is_deleted_stays_so_in_every_order_of_compactions() {
                 roll(&store);
             }
         }
-        while store.shared.seal().unwrap() {}
+        while store.seal().unwrap() {}
         roll(&store);
         for number in order {
-            let segments = store.shared.table.load().in_order();
+            let segments = store.shared.segments();
             if let Some(victim) = segments.iter().find(|segment| segment.number == number) {
-                store.shared.evacuate(victim).unwrap();
+                store.evacuate(victim).unwrap();
             }
             reopen_in_every_way(&disk, &keys, &model, "an order");
         }
@@ -171,19 +171,19 @@ fn a_file_goes_when_the_log_is_durable_anyway() {
             model.insert(key.clone(), vec![round; 100]);
             roll(&store);
         }
-        while store.shared.seal().unwrap() {}
+        while store.seal().unwrap() {}
         roll(&store);
     }
-    let path = |number| Path::new(DIR).join(file_name(number));
+    let path = |number| Path::new(DIR).join(segment_file(number));
     for number in 1..=4 {
-        assert!(store.shared.compact_step().unwrap(), "segment {number} is stale");
+        assert!(store.compact_step().unwrap(), "segment {number} is stale");
         disk.open(&path(number)).unwrap();
         reopen_in_every_way(&disk, &keys, &model, "a segment that left");
     }
     roll(&store);
-    while store.shared.seal().unwrap() {}
+    while store.seal().unwrap() {}
     let syncs = store.stats().syncs;
-    assert!(store.shared.compact_step().unwrap());
+    assert!(store.compact_step().unwrap());
     assert_eq!(store.stats().syncs, syncs, "nothing was synced for it");
     assert!((1..=4).all(|number| disk.open(&path(number)).is_err()));
     reopen_in_every_way(&disk, &keys, &model, "files that went");
@@ -191,15 +191,15 @@ fn a_file_goes_when_the_log_is_durable_anyway() {
     store.delete(&keys[0]).unwrap();
     model.remove(&keys[0]);
     roll(&store);
-    while store.shared.seal().unwrap() {}
+    while store.seal().unwrap() {}
     roll(&store);
-    assert!(store.shared.compact_step().unwrap());
-    let left = |number: &u64| {
-        !store.shared.table.load().in_order().iter().any(|segment| segment.number == *number)
-    };
+    assert!(store.compact_step().unwrap());
+    let left =
+        |number: &u64| !store.shared.segments().iter().any(|segment| segment.number == *number);
     let names = disk.list(Path::new(DIR)).unwrap();
-    let mut left: Vec<u64> = names.iter().filter_map(|name| number_of(name)).filter(left).collect();
-    left.retain(|&number| number < store.shared.writer().unwrap().segment.number);
+    let mut left: Vec<u64> =
+        names.iter().filter_map(|name| segment_number(name)).filter(left).collect();
+    left.retain(|&number| number < store.lock().unwrap().segment.number);
     assert_eq!(left.len(), 1, "{left:?} among {names:?}");
     store.close().unwrap();
     assert!(disk.open(&path(left[0])).is_err());
@@ -232,10 +232,10 @@ fn the_first_segment_after_a_torn_one_names_all_however_many() {
     }
     let mut segments = store.stats().segments;
     for _ in 0..3 {
-        let active = store.shared.writer().unwrap().segment.clone();
+        let active = store.lock().unwrap().segment.clone();
         let (number, end) = (active.number, active.end() as usize);
         disk = disk.fork(); // As a process that is killed leaves it.
-        let path = Path::new(DIR).join(file_name(number));
+        let path = Path::new(DIR).join(segment_file(number));
         let mut bytes = disk.files()[&path].clone();
         bytes[end + 8] = 1;
         disk.write_raw(&path, &bytes);

@@ -3,8 +3,9 @@
 use super::{DIR, Map, Rng, content, open, options};
 use crate::disk::{Disk, DiskRef, Fault, HookDisk, SimDisk};
 use crate::log::failpoints::active;
-use crate::log::segments::reserve::Need;
-use crate::log::segments::segment::file_name;
+use crate::log::format::names::segment_file;
+use crate::log::open::refresh;
+use crate::log::tests::Steps;
 use crate::log::{Batch, LogStore, Options, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::cell::Cell;
@@ -96,7 +97,7 @@ fn a_refreshed_reader_shows_what_one_that_is_opened_shows() {
             for _ in 0..random.below(60) {
                 step(&mut store, &disk, &mut map, &mut random);
             }
-            match Arc::get_mut(&mut reader.shared).unwrap().catch_up().unwrap() {
+            match refresh::catch_up(Arc::get_mut(&mut reader.shared).unwrap()).unwrap() {
                 true => caught_up += 1,
                 false => {
                     opened += 1;
@@ -176,7 +177,7 @@ fn a_refresh_looks_only_where_something_may_be_new() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let roll = || {
-        store.shared.writer().unwrap().roll(&store.shared, 0, 0, Need::Fill).unwrap();
+        store.roll().unwrap();
     };
     for n in 0..20u8 {
         store.put(&[n], b"first").unwrap();
@@ -197,15 +198,15 @@ fn a_refresh_looks_only_where_something_may_be_new() {
         assert_eq!(reader.get(b"k").unwrap().unwrap(), value);
         files
     };
-    let last = &*format!("{DIR}/{}", file_name(store.shared.writer().unwrap().segment.number));
+    let last = &*format!("{DIR}/{}", segment_file(store.lock().unwrap().segment.number));
     assert_eq!(files(b"first"), [last], "nothing is new");
     store.put(b"k", b"second").unwrap();
     assert_eq!(files(b"second"), [last, END, last], "it is looked at, and read");
     assert_eq!(files(b"second"), [last], "nothing is new");
     // A segment made beforehand: its name is new, and then its head is looked at.
-    let active = || store.shared.writer().unwrap().segment.number;
+    let active = || store.lock().unwrap().segment.number;
     let has_spare = || {
-        let name = file_name(active() + 1);
+        let name = segment_file(active() + 1);
         disk.files().keys().any(|path| path.ends_with(&name))
     };
     while !has_spare() {
@@ -301,7 +302,7 @@ fn segments_that_were_copied_are_mapped_when_they_have_hints() {
         reader(&disk).unwrap()
     };
     let unhinted = |reader: &LogStore| {
-        let segments = reader.shared.table.load().in_order();
+        let segments = reader.shared.segments();
         segments.iter().filter(|segment| segment.hint.get().is_none()).count()
     };
     for n in 0..100u8 {

@@ -3,7 +3,7 @@
 use super::{DIR, options};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::admin::repair::{OF_FOLLOWED, Search};
-use crate::log::segments::segment::file_name;
+use crate::log::format::names::segment_file;
 use crate::log::{LogStore, Options, Repaired};
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn repaired(value: &[u8], whole: &[(&[u8], Vec<u8>)]) -> (LogStore, Repaired) {
     whole.iter().for_each(|(key, value)| store.put(key, value).unwrap());
     store.close().unwrap();
     // The first may have been too small.
-    for path in (1..3).map(|n| Path::new(DIR).join(file_name(n))) {
+    for path in (1..3).map(|n| Path::new(DIR).join(segment_file(n))) {
         let Ok(map) = disk.map(&path) else { continue };
         let mut bytes = map.to_vec();
         if let Some(at) = bytes.windows(5).position(|bytes| bytes == b"heads") {
@@ -70,7 +70,7 @@ fn repair_of_crafted_heads_takes_time_in_proportion() {
     while search.next().is_some() {}
     let most = OF_FOLLOWED * heads.len() as u64 + 100_020;
     // Otherwise it would be 100 KB for each of most of 100,000 heads.
-    assert!((1 << 29..most).contains(&search.in_vain), "{} bytes compared", search.in_vain);
+    assert!((1 << 29..most).contains(&search.wasted), "{} bytes compared", search.wasted);
     let (store, report) = repaired(&heads, &whole());
     assert_eq!(report.dropped.first().map(|lost| lost.2 > 999_000), Some(true), "{report:?}");
     // Records that are short are found whatever is before them.

@@ -1,13 +1,19 @@
-//! A batch: changes that are applied together or not at all.
+//! Batches: changes that are applied together or not at all.
 
+use crate::Result;
 use crate::log::expiry::{Expiry, Lifetime};
 use crate::log::format::record::Record;
+use crate::log::options::WriteOptions;
+use crate::log::state::shared::Shared;
+use crate::log::write::apply::{check_value, frame};
+use crate::log::write::put::write;
+use std::cell::LazyCell;
 use std::time::Duration;
 
 /// Puts and deletes of any number of keys, for [`LogStore::write`](crate::log::LogStore::write).
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Keys and values, one behind the other.
+    /// Keys and values, concatenated.
     bytes: Vec<u8>,
     changes: Vec<Change>,
 }
@@ -26,15 +32,14 @@ impl Batch {
         Batch::default()
     }
 
-    /// Sets the value of a key. The record stays, and an expiry that the key had is gone, unless
-    /// the options of [`LogStore::write_with`](crate::log::LogStore::write_with) say otherwise for the
-    /// batch.
+    /// Sets the value of a key. The record does not expire, unless the options of
+    /// [`LogStore::write_with`](crate::log::LogStore::write_with) say otherwise for the batch.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> &mut Batch {
-        self.put_for(key, value, Lifetime::Usual)
+        self.put_for(key, value, Lifetime::Unspecified)
     }
 
-    /// [`Batch::put`] of a record that expires so long after the batch is written, whatever the
-    /// options of the batch say. A time beyond the largest one is the largest one.
+    /// [`Batch::put`] of a record that expires this long after the batch is written, whatever the
+    /// options of the batch say. A time beyond the largest representable one counts as the largest.
     pub fn put_ttl(&mut self, key: &[u8], value: &[u8], ttl: Duration) -> &mut Batch {
         self.put_for(key, value, Lifetime::Ttl(ttl))
     }
@@ -53,11 +58,11 @@ impl Batch {
         self
     }
 
-    /// Removes a key, if it is there.
+    /// Removes a key if it is there.
     pub fn delete(&mut self, key: &[u8]) -> &mut Batch {
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
-        self.changes.push(Change { key_end, value_end: None, lifetime: Lifetime::Usual });
+        self.changes.push(Change { key_end, value_end: None, lifetime: Lifetime::Unspecified });
         self
     }
 
@@ -66,19 +71,19 @@ impl Batch {
         self.changes.len()
     }
 
-    /// Whether there is no change.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// Forgets all changes and keeps the memory.
+    /// Removes all changes and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.changes.clear();
     }
 
     /// The records of all changes; `expiry` says when the puts expire.
-    pub(crate) fn records(&self, expiry: impl Fn(Lifetime) -> Expiry) -> Vec<Record<'_>> {
+    fn records(&self, expiry: impl Fn(Lifetime) -> Expiry) -> Vec<Record<'_>> {
         let mut start = 0;
         let mut records = Vec::with_capacity(self.changes.len());
         for change in &self.changes {
@@ -94,4 +99,22 @@ impl Batch {
         }
         records
     }
+}
+
+/// Writes a batch.
+pub(crate) fn write_batch(shared: &Shared, batch: &Batch, options: WriteOptions) -> Result<()> {
+    // All times to live count from the same moment.
+    let now = LazyCell::new(|| shared.now());
+    let usual = options.lifetime().expiry(|| *now).unwrap_or_default();
+    let records = batch.records(|lifetime| lifetime.expiry(|| *now).unwrap_or(usual));
+    let last = records.len().saturating_sub(1);
+    let frames = records.into_iter().enumerate().map(|(n, record)| {
+        check_value(record.value)?;
+        frame(shared, Record { more: n < last, ..record })
+    });
+    let frames = frames.collect::<Result<Vec<_>>>()?;
+    if frames.is_empty() {
+        return Ok(());
+    }
+    write(shared, &frames, options)
 }

@@ -1,30 +1,30 @@
-//! Files of a store in another directory: hard links where these are possible, and copies.
+//! Files of a store in another directory: hard links where possible, otherwise copies.
 
 use crate::disk::Disk;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 use std::io;
 use std::path::Path;
 
 /// Bytes that are read at a time.
 const PIECE: u64 = 1 << 20;
 
-/// How a file came.
+/// How a file was transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Brought {
+pub(crate) enum Transfer {
     Linked,
     Copied,
 }
 
-/// Gives a file a name in another directory, by a hard link or, where there can be none, as a copy
-/// that is durable. The name must be free.
-pub(crate) fn bring(disk: &dyn Disk, from: &Path, to: &Path) -> Result<Brought> {
+/// Creates a file in another directory as a hard link or, where that is impossible, as a durable
+/// copy. The name must be free.
+pub(crate) fn link_or_copy(disk: &dyn Disk, from: &Path, to: &Path) -> Result<Transfer> {
     match disk.link(from, to) {
-        Err(e) if cannot_link(&e) => copy(disk, from, to).map(|()| Brought::Copied),
-        linked => linked.map(|()| Brought::Linked),
+        Err(e) if cannot_link(&e) => copy(disk, from, to).map(|()| Transfer::Copied),
+        linked => linked.map(|()| Transfer::Linked),
     }
 }
 
-/// Whether the file system does not make this link, but nothing is in the way of a copy: another
+/// Whether the file system refuses this link for a reason that does not prevent a copy: another
 /// device, too many links, no links at all, or a file of another user.
 fn cannot_link(error: &Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
@@ -32,7 +32,7 @@ fn cannot_link(error: &Error) -> bool {
     error.io_kind().is_some_and(|kind| refusals.contains(&kind))
 }
 
-/// Copies a file and makes its bytes durable. After an error there may be a part of it.
+/// Copies a file and makes its bytes durable. After an error a part of it may exist.
 pub(crate) fn copy(disk: &dyn Disk, from: &Path, to: &Path) -> Result<()> {
     let source = disk.open(from)?;
     let length = source.len()?;
@@ -63,12 +63,4 @@ pub(crate) fn same_bytes(disk: &dyn Disk, a: &Path, b: &Path, length: u64) -> Re
         }
     }
     Ok(true)
-}
-
-/// Removes a file if it is there.
-pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<()> {
-    match disk.remove(path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
 }

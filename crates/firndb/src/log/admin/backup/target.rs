@@ -1,23 +1,24 @@
-//! Where a backup may go: what is looked at before anything is written.
+//! Where a backup may go: the checks before anything is written.
 //!
 //! A directory that is new or empty, or one with a backup of the same store to which nothing was
-//! written since. All else is left as it is: `AlreadyExists`.
+//! written since. Anything else is left unchanged: `AlreadyExists`.
 
-use super::copy::same_bytes;
-use super::manifest::{FILE, Manifest, UNFINISHED, is_known, segment_of};
 use crate::disk::{Disk, parent, written_as};
-use crate::log::format::record::{HEADER, Header};
-use crate::log::open::chain::{head_of, scan};
-use crate::log::open::recovery::LOCK;
-use crate::log::segments::segment::{Segment, file_name};
-use crate::log::write::group_commit::Position;
+use crate::log::admin::backup::copy::same_bytes;
+use crate::log::format::backup_manifest::Manifest;
+use crate::log::format::names::{
+    BACKUP, BACKUP_UNFINISHED, LOCK, is_known, segment_file, segment_or_hint_number,
+};
+use crate::log::format::segment_head::{HEADER, LogPosition, SegmentHead, SegmentHeader, scan};
+use crate::log::open::unfinished_backup::read_manifest;
+use crate::log::segments::segment::Segment;
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-/// What to do instead.
+/// Advice in error messages.
 const INSTEAD: &str = "choose a directory that is new or empty";
 
 pub(crate) fn refused(what: &str, dir: &Path) -> Error {
@@ -25,8 +26,8 @@ pub(crate) fn refused(what: &str, dir: &Path) -> Error {
     Error::new(ErrorKind::AlreadyExists, message).in_file(dir)
 }
 
-/// `AlreadyExists` if one of two directories is the other, or is inside of it, by whatever path.
-/// `to` need not exist.
+/// `AlreadyExists` if the directories are the same or one is inside of the other, by any path. `to`
+/// need not exist.
 pub(crate) fn check_apart(disk: &dyn Disk, store: &Path, to: &Path) -> Result<()> {
     let own = disk.lineage(store)?;
     let mut nearest = to;
@@ -55,50 +56,50 @@ pub(crate) fn check_apart(disk: &dyn Disk, store: &Path, to: &Path) -> Result<()
     Ok(())
 }
 
-/// What was found in a directory.
+/// What a directory contains.
 pub(crate) enum Target {
-    /// Nothing, or no directory.
+    /// Nothing, or the directory does not exist.
     Free,
-    Backup(Made),
+    Backup(ExistingBackup),
 }
 
 /// A backup that was made before.
-pub(crate) struct Made {
+pub(crate) struct ExistingBackup {
     pub(crate) manifest: Manifest,
-    /// The names of all files.
+    /// The names of all files in the directory.
     names: Vec<String>,
-    /// An attempt to bring it up to date was interrupted.
+    /// Whether an update was interrupted.
     is_unfinished: bool,
 }
 
-/// Looks at a directory: `AlreadyExists` if it is neither free nor a backup of this store.
+/// Examines a directory. `AlreadyExists` if it is neither free nor a backup of this store.
 pub(crate) fn look(disk: &dyn Disk, store: u64, dir: &Path) -> Result<Target> {
     let Some(names) = names(disk, dir)? else { return Ok(Target::Free) };
     if is_free(disk, dir, &names)? {
         return Ok(Target::Free);
     }
-    let is_unfinished = names.iter().any(|name| name == UNFINISHED);
-    let file = if is_unfinished { UNFINISHED } else { FILE };
+    let is_unfinished = names.iter().any(|name| name == BACKUP_UNFINISHED);
+    let file = if is_unfinished { BACKUP_UNFINISHED } else { BACKUP };
     if !names.iter().any(|name| name == file) {
-        return Err(match names.iter().any(|name| segment_of(name).is_some()) {
+        return Err(match names.iter().any(|name| segment_or_hint_number(name).is_some()) {
             true => refused("this is a log store, not a backup of the store", dir),
             false => foreign(&names[0], dir),
         });
     }
-    let manifest = Manifest::read(disk, &dir.join(file))?;
+    let manifest = read_manifest(disk, &dir.join(file))?;
     if manifest.store != store {
         return Err(refused("this is a backup of another store", dir));
     }
-    Ok(Target::Backup(Made { manifest, names, is_unfinished }))
+    Ok(Target::Backup(ExistingBackup { manifest, names, is_unfinished }))
 }
 
-/// `AlreadyExists` unless nothing is in this place that a new store could disturb.
+/// `AlreadyExists` unless the directory is free for a new store.
 pub(crate) fn check_free(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let Some(names) = names(disk, dir)? else { return Ok(()) };
     if is_free(disk, dir, &names)? {
         return Ok(());
     }
-    if names.iter().any(|name| name == UNFINISHED) {
+    if names.iter().any(|name| name == BACKUP_UNFINISHED) {
         let message = "a backup or a restore into this directory was interrupted: remove the \
                        directory, or choose another one";
         return Err(Error::new(ErrorKind::AlreadyExists, message).in_file(dir));
@@ -106,8 +107,8 @@ pub(crate) fn check_free(disk: &dyn Disk, dir: &Path) -> Result<()> {
     Err(foreign(&names[0], dir))
 }
 
-/// The names in a directory, if it is there; `AlreadyExists` if something is in it that no store
-/// has, or if it is a file.
+/// The names in a directory, if it exists. `AlreadyExists` if it contains foreign files, or if it
+/// is a file.
 fn names(disk: &dyn Disk, dir: &Path) -> Result<Option<Vec<String>>> {
     let names = match disk.list(dir) {
         Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -136,19 +137,19 @@ fn foreign(name: &str, dir: &Path) -> Error {
     refused(&format!("the directory is not empty: it has `{name}`"), dir)
 }
 
-/// Whether there is nothing but what the first steps of a backup leave when it is interrupted.
+/// Whether there is nothing except files that the first steps of an interrupted backup leave.
 fn is_free(disk: &dyn Disk, dir: &Path, names: &[String]) -> Result<bool> {
     for name in names {
         let is_empty_lock = || Ok(name == LOCK && disk.open(&dir.join(name))?.len()? == 0);
-        if written_as(name) != Some(UNFINISHED) && !is_empty_lock()? {
+        if written_as(name) != Some(BACKUP_UNFINISHED) && !is_empty_lock()? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-impl Made {
-    /// Whether there is this file of the backup: the segment or the hint of one that it lists.
+impl ExistingBackup {
+    /// Whether the backup has this file, the segment or the hint of one that it lists.
     pub(crate) fn lists(&self, name: &str) -> bool {
         self.has(name) && self.manifest.lists(name)
     }
@@ -158,14 +159,14 @@ impl Made {
     }
 
     /// `AlreadyExists` if the backup was written to since it was made, or if the store, whose log
-    /// ends at `position`, has not gone on from where it was then. Returns the numbers of segments
-    /// that are not the store's files but hold the same bytes.
+    /// ends at `position`, did not continue from its state at that time. Returns the numbers of
+    /// segments that are copies of the store's files, not links.
     pub(crate) fn check(
         &self,
         disk: &dyn Disk,
         dir: &Path,
         segments: &[Arc<Segment>],
-        position: Position,
+        position: LogPosition,
     ) -> Result<BTreeSet<u64>> {
         let manifest = &self.manifest;
         let mut copies = BTreeSet::new();
@@ -179,12 +180,13 @@ impl Made {
                         store was put back to an older state";
             return Err(refused(what, dir));
         }
-        let is_new = |name: &&String| segment_of(name).is_some() && !manifest.lists(name);
+        let is_new =
+            |name: &&String| segment_or_hint_number(name).is_some() && !manifest.lists(name);
         if let Some(name) = self.names.iter().find(is_new).filter(|_| !self.is_unfinished) {
             return Err(written(format!("it has `{name}`")));
         }
         for (&number, &end) in &manifest.segments {
-            let name = file_name(number);
+            let name = segment_file(number);
             if !self.has(&name) {
                 return Err(written(format!("`{name}` is gone")));
             }
@@ -203,19 +205,19 @@ impl Made {
             }
             copies.insert(number);
         }
-        match is_untouched(disk, &dir.join(file_name(own)), (own, end))? {
+        match is_untouched(disk, &dir.join(segment_file(own)), (own, end))? {
             true => Ok(copies),
-            false => Err(written(format!("`{}` has records", file_name(own)))),
+            false => Err(written(format!("`{}` has records", segment_file(own)))),
         }
     }
 }
 
-/// `Corrupt` if this is not the segment that a backup should have here.
+/// `Corrupt` if this is not the segment that a backup should have.
 fn check_head(disk: &dyn Disk, path: &Path, store: u64, number: u64, end: u64) -> Result<()> {
     let file = disk.open(path)?;
     let mut head = [0; HEADER];
     file.read_at(0, &mut head)?;
-    let header = Header::decode(&head).map_err(|e| e.in_file(path))?;
+    let header = SegmentHeader::decode(&head).map_err(|e| e.in_file(path))?;
     let is_it = (header.store, header.number) == (store, number);
     if is_it && header.capacity == file.len()? && end <= header.capacity {
         return Ok(());
@@ -224,10 +226,10 @@ fn check_head(disk: &dyn Disk, path: &Path, store: u64, number: u64, end: u64) -
     Err(Error::corrupt(message).in_file(path))
 }
 
-/// Whether a backup's own segment is as it was made: its head, and zeros.
-fn is_untouched(disk: &dyn Disk, path: &Path, (number, end): Position) -> Result<bool> {
+/// Whether a backup's own segment is as it was made: its head, then zeros.
+fn is_untouched(disk: &dyn Disk, path: &Path, (number, end): LogPosition) -> Result<bool> {
     let map = disk.map(path)?;
-    let head = head_of(&map, map.len() as u64, number).map_err(|e| e.in_file(path))?;
+    let head = SegmentHead::decode(&map, map.len() as u64, number).map_err(|e| e.in_file(path))?;
     let records = scan(&map, &head.header, head.end, |_, _, _| Ok(()))?;
     let rest = map.get(end as usize..).unwrap_or(&[]);
     Ok(head.end == end && records == end && rest.iter().all(|&byte| byte == 0))

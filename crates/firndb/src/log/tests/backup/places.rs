@@ -3,7 +3,7 @@
 use super::{BACKUP, FAR, begin, files_in, fill, held, keys, open_at};
 use crate::ErrorKind::{self, AlreadyExists, Locked};
 use crate::disk::{self, Disk, DiskRef, SimDisk};
-use crate::log::segments::segment::{file_name, number_of};
+use crate::log::format::names::{segment_file, segment_number};
 use crate::log::tests::{DIR, content, options};
 use crate::log::{LogStore, Options};
 use std::os::unix::fs::symlink;
@@ -26,7 +26,7 @@ fn backed_up(disk: &Arc<SimDisk>, store: &LogStore) -> LogStore {
 
 fn segments(disk: &SimDisk, dir: &str) -> Vec<PathBuf> {
     let names = disk.list(Path::new(dir)).unwrap();
-    let segments = names.iter().filter(|name| number_of(name).is_some());
+    let segments = names.iter().filter(|name| segment_number(name).is_some());
     segments.map(|name| Path::new(dir).join(name)).collect()
 }
 
@@ -242,8 +242,8 @@ fn stores_of_one_origin_do_not_overwrite_each_others_backups() {
     disk.write_raw(&all[0], &bytes);
     let store = open_at(&disk, DIR).unwrap();
     assert_eq!(store.backup(BACKUP).unwrap_err().kind(), ErrorKind::Corrupt);
-    let number = number_of(all[0].file_name().unwrap().to_str().unwrap()).unwrap();
-    assert!(Path::new(BACKUP).join(file_name(number)) == all[0]);
+    let number = segment_number(all[0].file_name().unwrap().to_str().unwrap()).unwrap();
+    assert!(Path::new(BACKUP).join(segment_file(number)) == all[0]);
 }
 
 /// A folder on the real disk that is removed at the end.

@@ -3,7 +3,7 @@
 use super::{BACKUP, FAR, begin, files_in, fill, held, keys, open_at, refused};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::LogStore;
-use crate::log::admin::backup::Restored;
+use crate::log::admin::backup::restore::Restored;
 use crate::log::tests::{DIR, Map, content, open, options};
 use crate::{ErrorKind, Result};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Bugs on purpose, each of which the sweeps must notice: silence of a test is no proof.
 //!
-//! Some are in the program ([`Failpoint`]), others are syncs that the program calls and the disk leaves
-//! out, which is the same as if the call were missing.
+//! Some are in the program ([`Failpoint`]), others are syncs that the program calls and the disk
+//! leaves out, which is the same as if the call were missing.
 
 use super::crash::Sweep;
 use super::faults;

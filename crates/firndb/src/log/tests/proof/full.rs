@@ -6,7 +6,9 @@ use super::work::Run;
 use super::{DIR, NOW, Rng, options};
 use crate::disk::{Disk, DiskRef, SimDisk};
 use crate::log::failpoints::{Failpoint, active};
-use crate::log::segments::reserve::is_reserve;
+use crate::log::format::names::is_reserve;
+use crate::log::tests::Steps;
+use crate::log::write::active_segment::drop_spare;
 use crate::log::{LogStore, Options};
 use crate::{ErrorKind, Result};
 use firndb_testing::skipped;
@@ -142,7 +144,7 @@ fn a_full_disk_is_no_dead_end() {
 
 /// Puts records over five keys until so many segments more are full.
 fn fill_segments(store: &LogStore, model: &mut Map, count: u64) {
-    let active = || store.shared.writer().unwrap().segment.number;
+    let active = || store.lock().unwrap().segment.number;
     let last = active() + count;
     for n in 0.. {
         if active() == last {
@@ -156,7 +158,7 @@ fn fill_segments(store: &LogStore, model: &mut Map, count: u64) {
 
 /// A full disk, with a store that has no reserve any more.
 fn fill_up(store: &LogStore, disk: &SimDisk) -> Result<()> {
-    store.shared.writer()?.drop_spare(&store.shared)?;
+    drop_spare(&store.shared, &mut *store.lock()?)?;
     for name in disk.list(Path::new(DIR))?.iter().filter(|name| is_reserve(name)) {
         disk.remove(&Path::new(DIR).join(name))?;
     }
@@ -168,8 +170,8 @@ fn fill_up(store: &LogStore, disk: &SimDisk) -> Result<()> {
 #[track_caller]
 fn compact_when_full(store: LogStore, disk: &Arc<SimDisk>, model: &Map, segments: usize) {
     fill_up(&store, disk).unwrap();
-    let durable = store.shared.writer().unwrap().durable;
-    assert!(store.shared.link_stale(0.5, durable).unwrap_err().is_disk_full());
+    let durable = store.lock().unwrap().durable;
+    assert!(store.link_stale(0.5, durable).unwrap_err().is_disk_full());
     assert_eq!(store.compact(0.5).unwrap(), segments);
     compare(&store, model, "compacted");
     kill(store);
@@ -185,9 +187,9 @@ fn what_may_go_at_once_makes_room_for_the_link_that_the_rest_needs() {
     fill_segments(&store, &mut model, 4);
     store.sync().unwrap();
     fill_segments(&store, &mut model, 4); // The first link of these calls those before it durable.
-    while store.shared.seal().unwrap() {}
-    let stale = store.shared.table.load().in_order().len() - 1;
-    let linked = store.shared.writer().unwrap().link_durable;
+    while store.seal().unwrap() {}
+    let stale = store.shared.segments().len() - 1;
+    let linked = store.lock().unwrap().link_durable;
     assert!((1..stale as u64).contains(&linked), "{linked} of {stale} may go at once");
     compact_when_full(store, &disk, &model, stale);
 }
@@ -200,8 +202,8 @@ fn what_a_pause_left_behind_makes_room_for_compaction() {
     fill_segments(&store, &mut model, 1);
     store.sync().unwrap();
     fill_segments(&store, &mut model, 1);
-    while store.shared.seal().unwrap() {}
-    assert!(store.shared.compact_step().unwrap(), "the segment that a link calls durable");
+    while store.seal().unwrap() {}
+    assert!(store.compact_step().unwrap(), "the segment that a link calls durable");
     store.pause_compaction();
     compact_when_full(store, &disk, &model, 1);
 }
@@ -219,14 +221,14 @@ fn a_power_cut_while_compaction_makes_room_for_a_link_leaves_a_prefix() {
             }
             let mut refused = false;
             run.quietly(|store| {
-                while store.shared.seal()? {}
+                while store.seal()? {}
                 if is_paused {
-                    store.shared.compact_step()?;
+                    store.compact_step()?;
                     store.pause_compaction();
                 }
                 fill_up(store, &disk)?;
-                let durable = store.shared.writer()?.durable;
-                refused = store.shared.link_stale(0.5, durable).is_err_and(|e| e.is_disk_full());
+                let durable = store.lock()?.durable;
+                refused = store.link_stale(0.5, durable).is_err_and(|e| e.is_disk_full());
                 Ok(())
             });
             run.compact(0.5);

@@ -74,7 +74,7 @@ pub(crate) fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
 
 /// Ends a store as the death of its process would: nothing is written any more.
 pub(crate) fn kill(store: LogStore) {
-    let _ = store.shared.failed.set("killed by a test".to_string());
+    let _ = store.shared.dir.failed.set("killed by a test".to_string());
 }
 
 /// What the store holds, by number of value; a sentence if a value is none that was ever written.

@@ -3,7 +3,7 @@
 use super::oracle::{Entry, History, State, content, kill, open_at, value_of, visible};
 use super::{BACKUP, DIR, KEYS, NOW, Rng, key};
 use crate::disk::SimDisk;
-use crate::log::segments::reserve::Need;
+use crate::log::tests::Steps;
 use crate::log::{Batch, Durability, Expiry, LogStore, Snapshot, WriteOptions};
 use crate::{ErrorKind, Result};
 use std::path::Path;
@@ -101,7 +101,7 @@ impl Run {
         match content(store) {
             Ok(found) if found == visible(self.history.last(), now) => {
                 // Perhaps it is in the log all the same, when the store is opened again.
-                if store.shared.failed.get().is_some() {
+                if store.shared.dir.failed.get().is_some() {
                     self.stop(next);
                 }
             }
@@ -234,25 +234,25 @@ impl Run {
     pub(crate) fn evacuate(&mut self) {
         let any = self.random.below(1000) as usize;
         self.quietly(|store| {
-            let last = store.shared.unsettled()?.link_durable;
-            let mut segments = store.shared.table.load().in_order();
+            let last = store.shared.lock_writer()?.link_durable;
+            let mut segments = store.shared.segments();
             segments.retain(|segment| segment.number <= last && segment.hint.get().is_some());
             let victim = segments.get(any % segments.len().max(1));
-            victim.map_or(Ok(()), |victim| store.shared.evacuate(victim))
+            victim.map_or(Ok(()), |victim| store.evacuate(victim))
         });
     }
 
     /// Makes hints of all sealed segments and a checkpoint.
     pub(crate) fn checkpoint(&mut self) {
         self.quietly(|store| {
-            while store.shared.seal()? {}
-            store.shared.write_checkpoint()
+            while store.seal()? {}
+            store.checkpoint()
         });
     }
 
     /// Begins a new segment.
     pub(crate) fn roll(&mut self) {
-        self.quietly(|store| store.shared.writer()?.roll(&store.shared, 0, 0, Need::Fill));
+        self.quietly(|store| store.roll());
     }
 
     pub(crate) fn backup(&mut self) {
@@ -286,7 +286,7 @@ impl Run {
         let Some(store) = self.store.take() else { return };
         // What a failed sync lost is still in memory: opening would take it for durable, and only
         // a restart of the machine shows what is there.
-        let is_failed = store.shared.failed.get().is_some();
+        let is_failed = store.shared.dir.failed.get().is_some();
         kill(store);
         if !is_failed {
             self.open();

@@ -1,21 +1,21 @@
 //! Group commit: writers that wait for durability at the same time share one sync.
 //!
-//! The first one to come syncs what is in the log by then (up to the last full segment, if that is
-//! all it waits for); those that come meanwhile wait, and one of them syncs for all of them next.
-//! The first sync that fails is the last: all that wait get the error, and so does everybody after
-//! them, until the store is opened again.
+//! The first writer to arrive syncs the log as it is then (up to the last full segment if that is
+//! all it waits for). Writers that arrive meanwhile wait, and one of them syncs for all of them
+//! next. The first sync that fails is the last: every writer that waits, and every later one, gets
+//! the error until the store is opened again.
 
+use crate::log::failpoints::Failpoint;
+use crate::log::format::segment_head::LogPosition;
 use crate::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a sync waits for those who may share it.
-const PATIENCE: Duration = Duration::from_micros(100);
+/// How long a sync waits for writers that may share it.
+const GATHER_TIME: Duration = Duration::from_micros(100);
 
-/// A place in the order of writes: number of the segment, and byte in it.
-pub(crate) type Position = (u64, u64);
-
+/// The group commit of a store.
 #[derive(Default)]
 pub(crate) struct GroupCommit {
     state: Mutex<State>,
@@ -27,16 +27,20 @@ pub(crate) struct GroupCommit {
 #[derive(Default)]
 struct State {
     is_running: bool,
-    durable: Position,
-    /// How many the last sync served.
+    durable: LogPosition,
+    /// Number of writers that the last sync served.
     group: usize,
     failed: Option<String>,
 }
 
 impl GroupCommit {
-    /// Returns when everything before `target` is durable. `sync` makes that durable, and returns
-    /// up to where everything is: mostly more.
-    pub(crate) fn wait(&self, target: Position, sync: impl Fn() -> Result<Position>) -> Result<()> {
+    /// Returns when everything before `target` is durable. `sync` makes that durable and returns
+    /// the position up to which everything is, which is usually later.
+    pub(crate) fn wait(
+        &self,
+        target: LogPosition,
+        sync: impl Fn() -> Result<LogPosition>,
+    ) -> Result<()> {
         self.arrived.fetch_add(1, Ordering::Relaxed);
         let mut state = self.lock();
         loop {
@@ -60,9 +64,7 @@ impl GroupCommit {
             state.is_running = false;
             state.group = served;
             match synced {
-                Err(_) if crate::log::failpoints::Failpoint::SwallowFailedSync.is_on() => {
-                    state.durable = target
-                }
+                Err(_) if Failpoint::SwallowFailedSync.is_on() => state.durable = target,
                 Ok(position) => state.durable = state.durable.max(position),
                 Err(error) => {
                     state.failed = Some(format!(
@@ -73,9 +75,9 @@ impl GroupCommit {
                     return Err(error);
                 }
             }
-            // What comes after, a sync that fails too, does not concern this write.
+            // A later sync that fails does not affect this write.
             let is_durable = state.durable >= target;
-            // Woken with the lock held, they would all have to wait for it once more.
+            // Waking the writers under the lock would make them wait for it again.
             drop(state);
             self.changed.notify_all();
             if is_durable {
@@ -85,16 +87,16 @@ impl GroupCommit {
         }
     }
 
-    /// Up to where the log is known to be durable.
-    pub(crate) fn durable(&self) -> Position {
+    /// The position up to which the log is known to be durable.
+    pub(crate) fn durable(&self) -> LogPosition {
         self.lock().durable
     }
 
-    /// Lets others of the last group come first: they were woken together, and are likely to write
-    /// again at once. A writer that is alone waits for nobody.
+    /// Waits briefly for the other writers of the last group: they were woken together and are
+    /// likely to write again at once. A single writer does not wait.
     fn gather(&self, group: usize) {
         let started = Instant::now();
-        while self.arrived.load(Ordering::Relaxed) < group && started.elapsed() < PATIENCE {
+        while self.arrived.load(Ordering::Relaxed) < group && started.elapsed() < GATHER_TIME {
             std::thread::yield_now();
         }
     }
