@@ -7,8 +7,8 @@
 //!            8       8     end of the log when the backup was made: segment
 //!            16      8     and byte in it
 //!            24      8     number of entries
-//!            32      16 x  number of a segment, end of its records; numbers ascend; the last segment
-//!                          belongs to the backup alone
+//!            32      16 x  number of a segment, end of its records; numbers ascend; the
+//!                          last segment belongs to the backup alone
 //! ```
 //! The file is called `backup.firn`, and `backup-unfinished.firn` while a backup or a restore is in
 //! progress. In that case the directory may hold files of the old state and of the new one, and

@@ -25,7 +25,7 @@ fn behaves_as_a_map_of_kept_bits() {
         let mut rng = Rng(seed);
         let mut model: BTreeMap<u64, Vec<RecordLocation>> = BTreeMap::new();
         for n in 1..20_000u64 {
-            // Few different hashes, so that many are equal, and all over the range.
+            // Few different hashes, so that many are equal, spread over the range.
             let hash = (rng.next() % 8000).wrapping_mul(0x0008_3126_E978_D4FE);
             let list = model.entry(index.kept_bits(hash)).or_default();
             let new = RecordLocation::new((n % 16_384) as usize, n);
@@ -63,7 +63,7 @@ fn behaves_as_a_map_of_kept_bits() {
 }
 
 #[test]
-fn filling_in_parts_does_what_inserting_does() {
+fn filling_equals_inserting() {
     for seed in 0..20 {
         let mut rng = Rng(seed);
         let (mut filled, mut inserted) = (create(3), create(3));
@@ -78,7 +78,7 @@ fn filling_in_parts_does_what_inserting_does() {
             for &(hash, location) in part {
                 inserted.1.insert(&inserted.0, hash, location).unwrap();
             }
-            // Marks of what was removed must not come back, nor what they stood for.
+            // Neither the marks of removed entries nor the entries may come back.
             let (hash, gone) = part[rng.below(part.len())];
             for (index, writer) in [&mut filled, &mut inserted] {
                 assert!(writer.remove(index, hash, gone));
@@ -92,7 +92,7 @@ fn filling_in_parts_does_what_inserting_does() {
     }
 }
 
-/// What was filled can be inserted into and removed from.
+/// Entries can be inserted and removed after a fill.
 fn writer_goes_on((index, writer): &mut (Index, IndexWriter), hash: u64) {
     let (before, new) = (locations(index, hash), RecordLocation::new(8, 1));
     writer.insert(index, hash, new).unwrap();
@@ -102,7 +102,7 @@ fn writer_goes_on((index, writer): &mut (Index, IndexWriter), hash: u64) {
 }
 
 #[test]
-fn takes_at_most_twelve_bytes_a_key_in_steps() {
+fn takes_at_most_twelve_bytes_per_key_and_grows_in_steps() {
     let (index, mut writer) = create(9);
     let mut rng = Rng(1);
     let mut longest = 0;
@@ -118,7 +118,7 @@ fn takes_at_most_twelve_bytes_a_key_in_steps() {
 }
 
 #[test]
-fn readers_find_what_stays_while_the_writer_works() {
+fn readers_find_unchanged_entries_during_writes() {
     let (index, mut writer) = create(4);
     let stays: Vec<u64> = (0..2000u64).map(|n| n << 53 | n << 40).collect();
     for (n, &hash) in stays.iter().enumerate() {
@@ -154,7 +154,7 @@ fn readers_find_what_stays_while_the_writer_works() {
 }
 
 #[test]
-fn memory_is_there_before_the_writer_wants_it() {
+fn memory_is_reserved_before_the_writer_needs_it() {
     let (index, mut writer) = create(6);
     let mut rng = Rng(1);
     let (mut inline, mut chunks) = (0, 0);
@@ -178,7 +178,7 @@ fn entries(index: &Index, shard: usize) -> u64 {
 }
 
 #[test]
-fn what_is_aside_is_found_until_it_is_dropped() {
+fn displaced_entries_are_found_until_dropped() {
     let (index, mut writer) = create(2);
     let [old, new, other] = [3, 4, 5].map(|n| RecordLocation::new(1, n));
     let (hash, same_slot) = (7 << 50, 7 << 50 | 1 << 63);

@@ -1,4 +1,4 @@
-//! Puts over records that were not read yet, of the same key and of others with its hash.
+//! Deferred puts: over records of the same key and of other keys with its hash.
 
 use super::{DIR, Map, content, open, options};
 use crate::disk::{Disk, SimDisk};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A store in which all keys have one of two hashes, and two keys of the same.
+/// A store in which all keys have one of two hashes, and two keys with the same hash.
 fn coarse() -> (Arc<SimDisk>, LogStore, [Vec<u8>; 2]) {
     active::STORE.set(Some(active::coarse(1, 5)));
     let disk = SimDisk::new();
@@ -21,15 +21,15 @@ fn coarse() -> (Arc<SimDisk>, LogStore, [Vec<u8>; 2]) {
     (disk, store, keys.try_into().unwrap())
 }
 
-/// How many entries are late, and how many are aside.
-fn pending(store: &LogStore) -> (usize, usize) {
+/// The number of buffered inserts and of displaced entries.
+fn deferred(store: &LogStore) -> (usize, usize) {
     (
         store.shared.lookup.index.inserts.occupied().count(),
         store.shared.lookup.index.displaced.occupied().count(),
     )
 }
 
-/// Keys as the writer has counted them so far.
+/// The number of keys without settling.
 fn counted(store: &LogStore) -> u64 {
     store.shared.counters.keys.load(Ordering::Relaxed)
 }
@@ -40,7 +40,7 @@ fn roll(store: &LogStore) {
 }
 
 #[test]
-fn another_key_of_the_same_hash_stays_whatever_comes_next() {
+fn a_key_with_the_same_hash_is_kept_by_every_operation() {
     let steps: [(&str, Step); 10] = [
         ("nothing", |_, _, _| {}),
         ("length", |store, _, _| assert_eq!(store.len(), 2)),
@@ -65,7 +65,7 @@ fn another_key_of_the_same_hash_stays_whatever_comes_next() {
         }),
         ("snapshot", |store, [a, b], map| {
             let snapshot = store.snapshot();
-            assert_eq!(pending(store), (0, 0));
+            assert_eq!(deferred(store), (0, 0));
             store.put(a, b"later").unwrap();
             map.insert(a.clone(), b"later".to_vec());
             assert_eq!(snapshot.get(a).unwrap().unwrap(), b"a");
@@ -78,8 +78,8 @@ fn another_key_of_the_same_hash_stays_whatever_comes_next() {
             store.checkpoint().unwrap();
         }),
     ];
-    // After one put it is late; after two the first one's entry took the other key's slot; the
-    // third one finds that the other key has an entry too, and waits for what it has to know.
+    // After one put its entry is buffered. After two, the first entry has displaced the other
+    // key's. The third put finds two entries with its hash and has to read their records.
     for (puts, is_deferred, keys) in [(1, (1, 0), 1), (2, (1, 1), 1), (3, (0, 0), 2)] {
         for (name, step) in steps {
             another_key_stays(puts, is_deferred, keys, name, step);
@@ -98,7 +98,7 @@ fn another_key_stays(puts: usize, is_deferred: (usize, usize), known: u64, name:
     for _ in 0..puts {
         store.put(b, b"b").unwrap();
     }
-    assert_eq!((pending(&store), counted(&store)), (is_deferred, known), "{puts} puts");
+    assert_eq!((deferred(&store), counted(&store)), (is_deferred, known), "{puts} puts");
     let name = format!("{name} after {puts} puts");
     for key in &keys {
         assert_eq!(store.get(key).unwrap().as_ref(), map.get(key), "{name}");
@@ -115,17 +115,17 @@ fn another_key_stays(puts: usize, is_deferred: (usize, usize), known: u64, name:
 }
 
 #[test]
-fn updates_are_pending_and_counted_once_they_are_not() {
+fn deferred_updates_are_counted_when_settled() {
     let store = open(&SimDisk::new()).unwrap();
     let keys: Vec<Vec<u8>> = (0..200u8).map(|n| vec![n]).collect();
     let mut most = (0, 0);
     for round in 0..5u8 {
         for (n, key) in (1..).zip(&keys) {
             store.put(key, &[round; 10]).unwrap();
-            let (late, aside) = pending(&store);
+            let (late, aside) = deferred(&store);
             match round {
                 0 => assert_eq!((counted(&store) + late as u64, aside), (n, 0)),
-                1 => {} // Some of those that are late replace nothing yet.
+                1 => {} // Some buffered inserts have not displaced an entry yet.
                 _ => assert_eq!(counted(&store), 200),
             }
             assert_eq!(store.get(key).unwrap().unwrap(), [round; 10]);
@@ -134,15 +134,15 @@ fn updates_are_pending_and_counted_once_they_are_not() {
     }
     assert!((8..=32).contains(&most.0.min(most.1)), "{most:?} at the same time");
     let stats = store.stats();
-    assert_eq!((pending(&store), stats.keys, stats.puts), ((0, 0), 200, 1000));
+    assert_eq!((deferred(&store), stats.keys, stats.puts), ((0, 0), 200, 1000));
     assert_eq!(stats.live_bytes * 5, stats.log_bytes, "all records are of one length");
     let snapshot = store.snapshot();
     store.put(&keys[0], b"new").unwrap();
-    assert_eq!(pending(&store), (0, 0), "a snapshot is told of what goes at once");
+    assert_eq!(deferred(&store), (0, 0), "a snapshot is told of what goes at once");
     assert_eq!(snapshot.get(&keys[0]).unwrap().unwrap(), [4; 10]);
 }
 
-/// Closes the store, damages a key in its first segment, and opens it again.
+/// Closes the store, damages a key in its first segment, and reopens it.
 fn with_damage(disk: &Arc<SimDisk>, store: LogStore, key: &[u8]) -> LogStore {
     roll(&store);
     store.close().unwrap();
@@ -185,7 +185,7 @@ fn a_put_over_a_damaged_record_may_begin_a_segment() {
 }
 
 #[test]
-fn a_put_over_a_damaged_record_beside_another_with_its_hash_is_read_back() {
+fn a_put_over_a_damaged_record_that_shares_its_hash_is_read_back() {
     active::STORE.set(Some(active::coarse(1, 5)));
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
@@ -201,14 +201,13 @@ fn a_put_over_a_damaged_record_beside_another_with_its_hash_is_read_back() {
         assert_eq!(store.get(&keys[0]).unwrap().unwrap(), b"whole");
         let _settled = store.stats();
     }
-    // Nobody knows whose the damaged record is: it comes behind all others now.
+    // The key of the damaged record is unknown, so its entry comes after all others now.
     for key in &keys[1..] {
         assert_eq!(store.get(key).unwrap().unwrap(), [7; 30]);
     }
 }
 
-/// Fills the first shard of the index until it can take no more; how many entries the index has
-/// then.
+/// Fills the first shard of the index. Returns the number of entries of the index then.
 fn fill_shard(store: &LogStore) -> u64 {
     let mut writer = store.shared.lock_writer().unwrap();
     let (index, mut kept) = (&store.shared.lookup.index, 1..1 << 24);
@@ -219,15 +218,15 @@ fn fill_shard(store: &LogStore) -> u64 {
 }
 
 #[test]
-fn a_put_whose_entry_finds_no_room_stays_and_the_next_says_so() {
+fn a_put_that_does_not_fit_the_index_stays_and_the_next_one_fails() {
     let (disk, store, [a, b]) = coarse();
     store.put(&a, b"a").unwrap();
-    assert_eq!(pending(&store), (1, 0));
+    assert_eq!(deferred(&store), (1, 0));
     let entries = fill_shard(&store);
     let error = store.put(&b, b"b").unwrap_err();
     assert!(error.to_string().contains("the index is full"), "{error}");
     assert!(store.put(&a, b"later").is_err());
-    assert_eq!((store.len(), pending(&store)), (entries + 1, (1, 0)));
+    assert_eq!((store.len(), deferred(&store)), (entries + 1, (1, 0)));
     assert_eq!(store.get(&a).unwrap().unwrap(), b"a");
     assert_eq!(store.get(&b).unwrap(), None);
     assert!(store.close().is_err());
@@ -239,7 +238,7 @@ fn a_put_whose_entry_finds_no_room_stays_and_the_next_says_so() {
 }
 
 #[test]
-fn closing_with_an_entry_that_finds_no_room_keeps_the_put_and_says_so() {
+fn closing_with_a_put_that_does_not_fit_the_index_keeps_it_and_fails() {
     let (disk, store, [a, _]) = coarse();
     store.put(&a, b"a").unwrap();
     fill_shard(&store);

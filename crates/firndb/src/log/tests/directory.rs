@@ -1,20 +1,22 @@
 //! A store whose directory or lock is moved, replaced or removed under a writer, on a real disk:
-//! the writer stops, and what is at its path now stays as it is.
+//! the writer stops and does not change what is at its path now.
 
 use crate::log::{LogStore, Options};
 use crate::{Error, ErrorKind};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
-/// A directory of its own for a test, removed at the end.
-struct Place(PathBuf);
+/// A temporary directory of a test, removed at the end.
+struct TestDir(PathBuf);
 
-impl Place {
-    fn new(name: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("firndb-place-{name}-{}", std::process::id()));
+impl TestDir {
+    fn new(name: &str) -> TestDir {
+        let path =
+            std::env::temp_dir().join(format!("firndb-directory-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
-        Place(path)
+        TestDir(path)
     }
 
     fn join(&self, name: &str) -> PathBuf {
@@ -22,7 +24,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -60,7 +62,7 @@ fn assert_stopped(done: Result<(), Error>) {
     assert!(error.to_string().contains("moved, removed or replaced"), "{error}");
 }
 
-/// What a writer does whose store is no longer at its path, one thing for each store.
+/// An operation of a writer whose store is no longer at its path.
 type Act = fn(&LogStore) -> Result<(), Error>;
 
 const ACTS: [(&str, Act); 5] = [
@@ -69,7 +71,7 @@ const ACTS: [(&str, Act); 5] = [
     }),
     ("a sync", |store| store.put(b"not durable yet", b"old").and_then(|()| store.sync())),
     ("compaction", |store| store.compact(0.0).map(|_| ())),
-    ("upkeep", |store| {
+    ("maintenance", |store| {
         store.put(b"not durable yet", b"old")?;
         while store.maintain()? {}
         store.sync()
@@ -83,8 +85,8 @@ const ACTS: [(&str, Act); 5] = [
 #[test]
 fn a_writer_whose_directory_was_replaced_stops() {
     for (name, act) in ACTS {
-        let place = Place::new("replaced");
-        let (path, moved) = (place.join("store"), place.join("moved"));
+        let dir = TestDir::new("replaced");
+        let (path, moved) = (dir.join("store"), dir.join("moved"));
         let old = open(&path);
         fill(&old, 1000, b"old value").unwrap();
         fill(&old, 900, b"newer value").unwrap();
@@ -99,13 +101,13 @@ fn a_writer_whose_directory_was_replaced_stops() {
         assert_eq!(
             old.get(&1u32.to_le_bytes()).unwrap().unwrap(),
             b"newer value",
-            "reading goes on"
+            "reading continues"
         );
         assert!(old.close().is_err());
         assert_eq!(files(&path), before, "{name}");
         let new = open(&path);
         assert_eq!(new.len(), 100, "{name}");
-        // The old store is whole where it was moved to.
+        // The old store is intact at its new path.
         let old = open(&moved);
         assert_eq!(old.get(&1u32.to_le_bytes()).unwrap().unwrap(), b"newer value", "{name}");
         assert_eq!(old.get(&950u32.to_le_bytes()).unwrap().unwrap(), b"old value", "{name}");
@@ -114,10 +116,10 @@ fn a_writer_whose_directory_was_replaced_stops() {
 }
 
 #[test]
-fn a_writer_whose_directory_is_gone_stops() {
+fn a_writer_whose_directory_was_moved_stops() {
     for (name, act) in ACTS {
-        let place = Place::new("gone");
-        let (path, moved) = (place.join("store"), place.join("moved"));
+        let dir = TestDir::new("gone");
+        let (path, moved) = (dir.join("store"), dir.join("moved"));
         let store = open(&path);
         fill(&store, 1000, b"value").unwrap();
         fs::rename(&path, &moved).unwrap();
@@ -127,9 +129,9 @@ fn a_writer_whose_directory_is_gone_stops() {
 }
 
 #[test]
-fn removing_the_lock_gives_nobody_else_the_store() {
-    let place = Place::new("lock");
-    let path = place.join("store");
+fn removing_the_lock_file_does_not_unlock_the_store() {
+    let dir = TestDir::new("lock");
+    let path = dir.join("store");
     let first = open(&path);
     first.put(b"a", b"1").unwrap();
     fs::remove_file(path.join("lock")).unwrap();
@@ -143,12 +145,12 @@ fn removing_the_lock_gives_nobody_else_the_store() {
 
 #[test]
 fn a_reader_finds_the_store_that_replaced_its_own() {
-    let place = Place::new("reader");
-    let path = place.join("store");
+    let dir = TestDir::new("reader");
+    let path = dir.join("store");
     open(&path).put(b"key", b"old").unwrap();
     let read_only = Options { read_only: true, ..options() };
     let mut reader = LogStore::open(&path, read_only).unwrap();
-    fs::rename(&path, place.join("moved")).unwrap();
+    fs::rename(&path, dir.join("moved")).unwrap();
     reader.refresh().unwrap_err(); // There is no store at the path.
     assert_eq!(reader.get(b"key").unwrap().unwrap(), b"old");
     open(&path).put(b"key", b"new").unwrap();
@@ -156,13 +158,13 @@ fn a_reader_finds_the_store_that_replaced_its_own() {
     assert_eq!(reader.get(b"key").unwrap().unwrap(), b"new");
 }
 
-/// Two paths to one directory are one store.
+/// Two paths of one directory are one store.
 #[test]
-fn a_store_is_locked_by_whatever_path_it_is_opened() {
-    let place = Place::new("paths");
-    let path = place.join("store");
+fn a_store_is_locked_under_every_path() {
+    let dir = TestDir::new("paths");
+    let path = dir.join("store");
     let store = open(&path);
-    let link = place.join("link");
+    let link = dir.join("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for other in [link, path.join("."), path.join("../store")] {
         let refused = LogStore::open(&other, options()).unwrap_err();
@@ -174,15 +176,15 @@ fn a_store_is_locked_by_whatever_path_it_is_opened() {
 
 #[test]
 fn a_forked_child_reads_and_does_not_write() {
-    let place = Place::new("fork");
-    let path = place.join("store");
+    let dir = TestDir::new("fork");
+    let path = dir.join("store");
     let store = LogStore::open(&path, Options { background: true, ..options() }).unwrap();
     fill(&store, 100, b"parent").unwrap();
-    // The parent's threads go on making other files.
+    // The parent's threads continue to create other files.
     let segment = path.join("segment-00000000000000000001.log");
     let before = fs::read(&segment).unwrap();
     // Closed by the child, and later by the parent.
-    let other = LogStore::open(place.join("other"), Options { background: true, ..options() });
+    let other = LogStore::open(dir.join("other"), Options { background: true, ..options() });
     let is_right = crate::disk::in_child(|| {
         drop(other);
         let refused = store.put(b"child", b"x").is_err_and(|e| e.kind() == ErrorKind::Failed)
@@ -195,23 +197,40 @@ fn a_forked_child_reads_and_does_not_write() {
         refused && reads && counts && fs::read(&segment).unwrap() == before
     });
     assert!(is_right);
-    store.put(b"parent", b"goes on").unwrap();
+    store.put(b"parent", b"continues").unwrap();
     store.close().unwrap();
 }
 
-/// A copy by length and time of modification (rsync) must see that a segment changed.
+/// A copy by length and modification time (rsync) must see that a segment changed.
 #[test]
 fn a_sync_changes_the_time_of_modification() {
-    let place = Place::new("modified");
-    let path = place.join("store");
+    let dir = TestDir::new("modified");
+    let path = dir.join("store");
     let store = open(&path);
     let segment = path.join("segment-00000000000000000001.log");
     let modified = || fs::metadata(&segment).unwrap().modified().unwrap();
     for n in 0..5u32 {
         let before = modified();
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        wait_for_later_mtime(&dir, before);
         store.put(&n.to_le_bytes(), b"value").unwrap();
         store.sync().unwrap();
         assert!(modified() > before, "sync {n}");
+    }
+}
+
+/// Waits until a file that is written now gets a later time of modification than this one.
+fn wait_for_later_mtime(dir: &TestDir, before: SystemTime) {
+    let probe = dir.join("probe");
+    let started = Instant::now();
+    loop {
+        fs::write(&probe, b"x").unwrap();
+        if fs::metadata(&probe).unwrap().modified().unwrap() > before {
+            return;
+        }
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "the file system's clock stands still"
+        );
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -1,5 +1,5 @@
-//! Files beside the segments whose checksums fit and whose numbers are impossible, as a hostile
-//! program could write them. They count as damaged: the store opens without them, as it is.
+//! Files next to the segments with correct checksums and impossible numbers, as a hostile program
+//! could write them. They count as damaged: the store opens without them, unchanged.
 
 use super::{DIR, Map, content, open};
 use crate::bytes::testing::Forged;
@@ -8,7 +8,7 @@ use crate::log::format::names::CHECKPOINT;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A closed store with hints and a checkpoint, its keys, and what it holds.
+/// A closed store with hints and a checkpoint, its keys, and its content.
 fn victim() -> (Arc<SimDisk>, Vec<Vec<u8>>, Map) {
     let disk = SimDisk::new();
     let keys: Vec<Vec<u8>> = (0..120).map(|n| format!("key {n}").into_bytes()).collect();
@@ -21,7 +21,7 @@ fn victim() -> (Arc<SimDisk>, Vec<Vec<u8>>, Map) {
     (disk.fork(), keys, map)
 }
 
-/// Writes a number into section 1 of the file and seals it.
+/// Writes a number into section 1 of the file and updates the checksums.
 fn forge(disk: &SimDisk, path: &Path, at: usize, number: u64) {
     let mut file = Forged(disk.files()[path].clone());
     let section = file.find(1).unwrap();
@@ -30,7 +30,7 @@ fn forge(disk: &SimDisk, path: &Path, at: usize, number: u64) {
     disk.write_raw(path, &file.0);
 }
 
-/// Numbers that overflow alone, or as a sum of several.
+/// Numbers that overflow, or whose sums do.
 const LARGE: [u64; 4] = [u64::MAX, u64::MAX / 2, 1 << 62, 1 << 61];
 
 #[track_caller]
@@ -43,10 +43,10 @@ fn is_as_it_was(disk: &Arc<SimDisk>, keys: &[Vec<u8>], map: &Map) {
 }
 
 #[test]
-fn a_checkpoint_with_impossible_numbers_is_as_good_as_none() {
+fn a_checkpoint_with_impossible_numbers_is_ignored() {
     let (disk, keys, map) = victim();
     let path = Path::new(DIR).join(CHECKPOINT);
-    // Of each segment: its number, the entries of its hint, its live bytes.
+    // Per segment: its number, the entries of its hint, its live bytes.
     let segments = (Forged(disk.files()[&path].clone()).find(1).unwrap().len() - 16) / 24;
     assert!(segments > 2, "{segments}");
     for number in LARGE {
@@ -63,7 +63,7 @@ fn a_checkpoint_with_impossible_numbers_is_as_good_as_none() {
 }
 
 #[test]
-fn a_hint_with_impossible_numbers_is_as_good_as_none() {
+fn a_hint_with_impossible_numbers_is_ignored() {
     let (disk, keys, map) = victim();
     let is_hint = |path: &PathBuf| path.extension().is_some_and(|end| end == "hint");
     let hints: Vec<PathBuf> = disk.files().into_keys().filter(is_hint).collect();
@@ -94,7 +94,7 @@ fn counts_that_are_too_low_do_not_wrap() {
         store.put(key, b"new").unwrap();
         map.insert(key.clone(), b"new".to_vec());
     }
-    // Each new segment notes the sum over all others.
+    // Each new segment's link has the sum over all others.
     store.compact(0.01).unwrap();
     while store.maintain().unwrap() {}
     assert_eq!(content(&store, &keys).unwrap(), map);

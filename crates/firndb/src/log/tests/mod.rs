@@ -50,7 +50,7 @@ fn choose_access(n: u64) {
     ACCESS.set(if n % 3 == 1 { Access::Buffered } else { Access::Map });
 }
 
-/// Options of a store small enough that everything happens in it.
+/// Options of a store so small that everything happens in it.
 pub(crate) fn options() -> Options {
     Options {
         segment_bytes: 4096,
@@ -66,7 +66,7 @@ pub(crate) fn open(disk: &Arc<SimDisk>) -> Result<LogStore> {
     LogStore::open_on(disk, Path::new(DIR), options())
 }
 
-/// What a store holds, looked up key by key among `keys`.
+/// The content of a store, looked up key by key.
 pub(crate) fn content(store: &LogStore, keys: &[Vec<u8>]) -> Result<Map> {
     let mut map = Map::new();
     for key in keys {

@@ -1,5 +1,5 @@
-//! Random work on a store and on a plain map, with reopening, upkeep, compaction, and the files
-//! that opening can do without taken away.
+//! Random operations on a store and on a plain map, with reopening, maintenance, compaction, and
+//! removal of the files that an opening does not need.
 
 use super::{DIR, Map, Rng, content, open};
 use crate::disk::{Disk, SimDisk};
@@ -12,7 +12,7 @@ use crate::log::format::record::Kind;
 use crate::log::tests::Steps;
 use std::path::Path;
 
-/// Reopens until only the segments are left to open from: each time the same store.
+/// Reopens until only the segments are left to open from. The store is the same each time.
 #[track_caller]
 fn reopen_in_every_way(disk: &SimDisk, keys: &[Vec<u8>], model: &Map, label: &str) {
     let disk = disk.fork();
@@ -33,7 +33,7 @@ fn reopen_in_every_way(disk: &SimDisk, keys: &[Vec<u8>], model: &Map, label: &st
 }
 
 #[test]
-fn a_store_is_a_map() {
+fn a_store_behaves_like_a_map() {
     for seed in 0..8 {
         super::choose_access(seed);
         let mut random = Rng(seed);
@@ -79,7 +79,7 @@ fn a_store_is_a_map() {
                     store = open(&disk).unwrap();
                 }
                 97 => {
-                    // As after kill -9.
+                    // As after a process crash.
                     drop(std::mem::replace(&mut store, open(&SimDisk::new()).unwrap()));
                     store = open(&disk).unwrap();
                 }
@@ -110,9 +110,9 @@ fn records(store: &LogStore, kind: Kind) -> u64 {
 }
 
 #[test]
-fn what_is_deleted_stays_so_in_every_order_of_compactions() {
-    // The value of a key in one segment, its delete in another, others between and around. Every
-    // order of compacting them, with a reopening from the segments alone after each.
+fn deleted_keys_stay_deleted_in_every_order_of_compactions() {
+    // The value of a key in one segment, its delete in another, other segments between and around
+    // them. Every order of compacting them, with a reopening from the segments alone after each.
     let mut orders = vec![vec![]];
     for n in 1..=5u64 {
         orders = orders
@@ -160,7 +160,7 @@ fn what_is_deleted_stays_so_in_every_order_of_compactions() {
 }
 
 #[test]
-fn a_file_goes_when_the_log_is_durable_anyway() {
+fn a_file_is_removed_once_another_sync_made_the_log_durable() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     let keys: Vec<Vec<u8>> = (0..4).map(|n| vec![n]).collect();
@@ -187,7 +187,7 @@ fn a_file_goes_when_the_log_is_durable_anyway() {
     assert_eq!(store.stats().syncs, syncs, "nothing was synced for it");
     assert!((1..=4).all(|number| disk.open(&path(number)).is_err()));
     reopen_in_every_way(&disk, &keys, &model, "files that went");
-    // What left meanwhile goes when the store closes.
+    // Files of segments that departed meanwhile are removed when the store closes.
     store.delete(&keys[0]).unwrap();
     model.remove(&keys[0]);
     roll(&store);
@@ -207,7 +207,7 @@ fn a_file_goes_when_the_log_is_durable_anyway() {
 }
 
 #[test]
-fn what_many_small_segments_say_of_each_other_is_no_reason_to_compact_them() {
+fn links_of_many_small_segments_do_not_count_as_stale() {
     let disk = SimDisk::new();
     let store = open(&disk).unwrap();
     for n in 0..4000u32 {
@@ -224,7 +224,7 @@ fn what_many_small_segments_say_of_each_other_is_no_reason_to_compact_them() {
 }
 
 #[test]
-fn the_first_segment_after_a_torn_one_names_all_however_many() {
+fn the_first_segment_after_a_torn_one_links_all_others() {
     let mut disk = SimDisk::new();
     let mut store = open(&disk).unwrap();
     for n in 0..4000u32 {
@@ -234,7 +234,7 @@ fn the_first_segment_after_a_torn_one_names_all_however_many() {
     for _ in 0..3 {
         let active = store.lock().unwrap().segment.clone();
         let (number, end) = (active.number, active.end() as usize);
-        disk = disk.fork(); // As a process that is killed leaves it.
+        disk = disk.fork(); // The state after a process crash.
         let path = Path::new(DIR).join(segment_file(number));
         let mut bytes = disk.files()[&path].clone();
         bytes[end + 8] = 1;
@@ -248,7 +248,7 @@ fn the_first_segment_after_a_torn_one_names_all_however_many() {
 }
 
 #[test]
-fn compacting_again_and_again_makes_no_more_segments() {
+fn repeated_compaction_does_not_add_segments() {
     let [store, plain] = [(); 2].map(|()| open(&SimDisk::new()).unwrap());
     for n in 0..200u8 {
         store.put(&[n], &[n; 40]).unwrap();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) const WAIT: Duration = Duration::from_millis(2);
 const STEP: Duration = Duration::from_micros(500);
 /// The same in a store that approaches the largest number of segments.
-const CROWDED_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const CROWDED_WAIT: Duration = Duration::from_secs(1);
 
 /// Returns when a write that ends at `position` is as durable as the options ask for.
 #[inline]

@@ -1,4 +1,4 @@
-//! Backups: where they may go, what interrupts them, and what is made of them.
+//! Backups: target directories, interruptions, and restores.
 
 mod interrupted;
 mod places;
@@ -29,15 +29,15 @@ fn read_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(dir), options)
 }
 
-/// What the store in a directory holds, after all of it was checked.
+/// Verifies the store in a directory and returns its content.
 fn held(disk: &Arc<SimDisk>, dir: &str) -> Result<Map> {
     let store = read_at(disk, dir)?;
     store.verify()?;
     content(&store, &keys())
 }
 
-/// What a cut-off run left must be whole, or refused when it is opened, and then it was not
-/// acknowledged. The kind of the error if it was refused.
+/// The result of an interrupted run must be complete, or be refused by an opening and not have been
+/// acknowledged. Returns the kind of the error if it was refused.
 fn refused(found: Result<Map>, model: &Map, done: bool, label: &str) -> Option<ErrorKind> {
     match found {
         Ok(found) => {
@@ -52,7 +52,7 @@ fn refused(found: Result<Map>, model: &Map, done: bool, label: &str) -> Option<E
     }
 }
 
-/// Puts values of this round under every third key or so, and removes some; fills several segments.
+/// Puts values of this round under about every third key and deletes some; fills several segments.
 fn fill(store: &LogStore, round: u8) {
     for (n, key) in keys().iter().enumerate() {
         match (n + usize::from(round)) % 3 {

@@ -1,7 +1,7 @@
-//! Bugs on purpose, each of which the sweeps must notice: silence of a test is no proof.
+//! Planted bugs, each of which the sweeps must notice: a test that never fails proves nothing.
 //!
-//! Some are in the program ([`Failpoint`]), others are syncs that the program calls and the disk
-//! leaves out, which is the same as if the call were missing.
+//! Some are in the code ([`Failpoint`]). Others are syncs that the store requests and the disk
+//! ignores, which has the same effect as a missing call.
 
 use super::crash::Sweep;
 use super::faults;
@@ -18,7 +18,7 @@ fn workload(name: &str) -> Workload {
     *ALL.iter().find(|(known, _)| *known == name).expect("a workload of this name")
 }
 
-/// What a sweep over this workload says, be it by an error or by a panic.
+/// What a sweep over this workload reports, by an error or by a panic.
 fn noticed(name: &str, prepare: &dyn Fn(&SimDisk)) -> Option<String> {
     let sweep = |seed| Sweep { workload: workload(name), seed, prepare }.go();
     (1..=SEEDS).find_map(|seed| match catch_unwind(AssertUnwindSafe(|| sweep(seed))) {
@@ -29,12 +29,12 @@ fn noticed(name: &str, prepare: &dyn Fn(&SimDisk)) -> Option<String> {
 }
 
 #[track_caller]
-fn caught(bug: Failpoint, name: &str) {
-    active::FAILPOINT.set(Some(bug));
+fn caught(failpoint: Failpoint, name: &str) {
+    active::FAILPOINT.set(Some(failpoint));
     let what = noticed(name, &|_| {});
     active::FAILPOINT.set(None);
-    let what = what.unwrap_or_else(|| panic!("{bug:?} went unnoticed in `{name}`"));
-    println!("{bug:?}: {}", what.chars().take(240).collect::<String>());
+    let what = what.unwrap_or_else(|| panic!("{failpoint:?} went unnoticed in `{name}`"));
+    println!("{failpoint:?}: {}", what.chars().take(240).collect::<String>());
 }
 
 #[track_caller]
@@ -44,17 +44,17 @@ fn caught_lie(lie: fn(&str, &Path) -> bool, name: &str) {
     println!("{}", what.chars().take(240).collect::<String>());
 }
 
-/// A test for each bug: its name, and the workload that notices it.
-macro_rules! bugs {
-    ($($test:ident: $bug:ident in $workload:literal;)*) => {
+/// A test per failpoint: its name, and the workload that notices it.
+macro_rules! failpoints {
+    ($($test:ident: $failpoint:ident in $workload:literal;)*) => {
         $(#[test]
         fn $test() {
-            caught(Failpoint::$bug, $workload);
+            caught(Failpoint::$failpoint, $workload);
         })*
     };
 }
 
-bugs! {
+failpoints! {
     notices_an_acknowledgement_without_sync: AcknowledgeWithoutSync in "puts with sync";
     notices_that_only_the_active_segment_is_synced: SyncActiveOnly in "rollover";
     notices_names_without_sync: NameWithoutDirectorySync in "puts with sync";
@@ -62,7 +62,7 @@ bugs! {
     notices_a_skipped_checksum: SkipChecksum in "both durabilities mixed";
     notices_half_a_batch: AcceptHalfBatch in "batches";
     notices_a_hole_between_segments: IgnoreLinks in "rollover";
-    notices_records_behind_a_torn_end: ResumeTornSegment in "many small records";
+    notices_records_after_a_torn_end: ResumeTornSegment in "many small records";
     notices_a_wrong_order_of_replay: ReplayBackwards in "process death and reopen";
     notices_deletes_that_are_not_replayed: ForgetDeletesOnReplay in "deletes and puts again";
     notices_a_checkpoint_trusted_too_far: TrustCheckpoint in "checkpoint and tail";

@@ -1,4 +1,4 @@
-//! Histories of what was written, and whether a disk shows a state that one allows.
+//! Histories of writes, and whether a disk shows a state that a history allows.
 
 use super::{BACKUP, DIR, KEYS, NOW, key, options};
 use crate::Result;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 pub(crate) struct Entry {
     /// 0 if the key is absent.
     pub(crate) id: u32,
-    /// 0 if it stays.
+    /// 0 if it does not expire.
     pub(crate) expires: u64,
 }
 
-/// What a store holds.
+/// The content of a store.
 pub(crate) type State = [Entry; KEYS];
 
 /// The bytes of the value with this number.
@@ -36,17 +36,17 @@ pub(crate) fn visible(state: &State, now: u64) -> [u32; KEYS] {
     state.map(|entry| if entry.expires != 0 && entry.expires <= now { 0 } else { entry.id })
 }
 
-/// What a run wrote, in order.
+/// The writes of a run, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     /// The states after 0, 1, 2, ... writes.
     pub(crate) states: Vec<State>,
-    /// So many writes, at least, survive a power cut.
+    /// At least this many writes survive a power cut.
     pub(crate) durable: usize,
-    /// The state after a write that gave an error: it may have happened or not.
+    /// The state after a write that returned an error: it may have happened or not.
     pub(crate) open: Option<State>,
-    /// The states that the backup may have: one if it was made to the end, two while it is being
-    /// made anew, none as long as there is not one that was made to the end.
+    /// The states that the backup may have: one if it is complete, two while it is being updated,
+    /// none before the first one is complete.
     pub(crate) backups: Vec<State>,
     /// When it was.
     pub(crate) now: u64,
@@ -72,12 +72,12 @@ pub(crate) fn open_at(disk: &Arc<SimDisk>, dir: &str) -> Result<LogStore> {
     LogStore::open_on(Arc::clone(disk) as DiskRef, Path::new(dir), options())
 }
 
-/// Ends a store as the death of its process would: nothing is written any more.
+/// Ends a store as a process crash does: nothing more is written.
 pub(crate) fn kill(store: LogStore) {
     let _ = store.shared.dir.failed.set("killed by a test".to_string());
 }
 
-/// What the store holds, by number of value; a sentence if a value is none that was ever written.
+/// The content of the store by number of value; a message if a value was never written.
 pub(crate) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], String> {
     let mut found = [0; KEYS];
     for (n, found) in found.iter_mut().enumerate() {
@@ -97,7 +97,7 @@ pub(crate) fn content(store: &LogStore) -> std::result::Result<[u32; KEYS], Stri
     Ok(found)
 }
 
-/// What is done with an image after it was found right.
+/// What is done with an image after it was checked.
 #[derive(Clone, Copy)]
 enum After {
     Close,
@@ -106,8 +106,8 @@ enum After {
     Compact,
 }
 
-/// Opens an image and compares it with the history; then writes, ends in a way that `turn` chooses,
-/// opens again and compares once more. A sentence for people if something is wrong.
+/// Opens an image and compares it with the history, then writes, ends in a way that `turn` chooses,
+/// reopens and compares again. Returns a message if something is wrong.
 pub(crate) fn check(
     image: &Arc<SimDisk>,
     history: &History,
@@ -147,7 +147,7 @@ pub(crate) fn check(
         After::Kill => kill(store),
         After::PowerCut => {
             kill(store);
-            // Everything is lost that may be lost.
+            // All data that is not durable is lost.
             again = image.images(turn, 2).pop().ok_or("no image")?.1;
         }
         After::Compact => {

@@ -1,4 +1,4 @@
-//! A run: a store on a simulated disk, driven while its history is noted.
+//! A run: a store on a simulated disk, whose history is recorded.
 
 use super::oracle::{Entry, History, State, content, kill, open_at, value_of, visible};
 use super::{BACKUP, DIR, KEYS, NOW, Rng, key};
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// See the head of this file. After the first error nothing more is done, unless `goes_on`.
+/// A run. After the first error nothing more is done, unless `goes_on`.
 pub(crate) struct Run {
     disk: Arc<SimDisk>,
     pub(crate) store: Option<LogStore>,
@@ -18,10 +18,10 @@ pub(crate) struct Run {
     pub(crate) history: History,
     snapshot: Option<(Snapshot, State)>,
     next_id: u32,
-    /// After an error look what came of it, and work on.
+    /// After an error, find out whether the write happened, and continue.
     goes_on: bool,
     pub(crate) errors: usize,
-    /// What was seen that must not be.
+    /// The violation that was seen.
     pub(crate) wrong: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl Run {
         run
     }
 
-    /// The history, and the store's process dies.
+    /// Ends the store as a process crash does. Returns the history.
     pub(crate) fn end(mut self) -> History {
         self.history.now = NOW.get();
         self.snapshot = None;
@@ -60,14 +60,14 @@ impl Run {
         }
     }
 
-    /// A value that was never written before, of about this length.
+    /// A new value of about this length.
     fn fresh(&mut self, length: u64) -> u32 {
         let id = self.next_id << 14 | length.clamp(4, 0x3FFF) as u32;
         self.next_id += 1;
         id
     }
 
-    /// Does something that leads to the state `next`.
+    /// Performs an operation that leads to the state `next`.
     fn step(&mut self, next: State, is_sync: bool, act: impl FnOnce(&LogStore) -> Result<()>) {
         let Some(store) = &self.store else { return };
         match act(store) {
@@ -85,7 +85,7 @@ impl Run {
         }
     }
 
-    /// An error: whether the write happened is open, and nothing more is done.
+    /// After an error the write may have happened or not, and nothing more is done.
     fn stop(&mut self, next: State) {
         self.errors += 1;
         self.history.open = Some(next);
@@ -93,14 +93,14 @@ impl Run {
         kill(self.store.take().expect("there was a store to give the error"));
     }
 
-    /// An error: the store shows whether the write happened, and the work goes on.
+    /// After an error, reads from the store whether the write happened, and continues.
     fn look(&mut self, next: State) {
         self.errors += 1;
         let Some(store) = &self.store else { return };
         let now = NOW.get();
         match content(store) {
             Ok(found) if found == visible(self.history.last(), now) => {
-                // Perhaps it is in the log all the same, when the store is opened again.
+                // The write may still be in the log when the store is opened again.
                 if store.shared.dir.failed.get().is_some() {
                     self.stop(next);
                 }
@@ -111,7 +111,7 @@ impl Run {
                 let what = format!("after an error: {found:?}, neither {last:?} nor {next:?}");
                 self.wrong = Some(what);
             }
-            // The disk may refuse reads as well.
+            // The disk may refuse reads too.
             Err(_) => self.stop(next),
         }
     }
@@ -179,7 +179,7 @@ impl Run {
         let (n, id) = (n % KEYS, self.fresh(length));
         let mut next = *self.history.last();
         let old = visible(&next, NOW.get())[n];
-        // What has expired is gone, and its expiry with it.
+        // An expired record is absent, and so is its expiry.
         next[n] = Entry { id, expires: if old == 0 { 0 } else { next[n].expires } };
         let mut saw = old;
         self.step(next, is_sync, |store| {
@@ -195,7 +195,7 @@ impl Run {
         }
     }
 
-    /// Something that changes no value.
+    /// An operation that changes no value.
     pub(crate) fn quietly(&mut self, act: impl FnOnce(&LogStore) -> Result<()>) {
         self.step(*self.history.last(), false, act);
     }
@@ -212,7 +212,7 @@ impl Run {
         }
     }
 
-    /// One step of upkeep, or all there are.
+    /// Does up to this many steps of maintenance.
     pub(crate) fn maintain(&mut self, steps: usize) {
         for _ in 0..steps {
             let mut did = false;
@@ -230,7 +230,7 @@ impl Run {
         self.quietly(|store| store.compact(threshold).map(|_| ()));
     }
 
-    /// Compacts one of the segments that may be, as if that had begun before the last puts.
+    /// Compacts one of the removable segments, as if that had begun before the last puts.
     pub(crate) fn evacuate(&mut self) {
         let any = self.random.below(1000) as usize;
         self.quietly(|store| {
@@ -242,7 +242,7 @@ impl Run {
         });
     }
 
-    /// Makes hints of all sealed segments and a checkpoint.
+    /// Writes the hints of all sealed segments and a checkpoint.
     pub(crate) fn checkpoint(&mut self) {
         self.quietly(|store| {
             while store.seal()? {}
@@ -280,12 +280,12 @@ impl Run {
         }
     }
 
-    /// The process dies, and another one opens the store.
+    /// The process crashes, and another one opens the store.
     pub(crate) fn kill(&mut self) {
         self.snapshot = None;
         let Some(store) = self.store.take() else { return };
-        // What a failed sync lost is still in memory: opening would take it for durable, and only
-        // a restart of the machine shows what is there.
+        // Data that a failed sync lost is still in the page cache. An opening would treat it as
+        // durable; only a restart of the machine shows the real state.
         let is_failed = store.shared.dir.failed.get().is_some();
         kill(store);
         if !is_failed {
@@ -299,7 +299,7 @@ impl Run {
         NOW.set(NOW.get() + milliseconds);
     }
 
-    /// Takes a snapshot, or looks at the one that was taken.
+    /// Takes a snapshot, or checks the one that was taken.
     pub(crate) fn snapshot(&mut self) {
         let Some(store) = &self.store else { return };
         match self.snapshot.take() {
@@ -309,7 +309,7 @@ impl Run {
                     let expected = (id != 0).then(|| value_of(id));
                     match snapshot.get(&key(n)) {
                         Ok(found) if found == expected => {}
-                        // Where records are read from the disk, it may refuse that.
+                        // With buffered access the disk may refuse reads.
                         Err(e) if self.goes_on && e.kind() == ErrorKind::Io => self.errors += 1,
                         _ => self.wrong = Some(format!("a snapshot shows another key {n}")),
                     }
@@ -326,7 +326,7 @@ impl Run {
             Ok(found) if found == expected => {}
             Ok(found) => self.wrong = Some(format!("found {found:?}, not {expected:?}")),
             Err(_) if self.errors > 0 => {}
-            // Where records are read from the disk, it may refuse that.
+            // With buffered access the disk may refuse reads.
             Err(what) if self.goes_on && what.contains("simulated EIO") => self.errors += 1,
             Err(what) => self.wrong = Some(what),
         }
