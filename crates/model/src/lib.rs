@@ -50,8 +50,9 @@ pub(crate) mod sync {
     use std::cell::Cell;
     use std::sync::{Arc, Mutex};
 
-    /// How words are loaded and stored. loom lets a load return every earlier store that the orderings
-    /// allow, but does not move a store before a preceding load. So every scenario runs twice.
+    /// How words are loaded and stored. loom lets a load return every earlier store that the
+    /// orderings allow, but does not move a store before a preceding load. So every scenario runs
+    /// twice.
     #[derive(Clone, Copy)]
     pub(crate) enum Loads {
         /// As exchanges: loom tries all interleavings, and every load returns the latest value.
@@ -90,8 +91,8 @@ pub(crate) mod sync {
         }
     }
 
-    /// A pointer to an immutable value, which one thread replaces and others load. Each operation is one
-    /// step, and a load returns the latest value, as with the library's pointer.
+    /// A pointer to an immutable value, which one thread replaces and others load. Each operation
+    /// is one step, and a load returns the latest value, as with the library's pointer.
     pub(crate) struct Swap<T> {
         step: AtomicUsize,
         now: Mutex<Arc<T>>,

@@ -163,14 +163,18 @@ pub(crate) struct SegmentHead {
 impl SegmentHead {
     /// Decodes the head of segment `number`, whose file has this length.
     pub(crate) fn decode(bytes: &[u8], length: u64, number: u64) -> Result<SegmentHead> {
-        Self::after_header(decode_header(bytes, length, number)?, bytes)
+        Self::after_header(decode_header(bytes, length, number)?, bytes, number)
     }
 
-    /// Decodes the link that follows a header.
-    pub(crate) fn after_header(header: SegmentHeader, bytes: &[u8]) -> Result<SegmentHead> {
+    /// Decodes the link that follows a header in segment `number`.
+    pub(crate) fn after_header(
+        header: SegmentHeader,
+        bytes: &[u8],
+        number: u64,
+    ) -> Result<SegmentHead> {
         let at = HEADER.next_multiple_of(1 << header.alignment_log2);
         let rest = bytes.get(at..).unwrap_or(&[]);
-        let found = parse_checked(rest, header.number, at as u64);
+        let found = parse_checked(rest, number, at as u64);
         let (record, length) = found
             .filter(|(record, _)| record.kind == Kind::Link)
             .ok_or_else(|| Error::corrupt("the segment's link is damaged").at(at as u64))?;

@@ -131,7 +131,7 @@ impl Loader {
     fn scan(&mut self, segment: &Arc<Segment>) -> Result<()> {
         let bytes = segment.contents()?;
         let header = SegmentHeader::decode(&bytes).map_err(|e| e.in_file(&segment.path))?;
-        let head = SegmentHead::after_header(header, &bytes);
+        let head = SegmentHead::after_header(header, &bytes, segment.number);
         let head = head.map_err(|e| e.in_file(&segment.path))?;
         self.scanned += 1;
         self.scan_from(segment, &bytes, &head.header, head.end)
