@@ -35,7 +35,7 @@ impl Kind {
         match self {
             Kind::Empty => drop(fs::File::create(path).unwrap()),
             Kind::Sparse => fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
-            Kind::Text => fs::write(path, "somebody's notes\n").unwrap(),
+            Kind::Text => fs::write(path, "a user's notes\n").unwrap(),
             Kind::Fifo => assert!(Command::new("mkfifo").arg(path).status().unwrap().success()),
             Kind::Dangling => symlink("nowhere", path).unwrap(),
             Kind::Link => symlink(outside, path).unwrap(),

@@ -241,7 +241,7 @@ fn the_first_segment_after_a_torn_one_links_all_others() {
         disk.write_raw(&path, &bytes);
         store = open(&disk).unwrap();
         segments += 1;
-        assert_eq!(store.stats().segments, segments, "behind the torn one");
+        assert_eq!(store.stats().segments, segments, "after the torn one");
         store.put(b"more", b"after it").unwrap();
         assert_eq!(store.get(&7u32.to_le_bytes()).unwrap(), Some(vec![7; 1000]));
     }

@@ -310,7 +310,7 @@ fn copied_segments_are_mapped_once_they_have_hints() {
         store.put(&[n], &[n; 200]).unwrap();
         reader.refresh().unwrap();
     }
-    assert!(unhinted(&reader) > 3, "nobody sealed them");
+    assert!(unhinted(&reader) > 3, "they are not sealed");
     while store.maintain().unwrap() {}
     reader.refresh().unwrap();
     assert_eq!(unhinted(&reader), 1, "the active one");

@@ -102,7 +102,7 @@ const CASES: &[Case] = &[
         NO,
     ),
     (
-        "a backup beside notes",
+        "a backup next to notes",
         |disk, store| {
             store.backup(BACKUP).unwrap();
             disk.write_raw(&Path::new(BACKUP).join("README"), b"do not touch");

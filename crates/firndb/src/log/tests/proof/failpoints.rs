@@ -71,7 +71,7 @@ failpoints! {
     notices_an_expired_record_dropped: ForgetExpired in "expiry and compaction";
     notices_a_forgotten_expiry: ForgetExpiry in "expiry and compaction";
     notices_a_removal_before_the_sync: RemoveBeforeSync in "compaction of everything";
-    notices_a_record_moved_over_a_newer_one: MoveOverDeferred in "compaction beside puts";
+    notices_a_record_moved_over_a_newer_one: MoveOverDeferred in "compaction during puts";
     notices_a_forgotten_removal: ForgetRemoval in "compaction of everything";
     notices_a_hint_before_the_sync: HintBeforeSync in "hints";
     notices_keys_that_are_not_compared: SettleWithoutComparing in "close and reopen";

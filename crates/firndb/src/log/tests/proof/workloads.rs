@@ -25,7 +25,7 @@ pub(crate) const ALL: &[Workload] = &[
     ("many small records", small_records),
     ("compaction of everything", compactions),
     ("compaction step by step", steps),
-    ("compaction beside puts", beside_puts),
+    ("compaction during puts", compaction_during_puts),
     ("deletes and compaction", tombstones),
     ("compaction, then process death", compact_and_die),
     ("expiry", expiry),
@@ -235,7 +235,7 @@ fn steps(run: &mut Run) {
 }
 
 /// Deferred puts over records that compaction is about to move.
-fn beside_puts(run: &mut Run) {
+fn compaction_during_puts(run: &mut Run) {
     for _ in 0..2 {
         layers(run);
         run.sync();
