@@ -45,7 +45,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/firndb/src/disk/map.rs",
     "crates/firndb/src/disk/os/append_map.rs",
     "crates/firndb/src/disk/os/writeback.rs",
-    "crates/firndb/src/log/lenient.rs",
+    "crates/firndb/src/log/maintenance/thread_priority.rs",
     "crates/firndb/src/search/simd/kernels.rs",
     "crates/firndb/src/search/simd/unpack_avx2.rs",
     "crates/firndb/src/search/simd/lists/mod.rs",
