@@ -1,8 +1,8 @@
 //! Type-checks the library and the command line for the other supported targets.
 //!
 //! A target whose standard library is not installed is skipped, as is one without a C compiler,
-//! which the build scripts of zstd and blake3 need. Install them with `rustup target add TARGET` and
-//! `pip install ziglang` (Zig compiles C for every target); nothing is installed here.
+//! which the build scripts of zstd and blake3 need. Install them with `rustup target add TARGET`
+//! and `pip install ziglang` (Zig compiles C for every target); nothing is installed here.
 
 use crate::{Outcome, cargo, finish, root, tools};
 use std::path::PathBuf;
@@ -55,8 +55,8 @@ fn variable(tool: &str, target: &Target) -> String {
     format!("{tool}_{}", target.name.replace('-', "_"))
 }
 
-/// The C compiler for a target; `None` if the environment or the PATH already provides it. The error
-/// is the reason to skip the target.
+/// The C compiler for a target; `None` if the environment or the PATH already provides it. The
+/// error is the reason to skip the target.
 fn compiler(target: &Target) -> Result<Option<PathBuf>, String> {
     let library = rustc(&["--print", "target-libdir", "--target", target.name])?;
     if !PathBuf::from(library.trim()).is_dir() {
@@ -94,11 +94,17 @@ fn wrapper(target: &Target, zig: &str) -> std::io::Result<PathBuf> {
 }
 
 fn script(target: &Target, zig: &str) -> String {
-    format!(
-        "#!/bin/sh\nfor a in \"$@\"; do\n    shift\n    case \"$a\" in\n        --target=*) ;;\n        \
-         *) set -- \"$@\" \"$a\" ;;\n    esac\ndone\nexec {zig} cc -target {} \"$@\"\n",
-        target.zig
-    )
+    let lines = [
+        "#!/bin/sh",
+        "for a in \"$@\"; do",
+        "    shift",
+        "    case \"$a\" in",
+        "        --target=*) ;;",
+        "        *) set -- \"$@\" \"$a\" ;;",
+        "    esac",
+        "done",
+    ];
+    format!("{}\nexec {zig} cc -target {} \"$@\"\n", lines.join("\n"), target.zig)
 }
 
 /// The target of this machine.

@@ -56,7 +56,8 @@ fn check(tree: &str) -> Vec<String> {
     refused
 }
 
-/// Whether an SPDX expression can be satisfied with the accepted licences. `/` is an old form of OR.
+/// Whether an SPDX expression can be satisfied with the accepted licences. `/` is an old form of
+/// OR.
 fn is_allowed(expression: &str) -> bool {
     let text = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = text.split_whitespace().collect();

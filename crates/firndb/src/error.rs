@@ -1,7 +1,7 @@
 //! The error of the library: a kind for programs, a message for people, and the location.
 //!
-//! Exit codes and names of errors derive from [`ErrorKind`] in one table. Programs branch on the kind
-//! and never parse messages.
+//! Exit codes and names of errors derive from [`ErrorKind`] in one table. Programs branch on the
+//! kind and never parse messages.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,8 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// An error for invalid data on disk. Add the location with [`Error::in_file`] and [`Error::at`].
+    /// An error for invalid data on disk. Add the location with [`Error::in_file`] and
+    /// [`Error::at`].
     pub fn corrupt(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Corrupt, message)
     }

@@ -83,9 +83,9 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspection> {
     Ok(seen)
 }
 
-/// The kind of a file or directory of FirnDB; `None` for anything else. For a file it is the kind in
-/// its first bytes (such as `table` or `log segment`, or `file of a newer release` if the kind is
-/// unknown), even if the rest is damaged; for a directory `log store`, `collection` or `index`.
+/// The kind of a file or directory of FirnDB; `None` for anything else. For a file it is the kind
+/// in its first bytes (such as `table` or `log segment`, or `file of a newer release` if the kind
+/// is unknown), even if the rest is damaged; for a directory `log store`, `collection` or `index`.
 /// Nothing else is read: the result says what must not be overwritten, not whether it is usable.
 pub fn recognize(path: impl AsRef<Path>) -> Result<Option<&'static str>> {
     let path = path.as_ref();
@@ -127,10 +127,11 @@ pub struct VerifyReport {
     pub bytes: u64,
 }
 
-/// Checks every byte of a partition, a set, a table or an approximate table, of the current set of a
-/// collection and all its partitions, of a log store, or of an index (its log and its collection).
-/// Also checks what checksums cannot detect: that the structures of each file, and the files of a
-/// set, are consistent. Calls `progress` with the path and length of each file that was checked.
+/// Checks every byte of a partition, a set, a table or an approximate table, of the current set of
+/// a collection and all its partitions, of a log store, or of an index (its log and its
+/// collection). Also checks what checksums cannot detect: that the structures of each file, and the
+/// files of a set, are consistent. Calls `progress` with the path and length of each file that was
+/// checked.
 ///
 /// The collection may change meanwhile: if a file is missing because a newer set was published, the
 /// new set is checked, except for the files that were already checked. Returns `NotFound` if that

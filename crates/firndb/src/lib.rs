@@ -15,16 +15,19 @@
 //! | [`search::Document`] | values of fields, and a payload of any bytes |
 //! | [`search::PartitionBuilder`] | builds a partition in bounded memory |
 //! | [`search::Collection`] | a directory of partitions: open it, refresh it, change it |
-//! | [`search::Change`] | puts, removes and merges partitions; `commit` publishes all changes at once |
+//! | [`search::Change`] | puts, removes and merges partitions; `commit` publishes all changes at
+//! once |
 //! | [`search::Reader`] | one set of partitions: search, count, facets, groups, payloads, values |
-//! | [`search::Query`], [`search::Filter`] | a query, parsed from text or built with [`search::query`] |
+//! | [`search::Query`], [`search::Filter`] | a query, parsed from text or built with
+//! [`search::query`] |
 //! | [`table::TableBuilder`] | builds a table from records in any order |
 //! | [`table::Table`] | an open table: get, get many, iterate, verify |
 //! | [`table::ApproximateTable`] | values of a few bytes by key, without the keys |
 //! | [`log::LogStore`] | mutable keys and values: a log on disk, an index in memory |
 //! | [`indexer::Indexer`] | feeds of documents -> a log -> a collection; rebuilds what changed |
 //! | [`catalog::Catalog`] | versions under names: publish, compare, roll back |
-//! | [`catalog::CatalogReader`] | the newest version, open, and replaced when a newer one is published |
+//! | [`catalog::CatalogReader`] | the newest version, open, and replaced when a newer one is
+//! published |
 //! | [`Error`] | a kind to branch on, a message, and a location in a file or in a text |
 //!
 //! # Example

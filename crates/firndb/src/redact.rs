@@ -16,8 +16,8 @@ const SECRETS: [&str; 12] = [
 ];
 
 /// Replaces the credentials in the URLs of a text by `***`: user and password before `@`, and the
-/// values of parameters whose names suggest a signature, a token, a key or a password. A URL ends at
-/// white space or at a quotation mark.
+/// values of parameters whose names suggest a signature, a token, a key or a password. A URL ends
+/// at white space or at a quotation mark.
 pub fn redact(text: &str) -> String {
     walk(text, |rest| {
         let is_end = |c: char| c.is_whitespace() || c.is_control() || "`\"<>".contains(c);

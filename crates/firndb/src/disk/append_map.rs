@@ -11,17 +11,17 @@
 //! Power loss may keep any subset of the unsynced sectors and turn the others to zeros.
 //!
 //! Most of the cost of a map is in its page faults, which the kernel handles best in batches:
-//! - The writer writes zeros ahead of the end in pieces of 128 KiB. The kernel then holds a piece as
-//!   one large folio, and the first store into it maps all of it. Otherwise each page of 4 KiB takes
-//!   a fault of its own, which is three times as much work. Larger pieces slow down small syncs,
-//!   since the whole folio counts as dirty (0.14 ms with 128 KiB, 0.2 ms with 512 KiB), and gets
-//!   that run next to updates of 1 kB (p99 of 2 us with 128 KiB, of 7 us with 256 KiB or more).
-//!   Pieces of 2 MiB become huge pages, and random reads get an eighth faster; but virtual machines
-//!   that return free huge pages to their host have to fetch each again, which makes filling a third
-//!   slower.
-//! - Before a long sync, the pages are unmapped all at once, and mapped again for reading. Otherwise
-//!   the kernel write-protects them one by one, with an interrupt to every processor that uses the
-//!   map, and gets fault them in again, 64 KiB at a time.
+//! - The writer writes zeros ahead of the end in pieces of 128 KiB. The kernel then holds a piece
+//!   as one large folio, and the first store into it maps all of it. Otherwise each page of 4 KiB
+//!   takes a fault of its own, which is three times as much work. Larger pieces slow down small
+//!   syncs, since the whole folio counts as dirty (0.14 ms with 128 KiB, 0.2 ms with 512 KiB), and
+//!   gets that run next to updates of 1 kB (p99 of 2 us with 128 KiB, of 7 us with 256 KiB or
+//!   more). Pieces of 2 MiB become huge pages, and random reads get an eighth faster; but virtual
+//!   machines that return free huge pages to their host have to fetch each again, which makes
+//!   filling a third slower.
+//! - Before a long sync, the pages are unmapped all at once, and mapped again for reading.
+//!   Otherwise the kernel write-protects them one by one, with an interrupt to every processor that
+//!   uses the map, and gets fault them in again, 64 KiB at a time.
 //! - A store into a dirty page does not change the file's modification time. Each sync sets it,
 //!   since programs that copy files by length and time (rsync) depend on it.
 
@@ -142,10 +142,10 @@ impl AppendMap {
     #[inline]
     pub(crate) fn filled(&self) -> &[u8] {
         let end = self.end.load(Ordering::Acquire);
-        // SAFETY: the map is `capacity` bytes long, `end` is never larger, and the map lives as long
-        // as `self`. Bytes before `end` were written before `end` was stored with `Release`, and
-        // `AppendMapWriter::append` writes only after it, so the bytes of this slice never change.
-        // Other programs must not modify the files of a store (docs/durability.md).
+        // SAFETY: the map is `capacity` bytes long, `end` is never larger, and the map lives as
+        // long as `self`. Bytes before `end` were written before `end` was stored with `Release`,
+        // and `AppendMapWriter::append` writes only after it, so the bytes of this slice never
+        // change. Other programs must not modify the files of a store (docs/durability.md).
         unsafe { std::slice::from_raw_parts(self.map.as_ptr(), end) }
     }
 

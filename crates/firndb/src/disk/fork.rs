@@ -36,8 +36,8 @@ impl ForkGuard {
 #[cfg(target_os = "linux")]
 fn mark() -> Option<MmapMut> {
     let mut mark = MmapMut::map_anon(1).ok()?;
-    // SAFETY: the range is the first byte of the map and, as the kernel rounds up, its page. The map
-    // is private and anonymous, and its content does not change in this process.
+    // SAFETY: the range is the first byte of the map and, as the kernel rounds up, its page. The
+    // map is private and anonymous, and its content does not change in this process.
     let advised = unsafe { libc::madvise(mark.as_mut_ptr().cast(), 1, libc::MADV_WIPEONFORK) };
     mark[0] = 1;
     (advised == 0).then_some(mark)

@@ -1,8 +1,8 @@
 //! Mapped files and anonymous memory.
 //!
 //! A map costs nothing to open and needs no system call per read; the kernel's page cache is the
-//! only cache. In return, an I/O error on a mapped page kills the process with SIGBUS, and so does a
-//! truncation of the file. Published files never change, which rules out the second. Every offset
+//! only cache. In return, an I/O error on a mapped page kills the process with SIGBUS, and so does
+//! a truncation of the file. Published files never change, which rules out the second. Every offset
 //! that is read from a map is checked when it is used, not only when the file is opened.
 
 #![expect(unsafe_code, reason = "maps and slices of them: see the SAFETY notes")]
@@ -187,8 +187,8 @@ impl Words {
         prefer_huge_pages(|advice| self.0.advise(advice));
         // Collapses the pages now instead of when the kernel's scanner gets to them.
         #[cfg(target_os = "linux")]
-        // SAFETY: the map lives as long as `self`, and its content does not change: the kernel moves
-        // the pages and blocks threads that access them meanwhile.
+        // SAFETY: the map lives as long as `self`, and its content does not change: the kernel
+        // moves the pages and blocks threads that access them meanwhile.
         let failed = unsafe {
             libc::madvise(self.0.as_mut_ptr().cast(), self.0.len(), libc::MADV_COLLAPSE) != 0
         };

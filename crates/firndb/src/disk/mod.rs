@@ -1,9 +1,9 @@
 //! All file access of the library, and the rule behind it: **no byte is written twice**.
 //!
 //! A file grows at its end under a temporary name, is synced, and then gets its final name by a
-//! rename ([`publish`]). After that, nothing changes or truncates it, so readers may map it, copy it
-//! or hard-link it without coordination. Only this folder uses `std::fs`, `mmap` and `io_uring`; the
-//! rest of the library works on a [`DiskRef`]. Tests pass the simulated disk of `sim/`, which
+//! rename ([`publish`]). After that, nothing changes or truncates it, so readers may map it, copy
+//! it or hard-link it without coordination. Only this folder uses `std::fs`, `mmap` and `io_uring`;
+//! the rest of the library works on a [`DiskRef`]. Tests pass the simulated disk of `sim/`, which
 //! forgets everything that was not synced. `docs/durability.md` lists every sync and its purpose.
 //!
 //! | part | purpose |

@@ -13,8 +13,8 @@ const QUEUE: usize = 4;
 /// Writeback starts after this number of pieces.
 const PIECES_PER_WRITEBACK: usize = 8;
 
-/// Runs `write` with a proxy of `out`; a second thread appends the bytes to `out`, in the same order.
-/// All bytes have been appended when this returns without an error.
+/// Runs `write` with a proxy of `out`; a second thread appends the bytes to `out`, in the same
+/// order. All bytes have been appended when this returns without an error.
 pub(crate) fn write_behind<T>(
     out: &mut dyn Append,
     write: impl FnOnce(&mut dyn Append) -> Result<T>,

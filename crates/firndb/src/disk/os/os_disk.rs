@@ -322,7 +322,8 @@ impl Disk for OsDisk {
         }
         let file = match Locked::new(file) {
             Ok(file) if self.is_named(&file.file, path)? => file,
-            // The lock is on a file that no longer has this name: its writer published or removed it.
+            // The lock is on a file that no longer has this name: its writer published or removed
+            // it.
             Ok(_) | Err(TryLockError::WouldBlock) => return Err(locked(path)),
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", path, e)),
         };

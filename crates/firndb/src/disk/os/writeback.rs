@@ -1,7 +1,8 @@
 //! Starts the writeback of a file before its sync. Linux only: other systems have no such call.
 //!
 //! Linux keeps appended bytes in its page cache for many seconds. The sync at the end of a large
-//! file then has to wait for all of them, which took a fifth of the time of building a table of 1 GB.
+//! file then has to wait for all of them, which took a fifth of the time of building a table of 1
+//! GB.
 
 #![expect(unsafe_code, reason = "the call has no safe name: see the SAFETY note")]
 

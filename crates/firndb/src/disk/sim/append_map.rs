@@ -1,5 +1,5 @@
-//! Append maps of the simulated disk. Each has a real file without a name, so that stores and writes
-//! show in its map as on the real disk.
+//! Append maps of the simulated disk. Each has a real file without a name, so that stores and
+//! writes show in its map as on the real disk.
 
 use crate::disk::append_map::{AppendMap, AppendMapFile, AppendMapWriter, AppendMode};
 #[cfg(not(target_os = "linux"))]
@@ -36,7 +36,8 @@ pub(super) fn append_map(
     Ok(AppendMap::new(map, end, Box::new(file), mode, path))
 }
 
-/// A file in memory where the system has such files, in the directory for temporary files otherwise.
+/// A file in memory where the system has such files, in the directory for temporary files
+/// otherwise.
 fn memory_file() -> io::Result<File> {
     #[cfg(target_os = "linux")]
     {

@@ -1,5 +1,5 @@
-//! A simulated disk that calls a function just before a file is opened or mapped, so that a test can
-//! do what another process may do between two calls.
+//! A simulated disk that calls a function just before a file is opened or mapped, so that a test
+//! can do what another process may do between two calls.
 
 use crate::Result;
 use crate::disk::append_map::{AppendMap, AppendMapWriter, AppendMode};

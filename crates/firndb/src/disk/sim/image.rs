@@ -139,8 +139,8 @@ impl Images {
 }
 
 impl State {
-    /// The disk after a reboot, with the pending changes that `name` selects by number, and with the
-    /// tails of files that `tail` selects by number.
+    /// The disk after a reboot, with the pending changes that `name` selects by number, and with
+    /// the tails of files that `tail` selects by number.
     fn image(
         &self,
         name: &dyn Fn(usize) -> bool,

@@ -198,7 +198,8 @@ impl SimDisk {
         state.ids().map(|(path, id)| (path.clone(), state.files[id].whole())).collect()
     }
 
-    /// Writes a file durably without counting an operation, for tests that prepare or corrupt files.
+    /// Writes a file durably without counting an operation, for tests that prepare or corrupt
+    /// files.
     pub(crate) fn write_raw(&self, path: &Path, bytes: &[u8]) {
         let mut state = self.state();
         let dirs = path.ancestors().skip(1).filter(|dir| !is_root(dir));
@@ -436,8 +437,8 @@ impl Change {
 
 /// Applies the changes that `keep` selects, in order, and returns the others.
 ///
-/// File systems may reorder changes of different names, but never changes of the same name: a change
-/// that shares a name with a skipped one is skipped as well.
+/// File systems may reorder changes of different names, but never changes of the same name: a
+/// change that shares a name with a skipped one is skipped as well.
 pub(super) fn settle(
     names: &mut Names,
     changes: Vec<Change>,

@@ -29,8 +29,8 @@ impl SimDisk {
         images
     }
 
-    /// Fails each operation of `work` in every way, once and permanently, and passes the healed disk
-    /// to `check`, which may inspect the `images` of a power cut as well.
+    /// Fails each operation of `work` in every way, once and permanently, and passes the healed
+    /// disk to `check`, which may inspect the `images` of a power cut as well.
     ///
     /// Returns the number of runs.
     pub(crate) fn each_fault<T>(

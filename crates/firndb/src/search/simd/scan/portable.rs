@@ -1,9 +1,9 @@
 //! Scans without vector instructions: eight numbers at a time in the lanes of one or two 64-bit
 //! words (SWAR: Lamport 1975, *Multiple byte processing with full-word instructions*).
 //!
-//! Numbers of up to 8 bits are moved to lanes of 8 bits, those of up to 16 bits to lanes of 16 bits.
-//! A subtraction then compares all lanes of a word with a bound, and a multiplication gathers the
-//! top bits of the lanes.
+//! Numbers of up to 8 bits are moved to lanes of 8 bits, those of up to 16 bits to lanes of 16
+//! bits. A subtraction then compares all lanes of a word with a bound, and a multiplication gathers
+//! the top bits of the lanes.
 
 use super::ordinal_set::Keys;
 use super::whole;
@@ -39,8 +39,8 @@ pub(crate) fn cost(bits: usize) -> u64 {
     }
 }
 
-/// Sets each word of `out` to the documents whose numbers are in `keys`. Returns the number of words
-/// written, from the first on.
+/// Sets each word of `out` to the documents whose numbers are in `keys`. Returns the number of
+/// words written, from the first on.
 pub(crate) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -> usize {
     let bits = column.raw().1;
     if bits > 8 {
