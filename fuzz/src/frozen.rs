@@ -1,5 +1,5 @@
 //! The envelope of frozen files, taken apart and put together with checksums that fit. The layout
-//! is at the head of `crates/firndb/src/bytes/frozen.rs`.
+//! is at the head of `crates/firndb/src/disk/envelope.rs`.
 
 use crate::mutate::{Rng, in_place, plain, put, resize};
 use std::ops::Range;

@@ -1,8 +1,9 @@
 //! Describes and verifies immutable files of any kind and log stores, for `firn inspect` and
 //! `firn verify`.
 
-use crate::bytes::frozen::{Frozen, Kind, begins_frozen, kind_of};
+pub use crate::bytes::inspection::{InspectedItem, InspectedSection, Inspection, VerifyReport};
 use crate::disk;
+use crate::disk::envelope::{Envelope, Kind, kind_in_header, kind_of};
 use crate::indexer;
 use crate::log::internal as log;
 use crate::search::admin::inspect;
@@ -10,48 +11,6 @@ use crate::table::{self, Access, ApproximateTable, Table};
 use crate::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Description of an immutable file or a log store.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Inspection {
-    /// Kind of the file: `partition`, `partition set`, `table`, `approximate table`, `log segment`;
-    /// of a directory `log store`.
-    pub kind: String,
-    /// Format version of the kind.
-    pub version: u32,
-    /// Length of the file in bytes.
-    pub bytes: u64,
-    /// Content id, 32 hexadecimal digits: equal content, equal id. Empty for a log, which changes.
-    pub content: String,
-    /// Facts about the whole file: names and values.
-    pub facts: Vec<(String, String)>,
-    /// Fields of a partition, partitions of a set, or segments of a log.
-    pub items: Vec<InspectedItem>,
-    /// The sections of the file.
-    pub sections: Vec<InspectedSection>,
-}
-
-/// A field of a partition, a partition of a set, or a segment of a log.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct InspectedItem {
-    /// Name of the field, partition or segment.
-    pub name: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// Names and values; for a field its type, its roles and the structures chosen for it.
-    pub facts: Vec<(String, String)>,
-}
-
-/// A section of an immutable file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct InspectedSection {
-    /// Name of its content.
-    pub name: String,
-    /// Its byte offset in the file.
-    pub offset: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-}
 
 /// Describes an immutable file, a segment of a log, or the log store in a directory. Of files it
 /// reads only header, footer and small metadata; a log store is opened for reading.
@@ -98,7 +57,7 @@ pub fn recognize(path: impl AsRef<Path>) -> Result<Option<&'static str>> {
     if log::begins_segment(&head) {
         return Ok(Some("log segment"));
     }
-    let kind = begins_frozen(&head);
+    let kind = kind_in_header(&head);
     Ok(kind.map(|code| Kind::from_code(code).map_or("file of a newer release", Kind::name)))
 }
 
@@ -116,15 +75,6 @@ fn recognize_dir(dir: &Path) -> Result<Option<&'static str>> {
     let [records, collection] = [indexer::LOG, indexer::COLLECTION].map(|name| dir.join(name));
     let is_index = log::is_store(&records) && is_collection(&collection)?;
     Ok(is_index.then_some("index"))
-}
-
-/// The result of [`verify`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VerifyReport {
-    /// Number of files checked.
-    pub files: u64,
-    /// Number of bytes checked.
-    pub bytes: u64,
 }
 
 /// Checks every byte of a partition, a set, a table or an approximate table, of the current set of
@@ -219,12 +169,12 @@ fn verify_set(
     Ok(files)
 }
 
-fn open(path: &Path) -> Result<(Frozen, Kind)> {
+fn open(path: &Path) -> Result<(Envelope, Kind)> {
     let map = disk::os().map(path)?;
     let (code, version) = kind_of(&map).map_err(|e| e.in_file(path))?;
     let kind = Kind::from_code(code).ok_or_else(|| {
         let message = format!("a file of kind {code}, version {version}; use a newer release");
         Error::new(ErrorKind::UnsupportedVersion, message).in_file(path)
     })?;
-    Ok((Frozen::open(map, path, kind)?, kind))
+    Ok((Envelope::open(map, path, kind)?, kind))
 }

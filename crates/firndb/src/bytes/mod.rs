@@ -1,9 +1,9 @@
-//! Pure functions over bytes that several stores use, without file access.
+//! Pure functions over bytes that several stores use.
 //!
 //! - `int`, `packed`, `prefetch`, `select`: integers, bit-packed arrays, single instructions.
 //! - `elias_fano`: the one Elias-Fano encoder. `monotonic`: increasing sequences with search.
 //!   `offsets`: where consecutive items begin and end.
-//! - `frozen`, `kind`: the envelope of every immutable file, and the kinds of files.
+//! - `kind`: the kinds of immutable files. `inspection`: what descriptions of files report.
 //!
 //! Everything on disk is little-endian. Input is never trusted: functions that open a structure
 //! check its bounds and return [`crate::ErrorKind::Corrupt`]; accessors of a checked structure
@@ -15,11 +15,9 @@ pub(crate) mod packed;
 pub(crate) mod select;
 pub(crate) mod elias_fano;
 pub(crate) mod monotonic;
-pub(crate) use monotonic as increasing;
 pub(crate) mod offsets;
 pub(crate) mod kind;
-pub(crate) mod frozen;
-pub(crate) mod verify_report;
+pub(crate) mod inspection;
 pub(crate) mod prefetch;
 #[cfg(test)]
 pub(crate) mod testing;

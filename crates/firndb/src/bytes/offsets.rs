@@ -19,7 +19,7 @@
 //! Item i begins at `first + i * shortest + excess before i`.
 
 use crate::bytes::int::{Encoder, u32_at, u64_at};
-use crate::bytes::monotonic::{self as increasing, Increasing};
+use crate::bytes::monotonic::{self, Monotonic};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 use crate::bytes::prefetch::{LINE, prefetch};
 use crate::{Error, Result};
@@ -32,10 +32,10 @@ const HEAD: usize = 24;
 /// The form in byte 7.
 const LENGTHS: u8 = 2;
 
-/// Encodes offsets, which never decrease, to at least [`least_size`] bytes.
+/// Encodes offsets, which never decrease, to at least [`min_size`] bytes.
 pub(crate) fn encode(offsets: &[u64]) -> Vec<u8> {
     let numbers = offsets.iter().enumerate().map(|(i, offset)| offset + i as u64);
-    let first = increasing::encode_vouching(numbers);
+    let first = monotonic::encode_with_min_size(numbers);
     match encode_lengths(offsets) {
         Some(second) if second.len() < first.len() / 8 * 7 => second,
         _ => first,
@@ -43,8 +43,8 @@ pub(crate) fn encode(offsets: &[u64]) -> Vec<u8> {
 }
 
 /// The fewest bytes of the offsets of `items` items.
-pub(crate) fn least_size(items: usize) -> usize {
-    increasing::least_size(items + 1)
+pub(crate) fn min_size(items: usize) -> usize {
+    monotonic::min_size(items + 1)
 }
 
 /// The second form, or `None` if the offsets do not fit it.
@@ -67,7 +67,7 @@ fn encode_lengths(offsets: &[u64]) -> Option<Vec<u8>> {
         if is_short(items, bits) { out.u32(excess as u32) } else { out.u64(excess) }
     }
     out.0.extend(packed.finish());
-    (out.0.len() >= least_size(items)).then_some(out.0)
+    (out.0.len() >= min_size(items)).then_some(out.0)
 }
 
 /// Whether the sum of `items` numbers of `bits` bits fits a u32.
@@ -78,7 +78,7 @@ fn is_short(items: usize, bits: u8) -> bool {
 /// Offsets of n items over bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Offsets<'a> {
-    Sequence(Increasing<'a>),
+    Sequence(Monotonic<'a>),
     Lengths(Lengths<'a>),
 }
 
@@ -99,7 +99,7 @@ impl<'a> Offsets<'a> {
     #[inline]
     pub(crate) fn new(bytes: &'a [u8], items: usize) -> Result<Offsets<'a>> {
         if items < LONG || bytes.get(7) != Some(&LENGTHS) {
-            return Ok(Offsets::Sequence(Increasing::new(bytes, items + 1)?));
+            return Ok(Offsets::Sequence(Monotonic::new(bytes, items + 1)?));
         }
         let head = u64_at(bytes, 0);
         let bits = (head >> 48) as u8;
@@ -140,19 +140,19 @@ impl<'a> Offsets<'a> {
         }
     }
 
-    /// Prefetches what [`Offsets::fetch`] of item `i` reads.
+    /// Prefetches what [`Offsets::prefetch`] of item `i` reads.
     #[inline(always)]
-    pub(crate) fn fetch_head(&self, i: usize) {
+    pub(crate) fn prefetch_head(&self, i: usize) {
         if let Offsets::Sequence(numbers) = self {
-            numbers.fetch_head(i);
+            numbers.prefetch_head(i);
         }
     }
 
     /// Prefetches the offset of item `i`.
     #[inline(always)]
-    pub(crate) fn fetch(&self, i: usize) {
+    pub(crate) fn prefetch(&self, i: usize) {
         match self {
-            Offsets::Sequence(numbers) => numbers.fetch(i),
+            Offsets::Sequence(numbers) => numbers.prefetch(i),
             Offsets::Lengths(Lengths { excesses, width, lengths, .. }) => {
                 let (bytes, bits) = lengths.raw();
                 let block = i / BLOCK;
@@ -248,14 +248,14 @@ mod tests {
             {
                 let offsets = offsets(&mut rng, items, lengths);
                 let bytes = encode(&offsets);
-                assert!(bytes.len() >= least_size(items));
+                assert!(bytes.len() >= min_size(items));
                 let read = Offsets::new(&bytes, items).unwrap();
                 read.verify().unwrap();
                 for (i, pair) in offsets.windows(2).enumerate() {
                     assert_eq!(read.range(i), (pair[0], pair[1]), "{i} of {items}: {lengths:?}");
                     assert_eq!(read.start(i), pair[0]);
-                    read.fetch_head(i);
-                    read.fetch(i);
+                    read.prefetch_head(i);
+                    read.prefetch(i);
                 }
                 assert_eq!(read.start(items), offsets[items]);
                 assert!(Offsets::new(&bytes, items + 1).is_err());
@@ -274,7 +274,8 @@ mod tests {
     fn excesses_have_the_smallest_width() {
         let mut rng = Rng(0x0FF_5E8);
         for (bits, width) in [(4, 4), (16, 4), (17, 4), (18, 8), (20, 8), (32, 8)] {
-            // Nearly all items have the longest length, so that the excesses are as large as possible.
+            // Nearly all items have the longest length, so that the excesses are as large as
+            // possible.
             let most = (1 << bits) - 1;
             let length = |i: usize| if i % 4_096 == 9 { rng.below(most) } else { most };
             let lengths: Vec<u64> = (0..LONG).map(length).collect();
@@ -290,7 +291,7 @@ mod tests {
             );
             for (i, pair) in offsets.windows(2).enumerate() {
                 assert_eq!(read.range(i), (pair[0], pair[1]), "{i}, {bits} bits");
-                read.fetch(i);
+                read.prefetch(i);
             }
             assert_eq!(read.start(LONG), offsets[LONG]);
         }
@@ -322,7 +323,7 @@ mod tests {
             damaged[at] ^= 1 << rng.below(8);
             if let Ok(offsets) = Offsets::new(&damaged, LONG) {
                 for i in [0, 77, LONG - 1] {
-                    offsets.fetch(i);
+                    offsets.prefetch(i);
                     let _ = (offsets.range(i), offsets.start(LONG));
                 }
                 let _ = offsets.verify();

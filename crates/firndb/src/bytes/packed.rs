@@ -87,7 +87,8 @@ impl<'a> Packed<'a> {
         self.len
     }
 
-    /// The bytes, and the width of a number in bits: for kernels that unpack many numbers at a time.
+    /// The bytes, and the width of a number in bits: for kernels that unpack many numbers at a
+    /// time.
     pub(crate) fn raw(&self) -> (&'a [u8], usize) {
         (self.bytes, self.bits as usize)
     }

@@ -1,8 +1,8 @@
 //! Selects the set bit of a given rank in a word.
 //!
-//! x86-64 has an instruction for it (PDEP). The first AMD processors with PDEP execute it bit by bit
-//! in microcode; they are recognised by the lack of later features and use the portable version.
-//! Both versions return the same: the tests of `monotonic/partitioned.rs` compare them.
+//! x86-64 has an instruction for it (PDEP). The first AMD processors with PDEP execute it bit by
+//! bit in microcode; they are recognised by the lack of later features and use the portable
+//! version. Both versions return the same: the tests of `monotonic/partitioned.rs` compare them.
 
 /// The lowest bit of every byte of a word, and the highest.
 const EACH: u64 = 0x0101_0101_0101_0101;

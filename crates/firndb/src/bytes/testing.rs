@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 const EDGE: usize = 64;
 const ENTRY: usize = 32;
 
-/// A frozen file whose sections can be changed; `frozen.rs` has the layout.
+/// A frozen file whose sections can be changed; `envelope.rs` has the layout.
 pub(crate) struct Forged(pub(crate) Vec<u8>);
 
 impl Forged {

@@ -63,7 +63,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-pub use crate::bytes::verify_report::VerifyReport;
+pub use crate::bytes::inspection::VerifyReport;
 pub use clean::{CleanOptions, Cleaned};
 pub use diff::{Change, Diff};
 pub use format::{Version, VersionFile, VersionKind};

@@ -4,7 +4,7 @@ use super::Catalog;
 use super::format::{Version, VersionFile};
 use super::reader::cache::{Cache, Fetch};
 use super::reader::cache_dir::{hash_file, is_fetched};
-use crate::bytes::verify_report::VerifyReport;
+use crate::bytes::inspection::VerifyReport;
 use crate::disk::DiskRef;
 use crate::{Error, ErrorKind, Result, search};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The source of a publication: the files of a table or collection, and facts about them.
 
 use super::format::VersionKind;
-use crate::bytes::frozen::{Frozen, Kind, kind_of};
+use crate::disk::envelope::{Envelope, Kind, kind_of};
 use crate::disk::{self, DiskRef, Entry};
 use crate::search;
 use crate::table::{Access, ApproximateTable, Table};
@@ -133,7 +133,7 @@ fn file(disk: &DiskRef, path: &Path, link: &Path, kind: Kind) -> Result<SourceFi
     let name = name.filter(|name| !name.starts_with('.')).ok_or_else(|| {
         Error::invalid("the file's name must be UTF-8, and not begin with a dot").in_file(link)
     })?;
-    let frozen = Frozen::open(disk.map(path)?, path, kind)?;
+    let frozen = Envelope::open(disk.map(path)?, path, kind)?;
     Ok(SourceFile {
         name: name.to_string(),
         path: path.to_path_buf(),
@@ -148,7 +148,7 @@ impl SourceFile {
         let map = disk.map(&self.path)?;
         let (code, _) = kind_of(&map).map_err(|e| e.in_file(&self.path))?;
         let kind = Kind::from_code(code).ok_or_else(|| self.replaced())?;
-        let frozen = Frozen::open(map.clone(), &self.path, kind)?;
+        let frozen = Envelope::open(map.clone(), &self.path, kind)?;
         if (frozen.len(), frozen.content()) != (self.bytes, self.content) {
             return Err(self.replaced());
         }

@@ -27,6 +27,7 @@ mod os;
 mod paths;
 mod poison;
 mod publish;
+pub(crate) mod envelope;
 pub(crate) mod spool;
 #[cfg(test)]
 mod sim;

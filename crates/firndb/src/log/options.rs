@@ -1,6 +1,6 @@
 //! Options of a store and of a write.
 
-use crate::bytes::frozen::{Frozen, Kind};
+use crate::disk::envelope::{Envelope, Kind};
 use crate::disk::{AppendMode, Disk};
 use crate::log::expiry::{Expiry, Lifetime};
 use crate::{Error, Result};
@@ -79,10 +79,10 @@ pub struct Options {
 
 impl Access {
     /// Opens a frozen file of the store.
-    pub(crate) fn open(self, disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
+    pub(crate) fn open(self, disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Envelope> {
         match self {
-            Access::Map => Frozen::open(disk.map(path)?, path, kind),
-            Access::Buffered => Frozen::load(disk, path, kind),
+            Access::Map => Envelope::open(disk.map(path)?, path, kind),
+            Access::Buffered => Envelope::load(disk, path, kind),
         }
     }
 }

@@ -49,7 +49,8 @@ impl EliasFano<'_> {
         (value, self.value(i + 1, next))
     }
 
-    /// Calls `each` with those of up to 64 values, in at most 128 high bits, that have a 1 in `mask`.
+    /// Calls `each` with those of up to 64 values, in at most 128 high bits, that have a 1 in
+    /// `mask`.
     #[inline(always)]
     pub(crate) fn for_each_in(&self, mask: u64, each: &mut impl FnMut(u64)) {
         let (mut i, mut mask) = (0, mask);
@@ -66,9 +67,9 @@ impl EliasFano<'_> {
         }
     }
 
-    /// For `len` values of a short sequence: how many `i` have `value(i) + i < bound`, where `bound`
-    /// is at least 1. So many numbers of a strictly increasing sequence are below a bound, if
-    /// number i is stored as its value less i.
+    /// For `len` values of a short sequence: how many `i` have `value(i) + i < bound`, where
+    /// `bound` is at least 1. So many numbers of a strictly increasing sequence are below a bound,
+    /// if number i is stored as its value less i.
     #[inline(always)]
     pub(crate) fn count_below(&self, bound: u64, len: usize) -> usize {
         let (end, run, zeros) = self.cross(bound, len as u64);

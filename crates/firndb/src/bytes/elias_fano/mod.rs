@@ -1,5 +1,5 @@
 //! Elias-Fano coding of numbers that never decrease (Elias 1974, Fano 1971): the one encoder behind
-//! posting lists, points, hints of the log and monotonic sequences.
+//! posting lists, points, hints of a log and monotonic sequences.
 //!
 //! The low `l` bits of each value are packed. The rest of a value is its bucket, and the buckets
 //! are written in unary: for each bucket a 1 per value in it, then a 0. So value i of bucket b has
@@ -8,12 +8,12 @@
 //!
 //! ```text
 //! OFFSET  SIZE   FIELD
-//! 0       lows   low bits: value i has bits i*l .. (i+1)*l, lowest bit first; at least ceil(n l / 8)
-//!                bytes, zeros after the last value
+//! 0       lows   low bits: value i has bits i*l .. (i+1)*l, lowest bit first; at least
+//!                ceil(n l / 8) bytes, zeros after the last value
 //! lows    highs  high bits, from the lowest bit of each byte on, zeros after the last one
 //! ```
-//! A sequence does not say how many values it has, nor its [`Layout`]: what contains it knows. Words
-//! are read whole, so 8 more bytes follow the sequence in the file.
+//! A sequence does not say how many values it has, nor its [`Layout`]: what contains it knows.
+//! Words are read whole, so 8 more bytes follow the sequence in the file.
 //!
 //! Every reading function accepts any bytes. Of damaged ones it returns some number.
 
@@ -77,12 +77,10 @@ pub(crate) fn encode(values: impl Iterator<Item = u64>, layout: Layout, out: &mu
     lows[at..at + rest].copy_from_slice(&word.to_le_bytes()[..rest]);
 }
 
-/// A sequence in bytes that go on after it.
+/// A sequence in bytes that begin with it and go on.
 #[derive(Clone, Copy)]
 pub(crate) struct EliasFano<'a> {
     bytes: &'a [u8],
-    /// Where the sequence begins.
-    at: usize,
     layout: Layout,
 }
 
@@ -98,13 +96,13 @@ impl<'a> EliasFano<'a> {
     /// The sequence that begins at byte `at`.
     #[inline(always)]
     pub(crate) fn new(bytes: &'a [u8], at: usize, layout: Layout) -> EliasFano<'a> {
-        EliasFano { bytes, at, layout }
+        EliasFano { bytes: bytes.get(at..).unwrap_or(&[]), layout }
     }
 
     /// Word `i` of the high bits.
     #[inline(always)]
     fn word(&self, i: usize) -> u64 {
-        u64_at(self.bytes, self.at + self.layout.lows + 8 * i)
+        u64_at(self.bytes, self.layout.lows + 8 * i)
     }
 
     /// Value `i`, whose high bit is `bit`.
@@ -117,14 +115,13 @@ impl<'a> EliasFano<'a> {
     #[inline(always)]
     fn low(&self, i: usize) -> u64 {
         let bit = i * self.layout.low as usize;
-        u64_at(self.bytes, self.at + (bit >> 3)) >> (bit & 7) & ((1 << self.layout.low) - 1)
+        u64_at(self.bytes, bit >> 3) >> (bit & 7) & ((1 << self.layout.low) - 1)
     }
 
     /// The low bits of `len` values.
     #[inline(always)]
     pub(crate) fn lows(&self, len: usize) -> Packed<'a> {
-        let bytes = self.bytes.get(self.at..).unwrap_or(&[]);
-        Packed::trusted(bytes, self.layout.low as u8, len)
+        Packed::trusted(self.bytes, self.layout.low as u8, len)
     }
 
     /// The bytes of up to `count` words of the high bits, from word `first` on. Bits of the last
@@ -132,7 +129,7 @@ impl<'a> EliasFano<'a> {
     #[inline]
     pub(crate) fn words(&self, first: usize, count: usize) -> &'a [u8] {
         let end = self.layout.highs.next_multiple_of(8).min(8 * (first + count));
-        let highs = self.at + self.layout.lows;
+        let highs = self.layout.lows;
         self.bytes.get(highs + 8 * first..highs + end).unwrap_or(&[])
     }
 
@@ -167,7 +164,8 @@ impl<'a> EliasFano<'a> {
     #[inline(always)]
     pub(crate) fn iter_from(&self, from: Position, len: usize) -> Iter<'a> {
         let word = from.bit / 64;
-        let ones = self.word(word) & u64::MAX << (from.bit % 64);
+        let bits = if word * 8 < self.layout.highs { self.word(word) } else { 0 };
+        let ones = bits & u64::MAX << (from.bit % 64);
         Iter { sequence: *self, word, ones, index: from.index, len }
     }
 

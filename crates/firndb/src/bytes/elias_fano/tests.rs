@@ -83,7 +83,7 @@ fn short_sequences_have_random_access() {
     let mut rng = Rng(0xE11A6);
     for round in 0..300 {
         let len = 1 + rng.below(128);
-        let low = rng.below(58u32);
+        let low = rng.below(56u32);
         let universe = (1 + rng.below(128u64)) << low;
         let values = values(&mut rng, universe, len);
         let layout = Layout { low, lows: 16 * low as usize, highs: 32 };

@@ -1,10 +1,10 @@
-//! Increasing sequences as deviations from lines: the form of short sequences, and of those that
+//! Monotonic sequences as deviations from lines: the form of short sequences, and of those that
 //! rise evenly.
 //!
 //! A block holds 64 numbers: the first one, and for each its residual, the distance from a straight
 //! line through the first, packed to the width that the block needs (frame of reference with a
-//! slope; Lucene's `DirectMonotonicReader` has the same idea). A run of consecutive numbers takes no
-//! bits.
+//! slope; Lucene's `DirectMonotonicReader` has the same idea). A run of consecutive numbers takes
+//! no bits.
 //!
 //! ```text
 //! OFFSET       SIZE  FIELD
@@ -41,7 +41,7 @@ impl Writer {
     }
 
     fn with(len: usize, slopes: bool) -> Writer {
-        let mut heads = Vec::with_capacity(least_size(len));
+        let mut heads = Vec::with_capacity(min_size(len));
         heads.extend_from_slice(&(len as u64).to_le_bytes());
         Writer { heads, area: Vec::new(), slopes }
     }
@@ -126,7 +126,7 @@ fn step(slope: u64) -> u64 {
 }
 
 /// The fewest bytes of a sequence of `len` numbers.
-pub(super) fn least_size(len: usize) -> usize {
+pub(super) fn min_size(len: usize) -> usize {
     8 + 16 * len.div_ceil(BLOCK) + 8
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct Linear<'a> {
 impl<'a> Linear<'a> {
     /// Checks the number of numbers, and that there is room for the heads of all blocks.
     pub(crate) fn new(bytes: &'a [u8], len: usize) -> Result<Linear<'a>> {
-        let heads_end = least_size(len) - 8;
+        let heads_end = min_size(len) - 8;
         if bytes.len() < heads_end + 8 || u64_at(bytes, 0) != len as u64 {
             return Err(Error::corrupt(format!(
                 "a sequence says {} numbers in {} bytes, expected {len}",
@@ -170,15 +170,15 @@ impl<'a> Linear<'a> {
         self.block(i / BLOCK).get(i % BLOCK)
     }
 
-    /// Prefetches what [`Linear::fetch`] of number `i` reads.
+    /// Prefetches what [`Linear::prefetch`] of number `i` reads.
     #[inline(always)]
-    pub(crate) fn fetch_head(&self, i: usize) {
+    pub(crate) fn prefetch_head(&self, i: usize) {
         prefetch(self.heads.get(i / BLOCK * 16..).unwrap_or(&[]), 1);
     }
 
     /// Prefetches number `i`.
     #[inline(always)]
-    pub(crate) fn fetch(&self, i: usize) {
+    pub(crate) fn prefetch(&self, i: usize) {
         let location = self.location(i / BLOCK);
         let at = (location >> 8 & OFFSET) as usize + i % BLOCK * (location & 0xFF) as usize / 8;
         prefetch(self.area.get(at..).unwrap_or(&[]), 1);
@@ -329,8 +329,8 @@ impl Block<'_> {
         self.first.wrapping_add(i as u64).wrapping_add(self.residual(i))
     }
 
-    /// [`Block::get`] of a block with a slope. Not inlined: most blocks have none, and reading those
-    /// is faster then.
+    /// [`Block::get`] of a block with a slope. Not inlined: most blocks have none, and reading
+    /// those is faster then.
     #[inline(never)]
     fn get_on_line(&self, i: usize) -> u64 {
         let on_line = self.first.wrapping_add(step(self.slope).wrapping_mul(i as u64));
@@ -350,7 +350,7 @@ impl Block<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::monotonic::Increasing;
+    use crate::bytes::monotonic::Monotonic;
     use crate::bytes::monotonic::tests::{check_sequence, shapes};
 
     fn encode_with(values: &[u64], slopes: bool) -> Vec<u8> {
@@ -366,7 +366,7 @@ mod tests {
             for slopes in [false, true] {
                 let bytes = encode_with(&values, slopes);
                 let sequence = Linear::new(&bytes, values.len()).unwrap();
-                check_sequence(Increasing::Linear(sequence), &values);
+                check_sequence(Monotonic::Linear(sequence), &values);
             }
         }
     }

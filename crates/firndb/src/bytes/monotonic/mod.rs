@@ -21,10 +21,10 @@ pub(crate) fn encode(values: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
     encode_from(values, 0)
 }
 
-/// [`encode`] to at least [`least_size`] bytes. A reader that allocates memory for the numbers can
+/// [`encode`] to at least [`min_size`] bytes. A reader that allocates memory for the numbers can
 /// then check their count against the length of the section.
-pub(crate) fn encode_vouching(values: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
-    let least = least_size(values.len());
+pub(crate) fn encode_with_min_size(values: impl ExactSizeIterator<Item = u64>) -> Vec<u8> {
+    let least = min_size(values.len());
     encode_from(values, least)
 }
 
@@ -51,14 +51,14 @@ fn encode_from(mut values: impl ExactSizeIterator<Item = u64>, least: usize) -> 
     }
 }
 
-/// The fewest bytes of a sequence of `len` numbers from [`encode_vouching`].
-pub(crate) fn least_size(len: usize) -> usize {
-    linear::least_size(len)
+/// The fewest bytes of a sequence of `len` numbers from [`encode_with_min_size`].
+pub(crate) fn min_size(len: usize) -> usize {
+    linear::min_size(len)
 }
 
 /// A strictly increasing sequence over bytes.
 #[derive(Clone, Copy)]
-pub(crate) enum Increasing<'a> {
+pub(crate) enum Monotonic<'a> {
     Linear(Linear<'a>),
     Partitioned(Partitioned<'a>),
 }
@@ -67,27 +67,27 @@ pub(crate) enum Increasing<'a> {
 macro_rules! either {
     ($sequence:expr, $s:ident => $do:expr) => {
         match $sequence {
-            Increasing::Linear($s) => $do,
-            Increasing::Partitioned($s) => $do,
+            Monotonic::Linear($s) => $do,
+            Monotonic::Partitioned($s) => $do,
         }
     };
 }
 
-impl<'a> Increasing<'a> {
+impl<'a> Monotonic<'a> {
     /// Checks the number of numbers, and that there is room for the heads of all blocks.
-    pub(crate) fn new(bytes: &'a [u8], len: usize) -> Result<Increasing<'a>> {
+    pub(crate) fn new(bytes: &'a [u8], len: usize) -> Result<Monotonic<'a>> {
         Ok(match is_partitioned(bytes, len) {
-            true => Increasing::Partitioned(Partitioned::new(bytes)?),
-            false => Increasing::Linear(Linear::new(bytes, len)?),
+            true => Monotonic::Partitioned(Partitioned::new(bytes)?),
+            false => Monotonic::Linear(Linear::new(bytes, len)?),
         })
     }
 
-    /// For bytes that [`Increasing::new`] accepted before. Other bytes yield some numbers.
+    /// For bytes that [`Monotonic::new`] accepted before. Other bytes yield some numbers.
     #[inline(always)]
-    pub(crate) fn trusted(bytes: &'a [u8], len: usize) -> Increasing<'a> {
+    pub(crate) fn trusted(bytes: &'a [u8], len: usize) -> Monotonic<'a> {
         match is_partitioned(bytes, len) {
-            true => Increasing::Partitioned(Partitioned::trusted(bytes)),
-            false => Increasing::Linear(Linear::trusted(bytes, len)),
+            true => Monotonic::Partitioned(Partitioned::trusted(bytes)),
+            false => Monotonic::Linear(Linear::trusted(bytes, len)),
         }
     }
 
@@ -101,16 +101,16 @@ impl<'a> Increasing<'a> {
         either!(self, s => s.get(i))
     }
 
-    /// Prefetches what [`Increasing::fetch`] of number `i` reads.
+    /// Prefetches what [`Monotonic::prefetch`] of number `i` reads.
     #[inline(always)]
-    pub(crate) fn fetch_head(&self, i: usize) {
-        either!(self, s => s.fetch_head(i));
+    pub(crate) fn prefetch_head(&self, i: usize) {
+        either!(self, s => s.prefetch_head(i));
     }
 
     /// Prefetches number `i`.
     #[inline(always)]
-    pub(crate) fn fetch(&self, i: usize) {
-        either!(self, s => s.fetch(i));
+    pub(crate) fn prefetch(&self, i: usize) {
+        either!(self, s => s.prefetch(i));
     }
 
     /// Numbers `i` and `i + 1`, in most cases at the cost of one.
@@ -130,7 +130,7 @@ impl<'a> Increasing<'a> {
         either!(self, s => s.lower_bound(v))
     }
 
-    /// [`Increasing::lower_bound`] of two numbers, `a <= b`. The search for the second starts where
+    /// [`Monotonic::lower_bound`] of two numbers, `a <= b`. The search for the second starts where
     /// the first was found: most ranges are short.
     #[inline]
     pub(crate) fn lower_bounds(&self, a: u64, b: u64) -> (usize, usize) {

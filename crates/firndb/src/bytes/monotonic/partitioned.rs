@@ -1,17 +1,17 @@
-//! Increasing sequences in blocks of Elias-Fano code: the form of long ones.
+//! Monotonic sequences in blocks of Elias-Fano code: the form of long ones.
 //!
 //! A block holds 128 numbers. The residual of number i is the distance from the line of consecutive
-//! numbers that begins with the block's first one; residuals never decrease and are Elias-Fano coded
-//! (`elias_fano/`). Each block has low bits of its own, the fewest that leave at most 128 zeros in
-//! the high bits, so a wide gap costs only its block and a number is found within four words.
-//! (Partitioned Elias-Fano: Ottaviano and Venturini, SIGIR 2014.) Consecutive numbers take only the
-//! head of their block, and a sequence of consecutive numbers has no heads.
+//! numbers that begins with the block's first one; residuals never decrease and are Elias-Fano
+//! coded (`elias_fano/`). Each block has low bits of its own, the fewest that leave at most 128
+//! zeros in the high bits, so a wide gap costs only its block and a number is found within four
+//! words. (Partitioned Elias-Fano: Ottaviano and Venturini, SIGIR 2014.) Consecutive numbers take
+//! only the head of their block, and a sequence of consecutive numbers has no heads.
 //!
 //! ```text
 //! OFFSET          SIZE  FIELD
 //! 0               6     n, the number of numbers
-//! 6               1     bytes of a start, s | bytes of a location << 4, p; zero if all n numbers are
-//!                       consecutive: then only the first of them follows
+//! 6               1     bytes of a start, s | bytes of a location << 4, p; zero if all n numbers
+//!                       are consecutive: then only the first of them follows
 //! 7               1     1: this form
 //! 8               8     first number
 //! 16 + (s + p) b  s     block b: start, its first number less the first number of the sequence
@@ -204,16 +204,16 @@ impl<'a> Partitioned<'a> {
         View::new(self.0).block(i / BLOCK).get(i % BLOCK, select::portable)
     }
 
-    /// Prefetches what [`Partitioned::fetch`] of number `i` reads.
+    /// Prefetches what [`Partitioned::prefetch`] of number `i` reads.
     #[inline(never)]
-    pub(super) fn fetch_head(self, i: usize) {
+    pub(super) fn prefetch_head(self, i: usize) {
         let head = View::new(self.0).head(i / BLOCK);
         prefetch(self.0.get(head..).unwrap_or(&[]), 1);
     }
 
     /// Prefetches number `i`.
     #[inline(never)]
-    pub(super) fn fetch(self, i: usize) {
+    pub(super) fn prefetch(self, i: usize) {
         let view = View::new(self.0);
         let (low, offset) = unpack_location(view.location(view.head(i / BLOCK)));
         let Some(low) = low else { return };
@@ -263,8 +263,8 @@ impl<'a> Partitioned<'a> {
         View::new(self.0).lower_bound(v)
     }
 
-    /// [`Partitioned::lower_bound`] of two numbers, `a <= b`. The search for the second starts where
-    /// the first was found: most ranges are short.
+    /// [`Partitioned::lower_bound`] of two numbers, `a <= b`. The search for the second starts
+    /// where the first was found: most ranges are short.
     #[inline(never)]
     pub(super) fn lower_bounds(self, a: u64, b: u64) -> (usize, usize) {
         let view = View::new(self.0);

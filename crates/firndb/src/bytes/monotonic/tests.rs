@@ -42,14 +42,14 @@ pub(super) fn shapes() -> Vec<Vec<u64>> {
 }
 
 /// Compares every function of a sequence with the numbers themselves.
-pub(super) fn check_sequence(s: Increasing, values: &[u64]) {
+pub(super) fn check_sequence(s: Monotonic, values: &[u64]) {
     assert_eq!(s.len(), values.len());
     assert_eq!(s.decode(), values);
     for (i, &v) in values.iter().enumerate() {
         assert_eq!(s.get(i), v, "number {i} of {}", values.len());
         assert_eq!(s.find(v), Some(i));
-        s.fetch_head(i);
-        s.fetch(i);
+        s.prefetch_head(i);
+        s.prefetch(i);
         let next = values.get(i + 1).copied();
         if let Some(next) = next {
             assert_eq!(s.pair(i), (v, next));
@@ -77,12 +77,12 @@ pub(super) fn check_sequence(s: Increasing, values: &[u64]) {
 /// Whether the encoder takes the partitioned form, which must be the smaller one then.
 fn takes_partitioned(values: &[u64]) -> bool {
     let bytes = encode(values.iter().copied());
-    let s = Increasing::new(&bytes, values.len()).unwrap();
+    let s = Monotonic::new(&bytes, values.len()).unwrap();
     assert_eq!(s.decode(), values);
     s.verify().unwrap();
-    assert!(Increasing::new(&bytes, values.len() + 1).is_err());
-    assert!(Increasing::new(&bytes, values.len() - 1).is_err());
-    let trusted = Increasing::trusted(&bytes, values.len());
+    assert!(Monotonic::new(&bytes, values.len() + 1).is_err());
+    assert!(Monotonic::new(&bytes, values.len() - 1).is_err());
+    let trusted = Monotonic::trusted(&bytes, values.len());
     for i in (0..values.len()).step_by(97) {
         assert_eq!((trusted.get(i), trusted.find(values[i])), (values[i], Some(i)));
     }
@@ -91,9 +91,9 @@ fn takes_partitioned(values: &[u64]) -> bool {
             w.push(b);
             w
         });
-    let partitioned = matches!(s, Increasing::Partitioned(_));
+    let partitioned = matches!(s, Monotonic::Partitioned(_));
     assert_eq!(bytes.len() < linear.size(), partitioned, "the other form is not smaller");
-    assert_eq!(matches!(trusted, Increasing::Partitioned(_)), partitioned);
+    assert_eq!(matches!(trusted, Monotonic::Partitioned(_)), partitioned);
     partitioned
 }
 
@@ -121,9 +121,9 @@ fn long_sequences_take_the_smaller_form() {
 #[test]
 fn encode_vouching_keeps_the_minimum_size() {
     let same = |values: &[u64]| {
-        let bytes = encode_vouching(values.iter().copied());
-        assert!(bytes.len() >= least_size(values.len()));
-        let s = Increasing::new(&bytes, values.len()).unwrap();
+        let bytes = encode_with_min_size(values.iter().copied());
+        assert!(bytes.len() >= min_size(values.len()));
+        let s = Monotonic::new(&bytes, values.len()).unwrap();
         assert_eq!(s.decode(), values);
         bytes == encode(values.iter().copied())
     };
@@ -162,8 +162,8 @@ fn times_of_long_sequences() {
         };
         let values: Vec<u64> = (0..200_000).map(next).collect();
         let bytes = encode(values.iter().copied());
-        let s = Increasing::trusted(&bytes, values.len());
-        assert!(matches!(s, Increasing::Partitioned(_)));
+        let s = Monotonic::trusted(&bytes, values.len());
+        assert!(matches!(s, Monotonic::Partitioned(_)));
         println!("{} bytes of {} numbers", bytes.len(), values.len());
         let order: Vec<usize> = (0..200_000).map(|_| rng.below(values.len() - 1)).collect();
         let per = |i: &usize| (*i, values[*i] - 1);

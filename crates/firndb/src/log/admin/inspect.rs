@@ -1,6 +1,6 @@
 //! What `firn inspect` and `firn verify` show of a store and of a segment.
 
-use crate::inspect::{InspectedItem, Inspection};
+use crate::bytes::inspection::{InspectedItem, Inspection};
 use crate::log::format::names::segment_number;
 use crate::log::format::segment_head::{MAGIC, SegmentHeader, VERSION};
 use crate::log::open::store::LogStore;

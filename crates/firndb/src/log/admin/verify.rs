@@ -1,6 +1,6 @@
 //! Verify: checks every byte of a store, and what checksums cannot cover.
 
-use crate::bytes::frozen::{Frozen, Kind as FileKind};
+use crate::disk::envelope::{Envelope, Kind as FileKind};
 use crate::log::format::names::{BACKUP, CHECKPOINT, DURABLE_END, hint_number};
 use crate::log::format::record::Kind;
 use crate::log::open::store::LogStore;
@@ -61,7 +61,7 @@ fn verify_other_files(dir: &Directory) -> Result<()> {
             _ => continue,
         };
         let path = dir.file(&name);
-        let checked = disk.map(&path).and_then(|map| Frozen::open(map, &path, kind)?.verify());
+        let checked = disk.map(&path).and_then(|map| Envelope::open(map, &path, kind)?.verify());
         match checked {
             // A writer removed it meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => {}

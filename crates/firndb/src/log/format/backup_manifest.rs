@@ -16,8 +16,8 @@
 //! Renaming it over the previous one is the moment at which the new backup replaces the old one. A
 //! manifest without entries means that there is no store yet.
 
-use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder};
+use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
 use crate::disk::{Append, written_as};
 use crate::log::format::names::segment_or_hint_number;
 use crate::log::format::segment_head::LogPosition;
@@ -60,7 +60,7 @@ impl Manifest {
     }
 
     /// Decodes a manifest file.
-    pub(crate) fn decode(file: &Frozen) -> Result<Manifest> {
+    pub(crate) fn decode(file: &Envelope) -> Result<Manifest> {
         let at = file.find(META).ok_or_else(|| Error::corrupt("a section is missing"))?;
         let mut meta = Decoder::new(file.section(at)?);
         let (store, source) = (meta.u64()?, (meta.u64()?, meta.u64()?));
@@ -82,7 +82,7 @@ impl Manifest {
         let head = [self.store, self.source.0, self.source.1, self.segments.len() as u64];
         let entries = self.segments.iter().flat_map(|(&number, &end)| [number, end]);
         head.into_iter().chain(entries).for_each(|number| meta.u64(number));
-        let mut w = FrozenWriter::new(out, Kind::LogBackup)?;
+        let mut w = EnvelopeWriter::new(out, Kind::LogBackup)?;
         w.section(META, &meta.0)?;
         w.finish().map(|_| ())
     }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn read(disk: &dyn Disk, path: &Path) -> Result<Manifest> {
-        Manifest::decode(&Frozen::open(disk.map(path)?, path, Kind::LogBackup)?)
+        Manifest::decode(&Envelope::open(disk.map(path)?, path, Kind::LogBackup)?)
     }
 
     /// The manifests whose bytes are kept.

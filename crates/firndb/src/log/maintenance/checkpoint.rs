@@ -5,7 +5,7 @@
 //! the checkpoint does not cover, and an opening replays those segments over it.
 
 use crate::Result;
-use crate::bytes::frozen::{FrozenWriter, Kind};
+use crate::disk::envelope::{EnvelopeWriter, Kind};
 use crate::log::failpoints::Failpoint;
 use crate::log::format::checkpoint::{BITS, CheckpointEncoder, META};
 use crate::log::format::hint_entries::{self, HASH_BITS};
@@ -96,7 +96,7 @@ pub(crate) fn write_checkpoint(shared: &Shared) -> Result<()> {
         shared.dir.record_end(position)?;
     }
     shared.dir.publish(CHECKPOINT, |out| {
-        let mut file = FrozenWriter::new(out, Kind::LogCheckpoint)?;
+        let mut file = EnvelopeWriter::new(out, Kind::LogCheckpoint)?;
         file.section(META, &meta)?;
         file.section(BITS, &bits)?;
         file.finish().map(|_| ())

@@ -1,7 +1,7 @@
 //! Reading a checkpoint and loading it into the index: see `format/checkpoint.rs`.
 
-use crate::bytes::frozen::Kind;
 use crate::disk::Disk;
+use crate::disk::envelope::Kind;
 use crate::log::format::checkpoint::{BITS, Checkpoint, META};
 use crate::log::format::hint_entries::HASH_BITS;
 use crate::log::format::names::CHECKPOINT;

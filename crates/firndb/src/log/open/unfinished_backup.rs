@@ -1,8 +1,8 @@
 //! What a manifest in the directory says about the files of a store: see
 //! `format/backup_manifest.rs`.
 
-use crate::bytes::frozen::{Frozen, Kind};
 use crate::disk::Disk;
+use crate::disk::envelope::{Envelope, Kind};
 use crate::log::format::backup_manifest::Manifest;
 use crate::log::format::names::{BACKUP, BACKUP_UNFINISHED};
 use crate::log::format::segment_head::LogPosition;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// Reads a manifest.
 pub(crate) fn read_manifest(disk: &dyn Disk, path: &Path) -> Result<Manifest> {
-    let file = Frozen::open(disk.map(path)?, path, Kind::LogBackup)?;
+    let file = Envelope::open(disk.map(path)?, path, Kind::LogBackup)?;
     Manifest::decode(&file).map_err(|e| e.in_file(path))
 }
 

@@ -1,6 +1,6 @@
 //! The hint of a segment, as a file: see `format/hint.rs`.
 
-use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
+use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
 use crate::disk::{Append, Disk};
 use crate::log::format::hint::{DELETES, HintMeta, META, PUTS, hash_bits};
 use crate::log::format::hint_entries::{self, Entries};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// An open hint.
 pub(crate) struct Hint {
-    file: Frozen,
+    file: Envelope,
     /// Where [`Hint::may_contain`] begins to search.
     samples: Vec<u32>,
     pub(crate) meta: HintMeta,
@@ -57,7 +57,7 @@ impl Hint {
     }
 }
 
-fn section(file: &Frozen, id: u32) -> Result<&[u8]> {
+fn section(file: &Envelope, id: u32) -> Result<&[u8]> {
     let at = file.find(id).ok_or_else(|| Error::corrupt(format!("section {id} is missing")))?;
     file.section(at)
 }
@@ -69,7 +69,7 @@ pub(crate) fn write(
     puts: &[(u64, u32)],
     deletes: &[(u64, u32)],
 ) -> Result<()> {
-    let mut file = FrozenWriter::new(out, Kind::LogHint)?;
+    let mut file = EnvelopeWriter::new(out, Kind::LogHint)?;
     file.section(META, &meta.encode())?;
     file.section(PUTS, &hint_entries::encode(puts))?;
     file.section(DELETES, &hint_entries::encode(deletes))?;

@@ -1,9 +1,9 @@
 //! What `inspect` and `verify` need to know of the files of a collection.
 
-use crate::bytes::frozen::Frozen;
+use crate::bytes::inspection::{InspectedItem, InspectedSection, Inspection};
 use crate::bytes::int::u32_at;
 use crate::disk;
-use crate::inspect::{InspectedItem, InspectedSection, Inspection};
+use crate::disk::envelope::Envelope;
 use crate::search::codec::postings::build::{IN_COLUMN, SPECIAL_FORM};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::format::manifest;
@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 
 /// Fills in what is special to a partition set.
-pub(crate) fn describe_set(file: &Frozen, seen: &mut Inspection) -> Result<()> {
+pub(crate) fn describe_set(file: &Envelope, seen: &mut Inspection) -> Result<()> {
     for member in manifest::decode(file, &[])? {
         let mut facts = vec![
             ("file".to_string(), member.file.clone()),
@@ -48,7 +48,7 @@ pub(crate) fn describe_set(file: &Frozen, seen: &mut Inspection) -> Result<()> {
 }
 
 /// Fills in what is special to a partition.
-pub(crate) fn describe_partition(file: &Frozen, seen: &mut Inspection) -> Result<()> {
+pub(crate) fn describe_partition(file: &Envelope, seen: &mut Inspection) -> Result<()> {
     let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
     let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
     let payload = match schema.payload {
@@ -174,7 +174,7 @@ pub(crate) fn verify_partition(path: &Path) -> Result<()> {
 }
 
 /// Checks a partition set: every byte, and what checksums cannot say.
-pub(crate) fn verify_members(file: &Frozen, path: &Path) -> Result<()> {
+pub(crate) fn verify_members(file: &Envelope, path: &Path) -> Result<()> {
     file.verify()?;
     let parts = manifest::decode(file, &[]).and_then(|_| manifest::decode_stated(file));
     parts.map(|_| ()).map_err(|e| e.in_file(path))

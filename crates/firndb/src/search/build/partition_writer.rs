@@ -1,8 +1,8 @@
 //! Writes a partition: fields as sorted keys and ordinals, payloads from a source. Builder and
 //! merge both end here, so that a merged partition has the bytes of one built from the documents.
 
-use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::disk::Append;
+use crate::disk::envelope::{EnvelopeWriter, Kind};
 use crate::search::codec::column::{MISSING, Ordinals, column_bits};
 use crate::search::codec::dictionary::Keys;
 use crate::search::codec::payload;
@@ -110,7 +110,7 @@ pub(crate) fn write_partition(
     fields: Vec<FieldData>,
     payloads: &mut payload::Source,
 ) -> Result<u128> {
-    let mut w = FrozenWriter::new(out, Kind::Partition)?;
+    let mut w = EnvelopeWriter::new(out, Kind::Partition)?;
     payload::write(&mut w, schema.payload, documents, payloads)?;
     let mut metas = Vec::with_capacity(fields.len());
     let medium = Medium::File;
@@ -135,7 +135,7 @@ pub(crate) struct Site {
 /// whose documents are in points now, and what these hold. What is in memory has ordinals: nothing
 /// must be made of them.
 pub(crate) fn write_points<'f>(
-    w: &mut FrozenWriter,
+    w: &mut EnvelopeWriter,
     schema: &Schema,
     (documents, medium): (u32, Medium),
     field: impl Fn(usize) -> Option<&'f FieldData>,
@@ -157,7 +157,7 @@ pub(crate) fn write_points<'f>(
 }
 
 pub(crate) fn write_field(
-    w: &mut FrozenWriter,
+    w: &mut EnvelopeWriter,
     i: usize,
     field: &Field,
     data: FieldData,
@@ -206,7 +206,7 @@ pub(crate) fn write_field(
 }
 
 pub(crate) fn write_keys(
-    w: &mut FrozenWriter,
+    w: &mut EnvelopeWriter,
     field: usize,
     keys: &Keys,
     documents: usize,
@@ -219,7 +219,7 @@ pub(crate) fn write_keys(
     }
 }
 
-fn write_postings(w: &mut FrozenWriter, field: usize, encoded: &Encoded) -> Result<()> {
+fn write_postings(w: &mut EnvelopeWriter, field: usize, encoded: &Encoded) -> Result<()> {
     let parts = [
         (part::OFFSETS, &encoded.offsets),
         (part::SLICES, &encoded.slices),

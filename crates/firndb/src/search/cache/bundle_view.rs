@@ -3,7 +3,7 @@
 //! Here a bundle is merged, and places in a view become places in the set below, and back.
 
 use crate::Result;
-use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
+use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
 use crate::disk::{Append, Map};
 use crate::search::build::builder::empty_keys;
 use crate::search::build::join::{Pieces, join_field};
@@ -196,7 +196,7 @@ impl Bundle {
             }
         };
         let mut out = Memory(Vec::with_capacity(before.map_or(0, Bundle::size)));
-        let mut w = FrozenWriter::new(&mut out, Kind::Partition)?;
+        let mut w = EnvelopeWriter::new(&mut out, Kind::Partition)?;
         payload::write(&mut w, Payload::Raw, documents, &mut |_, _| Ok(()))?;
         let mut ready = |i: usize| -> Result<FieldData> {
             let mut data = joined[i].take().map_or_else(|| join(i), Ok)?;
@@ -293,13 +293,13 @@ fn starts(parts: &[Arc<Partition>]) -> Vec<u32> {
 /// The partition in a file in memory, checked.
 fn in_memory(bytes: Memory, like: Option<&Partition>) -> Result<Partition> {
     let path = Path::new("(partitions merged in memory)");
-    let file = Frozen::open(Map::from_vec(bytes.0), path, Kind::Partition)?;
+    let file = Envelope::open(Map::from_vec(bytes.0), path, Kind::Partition)?;
     let part = Partition::parse(file, like)?;
     part.ready()?;
     Ok(part)
 }
 
-fn copy_field(w: &mut FrozenWriter, part: &Partition, field: usize) -> Result<FieldMeta> {
+fn copy_field(w: &mut EnvelopeWriter, part: &Partition, field: usize) -> Result<FieldMeta> {
     for i in 0..part.file.entries() {
         let id = part.file.entry(i).id;
         if (section(field, 0)..section(field, 16)).contains(&id) {

@@ -4,7 +4,7 @@
 //! ordinals have at most 8 bits (then it costs little and lets a condition be verified document by
 //! document, or its documents be found by a scan). An ordered field does without: the offsets say it.
 
-use crate::bytes::increasing::{self, Increasing};
+use crate::bytes::monotonic::{self, Monotonic};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 use crate::search::format::Ordered;
 
@@ -63,7 +63,7 @@ impl Ordinals {
             Ordinals::Multi { starts, ords } => {
                 ords.iter().for_each(|&ord| w.push(ord));
                 let starts = starts.iter().enumerate().map(|(d, &s)| u64::from(s) + d as u64);
-                (w.finish(), Some(increasing::encode(starts)))
+                (w.finish(), Some(monotonic::encode(starts)))
             }
         }
     }
@@ -81,17 +81,17 @@ pub(crate) fn column_bits(distinct: usize, missing: bool) -> u8 {
 pub(crate) enum Column<'a> {
     Single(Packed<'a>),
     Multi {
-        starts: Increasing<'a>,
+        starts: Monotonic<'a>,
         ords: Packed<'a>,
     },
     /// Documents `offsets[o]..offsets[o + 1]` have ordinal o.
     Ascending {
-        offsets: Increasing<'a>,
+        offsets: Monotonic<'a>,
         present: u32,
     },
     /// Documents `present - offsets[o + 1]..present - offsets[o]` have ordinal o.
     Descending {
-        offsets: Increasing<'a>,
+        offsets: Monotonic<'a>,
         present: u32,
     },
     /// Derived for one query from the postings of a field without a column.

@@ -1,6 +1,6 @@
 //! The distinct keys of a field in ascending order: ordinal -> key, key -> ordinal.
 
-use crate::bytes::increasing::{self, Increasing};
+use crate::bytes::monotonic::{self, Monotonic};
 use crate::search::model::types::Type;
 use crate::search::model::value::{Key, Value, decode_bytes, decode_fixed};
 use crate::{Error, Result};
@@ -43,23 +43,23 @@ impl Keys {
 /// Readers ask memory for as many keys as a field has. Where these are no more than the documents,
 /// for which the payload offsets vouch, they may take as few bytes as can be.
 fn encode_sequence(values: impl ExactSizeIterator<Item = u64>, vouching: bool) -> Vec<u8> {
-    if vouching { increasing::encode_vouching(values) } else { increasing::encode(values) }
+    if vouching { monotonic::encode_with_min_size(values) } else { monotonic::encode(values) }
 }
 
 /// The distinct keys of a field of a partition.
 #[derive(Clone, Copy)]
 pub(crate) enum Dictionary<'a> {
-    Fixed(Increasing<'a>),
-    Bytes { offsets: Increasing<'a>, area: &'a [u8] },
+    Fixed(Monotonic<'a>),
+    Bytes { offsets: Monotonic<'a>, area: &'a [u8] },
 }
 
 impl<'a> Dictionary<'a> {
     pub(crate) fn fixed(keys: &'a [u8], distinct: usize) -> Result<Dictionary<'a>> {
-        Ok(Dictionary::Fixed(Increasing::new(keys, distinct)?))
+        Ok(Dictionary::Fixed(Monotonic::new(keys, distinct)?))
     }
 
     pub(crate) fn bytes(keys: &'a [u8], area: &'a [u8], distinct: usize) -> Result<Dictionary<'a>> {
-        let offsets = Increasing::new(keys, distinct + 1)?;
+        let offsets = Monotonic::new(keys, distinct + 1)?;
         if offsets.get(distinct) != (area.len() + distinct) as u64 {
             return Err(Error::corrupt("the keys of a field do not fill their section"));
         }

@@ -5,11 +5,11 @@
 //! for one. Either way a checksum guards the bytes that a read touches: of 64 KiB of raw bytes when
 //! they are first touched, of a compressed block each time it is read.
 
-use crate::bytes::frozen::{Frozen, FrozenWriter};
-use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::{Encoder, u64_at};
+use crate::bytes::monotonic::{self, Monotonic};
 use crate::bytes::offsets::{self, Offsets};
 use crate::bytes::prefetch::prefetch;
+use crate::disk::envelope::{Envelope, EnvelopeWriter};
 use crate::search::format::global;
 use crate::search::model::schema::Payload;
 use crate::{Error, Result};
@@ -34,7 +34,7 @@ pub(crate) type Source<'a> = dyn FnMut(u32, &mut Vec<u8>) -> Result<()> + 'a;
 
 /// Writes the payload sections; none if no document has a payload.
 pub(crate) fn write(
-    out: &mut FrozenWriter,
+    out: &mut EnvelopeWriter,
     form: Payload,
     documents: u32,
     source: &mut Source,
@@ -53,7 +53,7 @@ pub(crate) fn write(
 }
 
 fn write_raw(
-    out: &mut FrozenWriter,
+    out: &mut EnvelopeWriter,
     documents: u32,
     source: &mut Source,
     offsets: &mut Vec<u64>,
@@ -84,7 +84,7 @@ fn write_raw(
 }
 
 fn write_blocks(
-    out: &mut FrozenWriter,
+    out: &mut EnvelopeWriter,
     level: i32,
     dictionary: Vec<u8>,
     documents: u32,
@@ -117,8 +117,8 @@ fn write_blocks(
     out.end();
     first_docs.push(u64::from(documents));
     out.section(global::CHECKS, &checks.0)?;
-    out.section(global::BLOCK_DOCUMENTS, &increasing::encode(first_docs.into_iter()))?;
-    out.section(global::BLOCK_OFFSETS, &increasing::encode(ends.into_iter()))?;
+    out.section(global::BLOCK_DOCUMENTS, &monotonic::encode(first_docs.into_iter()))?;
+    out.section(global::BLOCK_OFFSETS, &monotonic::encode(ends.into_iter()))?;
     out.section(global::DICTIONARY, &dictionary)?;
     Ok(total)
 }
@@ -172,7 +172,7 @@ pub(crate) enum Step {
 const LINES: usize = 16;
 
 impl Payloads {
-    pub(crate) fn open(file: &Frozen, form: Payload, documents: u32) -> Result<Payloads> {
+    pub(crate) fn open(file: &Envelope, form: Payload, documents: u32) -> Result<Payloads> {
         let mut sections = [usize::MAX; 6];
         let needed = if form == Payload::Raw { 3 } else { 6 };
         for (slot, id) in sections.iter_mut().zip(SECTIONS).take(needed) {
@@ -180,7 +180,7 @@ impl Payloads {
             *slot = file.find(id).ok_or_else(missing)?;
         }
         // What is read later relies on it: memory for all documents is asked for at once.
-        if file.entry(sections[1]).len < offsets::least_size(documents as usize) as u64 {
+        if file.entry(sections[1]).len < offsets::min_size(documents as usize) as u64 {
             return Err(Error::corrupt(format!("there are no offsets for {documents} documents")));
         }
         let blocks = (file.entry(sections[0]).len as usize).div_ceil(RAW_BLOCK);
@@ -190,11 +190,11 @@ impl Payloads {
 
     /// Asks for the memory of the payload of a document below `documents`, a step at a time: each
     /// reads what the one before asked for. Of compressed payloads only for where they are.
-    pub(crate) fn fetch(&self, file: &Frozen, doc: u32, step: Step) -> Result<()> {
+    pub(crate) fn fetch(&self, file: &Envelope, doc: u32, step: Step) -> Result<()> {
         let offsets = self.offsets(file)?;
         match step {
-            Step::Head => offsets.fetch_head(doc as usize),
-            Step::Offset => offsets.fetch(doc as usize),
+            Step::Head => offsets.prefetch_head(doc as usize),
+            Step::Offset => offsets.prefetch(doc as usize),
             Step::Bytes if self.form == Payload::Raw => {
                 let (start, end) = offsets.range(doc as usize);
                 let range = start as usize..end as usize;
@@ -208,7 +208,7 @@ impl Payloads {
     }
 
     /// The payload of a document below `documents`.
-    pub(crate) fn get<'a>(&self, file: &'a Frozen, doc: u32) -> Result<Cow<'a, [u8]>> {
+    pub(crate) fn get<'a>(&self, file: &'a Envelope, doc: u32) -> Result<Cow<'a, [u8]>> {
         let offsets = self.offsets(file)?;
         let at = |d: u32| offsets.start(d as usize);
         let (start, end) = offsets.range(doc as usize);
@@ -225,11 +225,11 @@ impl Payloads {
     }
 
     #[inline]
-    fn offsets<'a>(&self, file: &'a Frozen) -> Result<Offsets<'a>> {
+    fn offsets<'a>(&self, file: &'a Envelope) -> Result<Offsets<'a>> {
         Offsets::new(file.section(self.sections[1])?, self.documents as usize)
     }
 
-    fn raw<'a>(&self, file: &'a Frozen, start: usize, end: usize) -> Result<&'a [u8]> {
+    fn raw<'a>(&self, file: &'a Envelope, start: usize, end: usize) -> Result<&'a [u8]> {
         let data = file.section(self.sections[0])?;
         let payload = data.get(start..end).ok_or_else(|| Error::corrupt("a payload is outside"))?;
         if start == end {
@@ -253,7 +253,7 @@ impl Payloads {
     /// that follow in it.
     pub(crate) fn append(
         &self,
-        file: &Frozen,
+        file: &Envelope,
         doc: u32,
         kept: &mut Option<Block>,
         out: &mut Vec<u8>,
@@ -276,11 +276,11 @@ impl Payloads {
     }
 
     /// The block of a document.
-    fn block(&self, file: &Frozen, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Block> {
+    fn block(&self, file: &Envelope, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Block> {
         let checks = file.section(self.sections[2])?;
         let blocks = checks.len() / 8;
-        let firsts = Increasing::new(file.section(self.sections[3])?, blocks + 1)?;
-        let ends = Increasing::new(file.section(self.sections[4])?, blocks + 1)?;
+        let firsts = Monotonic::new(file.section(self.sections[3])?, blocks + 1)?;
+        let ends = Monotonic::new(file.section(self.sections[4])?, blocks + 1)?;
         let block = firsts.lower_bound(u64::from(doc) + 1).max(1) - 1;
         let (first, last) = (firsts.get(block) as u32, firsts.get(block + 1) as u32);
         let data = file.section(self.sections[0])?;

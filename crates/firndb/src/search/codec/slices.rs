@@ -14,8 +14,8 @@
 //! offset of each list and the end of the last, as an increasing sequence.
 
 use crate::bytes::elias_fano::{self, EliasFano, Layout, Position};
-use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::{Encoder, u32_at};
+use crate::bytes::monotonic::{self, Monotonic};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 use crate::search::format::limits::has_large_forms;
 use crate::search::simd::lists;
@@ -83,7 +83,7 @@ impl SlicesWriter {
         }
         self.places.push(self.lists.0.len() as u64);
         self.lists.u64(0);
-        (self.lists.0, increasing::encode(self.places.into_iter()))
+        (self.lists.0, monotonic::encode(self.places.into_iter()))
     }
 }
 
@@ -100,7 +100,7 @@ enum Form<'a> {
     /// Lists, and how many entries they have.
     Divided {
         lists: &'a [u8],
-        places: Increasing<'a>,
+        places: Monotonic<'a>,
         entries: usize,
     },
 }
@@ -144,7 +144,7 @@ impl<'a> Slices<'a> {
     ) -> Result<Slices<'a>> {
         let form = match bits {
             DIVIDED => {
-                let places = Increasing::new(places, keys.saturating_add(1))?;
+                let places = Monotonic::new(places, keys.saturating_add(1))?;
                 if places.get(keys).checked_add(END as u64) != Some(slices.len() as u64) {
                     let message = format!("{} bytes are not {keys} lists", slices.len());
                     return Err(Error::corrupt(message));

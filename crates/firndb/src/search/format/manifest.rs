@@ -15,8 +15,8 @@
 //!     bytes name that it continues, empty if none; u32 names merged into it; each: bytes name
 //! ```
 
-use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
 use crate::bytes::int::{Decoder, Encoder};
+use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
 use crate::disk::{self, Disk};
 use crate::search::format::{decode_schema, encode_schema};
 use crate::search::model::schema::Schema;
@@ -83,7 +83,7 @@ pub(crate) fn publish(
         out.u64((m.content >> 64) as u64);
     }
     disk::publish(disk, &dir.join(file_name(n)), |append| {
-        let mut w = FrozenWriter::new(append, Kind::PartitionSet)?;
+        let mut w = EnvelopeWriter::new(append, Kind::PartitionSet)?;
         w.section(MEMBERS, &out.0)?;
         if members.is_empty() && !schema.fields.is_empty() {
             let mut out = Encoder::default();
@@ -112,7 +112,7 @@ fn encode_relations(members: &[Arc<Member>]) -> Vec<u8> {
 }
 
 /// The relations by index of the partition.
-fn decode_relations(file: &Frozen) -> Result<BTreeMap<u32, Relation>> {
+fn decode_relations(file: &Envelope) -> Result<BTreeMap<u32, Relation>> {
     let mut relations = BTreeMap::new();
     let Some(section) = file.find(RELATIONS) else { return Ok(relations) };
     let mut from = Decoder::new(file.section(section)?);
@@ -153,12 +153,12 @@ pub(crate) struct SetFile {
 
 /// The content id of a set file.
 pub(crate) fn content(disk: &dyn Disk, path: &Path) -> Result<u128> {
-    Ok(Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?.content())
+    Ok(Envelope::open(disk.map(path)?, path, Kind::PartitionSet)?.content())
 }
 
 /// Reads all of a set file and checks its checksums; see [`read`] for `before`.
 pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, before: &[Arc<Member>]) -> Result<SetFile> {
-    let file = Frozen::open(disk.map(path)?, path, Kind::PartitionSet)?;
+    let file = Envelope::open(disk.map(path)?, path, Kind::PartitionSet)?;
     file.verify()?;
     let members = decode(&file, before).map_err(|e| e.in_file(path))?;
     let schema = decode_stated(&file).map_err(|e| e.in_file(path))?;
@@ -166,7 +166,7 @@ pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, before: &[Arc<Member>]) -
 }
 
 /// The schema in section 2 of a set file; one without fields if there is no such section.
-pub(crate) fn decode_stated(file: &Frozen) -> Result<Schema> {
+pub(crate) fn decode_stated(file: &Envelope) -> Result<Schema> {
     let Some(section) = file.find(SCHEMA) else { return Ok(Schema::default()) };
     let mut from = Decoder::new(file.section(section)?);
     let mut schema = decode_schema(&mut from)?;
@@ -176,7 +176,7 @@ pub(crate) fn decode_stated(file: &Frozen) -> Result<Schema> {
 }
 
 /// Decodes the members of a set file; see [`read`] for `before`.
-pub(crate) fn decode(file: &Frozen, mut before: &[Arc<Member>]) -> Result<Vec<Arc<Member>>> {
+pub(crate) fn decode(file: &Envelope, mut before: &[Arc<Member>]) -> Result<Vec<Arc<Member>>> {
     let section = file.find(MEMBERS).ok_or_else(|| Error::corrupt("the set has no members"))?;
     let mut from = Decoder::new(file.section(section)?);
     let mut members: Vec<Arc<Member>> = Vec::with_capacity(before.len());

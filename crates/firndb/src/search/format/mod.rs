@@ -4,7 +4,7 @@
 //! the other sections are encoded in `codec/`. `manifest` is the format of set files, `limits` has
 //! the constants that decide between encodings.
 //!
-//! A partition is a frozen file (`bytes/frozen.rs`) of kind 1. The id of a section is
+//! A partition is a frozen file (`disk/envelope.rs`) of kind 1. The id of a section is
 //! `(field + 1) << 8 | part` for a part of a field, with fields numbered as in the schema, and
 //! `part` for a part of the whole partition.
 //!

@@ -5,7 +5,7 @@
 //! sorted for them, and most questions about points do without (`windows.rs`).
 
 use super::{FieldPart, Partition};
-use crate::bytes::increasing;
+use crate::bytes::monotonic;
 use crate::search::codec::column::Column;
 use crate::search::codec::points::Points;
 use crate::search::codec::postings::PostingsIter;
@@ -44,8 +44,8 @@ impl Partition {
             Some(*end)
         });
         let offsets: Vec<u64> = std::iter::once(0).chain(ends).collect();
-        let keys = increasing::encode(keys.into_iter());
-        Ok(Derived { keys, offsets: increasing::encode(offsets.into_iter()) })
+        let keys = monotonic::encode(keys.into_iter());
+        Ok(Derived { keys, offsets: monotonic::encode(offsets.into_iter()) })
     }
 
     /// The values that points hold of a field, ascending, each above its document in 32 bits.

@@ -9,11 +9,11 @@ pub(crate) mod verify;
 mod derived;
 mod field_view;
 
-use crate::bytes::frozen::{Frozen, Kind};
-use crate::bytes::increasing::{self, Increasing};
+use crate::bytes::monotonic::{self, Monotonic};
 use crate::bytes::packed::Packed;
 use crate::bytes::prefetch::prefetch;
 use crate::disk::Disk;
+use crate::disk::envelope::{Envelope, Kind};
 use crate::search::codec::column::Column;
 use crate::search::codec::dictionary::Dictionary;
 use crate::search::codec::payload::{Payloads, Step};
@@ -34,7 +34,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A partition file, open for queries.
 pub(crate) struct Partition {
-    pub(crate) file: Frozen,
+    pub(crate) file: Envelope,
     pub(crate) documents: u32,
     pub(crate) schema: Arc<Schema>,
     fields: Box<[FieldPart]>,
@@ -84,12 +84,12 @@ impl Partition {
         path: &Path,
         like: Option<&Partition>,
     ) -> Result<Partition> {
-        let file = Frozen::open(disk.map(path)?, path, Kind::Partition)?;
+        let file = Envelope::open(disk.map(path)?, path, Kind::Partition)?;
         Self::parse(file, like).map_err(|e| e.in_file(path))
     }
 
     /// The partition in a file that is open.
-    pub(crate) fn parse(file: Frozen, like: Option<&Partition>) -> Result<Partition> {
+    pub(crate) fn parse(file: Envelope, like: Option<&Partition>) -> Result<Partition> {
         let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
         let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
         let schema = match like {
@@ -116,7 +116,7 @@ impl Partition {
             let has_keys = parts >> part::KEYS & 1 == 1;
             let bytes = if has_keys { places[first as usize].1 } else { 0 };
             if meta.distinct > documents
-                && bytes < increasing::least_size(meta.distinct as usize) as u64
+                && bytes < monotonic::min_size(meta.distinct as usize) as u64
             {
                 let message = format!("field {i} has no {} keys", meta.distinct);
                 return Err(Error::corrupt(message));
@@ -218,7 +218,7 @@ impl Partition {
     pub(crate) fn ready_range(&self, field: usize, low: u64, high: u64) -> (u32, u32) {
         let f = &self.fields[field];
         let distinct = f.meta.distinct;
-        let keys = Increasing::trusted(self.ready_part(f, part::KEYS), distinct as usize);
+        let keys = Monotonic::trusted(self.ready_part(f, part::KEYS), distinct as usize);
         match high.checked_add(1) {
             _ if low > high => (0, 0),
             Some(end) => {
@@ -246,7 +246,7 @@ impl Partition {
             return Ok(postings.count(start, end).min(f.meta.postings));
         }
         let offsets = self.ready_part(f, part::OFFSETS);
-        let offsets = Increasing::trusted(offsets, f.meta.distinct as usize + 1);
+        let offsets = Monotonic::trusted(offsets, f.meta.distinct as usize + 1);
         let all = f.meta.postings as usize;
         let slices = Packed::trusted(self.ready_part(f, part::SLICES), f.meta.slice_bits, all);
         let (first, last) =
@@ -352,10 +352,10 @@ impl Partition {
     }
 
     /// The prefix offsets of a field's postings alone.
-    pub(crate) fn offsets(&self, field: usize) -> Result<Increasing<'_>> {
+    pub(crate) fn offsets(&self, field: usize) -> Result<Monotonic<'_>> {
         let f = &self.fields[field];
         let offsets = self.part(f, part::OFFSETS)?;
-        self.at_file(Increasing::new(offsets, f.meta.distinct as usize + 1))
+        self.at_file(Monotonic::new(offsets, f.meta.distinct as usize + 1))
     }
 
     /// The documents of an ordered field's ordinals, as a range; `None` if the field is not
@@ -402,7 +402,7 @@ impl Partition {
             return Ok(Some(Column::Single(ords)));
         }
         let ords = self.at_file(Packed::new(bytes, bits, f.meta.postings as usize))?;
-        let starts = Increasing::new(self.part(f, part::STARTS)?, self.documents as usize + 1);
+        let starts = Monotonic::new(self.part(f, part::STARTS)?, self.documents as usize + 1);
         Ok(Some(Column::Multi { starts: self.at_file(starts)?, ords }))
     }
 
@@ -437,14 +437,14 @@ impl Partition {
     /// The ordinals of the documents and the keys of a single-valued field of fixed width; `None`
     /// if it is not one or has no column.
     #[inline(always)]
-    pub(crate) fn fixed(&self, field: usize) -> Result<Option<(Packed<'_>, Increasing<'_>)>> {
+    pub(crate) fn fixed(&self, field: usize) -> Result<Option<(Packed<'_>, Monotonic<'_>)>> {
         let f = &self.fields[field];
         let (Some(bits), false, true) = (f.meta.column_bits, f.multi, f.ty.is_fixed()) else {
             return Ok(None);
         };
         let (ords, keys) = (self.part(f, part::COLUMN)?, self.part(f, part::KEYS)?);
         let ords = self.at_file(Packed::new(ords, bits, self.documents as usize))?;
-        let keys = self.at_file(Increasing::new(keys, f.meta.distinct as usize))?;
+        let keys = self.at_file(Monotonic::new(keys, f.meta.distinct as usize))?;
         Ok(Some((ords, keys)))
     }
 

@@ -3,7 +3,7 @@
 
 use super::slots::Slots;
 use super::{ABSENT, LeafStatistics};
-use crate::bytes::increasing::Increasing;
+use crate::bytes::monotonic::Monotonic;
 use crate::search::codec::dictionary::Dictionary;
 use crate::search::model::key_map::KeyMap;
 use crate::search::model::value::Key;
@@ -228,7 +228,7 @@ fn has_no_keys(set: &PartitionSet, field: usize, p: usize) -> bool {
 /// does not have the field.
 struct Keyed<'p> {
     documents: u32,
-    keys: Option<(Dictionary<'p>, Increasing<'p>)>,
+    keys: Option<(Dictionary<'p>, Monotonic<'p>)>,
 }
 
 impl<'p> Keyed<'p> {
@@ -275,7 +275,7 @@ impl<'p> Keyed<'p> {
 }
 
 /// Documents of a partition that have a value: no more than there are, whatever the file says.
-fn documents_of(documents: u32, offsets: &Increasing, ord: u32) -> u64 {
+fn documents_of(documents: u32, offsets: &Monotonic, ord: u32) -> u64 {
     let count = offsets.get(ord as usize + 1).wrapping_sub(offsets.get(ord as usize));
     count.min(u64::from(documents))
 }

@@ -5,8 +5,8 @@ use super::ask::Asker;
 use super::naive::{Doc, Model};
 use super::world::{Plan, Scale, World};
 use super::{DIR, Store, number_from_env, store};
-use crate::bytes::frozen::{Kind, kind_of};
 use crate::disk::SimDisk;
+use crate::disk::envelope::{Kind, kind_of};
 use crate::search::model::query::{all, gte};
 use crate::search::testing::Rng;
 use crate::search::{

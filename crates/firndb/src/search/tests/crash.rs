@@ -2,7 +2,7 @@
 //! afterwards is the old set or the new one, whole, and the next change works.
 
 use super::{DIR, Store, create, open, store};
-use crate::bytes::frozen::{Frozen, Kind, kind_of};
+use crate::disk::envelope::{Envelope, Kind, kind_of};
 use crate::disk::{Append, Disk, DiskRef, Map, SimDisk, publish};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::model::query::all;
@@ -187,7 +187,7 @@ fn half_file(disk: &SimDisk) -> Option<PathBuf> {
     let whole = |path: &Path, bytes: &Vec<u8>| {
         let (kind, _) = kind_of(bytes)?;
         let kind = Kind::from_code(kind).unwrap();
-        Frozen::open(Map::from_vec(bytes.clone()), path, kind)?.verify()
+        Envelope::open(Map::from_vec(bytes.clone()), path, kind)?.verify()
     };
     let is_temporary = |path: &Path| path.to_string_lossy().ends_with(".firndb-tmp");
     let mut files = disk.files().into_iter().filter(|(_, bytes)| !bytes.is_empty());

@@ -5,8 +5,8 @@
 //! and its end enforced.
 
 use super::shelf::{Files, answers, files, large_files};
-use crate::bytes::frozen::{Kind, kind_of};
 use crate::bytes::testing::{Forged, damage};
+use crate::disk::envelope::{Kind, kind_of};
 use crate::search::format::global;
 use crate::testing::{Rng, memory, run_child};
 use std::panic::{AssertUnwindSafe, catch_unwind};

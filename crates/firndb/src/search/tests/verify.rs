@@ -3,10 +3,10 @@
 use super::shelf::{files, large_files};
 use super::world::{Scale, World};
 use super::{DIR, store};
-use crate::bytes::frozen::{Frozen, FrozenWriter, Kind};
-use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::u64_at;
+use crate::bytes::monotonic::{self, Monotonic};
 use crate::bytes::packed::{Packed, PackedWriter};
+use crate::disk::envelope::{Envelope, EnvelopeWriter, Kind};
 use crate::disk::{Disk, Map, SimDisk, publish};
 use crate::search::codec::slices::DIVIDED;
 use crate::search::format::manifest::{self, Member};
@@ -74,10 +74,10 @@ impl Victim {
 
     /// The file with its sections edited, and checksums that fit. Sections that are `None` go.
     pub(super) fn forge(&self, edit: impl Fn(u32, Vec<u8>) -> Option<Vec<u8>>) -> Vec<u8> {
-        let file = Frozen::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
+        let file = Envelope::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
         let file = file.unwrap();
         let mut forged: Vec<u8> = Vec::new();
-        let mut w = FrozenWriter::new(&mut forged, Kind::Partition).unwrap();
+        let mut w = EnvelopeWriter::new(&mut forged, Kind::Partition).unwrap();
         for i in 0..file.entries() {
             let id = file.entry(i).id;
             let Some(bytes) = edit(id, file.section(i).unwrap().to_vec()) else { continue };
@@ -107,10 +107,10 @@ impl Victim {
     fn sequence(&self, id: u32, edit: impl Fn(&mut Vec<u64>)) -> Vec<u8> {
         self.section(id, |bytes| {
             let len = u64_at(bytes, 0) << 16 >> 16; // of either form
-            let sequence = Increasing::new(bytes, len as usize).unwrap();
+            let sequence = Monotonic::new(bytes, len as usize).unwrap();
             let mut values: Vec<u64> = (0..sequence.len()).map(|i| sequence.get(i)).collect();
             edit(&mut values);
-            *bytes = increasing::encode(values.into_iter());
+            *bytes = monotonic::encode(values.into_iter());
         })
     }
 
@@ -142,7 +142,7 @@ impl Victim {
     }
 
     pub(super) fn fields(&self) -> Vec<FieldMeta> {
-        let file = Frozen::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
+        let file = Envelope::open(Map::from_vec(self.0.clone()), Path::new("v"), Kind::Partition);
         let file = file.unwrap();
         let meta = file.section(file.find(global::META).unwrap()).unwrap();
         decode_meta(meta).unwrap().2

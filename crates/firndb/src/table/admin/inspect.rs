@@ -1,7 +1,7 @@
 //! Describes tables for `inspect`.
 
 use crate::Result;
-use crate::inspect::{InspectedSection, Inspection};
+use crate::bytes::inspection::{InspectedSection, Inspection};
 use crate::table::approx::format::section as approx_section;
 use crate::table::approx::table::ApproximateTable;
 use crate::table::format::section;

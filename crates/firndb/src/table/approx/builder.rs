@@ -1,8 +1,8 @@
 //! Builds approximate tables. Threads sort the partitions and build the perfect hash functions of
 //! their shards.
 
-use crate::bytes::frozen::{FrozenWriter, Kind};
 use crate::bytes::int::{Encoder, put_u32};
+use crate::disk::envelope::{EnvelopeWriter, Kind};
 use crate::disk::spool::{Spool, TempSpace};
 use crate::disk::{self, DiskRef};
 use crate::table::approx::format::{
@@ -188,7 +188,7 @@ impl ApproximateBuilder {
         let disk = self.disk.clone();
         loop {
             let report = disk::publish(&*disk, &self.path, |out| {
-                let mut out = FrozenWriter::new(out, Kind::ApproximateTable)?;
+                let mut out = EnvelopeWriter::new(out, Kind::ApproximateTable)?;
                 let report = self.write(&mut out)?;
                 out.finish()?;
                 Ok(report)
@@ -215,7 +215,7 @@ impl ApproximateBuilder {
         Ok(ApproximateBuilder { partitions, collisions, seeds, ..self })
     }
 
-    fn write(&self, out: &mut FrozenWriter) -> Result<ApproximateReport> {
+    fn write(&self, out: &mut EnvelopeWriter) -> Result<ApproximateReport> {
         let mut meta = Meta {
             records: 0,
             shards: shards_for(self.records),
@@ -396,14 +396,14 @@ impl SlotWriter {
         SlotWriter { slots, block: vec![0; PAGE], number: 0, filled: 0 }
     }
 
-    fn push(&mut self, out: &mut FrozenWriter, high: u64, value: &[u8]) -> Result<()> {
+    fn push(&mut self, out: &mut EnvelopeWriter, high: u64, value: &[u8]) -> Result<()> {
         let (_, bit) = self.slots.locate(u64::from(self.filled));
         self.slots.put(&mut self.block, bit, high, value);
         self.filled += 1;
         if self.filled == self.slots.per_block() { self.write(out) } else { Ok(()) }
     }
 
-    fn write(&mut self, out: &mut FrozenWriter) -> Result<()> {
+    fn write(&mut self, out: &mut EnvelopeWriter) -> Result<()> {
         let sum = checksum(&self.block, self.number);
         put_u32(&mut self.block, 0, sum);
         out.write(&self.block)?;
@@ -412,7 +412,7 @@ impl SlotWriter {
         Ok(())
     }
 
-    fn finish(mut self, out: &mut FrozenWriter) -> Result<()> {
+    fn finish(mut self, out: &mut EnvelopeWriter) -> Result<()> {
         if self.filled > 0 { self.write(out) } else { Ok(()) }
     }
 }

@@ -1,6 +1,6 @@
 //! The bytes of an approximate table: its sections, the meta section, shards and slots.
 //!
-//! An approximate table is a frozen file (`bytes/frozen.rs`) of kind 6. Keys are identified by
+//! An approximate table is a frozen file (`disk/envelope.rs`) of kind 6. Keys are identified by
 //! their XXH3-128 hash under a seed; `high` and `low` are its halves. The first bits of `high` are
 //! the number of the *shard* of a key. Each shard has a minimal perfect hash function (`mphf.rs`)
 //! that maps its keys to its slots. Slots of shards are consecutive.

@@ -4,9 +4,9 @@
 //! (`ApproximateTable::slot`), which is in memory and takes a few bits per key; reads the block of
 //! the slot (`Source::block`); and compares the fingerprint (`Slots::get`).
 
-use crate::bytes::frozen::{Frozen, Kind};
 use crate::bytes::int::u32_at;
 use crate::bytes::prefetch::prefetch;
+use crate::disk::envelope::{Envelope, Kind};
 use crate::disk::{self, DiskRef};
 use crate::table::approx::format::{
     ENTRY, FixedValue, Meta, Shard, Slots, hash_of, section, shard_of,
@@ -28,7 +28,7 @@ use std::path::Path;
 /// ([`ApproximateOptions::fingerprint_bits`](crate::table::ApproximateOptions::fingerprint_bits)),
 /// and the value of another key otherwise.
 pub struct ApproximateTable {
-    pub(crate) file: Frozen,
+    pub(crate) file: Envelope,
     meta: Meta,
     slots: Slots,
     /// Numbers of the sections of shards, pilots and remapped slots.
@@ -92,13 +92,13 @@ impl ApproximateTable {
 
     pub(crate) fn open_on(disk: &DiskRef, path: &Path, access: Access) -> Result<ApproximateTable> {
         reopen(path, || {
-            let file = Frozen::open(disk.map(path)?, path, Kind::ApproximateTable)?;
+            let file = Envelope::open(disk.map(path)?, path, Kind::ApproximateTable)?;
             ApproximateTable::parse(disk, file, access).map_err(|e| e.in_file(path))
         })
     }
 
     /// `None` if the path names another file since `file` was mapped.
-    fn parse(disk: &DiskRef, file: Frozen, access: Access) -> Result<Option<ApproximateTable>> {
+    fn parse(disk: &DiskRef, file: Envelope, access: Access) -> Result<Option<ApproximateTable>> {
         let meta = Meta::decode(required_section(&file, section::META)?)?;
         let number = |id: u32| {
             file.find(id).ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))

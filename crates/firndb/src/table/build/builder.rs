@@ -1,6 +1,6 @@
 //! The public builder of tables.
 
-use crate::bytes::frozen::{FrozenWriter, Kind};
+use crate::disk::envelope::{EnvelopeWriter, Kind};
 use crate::disk::spool::TempSpace;
 use crate::disk::{self, Append, DiskRef, write_behind};
 use crate::table::build::hashing::{CollisionLimit, Hashing, MAX_KEYS_PER_BIN, Seeds};
@@ -181,7 +181,7 @@ impl BuildInput {
         let report = disk::publish(&**disk, path, |out| {
             let Some(records) = &collected else { return Err(record_lost()) };
             let mut write = |out: &mut dyn Append| {
-                let mut out = FrozenWriter::new(out, Kind::Table)?;
+                let mut out = EnvelopeWriter::new(out, Kind::Table)?;
                 let report = records.write(&mut out, progress)?;
                 out.finish()?;
                 Ok(report)

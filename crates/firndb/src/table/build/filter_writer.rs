@@ -1,7 +1,7 @@
 //! Builds and writes the filter section. `format/filter.rs` has the layout.
 
-use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::Encoder;
+use crate::disk::envelope::EnvelopeWriter;
 use crate::disk::spool::Spool;
 use crate::table::format::filter::{PartEntry, encode_header, part_of, parts_for};
 use crate::table::options::Filter;
@@ -68,7 +68,7 @@ impl FilterWriter {
     }
 
     /// Writes the section, if the table has a filter.
-    pub(crate) fn finish(mut self, out: &mut FrozenWriter, id: u32) -> Result<()> {
+    pub(crate) fn finish(mut self, out: &mut EnvelopeWriter, id: u32) -> Result<()> {
         if self.filter == Filter::None {
             return Ok(());
         }

@@ -4,9 +4,9 @@
 //! smaller records have no index in the file.
 
 use crate::Result;
-use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::{Encoder, u64_at};
 use crate::bytes::prefetch::LINE;
+use crate::disk::envelope::EnvelopeWriter;
 use crate::disk::spool::Spool;
 use crate::table::format::index::{
     CHECKED_PART, IndexEncoder, IndexShape, MAX_INDEXED_KEY, MAX_LEN, RecordPointer,
@@ -55,7 +55,7 @@ impl IndexSpool {
 
     /// Writes both sections, for `records` records in `bytes` bytes of blocks, unless the records
     /// are small on average.
-    pub(crate) fn finish(self, out: &mut FrozenWriter, records: u64, bytes: u64) -> Result<()> {
+    pub(crate) fn finish(self, out: &mut EnvelopeWriter, records: u64, bytes: u64) -> Result<()> {
         let is_worth_it = bytes >= records.saturating_mul(MIN_INDEXED_RECORD);
         let shape = IndexShape::new(records, bytes).filter(|_| is_worth_it);
         let Some(shape) = shape else { return Ok(()) };
@@ -83,7 +83,7 @@ impl IndexSpool {
 
 /// Writes the array in parts, each with a checksum.
 struct SectionWriter<'o, 'd> {
-    out: &'o mut FrozenWriter<'d>,
+    out: &'o mut EnvelopeWriter<'d>,
     /// Bytes written and buffered.
     len: u64,
     part: Vec<u8>,

@@ -1,8 +1,8 @@
 //! Packs ordered records into blocks and writes them, together with the directory.
 
 use crate::Result;
-use crate::bytes::frozen::FrozenWriter;
 use crate::bytes::int::put_u32;
+use crate::disk::envelope::EnvelopeWriter;
 use crate::table::build::encode::{BodyShape, Item, Run, encode_body};
 use crate::table::build::index_writer::IndexSpool;
 use crate::table::format::block::{CHECKSUM, checksum, encode_frame};
@@ -82,7 +82,7 @@ impl BlockWriter {
     }
 
     /// Takes the next records in order.
-    pub(crate) fn push(&mut self, out: &mut FrozenWriter, mut run: Run) -> Result<()> {
+    pub(crate) fn push(&mut self, out: &mut EnvelopeWriter, mut run: Run) -> Result<()> {
         // Number of records of the run that are in the shape.
         let mut taken = 0;
         while let Some(item) = run.items.get(taken) {
@@ -125,7 +125,7 @@ impl BlockWriter {
 
     /// Writes the first `n` of the pending records and of the run as a block. Returns the rest of
     /// the run.
-    fn write<'a>(&mut self, out: &mut FrozenWriter, n: usize, run: Run<'a>) -> Result<Run<'a>> {
+    fn write<'a>(&mut self, out: &mut EnvelopeWriter, n: usize, run: Run<'a>) -> Result<Run<'a>> {
         let mut pending = std::mem::take(&mut self.pending);
         let old = n.min(pending.items.len());
         let [first, _] = pending.run().split(old);
@@ -138,7 +138,7 @@ impl BlockWriter {
         Ok(left)
     }
 
-    fn write_block(&mut self, out: &mut FrozenWriter, runs: [Run; 2]) -> Result<()> {
+    fn write_block(&mut self, out: &mut EnvelopeWriter, runs: [Run; 2]) -> Result<()> {
         let mut records = runs[0].items.iter().chain(runs[1].items);
         let shape = BodyShape::of(records.clone());
         let mut block = std::mem::take(&mut self.block);
@@ -195,7 +195,7 @@ impl BlockWriter {
         }
     }
 
-    pub(crate) fn finish(mut self, out: &mut FrozenWriter) -> Result<WrittenBlocks> {
+    pub(crate) fn finish(mut self, out: &mut EnvelopeWriter) -> Result<WrittenBlocks> {
         let pending = std::mem::take(&mut self.pending);
         if !pending.items.is_empty() {
             self.write_block(out, pending.run().split(0))?;

@@ -1,7 +1,7 @@
 //! Writes a table: threads sort partitions, and the caller's thread packs their records in order.
 
-use crate::bytes::frozen::FrozenWriter;
-use crate::bytes::increasing;
+use crate::bytes::monotonic;
+use crate::disk::envelope::EnvelopeWriter;
 use crate::disk::spool::{Spool, TempSpace};
 use crate::table::build::filter_writer::FilterWriter;
 use crate::table::build::gather::{GatherContext, limit};
@@ -58,7 +58,7 @@ impl BuildInput {
     /// Writes all sections.
     pub(crate) fn write(
         &self,
-        out: &mut FrozenWriter,
+        out: &mut EnvelopeWriter,
         progress: &mut ProgressFn,
     ) -> Result<BuildReport> {
         let (dictionary, mean) = self.train()?;
@@ -121,14 +121,14 @@ impl BuildInput {
 
     fn write_rest(
         &self,
-        out: &mut FrozenWriter,
+        out: &mut EnvelopeWriter,
         dictionary: &[u8],
         blocks: WrittenBlocks,
         mut totals: Totals,
     ) -> Result<BuildReport> {
         out.section(section::DIRECTORY, &blocks.directory)?;
         if let Some(starts) = blocks.starts {
-            out.section(section::STARTS, &increasing::encode(starts.into_iter()))?;
+            out.section(section::STARTS, &monotonic::encode(starts.into_iter()))?;
         }
         let given = [
             (section::DICTIONARY, dictionary),

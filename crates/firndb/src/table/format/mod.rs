@@ -1,6 +1,6 @@
 //! The bytes of a table: its sections, and the meta section.
 //!
-//! A table is a frozen file (`bytes/frozen.rs`) of kind 3. Records are ordered by the hash of their
+//! A table is a frozen file (`disk/envelope.rs`) of kind 3. Records are ordered by the hash of their
 //! keys (`hash.rs`), then by key, and packed into blocks (`block.rs`). `directory.rs`, `filter.rs`
 //! and `index.rs` have the other structures, `compress.rs` the zstd frames.
 //!
@@ -41,8 +41,8 @@ pub(crate) mod directory;
 pub(crate) mod filter;
 pub(crate) mod index;
 
-use crate::bytes::frozen::Frozen;
 use crate::bytes::int::{Decoder, Encoder};
+use crate::disk::envelope::Envelope;
 use crate::table::options::{Compression, Filter};
 use crate::{Error, Result};
 
@@ -184,12 +184,12 @@ pub(crate) fn filter_bits(filter: Filter) -> u8 {
 }
 
 /// A section, or `None` if the file does not have it.
-pub(crate) fn optional_section(file: &Frozen, id: u32) -> Result<Option<&[u8]>> {
+pub(crate) fn optional_section(file: &Envelope, id: u32) -> Result<Option<&[u8]>> {
     file.find(id).map(|i| file.section(i)).transpose()
 }
 
 /// A section; `Corrupt` if the file does not have it.
-pub(crate) fn required_section(file: &Frozen, id: u32) -> Result<&[u8]> {
+pub(crate) fn required_section(file: &Envelope, id: u32) -> Result<&[u8]> {
     optional_section(file, id)?
         .ok_or_else(|| Error::corrupt(format!("the table has no section {id}")))
 }

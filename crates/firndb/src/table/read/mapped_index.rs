@@ -1,8 +1,8 @@
 //! The index in a mapped file, and what of it was checked.
 
-use crate::bytes::frozen::Frozen;
 use crate::bytes::int::u64_at;
 use crate::bytes::prefetch::LINE;
+use crate::disk::envelope::Envelope;
 use crate::disk::{Map, Words};
 use crate::table::format::index::{CHECKED_PART, ENTRY, IndexShape, LAST_ENTRY};
 use crate::table::format::section;
@@ -28,7 +28,7 @@ pub(crate) struct MappedIndex {
 
 impl MappedIndex {
     /// The array of an index of this shape, if the file has one. `Corrupt` if its length is wrong.
-    pub(crate) fn open(file: &Frozen, shape: Option<IndexShape>) -> Result<Option<MappedIndex>> {
+    pub(crate) fn open(file: &Envelope, shape: Option<IndexShape>) -> Result<Option<MappedIndex>> {
         let Some(entry) = file.find(section::INDEX).map(|i| file.entry(i)) else { return Ok(None) };
         let checks = file.find(section::INDEX_CHECKS).map(|i| file.section(i)).transpose()?;
         let (least, most) = shape.map_or((1, 0), IndexShape::len);

@@ -1,8 +1,8 @@
 //! The reader of a table: opens the file, and gives access to its blocks and sections.
 
-use crate::bytes::frozen::{Frozen, Kind};
-use crate::bytes::increasing::Increasing;
+use crate::bytes::monotonic::Monotonic;
 use crate::bytes::prefetch::LINE;
+use crate::disk::envelope::{Envelope, Kind};
 use crate::disk::{self, DiskRef, Slab};
 use crate::table::format::block::{Body, CHECKSUM, HEAD_LINES, check, decode_frame};
 use crate::table::format::compress::Decompressor;
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// An open table file. The public type is `Table`. Lookups of one key are in `get.rs`, of many keys
 /// in `batch.rs`.
 pub(crate) struct TableReader {
-    pub(crate) file: Frozen,
+    pub(crate) file: Envelope,
     pub(crate) meta: Meta,
     pub(crate) directory: Directory,
     /// Start of each block, in units of [`ALIGNMENT`], if their lengths differ.
@@ -58,7 +58,7 @@ enum Bytes {
 impl TableReader {
     pub(crate) fn open_on(disk: &DiskRef, path: &Path, access: Access) -> Result<TableReader> {
         reopen(path, || {
-            let file = Frozen::open(disk.map(path)?, path, Kind::Table)?;
+            let file = Envelope::open(disk.map(path)?, path, Kind::Table)?;
             TableReader::parse(disk, file, path, access).map_err(|e| e.in_file(path))
         })
     }
@@ -66,7 +66,7 @@ impl TableReader {
     /// `None` if the path names another file since `file` was mapped.
     fn parse(
         disk: &DiskRef,
-        file: Frozen,
+        file: Envelope,
         path: &Path,
         access: Access,
     ) -> Result<Option<TableReader>> {
@@ -140,7 +140,7 @@ impl TableReader {
         let end = match &self.starts {
             None => self.meta.blocks.checked_mul(u64::from(self.meta.block_size)),
             Some(bytes) => {
-                let starts = Increasing::new(bytes, self.meta.blocks as usize + 1)?;
+                let starts = Monotonic::new(bytes, self.meta.blocks as usize + 1)?;
                 if starts.get(0) != 0 {
                     return Err(Error::corrupt("the first block does not start at 0"));
                 }
@@ -284,8 +284,8 @@ impl TableReader {
     }
 
     #[inline(always)]
-    fn starts<'a>(&self, bytes: &'a [u8]) -> Increasing<'a> {
-        Increasing::trusted(bytes, self.meta.blocks as usize + 1)
+    fn starts<'a>(&self, bytes: &'a [u8]) -> Monotonic<'a> {
+        Monotonic::trusted(bytes, self.meta.blocks as usize + 1)
     }
 
     /// The block that can hold a key of this bin, if any. Meanwhile prefetches the start of the
@@ -293,7 +293,7 @@ impl TableReader {
     #[inline(always)]
     pub(crate) fn find_block(&self, bin: Bin) -> Option<u64> {
         if let Some(bytes) = &self.starts {
-            self.starts(bytes).fetch(self.directory.expected(bin) as usize);
+            self.starts(bytes).prefetch(self.directory.expected(bin) as usize);
         }
         self.directory.find(bin)
     }

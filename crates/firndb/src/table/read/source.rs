@@ -1,8 +1,8 @@
 //! Reads blocks: from a map, from a copy in memory, or from the file. Each block is checked before
 //! it is used.
 
-use crate::bytes::frozen::Frozen;
 use crate::bytes::prefetch::{prefetch, prefetch_lines};
+use crate::disk::envelope::Envelope;
 use crate::disk::{self, DiskRef, Map, ReadAt};
 use crate::table::format::block::{CHECKSUM, HEAD_LINES, check};
 use crate::table::options::Access;
@@ -81,7 +81,7 @@ impl Source {
     /// was given to another file since `file` was mapped.
     pub(crate) fn open(
         disk: &DiskRef,
-        file: &Frozen,
+        file: &Envelope,
         section: (u64, u64),
         blocks: u64,
         access: Access,

@@ -1,7 +1,7 @@
 //! Partitioned sequences: their bytes, round trips, damage.
 
 use super::*;
-use crate::bytes::monotonic::Increasing;
+use crate::bytes::monotonic::Monotonic;
 use crate::bytes::monotonic::tests::{check_sequence, shapes};
 use crate::bytes::testing::damage;
 use crate::testing::Rng;
@@ -21,7 +21,7 @@ fn sequences_round_trip() {
         let bytes = encode(&values);
         assert!(is_partitioned(&bytes, values.len()));
         let sequence = Partitioned::new(&bytes).unwrap();
-        check_sequence(Increasing::Partitioned(sequence), &values);
+        check_sequence(Monotonic::Partitioned(sequence), &values);
         for i in 0..values.len() {
             // The versions for processors without bit deposit.
             assert_eq!(sequence.portable_get(i), values[i]);
@@ -73,7 +73,7 @@ fn read_everything(bytes: &[u8], len: usize) {
     let sequence = Partitioned::trusted(bytes);
     let far = [len, len + 1000, usize::MAX / 2, usize::MAX - 1];
     for i in (0..len).step_by(5).chain(far) {
-        sequence.fetch(i);
+        sequence.prefetch(i);
         let (number, pair) = (sequence.get(i), sequence.pair(i));
         let portable = (sequence.portable_get(i), sequence.portable_pair(i));
         for v in [number.wrapping_sub(1), number, pair.1, portable.0, portable.1.1] {
@@ -133,8 +133,8 @@ fn verify_rejects_every_contradiction() {
     let (low, offset) = unpack_location(view.location(view.head(2)));
     let (lows, low) = (area + offset, low.unwrap() as usize);
     let highs = lows + 16 * low;
-    // Heads: l and the offset. Code: low bits after the last number, all high bits, the zeros at the
-    // end.
+    // Heads: l and the offset. Code: low bits after the last number, all high bits, the zeros at
+    // the end.
     let heads = (16..16 + 3 * stride)
         .filter(|at| (at - 16) % stride >= stride - usize::from(view.widths.1));
     let unused = lows + (44 * low).div_ceil(8)..highs;

@@ -7,7 +7,7 @@
 //! its keys. Fields that are sortable or stored are read back through ordinals, and so are those of
 //! few keys through their columns: both stay as they are.
 
-use crate::bytes::increasing;
+use crate::bytes::monotonic;
 use crate::search::codec::column::{MISSING, column_bits};
 use crate::search::codec::dictionary::Keys;
 use crate::search::codec::points::Numbers;
@@ -52,8 +52,8 @@ pub(crate) fn encode(
     }
     let bytes = by_ordinal();
     let beside = |f: usize| {
-        let keys = increasing::encode(numbers[f].0.iter().copied());
-        keys.len() + increasing::encode(offsets(ords[f], distinct[f]).into_iter()).len()
+        let keys = monotonic::encode(numbers[f].0.iter().copied());
+        keys.len() + monotonic::encode(offsets(ords[f], distinct[f]).into_iter()).len()
     };
     match by_value.len() < bytes.len() + beside(0) + beside(1) {
         true => (by_value, Some([a.1, b.1])),

@@ -8,8 +8,8 @@
 //! | column | 0 | the column has 3 to 8 bits, and at least 1/1024 of all documents have the key |
 //! | none | 0 | offsets of an ordered field, points, or a scan of the column replace postings |
 
-use crate::bytes::increasing;
 use crate::bytes::int::Encoder;
+use crate::bytes::monotonic;
 use crate::bytes::packed::width;
 use crate::search::codec::bitset;
 use crate::search::codec::column::{MISSING, Ordinals};
@@ -102,7 +102,7 @@ impl Inverted {
     /// replaces the lists of keys with many documents.
     pub(crate) fn encode(&self, documents: usize, narrow: bool, meta: &mut FieldMeta) -> Encoded {
         let offsets = self.offsets.iter().map(|&sum| u64::from(sum));
-        let mut out = Encoded { offsets: increasing::encode(offsets), ..Encoded::default() };
+        let mut out = Encoded { offsets: monotonic::encode(offsets), ..Encoded::default() };
         meta.slice_bits = width((documents as u64).saturating_sub(1));
         if !meta.has_lists() {
             return out;

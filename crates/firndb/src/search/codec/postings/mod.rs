@@ -5,8 +5,8 @@ pub(crate) mod build;
 
 mod iter;
 
-use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
+use crate::bytes::monotonic::Monotonic;
 use crate::bytes::packed::Packed;
 use crate::search::codec::bitset::Bitset;
 use crate::search::codec::points::{EVERYTHING, Points, Window};
@@ -33,7 +33,7 @@ pub(crate) struct Parts<'a> {
     /// The points that hold the field, and its side: 0 or 1.
     pub(crate) points: Option<(Points<'a>, usize)>,
     /// If the points hold values: the keys, and the smallest value.
-    pub(crate) values: Option<(Increasing<'a>, u64)>,
+    pub(crate) values: Option<(Monotonic<'a>, u64)>,
 }
 
 /// The postings of a field of a partition.
@@ -42,7 +42,7 @@ pub(crate) struct Postings<'a> {
     documents: u32,
     present: u32,
     ordered: Ordered,
-    pub(crate) offsets: Increasing<'a>,
+    pub(crate) offsets: Monotonic<'a>,
     pub(crate) slices: Slices<'a>,
     special_forms: &'a [u8],
     special_form_count: usize,
@@ -52,7 +52,7 @@ pub(crate) struct Postings<'a> {
     /// Ordinals whose documents are only in the column.
     scanned: (u32, u32),
     points: Option<(Points<'a>, usize)>,
-    values: Option<(Increasing<'a>, u64)>,
+    values: Option<(Monotonic<'a>, u64)>,
 }
 
 /// The documents of an ordinal that has no slice.
@@ -86,7 +86,7 @@ impl PostingsRange {
 
 impl<'a> Postings<'a> {
     pub(crate) fn new(meta: &FieldMeta, documents: u32, parts: Parts<'a>) -> Result<Postings<'a>> {
-        let offsets = Increasing::new(parts.offsets, meta.distinct as usize + 1)?;
+        let offsets = Monotonic::new(parts.offsets, meta.distinct as usize + 1)?;
         let special_form_count = meta.special_forms as usize;
         let entries = if special_form_count > 0 { special_form_count + 1 } else { 0 };
         if parts.special_forms.len() != entries * SPECIAL_FORM {

@@ -101,7 +101,7 @@ fn bytes_are_as_specified() {
     let first = [3, 0, 0, 0, 0b101, 0b0100_0101];
     let second = [2, 0, 0, 0, 0b0100, 0b0_0110];
     assert_eq!(lists, [&first[..], &second, &[0; END]].concat());
-    assert_eq!(Increasing::new(&places, 3).unwrap().decode(), [0, 6, 12]);
+    assert_eq!(Monotonic::new(&places, 3).unwrap().decode(), [0, 6, 12]);
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn damaged_lists_give_some_documents_and_an_end() {
             2 => lists.for_each(|list| bytes[list].iter_mut().for_each(&mut any)),
             _ => {
                 let place = |i: u64| i * each as u64 + round % 97 * i;
-                places = increasing::encode([0, 1, 2, 3].map(place).into_iter());
+                places = monotonic::encode([0, 1, 2, 3].map(place).into_iter());
             }
         }
-        let places = Increasing::trusted(&places, 4);
+        let places = Monotonic::trusted(&places, 4);
         let form = Form::Divided { lists: &bytes, places, entries };
         let slices = Slices { documents: 5000, form };
         let mut number = |most| [rng.below(most), usize::MAX - rng.below(most)][rng.below(4) / 3];

@@ -2,7 +2,7 @@
 
 use super::lists::{Back, Lists, check_starts};
 use super::{ensure, within};
-use crate::bytes::increasing::Increasing;
+use crate::bytes::monotonic::Monotonic;
 use crate::search::codec::column::Column;
 use crate::search::codec::points::Points;
 use crate::search::format::PointValues;
@@ -70,7 +70,7 @@ impl FieldCheck<'_> {
         let (ty, distinct) = (self.field.ty, self.meta.distinct);
         let dictionary = self.part.dictionary(self.i)?;
         let entries = distinct as usize + usize::from(!ty.is_fixed());
-        let sequence = Increasing::new(self.bytes(part::KEYS)?, entries)?;
+        let sequence = Monotonic::new(self.bytes(part::KEYS)?, entries)?;
         sequence.verify().map_err(|e| within("keys", e))?;
         if ty.is_fixed() {
             for ord in 0..distinct {

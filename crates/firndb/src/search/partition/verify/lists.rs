@@ -3,8 +3,8 @@
 
 use super::field::FieldCheck;
 use super::{ensure, within};
-use crate::bytes::increasing::Increasing;
 use crate::bytes::int::{u32_at, u64_at};
+use crate::bytes::monotonic::Monotonic;
 use crate::bytes::packed::Packed;
 use crate::search::codec::column::Column;
 use crate::search::codec::postings::build::{IN_COLUMN, SPECIAL_FORM};
@@ -185,7 +185,7 @@ enum Slices<'p> {
     /// `at` entries were read.
     Whole { numbers: Packed<'p>, at: usize },
     /// `key` lists were read, the bytes before `at`.
-    Divided { lists: &'p [u8], places: Increasing<'p>, documents: usize, key: usize, at: usize },
+    Divided { lists: &'p [u8], places: Monotonic<'p>, documents: usize, key: usize, at: usize },
 }
 
 impl<'p> Slices<'p> {
@@ -201,7 +201,7 @@ impl<'p> Slices<'p> {
             .checked_sub(check.meta.special_forms as usize + scanned)
             .filter(|keys| *keys > 0)
             .ok_or_else(|| Error::corrupt("it has divided lists, but no key has one"))?;
-        let places = Increasing::new(check.bytes(part::PLACES)?, keys + 1)
+        let places = Monotonic::new(check.bytes(part::PLACES)?, keys + 1)
             .and_then(|places| places.verify().map(|()| places))
             .map_err(|e| within("places", e))?;
         let documents = check.part.documents as usize;
@@ -288,7 +288,7 @@ pub(crate) enum Back<'p> {
         distinct: u32,
     },
     Multi {
-        starts: Increasing<'p>,
+        starts: Monotonic<'p>,
         ords: Packed<'p>,
         /// For each document the entry that comes next.
         next: Vec<u32>,
@@ -339,7 +339,7 @@ impl<'p> Back<'p> {
 }
 
 /// The values of each document begin where those of the one before end.
-pub(crate) fn check_starts(starts: &Increasing, postings: u64) -> Result<()> {
+pub(crate) fn check_starts(starts: &Monotonic, postings: u64) -> Result<()> {
     starts.verify().map_err(|e| within("starts", e))?;
     let documents = starts.len() as u64 - 1;
     let (first, last) = (starts.get(0), starts.get(documents as usize));

@@ -12,7 +12,7 @@
 mod field;
 mod lists;
 
-use crate::bytes::increasing::Increasing;
+use crate::bytes::monotonic::Monotonic;
 use crate::bytes::offsets::Offsets;
 use crate::disk::Disk;
 use crate::search::codec::payload::RAW_BLOCK;
@@ -150,8 +150,8 @@ fn payloads(part: &Partition) -> Result<()> {
         let i = part.file.find(id).ok_or_else(|| Error::corrupt("a section is missing"))?;
         part.file.section(i)
     };
-    let bounds = |what: &str, id, len: usize, last: u64| -> Result<Increasing> {
-        let sequence = Increasing::new(section(id)?, len)?;
+    let bounds = |what: &str, id, len: usize, last: u64| -> Result<Monotonic> {
+        let sequence = Monotonic::new(section(id)?, len)?;
         sequence.verify().map_err(|e| within(what, e))?;
         let ends = (sequence.get(0), sequence.get(len - 1));
         ensure(ends == (0, last), || {

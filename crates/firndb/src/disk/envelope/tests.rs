@@ -14,7 +14,7 @@ impl Append for Vec<u8> {
 
 fn file() -> Vec<u8> {
     let mut bytes = Vec::new();
-    let mut w = FrozenWriter::new(&mut bytes, Kind::PartitionSet).unwrap();
+    let mut w = EnvelopeWriter::new(&mut bytes, Kind::PartitionSet).unwrap();
     w.section(7, b"seven").unwrap();
     w.section(3, b"").unwrap();
     w.finish().unwrap();
@@ -22,7 +22,7 @@ fn file() -> Vec<u8> {
 }
 
 fn read(bytes: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>)> {
-    let f = Frozen::open(Map::from_vec(bytes), Path::new("f"), Kind::PartitionSet)?;
+    let f = Envelope::open(Map::from_vec(bytes), Path::new("f"), Kind::PartitionSet)?;
     let get = |id| f.section(f.find(id).ok_or_else(|| Error::corrupt("gone"))?).map(<[u8]>::to_vec);
     let both = (get(7)?, get(3)?);
     f.verify()?;
@@ -59,7 +59,7 @@ fn files_are_appended_in_whole_pieces() {
         }
     }
     let mut out = Lengths::default();
-    let mut w = FrozenWriter::new(&mut out, Kind::PartitionSet).unwrap();
+    let mut w = EnvelopeWriter::new(&mut out, Kind::PartitionSet).unwrap();
     w.begin(1, true).unwrap();
     for len in [1, PIECE - 200, 500, 3 * PIECE, 0, PIECE - 1] {
         w.write(&vec![7; len]).unwrap();
@@ -87,8 +87,9 @@ fn every_changed_byte_and_every_truncation_is_detected() {
 
 #[test]
 fn errors_name_another_kind_and_a_newer_version() {
-    let open =
-        |bytes| Frozen::open(Map::from_vec(bytes), Path::new("f"), Kind::Partition).err().unwrap();
+    let open = |bytes| {
+        Envelope::open(Map::from_vec(bytes), Path::new("f"), Kind::Partition).err().unwrap()
+    };
     assert_eq!(open(file()).kind(), ErrorKind::InvalidArgument);
     let mut newer = file();
     let at = newer.len() - EDGE;

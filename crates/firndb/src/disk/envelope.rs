@@ -47,7 +47,7 @@ const BY_BLOCKS: u32 = 1;
 const LOADED_MAX: u64 = 4 << 30;
 
 /// Writes a frozen file section by section, in any order of ids.
-pub(crate) struct FrozenWriter<'a> {
+pub(crate) struct EnvelopeWriter<'a> {
     out: &'a mut dyn Append,
     buffer: Vec<u8>,
     at: u64,
@@ -60,10 +60,10 @@ pub(crate) struct FrozenWriter<'a> {
 /// files in huge pages then uses one per piece, and maps of the file benefit.
 const PIECE: usize = 1 << 21;
 
-impl<'a> FrozenWriter<'a> {
-    pub(crate) fn new(out: &'a mut dyn Append, kind: Kind) -> Result<FrozenWriter<'a>> {
+impl<'a> EnvelopeWriter<'a> {
+    pub(crate) fn new(out: &'a mut dyn Append, kind: Kind) -> Result<EnvelopeWriter<'a>> {
         let buffer = Vec::new();
-        let mut w = FrozenWriter { out, buffer, at: 0, kind, entries: Vec::new(), open: None };
+        let mut w = EnvelopeWriter { out, buffer, at: 0, kind, entries: Vec::new(), open: None };
         let mut header = [0; EDGE];
         header[..8].copy_from_slice(&MAGIC);
         header[8..12].copy_from_slice(&(kind as u32).to_le_bytes());
@@ -171,7 +171,7 @@ pub(crate) struct Entry {
 }
 
 /// An open frozen file.
-pub(crate) struct Frozen {
+pub(crate) struct Envelope {
     map: Map,
     path: PathBuf,
     directory: usize,
@@ -181,16 +181,16 @@ pub(crate) struct Frozen {
     checked: Box<[AtomicU64]>,
 }
 
-impl Frozen {
+impl Envelope {
     /// Checks the header, footer and directory of a file of this kind. Errors: `Corrupt`;
     /// `InvalidArgument` for another kind; `UnsupportedVersion` for a newer version.
-    pub(crate) fn open(map: Map, path: &Path, kind: Kind) -> Result<Frozen> {
+    pub(crate) fn open(map: Map, path: &Path, kind: Kind) -> Result<Envelope> {
         Self::parse(map, path, kind).map_err(|e| e.in_file(path))
     }
 
-    /// [`Frozen::open`] of a file that is read into memory. A failing disk is an error here; with a
-    /// map it would be a signal later.
-    pub(crate) fn load(disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Frozen> {
+    /// [`Envelope::open`] of a file that is read into memory. A failing disk is an error here; with
+    /// a map it would be a signal later.
+    pub(crate) fn load(disk: &dyn Disk, path: &Path, kind: Kind) -> Result<Envelope> {
         let file = disk.open(path)?;
         let length = file.len()?;
         let mut bytes = vec![0; length.min(EDGE as u64) as usize];
@@ -201,10 +201,10 @@ impl Frozen {
             bytes = vec![0; length as usize];
             file.read_at(0, &mut bytes)?;
         }
-        Frozen::open(Map::from_vec(bytes), path, kind)
+        Envelope::open(Map::from_vec(bytes), path, kind)
     }
 
-    fn parse(map: Map, path: &Path, kind: Kind) -> Result<Frozen> {
+    fn parse(map: Map, path: &Path, kind: Kind) -> Result<Envelope> {
         let found = kind_of(&map)?;
         if found.0 != kind as u32 {
             let name = Kind::from_code(found.0).map_or("of an unknown kind", Kind::name);
@@ -240,7 +240,8 @@ impl Frozen {
         }
         let words = entries.div_ceil(64);
         let checked = (0..words).map(|_| AtomicU64::new(0)).collect();
-        let frozen = Frozen { map, path: path.to_path_buf(), directory, entries, content, checked };
+        let frozen =
+            Envelope { map, path: path.to_path_buf(), directory, entries, content, checked };
         frozen.check_directory()?;
         Ok(frozen)
     }
@@ -269,8 +270,8 @@ impl Frozen {
         self.map.len() as u64
     }
 
-    /// Whether `read`, which reads a file at an offset, reads this file. Another file may have taken
-    /// its name since. Files with equal footers are equal.
+    /// Whether `read`, which reads a file at an offset, reads this file. Another file may have
+    /// taken its name since. Files with equal footers are equal.
     pub(crate) fn is_read_by(
         &self,
         read: impl FnOnce(u64, &mut [u8]) -> Result<()>,
@@ -406,7 +407,7 @@ impl Frozen {
 }
 
 /// The code of the kind in the first bytes of a file, or `None` if it is not a frozen file.
-pub(crate) fn begins_frozen(head: &[u8]) -> Option<u32> {
+pub(crate) fn kind_in_header(head: &[u8]) -> Option<u32> {
     (head.len() >= 12 && head[..8] == MAGIC).then(|| u32_at(head, 8))
 }
 
