@@ -1,4 +1,4 @@
-//! The slices of a field: documents of its keys, key after key, each key's ascending.
+//! The slices of a field: postings lists in the order of keys, each with ascending documents.
 //!
 //! They are whole numbers, or each list is Elias-Fano coded (`bytes/elias_fano/`) where that saves
 //! an eighth. The values are document numbers below N, so that a list of n documents takes about
@@ -23,23 +23,23 @@ use crate::{Error, Result};
 
 /// Documents decoded at a time.
 pub(crate) const BLOCK: usize = 1024;
-/// In the place of the bits of whole numbers: lists are divided.
+/// Instead of a width: the lists are divided.
 pub(crate) const DIVIDED: u8 = u8::MAX;
-/// Lists of fewer documents a key are read faster whole, and small partitions are.
+/// The minimum average length of divided lists. Shorter ones are read faster with a fixed width.
 const LONG: usize = 32;
-/// Bytes before the high bits of a list, and zeros behind the last list.
+/// Bytes before the high bits of a list, and zeros after the last list.
 const HEAD: usize = 4;
 const END: usize = 8;
 
-/// Bytes of a list of `len` documents.
+/// The size in bytes of a list of `len` documents.
 fn size_of(documents: usize, len: usize) -> usize {
     HEAD + Layout::new(documents, len).size()
 }
 
-/// Bits of whole numbers, or [`DIVIDED`], for lists of such lengths.
+/// Chooses the encoding for lists of these lengths: a width in bits, or [`DIVIDED`].
 pub(crate) fn bits_of(documents: usize, lens: impl Iterator<Item = usize>) -> u8 {
     let whole = width((documents as u64).saturating_sub(1));
-    // Of a list its place takes about two bytes.
+    // The start of a list in PLACES takes about two bytes.
     let (keys, entries, size) = lens.fold((0, 0, 0), |(keys, entries, size), len| {
         (keys + 1, entries + len, size + size_of(documents, len) + 2)
     });
@@ -50,21 +50,21 @@ pub(crate) fn bits_of(documents: usize, lens: impl Iterator<Item = usize>) -> u8
 /// Writes slices.
 pub(crate) struct SlicesWriter {
     documents: usize,
-    /// Whole numbers, if lists are not divided.
+    /// The documents, if lists are not divided.
     whole: Option<PackedWriter>,
     lists: Encoder,
-    /// Where each list begins.
+    /// The start of each divided list.
     places: Vec<u64>,
 }
 
 impl SlicesWriter {
-    /// `bits` as [`bits_of`] says.
+    /// `bits` comes from [`bits_of`].
     pub(crate) fn new(documents: usize, bits: u8) -> SlicesWriter {
         let whole = (bits != DIVIDED).then(|| PackedWriter::new(bits));
         SlicesWriter { documents, whole, lists: Encoder::default(), places: Vec::new() }
     }
 
-    /// Adds the documents of the next key, at least one.
+    /// Adds the postings list of the next key, which has at least one document.
     pub(crate) fn push(&mut self, docs: &[u32]) {
         debug_assert!(!docs.is_empty());
         if let Some(whole) = &mut self.whole {
@@ -76,7 +76,7 @@ impl SlicesWriter {
         elias_fano::encode(docs.iter().map(|&doc| doc.into()), layout, &mut self.lists.0);
     }
 
-    /// The numbers or lists, and the places of lists; these are empty if numbers are whole.
+    /// The parts SLICES and PLACES; the latter is empty unless lists are divided.
     pub(crate) fn finish(mut self) -> (Vec<u8>, Vec<u8>) {
         if let Some(whole) = self.whole {
             return (whole.finish(), Vec::new());
@@ -87,7 +87,7 @@ impl SlicesWriter {
     }
 }
 
-/// Slices over bytes.
+/// Reads the slices of a field.
 #[derive(Clone, Copy)]
 pub(crate) struct Slices<'a> {
     documents: u32,
@@ -97,7 +97,7 @@ pub(crate) struct Slices<'a> {
 #[derive(Clone, Copy)]
 enum Form<'a> {
     Whole(Packed<'a>),
-    /// Lists, and how many entries they have.
+    /// `entries` is the total length of all lists.
     Divided {
         lists: &'a [u8],
         places: Monotonic<'a>,
@@ -105,12 +105,12 @@ enum Form<'a> {
     },
 }
 
-/// Entries that stand together and have not been read.
+/// A read position: the consecutive entries `first..last` that have not been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     first: usize,
     last: usize,
-    /// Of divided lists: where the list that is read begins, and the position in it.
+    /// For divided lists: the start of the current list, and the position in it.
     at: usize,
     position: Position,
 }
@@ -135,7 +135,8 @@ struct List<'a> {
 }
 
 impl<'a> Slices<'a> {
-    /// Checks the sizes for so many keys and entries.
+    /// Opens slices with `keys` lists and `entries` documents in total. `Corrupt` if the sizes do
+    /// not fit.
     pub(crate) fn new(
         (slices, places): (&'a [u8], &'a [u8]),
         (documents, bits): (u32, u8),
@@ -162,12 +163,12 @@ impl<'a> Slices<'a> {
         Ok(Slices { documents, form })
     }
 
-    /// No entries.
+    /// Slices without entries.
     pub(crate) fn none() -> Slices<'a> {
         Slices { documents: 0, form: Form::Whole(Packed::trusted(&[0; 8], 0, 0)) }
     }
 
-    /// The numbers, if they are whole.
+    /// The packed documents, unless lists are divided.
     pub(crate) fn whole(&self) -> Option<Packed<'a>> {
         match self.form {
             Form::Whole(numbers) => Some(numbers),
@@ -175,13 +176,13 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The entries `first..last`, which are those of the keys from number `key` on.
+    /// The entries `first..last`, which belong to the lists from number `key` on.
     pub(crate) fn span(&self, key: usize, first: usize, last: usize) -> Span {
         let (entries, places) = match self.form {
             Form::Whole(numbers) => (numbers.len(), None),
             Form::Divided { places, entries, .. } => (entries, Some(places)),
         };
-        // Offsets of a damaged file may say anything.
+        // The offsets of a corrupt file are arbitrary.
         let last = last.min(entries);
         let span = Span { first: first.min(last), last, ..Span::default() };
         match places.filter(|_| !span.is_empty()) {
@@ -190,7 +191,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The list that begins at byte `at`; `None` in a damaged file.
+    /// The list that starts at byte `at`; `None` if the file is corrupt.
     #[inline]
     fn list(&self, lists: &'a [u8], at: usize) -> Option<List<'a>> {
         let start = at.checked_add(HEAD).filter(|start| *start <= lists.len())?;
@@ -201,7 +202,8 @@ impl<'a> Slices<'a> {
         (len > 0 && end + END <= lists.len()).then_some(List { len, layout, docs, end })
     }
 
-    /// The part of a span of one key whose documents are in a range, and perhaps some beside them.
+    /// Narrows the span of one key to the documents in a range. It may keep some documents next to
+    /// the range.
     pub(crate) fn narrow(&self, span: Span, (start, end): (u32, u32)) -> Span {
         let numbers = match self.form {
             Form::Whole(numbers) => numbers,
@@ -236,8 +238,8 @@ impl<'a> Slices<'a> {
         part
     }
 
-    /// Replaces `out` by the next documents, about `size` of them and at most [`BLOCK`]; false at
-    /// the end.
+    /// Replaces `out` by the next documents, about `size` of them and at most [`BLOCK`]. Returns
+    /// false at the end.
     pub(crate) fn next(&self, span: &mut Span, size: usize, out: &mut Vec<u32>) -> bool {
         out.clear();
         match self.form {
@@ -262,7 +264,7 @@ impl<'a> Slices<'a> {
         let Position { index, mut bit } = span.position;
         let list = self.list(lists, span.at).filter(|list| index < list.len);
         let Some(list) = list else {
-            // The file is damaged.
+            // The file is corrupt.
             span.last = span.first;
             return;
         };
@@ -292,7 +294,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Calls `each` with all documents of a span, a block at a time.
+    /// Calls `each` with the documents of a span, one block at a time.
     fn each_block(&self, mut span: Span, mut each: impl FnMut(&[u32])) {
         let mut block = Vec::with_capacity(BLOCK);
         while self.next(&mut span, BLOCK, &mut block) {
