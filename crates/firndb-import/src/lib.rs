@@ -13,7 +13,7 @@
 //! if report.is_incomplete() {
 //!     eprintln!("{} keys are lost", report.lost_keys());
 //! }
-//! let store = LogStore::open("users".as_ref(), Options::default())?;
+//! let store = LogStore::open(std::path::Path::new("users"), Options::default())?;
 //! let mut records = halodb.records();
 //! while let Some((key, value)) = records.next_record()? {
 //!     store.put(key, value)?;
