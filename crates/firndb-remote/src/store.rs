@@ -381,7 +381,7 @@ mod tests {
             origin.has_temporaries = has_temporaries;
             origin.sweep("n/files").unwrap();
             origin.sweep("n/nothing").unwrap();
-            assert_eq!(all(&origin), 4, "somebody is still writing it");
+            assert_eq!(all(&origin), 4, "it is still being written");
         }
     }
 }

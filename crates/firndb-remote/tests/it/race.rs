@@ -48,12 +48,12 @@ pub fn race(catalogs: Vec<Catalog>, rounds: u64) {
     let there: BTreeSet<String> =
         numbers.iter().map(|&n| catalog.version("words", n).unwrap().id).collect();
     let published: BTreeSet<String> = outcomes.iter().flat_map(|(ids, _)| ids.clone()).collect();
-    assert_eq!(there, published, "a version was lost, or is there and nobody was told");
+    assert_eq!(there, published, "a version is lost or was not acknowledged");
     for number in numbers {
         catalog.verify(&catalog.version("words", number).unwrap(), |_| ()).unwrap();
     }
     let lost: u64 = outcomes.iter().map(|(_, lost)| lost).sum();
-    assert!(lost > 0, "nobody was ever second: this proves nothing");
+    assert!(lost > 0, "there was no conflict: this proves nothing");
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn clean_keeps_files_of_a_publication_in_progress() {
     let options = CleanOptions { keep: 1, grace: Duration::ZERO, dry_run: false };
     let cleaned = clean_at(&catalog, "words", &options, i64::MAX).unwrap();
     assert_eq!((cleaned.files, cleaned.bytes), (1, 0), "of version 1, and named by none");
-    assert!(catalog.origin.read(&object(2), 0, 1).is_ok(), "somebody is publishing version 2");
+    assert!(catalog.origin.read(&object(2), 0, 1).is_ok(), "version 2 is being published");
     assert_eq!(check_all(&disk, "words").unwrap(), [1]);
 }
 

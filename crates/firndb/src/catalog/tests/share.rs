@@ -99,13 +99,13 @@ fn an_invented_version_costs_one_look_and_delays_no_other_request() {
     let waited = Duration::from_millis(30);
     for number in numbers {
         let found = share.find(&made_up(number), asked).unwrap();
-        assert!(matches!(found, Found::Coming(_)), "nobody has looked: {found:?}");
+        assert!(matches!(found, Found::Coming(_)), "no look has taken place: {found:?}");
     }
     std::thread::sleep(waited);
     let Found::Coming(idle) = share.find(&made_up(u64::MAX), asked).unwrap() else {
-        panic!("nobody has looked");
+        panic!("no look has taken place");
     };
-    assert!(idle >= waited, "who asks must see how long nothing came");
+    assert!(idle >= waited, "the client must learn the time without progress");
     assert!(!reader.refresh().unwrap());
     for number in numbers {
         assert!(matches!(share.find(&made_up(number), asked).unwrap(), Found::Missing));
@@ -117,7 +117,7 @@ fn an_invented_version_costs_one_look_and_delays_no_other_request() {
     let new = second.files.iter().position(|file| file.since == 2).unwrap();
     let start = Instant::now();
     let Found::Coming(idle) = share.find(&name(&second, new), start).unwrap() else {
-        panic!("nobody has looked since");
+        panic!("no look has taken place since");
     };
     // Counted from this request: with the earlier ones it would be longer by `waited` at least.
     assert!(idle <= start.elapsed(), "{idle:?}");

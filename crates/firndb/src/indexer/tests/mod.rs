@@ -33,7 +33,7 @@ fn schema() -> Schema {
     Schema::new([group, Field::new("version", Type::I64, Roles::FULL)]).unwrap()
 }
 
-/// Small enough that everything happens: segments of a page, nothing in the background, one thread.
+/// Options that exercise every path: small segments, no background threads, one rebuild thread.
 fn options() -> Options {
     let log = log::Options { segment_bytes: 4096, background: false, ..log::Options::default() };
     Options { threads: 1, log: log::Options { index_bits: 2, ..log }, ..Options::default() }
@@ -48,10 +48,10 @@ fn open(disk: &Arc<SimDisk>) -> Result<Indexer> {
     Indexer::open_on(disk.clone() as DiskRef, Path::new(DIR), None, options())
 }
 
-/// A document: its group, and its version.
+/// A document: its group and its version.
 type Doc = (Option<String>, i64);
 
-/// What a source says: documents by key.
+/// The documents of a source by key.
 type Feed = BTreeMap<String, Doc>;
 
 fn doc(group: &str, version: i64) -> Doc {
@@ -62,7 +62,7 @@ fn feed<'a>(documents: impl IntoIterator<Item = (&'a str, &'a str, i64)>) -> Fee
     documents.into_iter().map(|(key, group, v)| (key.to_string(), doc(group, v))).collect()
 }
 
-/// The payload holds the key, and makes feeds longer than what is kept in memory.
+/// The payload contains the key, and makes feeds exceed the memory buffer.
 fn document(key: &str, (group, version): &Doc) -> Document {
     let document = Document::new().set("version", *version);
     let document = match group {
@@ -91,7 +91,7 @@ fn change(indexer: &mut Indexer, source: &str, changes: &[(&str, Option<Doc>)]) 
 /// Documents by partition and key.
 type Content = BTreeMap<String, Feed>;
 
-/// What a collection holds. A key that is there twice is found here.
+/// The content of a collection. Fails if a key occurs twice.
 fn content(reader: &Reader) -> Content {
     reader.verify().unwrap();
     let names: Vec<String> = reader.partitions().into_iter().map(|part| part.name).collect();
@@ -112,7 +112,7 @@ fn content(reader: &Reader) -> Content {
     content
 }
 
-/// What should be published of these sources: of each key the document of the first source.
+/// The expected content: for each key the document of the first source.
 fn expected(sources: &BTreeMap<String, Feed>, partitioning: &Partitioning) -> Content {
     let mut documents = Feed::new();
     for feed in sources.values().rev() {
@@ -131,7 +131,7 @@ fn published(indexer: &Indexer) -> Content {
     content(&indexer.collection().reader())
 }
 
-/// A number from the environment, for runs that are larger than usual.
+/// A number from the environment, for longer runs.
 fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }

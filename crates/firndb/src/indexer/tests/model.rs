@@ -1,4 +1,5 @@
-//! Long random work: feeds, single changes, publishes, reopenings, new divisions, beside a map.
+//! Long random sequences of feeds, changes, publications, reopenings and repartitionings, compared
+//! with a map.
 
 use super::*;
 use crate::testing::Rng;
@@ -9,7 +10,7 @@ struct World {
     indexer: Option<Indexer>,
     sources: BTreeMap<String, Feed>,
     partitioning: Partitioning,
-    /// What is published, and which partitions changed since.
+    /// The published content, and the partitions changed since.
     published: Content,
     dirty: BTreeSet<String>,
     rng: Rng,
@@ -141,7 +142,7 @@ fn some_partitioning(rng: &mut Rng) -> Partitioning {
     }
 }
 
-/// `FIRNDB_SEED` repeats a run, `FIRNDB_STEPS` makes it longer.
+/// `FIRNDB_SEED` repeats a run, and `FIRNDB_STEPS` sets its length.
 #[test]
 fn the_collection_matches_the_model() {
     let first = setting("FIRNDB_SEED", 1);
