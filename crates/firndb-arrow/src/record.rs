@@ -37,8 +37,8 @@ const BATCH_BYTES: usize = 16 << 20;
 /// Most bytes of a column: offsets have 32 bits.
 const COLUMN_MAX: usize = i32::MAX as usize;
 
-/// The records of a table, in batches of at most `rows` records and about 16 MiB. Values are as they
-/// are stored.
+/// The records of a table, in batches of at most `rows` records and about 16 MiB. Values are as
+/// they are stored.
 ///
 /// Errors of the iterator: as those of [`Table::iter`]; `InvalidArgument` for a value of 2 GiB.
 pub fn table_batches(

@@ -24,7 +24,8 @@ pub struct BatchOptions {
     pub format: Format,
     /// Delimiter of columns in CSV and TSV; `None` is that of the format.
     pub delimiter: Option<u8>,
-    /// Schema of CSV, TSV and JSON lines; `None` infers it. Columns that are not fields are left out.
+    /// Schema of CSV, TSV and JSON lines; `None` infers it. Columns that are not fields are left
+    /// out.
     pub schema: Option<Schema>,
     /// Rows from which a schema is inferred.
     pub sample: usize,
@@ -98,8 +99,8 @@ impl BatchOptions {
 /// Reads an input as record batches of one schema: columns of Parquet and Arrow IPC as they are,
 /// those of CSV, TSV and JSON lines with a given or inferred schema.
 ///
-/// Errors of the iterator end it: `Io`; `InvalidArgument` for damaged files, and for rows that cannot
-/// be used.
+/// Errors of the iterator end it: `Io`; `InvalidArgument` for damaged files, and for rows that
+/// cannot be used.
 ///
 /// ```
 /// use firndb_ingest::{BatchOptions, BatchReader, RowOptions, Rows};

@@ -128,8 +128,8 @@ pub(crate) fn holds(ty: Type, raw: &RawValue) -> bool {
 }
 
 /// Whether a number of type `ty` keeps everything that `text` has. Leading zeros, a plus sign and
-/// white space would be lost, and so would the sign of an integer zero and digits of a large integer
-/// in an f64.
+/// white space would be lost, and so would the sign of an integer zero and digits of a large
+/// integer in an f64.
 pub(crate) fn is_as_written(ty: Type, text: &str) -> bool {
     let digits = text.trim_start_matches('-').as_bytes();
     let zeros = digits.len() > 1 && digits[0] == b'0' && digits[1].is_ascii_digit();

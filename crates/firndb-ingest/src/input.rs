@@ -239,8 +239,8 @@ fn is_zstd(head: &[u8]) -> bool {
 ///
 /// # Errors
 ///
-/// `NotFound` or `Io` if a path cannot be read; `InvalidArgument` if a directory holds no data file,
-/// or standard input is named twice.
+/// `NotFound` or `Io` if a path cannot be read; `InvalidArgument` if a directory holds no data
+/// file, or standard input is named twice.
 pub fn expand(paths: &[PathBuf], files: DataFiles) -> Result<Vec<Input>> {
     let mut inputs = Vec::new();
     for path in paths {

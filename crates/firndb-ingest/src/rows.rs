@@ -127,8 +127,8 @@ impl Rows {
         Ok((&self.ahead, false))
     }
 
-    /// Infers a schema from the next `sample` rows without taking them: see [`infer`](crate::infer).
-    /// Memory: these rows.
+    /// Infers a schema from the next `sample` rows without taking them: see
+    /// [`infer`](crate::infer). Memory: these rows.
     ///
     /// # Errors
     ///

@@ -124,8 +124,8 @@ impl<'a> Typer<'a> {
     ///
     /// # Errors
     ///
-    /// The column and the reason, if a value is not of the type of its field, or a field that is not
-    /// nullable has no value.
+    /// The column and the reason, if a value is not of the type of its field, or a field that is
+    /// not nullable has no value.
     pub fn document(&mut self, row: &Row) -> Result<Document, BadRow> {
         self.typed(row).map_err(|(column, reason)| {
             let column = (!column.is_empty()).then_some(column);
@@ -266,8 +266,8 @@ impl<'a> Typer<'a> {
         }
     }
 
-    /// A row of CSV as a JSON object: fields with their types, other columns as text, missing values
-    /// left out.
+    /// A row of CSV as a JSON object: fields with their types, other columns as text, missing
+    /// values left out.
     fn row_as_json(&self, row: &Row, document: &Document) -> Vec<u8> {
         let mut values = document.fields().map(|(_, value)| to_json(value));
         let mut out = vec![b'{'];

@@ -156,17 +156,7 @@ const LAYERS: &[Layers] = &[
             ("cache", &["build", "codec", "collect", "format", "model", "partition", "stats"]),
             (
                 "reader",
-                &[
-                    "cache",
-                    "codec",
-                    "collect",
-                    "exec",
-                    "model",
-                    "partition",
-                    "plan",
-                    "stats",
-                    "verify",
-                ],
+                &["cache", "codec", "collect", "exec", "model", "partition", "plan", "stats"],
             ),
             ("collection", &["build", "cache", "format", "model", "partition", "reader"]),
             ("admin", &["codec", "collection", "format", "model", "partition"]),
@@ -378,7 +368,8 @@ impl<'s> Core<'s> {
 
 fn is_test(path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or(path);
-    ["tests.rs", "testing.rs"].contains(&last) || path.split('/').any(|part| part == "tests")
+    let is_folder = |part: &str| path.split('/').any(|folder| folder == part);
+    ["tests.rs", "testing.rs"].contains(&last) || is_folder("tests") || is_folder("sim")
 }
 
 /// The module of a file in the source folder; empty for the root of the crate.
@@ -434,12 +425,20 @@ fn paths(source: &Source) -> Vec<(usize, String)> {
         let is_item = begins.is_empty() || begins.starts_with("pub");
         if let (true, Some(length)) = (is_item, code[at..].find(';')) {
             let tree: String = code[at + 3..at + length].split_whitespace().collect();
-            flatten("", &tree, &mut |path| found.push((line_of(code, at), path)));
+            // In a module inside the file `super` is the file itself.
+            let levels = code[..at].rsplit('\n').next().unwrap_or_default();
+            let levels = levels.len() - levels.trim_start().len();
+            flatten("", &tree, &mut |path| {
+                let is_inside = levels > 0 && path.starts_with("super::");
+                let path = if is_inside { path.replacen("super", "self", 1) } else { path };
+                found.push((line_of(code, at), path));
+            });
         }
     }
     for root in ["crate::", "super::", "self::"] {
         for at in find_word(code, root) {
-            if code[..at].ends_with("::") {
+            let line = code[..at].rsplit('\n').next().unwrap_or_default();
+            if code[..at].ends_with("::") || find_word(line, "use").next().is_some() {
                 continue;
             }
             let is_part = |c: char| is_word(c) || c == ':';

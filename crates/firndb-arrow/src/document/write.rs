@@ -35,8 +35,8 @@ impl BatchBuilder {
     /// # Errors
     ///
     /// `InvalidArgument`, and the document is not added, if a field that is not nullable has no
-    /// value, a field that is not multi-valued has several, a value is not of the type of its field,
-    /// or a column would exceed 2 GiB.
+    /// value, a field that is not multi-valued has several, a value is not of the type of its
+    /// field, or a column would exceed 2 GiB.
     pub fn push(&mut self, document: &Document) -> Result<()> {
         let mut values: Vec<Vec<&Value>> = vec![Vec::new(); self.fields.len()];
         for (name, value) in document.fields() {

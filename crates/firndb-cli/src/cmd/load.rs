@@ -375,8 +375,8 @@ pub fn progress_bar(bytes: Option<u64>) -> ProgressBar {
     bar
 }
 
-/// Reads records. Panics of parsers on damaged files are errors about these files, so the panic hook
-/// does not print them.
+/// Reads records. Panics of parsers on damaged files are errors about these files, so the panic
+/// hook does not print them.
 pub fn read_records(inputs: &[Input], options: RecordOptions) -> firndb::Result<RecordReader> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {

@@ -30,8 +30,9 @@ pub(crate) struct DataFile {
 }
 
 impl Directory {
-    /// Lists the files and takes HaloDB's lock. `NotFound` if there are no files of HaloDB, `Locked`
-    /// if HaloDB has the directory open, `UnsupportedVersion` if META is of an unknown version.
+    /// Lists the files and takes HaloDB's lock. `NotFound` if there are no files of HaloDB,
+    /// `Locked` if HaloDB has the directory open, `UnsupportedVersion` if META is of an unknown
+    /// version.
     pub(crate) fn open(dir: &Path) -> Result<Directory> {
         let lock = lock(dir)?;
         let meta = read_meta(&dir.join("META"))?;

@@ -1,6 +1,6 @@
-//! The format of HaloDB's files, versions 0 and 1 of the entries. Integers are big-endian; checksums
-//! are CRC-32 with the polynomial of zlib. HaloDB 0.5 writes version 0, HaloDB Revive version 1, in
-//! which the length of a key has four bytes.
+//! The format of HaloDB's files, versions 0 and 1 of the entries. Integers are big-endian;
+//! checksums are CRC-32 with the polynomial of zlib. HaloDB 0.5 writes version 0, HaloDB Revive
+//! version 1, in which the length of a key has four bytes.
 //!
 //! ```text
 //! RECORD     OFFSET  OFFSET  SIZE   FIELD        of N.data, and of N.datac, made by compaction
@@ -92,8 +92,8 @@ impl Meta {
     }
 }
 
-/// Opens a file for reading. Returns its length, too. `Corrupt` if it is not a regular file: reading
-/// a pipe or a device could block.
+/// Opens a file for reading. Returns its length, too. `Corrupt` if it is not a regular file:
+/// reading a pipe or a device could block.
 pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -215,8 +215,8 @@ impl Window {
         Ok(Some(bytes[header.size as usize..].split_at(header.key as usize)))
     }
 
-    /// The end of the entry at `offset` by its lengths, without checking it; `None` if it has no valid
-    /// header, or exceeds the file.
+    /// The end of the entry at `offset` by its lengths, without checking it; `None` if it has no
+    /// valid header, or exceeds the file.
     pub(crate) fn stated_end(&mut self, kind: FileKind, offset: u64) -> Result<Option<u64>> {
         let header = self.header(kind, offset)?;
         let end = header.map(|header| offset + header.length());

@@ -3,9 +3,9 @@
 //! A directory is read in two passes.
 //!
 //! 1. [`HaloDb::open`] reads and checks every record and tombstone (`scan`), and keeps the location
-//!    of the newest of each key, by sequence number (`newest`). Then it compares the index files with
-//!    what was found: a record that an index lists and no file has is lost, unless there is a newer
-//!    one of its key. The [`Report`] has what is damaged or lost.
+//!    of the newest of each key, by sequence number (`newest`). Then it compares the index files
+//!    with what was found: a record that an index lists and no file has is lost, unless there is a
+//!    newer one of its key. The [`Report`] has what is damaged or lost.
 //! 2. [`HaloDb::records`] reads the newest records in the order of the files.
 
 mod directory;
@@ -41,8 +41,8 @@ impl HaloDb {
     /// # Errors
     ///
     /// `NotFound` if there are no files of HaloDB, `Locked` if HaloDB has the directory open,
-    /// `UnsupportedVersion` if a file is of an unknown version, `Corrupt` if more than 10,000 places
-    /// are damaged. Less damage is no error: see [`HaloDb::report`].
+    /// `UnsupportedVersion` if a file is of an unknown version, `Corrupt` if more than 10,000
+    /// places are damaged. Less damage is no error: see [`HaloDb::report`].
     pub fn open(dir: impl AsRef<Path>) -> Result<HaloDb> {
         HaloDb::open_with(dir, |_| ())
     }
@@ -99,7 +99,8 @@ impl HaloDb {
     ///
     /// # Errors
     ///
-    /// As [`Records::next_record`] and [`LogStore::put`]. Records before the error are in the store.
+    /// As [`Records::next_record`] and [`LogStore::put`]. Records before the error are in the
+    /// store.
     pub fn import_into(&self, store: &LogStore, progress: impl Fn(u64)) -> Result<()> {
         let mut records = self.records();
         while let Some((key, value)) = records.next_record()? {

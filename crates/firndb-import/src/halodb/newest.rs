@@ -1,12 +1,13 @@
-//! The newest entry of each key of a HaloDB directory. Memory does not depend on the length of keys.
+//! The newest entry of each key of a HaloDB directory. Memory does not depend on the length of
+//! keys.
 //!
-//! A hash table maps the 64-bit hash of a key to the location of its newest entry: 17 bytes per slot,
-//! of which between 7/16 and 7/8 are used. If an entry has the hash of a known one, key and sequence
-//! number of the known one are read from its file. Of two keys with the same hash the second is
-//! stored in full, so the result is exact.
+//! A hash table maps the 64-bit hash of a key to the location of its newest entry: 17 bytes per
+//! slot, of which between 7/16 and 7/8 are used. If an entry has the hash of a known one, key and
+//! sequence number of the known one are read from its file. Of two keys with the same hash the
+//! second is stored in full, so the result is exact.
 //!
-//! Entries of index files whose records are in no file are added, too: if such an entry is the newest
-//! of its key, the value of the key is lost.
+//! Entries of index files whose records are in no file are added, too: if such an entry is the
+//! newest of its key, the value of the key is lost.
 
 use crate::halodb::format::Window;
 use crate::halodb::report::FileKind;
@@ -53,7 +54,8 @@ impl NewestEntries {
         }
     }
 
-    /// Adds an entry. A record is newer than a tombstone with the same sequence number, as in HaloDB.
+    /// Adds an entry. A record is newer than a tombstone with the same sequence number, as in
+    /// HaloDB.
     pub(crate) fn add(&mut self, key: &[u8], sequence: i64, location: Location) -> Result<()> {
         let hash = self.state.hash_one(key) & self.mask;
         let in_whole = self.whole.get(key).copied();
@@ -75,8 +77,8 @@ impl NewestEntries {
         Ok(())
     }
 
-    /// Whether the newest entry of the key is at `location`, or has this sequence number or a higher
-    /// one.
+    /// Whether the newest entry of the key is at `location`, or has this sequence number or a
+    /// higher one.
     pub(crate) fn has(
         &mut self,
         key: &[u8],

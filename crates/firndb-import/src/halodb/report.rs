@@ -71,8 +71,8 @@ pub struct Report {
     pub live: u64,
     /// Keys that were deleted.
     pub deleted: u64,
-    /// Byte ranges of data and tombstone files that are not whole entries, and damage in index files
-    /// whose data files are missing.
+    /// Byte ranges of data and tombstone files that are not whole entries, and damage in index
+    /// files whose data files are missing.
     pub dropped: Vec<Dropped>,
     /// Damage in index files whose data files exist. It loses no record.
     pub index_damage: Vec<Dropped>,

@@ -1,9 +1,10 @@
 //! Reads the entries of a file, and resumes after damage.
 //!
-//! After bytes that are not a whole entry, the next entry begins where the damaged entry ends by its
-//! own lengths, or where the index file lists a record; if neither leads to a whole entry, at the
-//! first offset at which one is found. The search is needed for damaged lengths in files without an
-//! index. It also distinguishes a torn tail, which no whole entry follows, from damage in the middle.
+//! After bytes that are not a whole entry, the next entry begins where the damaged entry ends by
+//! its own lengths, or where the index file lists a record; if neither leads to a whole entry, at
+//! the first offset at which one is found. The search is needed for damaged lengths in files
+//! without an index. It also distinguishes a torn tail, which no whole entry follows, from damage
+//! in the middle.
 
 use crate::halodb::directory::DataFile;
 use crate::halodb::format::{Parsed, SHORTEST_HEADER, VERSIONS, Window};
@@ -112,7 +113,8 @@ impl Resume<'_> {
         stated: Option<u64>,
     ) -> Result<Option<u64>> {
         if !self.source.kind.is_data() {
-            // Entries without values are short, so a damaged length leads far beyond the next entry.
+            // Entries without values are short, so a damaged length leads far beyond the next
+            // entry.
             return Ok(None);
         }
         let mut stated = stated;

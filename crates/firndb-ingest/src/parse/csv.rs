@@ -120,8 +120,8 @@ pub fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
 }
 
 impl CsvRows {
-    /// The line on which the current record starts. The parser's position is that of the blank lines
-    /// before it.
+    /// The line on which the current record starts. The parser's position is that of the blank
+    /// lines before it.
     fn line(&self) -> u64 {
         let newlines = self.record.as_slice().iter().filter(|b| **b == b'\n').count() as u64;
         let last = self.reader.position().line().saturating_sub(1);

@@ -114,8 +114,8 @@ pub(crate) fn members(value: &Value) -> usize {
 /// A name that two members of an object in a valid text have. `kept` is the number of members that
 /// the parser returned: of members of the same name it silently keeps the last.
 pub(crate) fn repeated(text: &[u8], kept: usize) -> Option<String> {
-    // Each member has a colon. Counting colons is much cheaper than comparing names, and cheapest if
-    // those within strings are counted too.
+    // Each member has a colon. Counting colons is much cheaper than comparing names, and cheapest
+    // if those within strings are counted too.
     let colons = || (Marks { text, at: 0 }).filter(|(mark, _)| *mark == b':').count();
     if memchr::memchr_iter(b':', text).count() == kept || colons() == kept {
         return None;

@@ -130,8 +130,8 @@ fn typed(rule: ColumnRule, json: &Json, out: &mut Vec<u8>) -> Option<()> {
             encode::long(1, out);
             encode::bytes(text.as_bytes(), out);
         }
-        // A column that was declared as a string holds the text of any value. In a column whose type
-        // was inferred, the number 1 and the string "1" could not be distinguished.
+        // A column that was declared as a string holds the text of any value. In a column whose
+        // type was inferred, the number 1 and the string "1" could not be distinguished.
         (ColumnType::String, json) if !rule.inferred => {
             encode::long(1, out);
             encode::bytes(json.to_string().as_bytes(), out);

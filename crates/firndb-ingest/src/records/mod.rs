@@ -9,9 +9,9 @@
 //!        -> KeyValueBatch
 //! ```
 //!
-//! A value of one column is its bytes; several columns are a record in Avro's binary encoding, whose
-//! schema is known before the first batch (`layout`). A [`RecordReader`] reads and parses in a
-//! thread of its own.
+//! A value of one column is its bytes; several columns are a record in Avro's binary encoding,
+//! whose schema is known before the first batch (`layout`). A [`RecordReader`] reads and parses in
+//! a thread of its own.
 
 mod batch;
 mod cells;

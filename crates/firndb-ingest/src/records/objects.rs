@@ -1,11 +1,11 @@
-//! JSON lines for stores without a schema: an object per line, whose columns can differ from line to
-//! line.
+//! JSON lines for stores without a schema: an object per line, whose columns can differ from line
+//! to line.
 //!
-//! Without a key column a line is `{"key": ..., "value": ...}`, as [`RecordWriter`] writes it. Bytes
-//! that are not text are `key_hex` and `value_hex`; `expires_at` is the time at which the record
-//! expires, in milliseconds since 1970. With a key column the value is an object of the other
-//! columns or of the chosen columns, or the bytes of a single chosen column; `expires_at` is an
-//! ordinary column.
+//! Without a key column a line is `{"key": ..., "value": ...}`, as [`RecordWriter`] writes it.
+//! Bytes that are not text are `key_hex` and `value_hex`; `expires_at` is the time at which the
+//! record expires, in milliseconds since 1970. With a key column the value is an object of the
+//! other columns or of the chosen columns, or the bytes of a single chosen column; `expires_at` is
+//! an ordinary column.
 //!
 //! [`RecordWriter`]: crate::RecordWriter
 

@@ -38,7 +38,9 @@ pub struct Args {
     key: Option<String>,
     /// The columns that are the value [default: `value` or `value_hex` in JSON lines without --key,
     /// else all but the key]. One is a value as it is, several are a JSON object.
-    #[arg(long, value_delimiter = ',', value_name = "COLUMN,...", value_parser = ValueColumn::parse)]
+    #[arg(
+        long, value_delimiter = ',', value_name = "COLUMN,...", value_parser = ValueColumn::parse
+    )]
     value: Vec<ValueColumn>,
     /// Make a JSON object of a single column too.
     #[arg(long)]

@@ -39,7 +39,9 @@ pub struct Args {
     key: Option<String>,
     /// The columns that are the value (default: all others). One is a value as it is, several are a
     /// record. In CSV and JSON lines a type can be named: boolean, long, double, string, json.
-    #[arg(long, value_delimiter = ',', value_name = "COLUMN[:TYPE]", value_parser = ValueColumn::parse)]
+    #[arg(
+        long, value_delimiter = ',', value_name = "COLUMN[:TYPE]", value_parser = ValueColumn::parse
+    )]
     value: Vec<ValueColumn>,
     /// Make a record of a single column too.
     #[arg(long)]

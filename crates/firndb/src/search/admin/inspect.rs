@@ -93,8 +93,8 @@ pub(crate) fn describe_partition(file: &Envelope, seen: &mut Inspection) -> Resu
     Ok(())
 }
 
-/// `special_forms` are those of the field, if they are not damaged; `other` makes a point with it, if
-/// one does.
+/// `special_forms` are those of the field, if they are not damaged; `other` makes a point with it,
+/// if one does.
 fn describe_field(
     field: &Field,
     meta: &FieldMeta,

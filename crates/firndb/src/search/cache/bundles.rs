@@ -9,11 +9,12 @@
 //! partition and document either way (`Partition::origins`), so that answers are those of the
 //! partitions.
 //!
-//! Nothing is made when a set is opened. Queries in many small partitions pay a miss_credit, and once they
-//! have credit about half of what merging the fields they need costs, it is done: whoever asks once
-//! never waits for it, and whoever asks often waits no more than a few times the time that could
-//! not be avoided. When a partition is replaced the other bundles are carried over; its own is made
-//! again when queries have credit for it, from the bundle that was there and what is new.
+//! Nothing is made when a set is opened. Queries in many small partitions pay a miss_credit, and
+//! once they have credit about half of what merging the fields they need costs, it is done: whoever
+//! asks once never waits for it, and whoever asks often waits no more than a few times the time
+//! that could not be avoided. When a partition is replaced the other bundles are carried over; its
+//! own is made again when queries have credit for it, from the bundle that was there and what is
+//! new.
 
 use crate::Result;
 use crate::search::cache::bundle_view::miss_credit;

@@ -1,5 +1,5 @@
-//! Numbers under which a statistics knows partitions: they stay when others come or go, so that what
-//! is written down of a partition need not be changed because of its neighbours.
+//! Numbers under which a statistics knows partitions: they stay when others come or go, so that
+//! what is written down of a partition need not be changed because of its neighbours.
 
 use crate::search::partition::set::SetChanges;
 

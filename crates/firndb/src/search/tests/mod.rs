@@ -6,7 +6,8 @@
 //! - `compact.rs`: small partitions are merged, and no answer changes;
 //! - `change.rs`: merging, replacing, determinism, readers of old sets, threads;
 //! - `points.rs`: windows over points of two fields;
-//! - `scans.rs`: keys whose documents are in the column alone; `bitsets.rs`: other forms of postings;
+//! - `scans.rs`: keys whose documents are in the column alone; `bitsets.rs`: other forms of
+//!   postings;
 //! - `keep.rs`: what changes carry over, and what they leave in the directory;
 //! - `moved.rs`: another directory takes the place of the one that is open;
 //! - `relations.rs`: continuations of partitions, and names that were merged;

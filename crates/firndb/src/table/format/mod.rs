@@ -1,8 +1,8 @@
 //! The bytes of a table: its sections, and the meta section.
 //!
-//! A table is a frozen file (`disk/envelope.rs`) of kind 3. Records are ordered by the hash of their
-//! keys (`hash.rs`), then by key, and packed into blocks (`block.rs`). `directory.rs`, `filter.rs`
-//! and `index.rs` have the other structures, `compress.rs` the zstd frames.
+//! A table is a frozen file (`disk/envelope.rs`) of kind 3. Records are ordered by the hash of
+//! their keys (`hash.rs`), then by key, and packed into blocks (`block.rs`). `directory.rs`,
+//! `filter.rs` and `index.rs` have the other structures, `compress.rs` the zstd frames.
 //!
 //! ```text
 //! SECTION  NAME          CONTENTS

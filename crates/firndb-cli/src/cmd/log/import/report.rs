@@ -186,6 +186,7 @@ pub fn as_json(found: &Report, start: Instant) -> Json {
             "records": lost.keys.count,
         })
     });
+    let lost = found.lost.iter().flat_map(|lost| &lost.keys.sample).map(key);
     json!({
         "keys": found.live,
         "deleted": found.deleted,
@@ -197,7 +198,7 @@ pub fn as_json(found: &Report, start: Instant) -> Json {
         "dropped": dropped.collect::<Vec<Json>>(),
         "torn_records": found.torn.count,
         "lost_keys": found.lost_keys(),
-        "lost": found.lost.iter().flat_map(|lost| &lost.keys.sample).map(key).collect::<Vec<Json>>(),
+        "lost": lost.collect::<Vec<Json>>(),
         "missing": missing.collect::<Vec<Json>>(),
         "seconds": start.elapsed().as_secs_f64(),
     })

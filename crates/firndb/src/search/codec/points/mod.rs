@@ -23,9 +23,9 @@
 //! end - 64    64    zeros
 //! ```
 //! The last leaf is padded with zeros. The documents of a leaf ascend and are Elias-Fano coded
-//! (`bytes/elias_fano/`), with as many low bits as leave at most 64 buckets. If a document lacks one
-//! of the two values, its coordinate is the number of the field's keys or, if points hold values,
-//! the span (the largest value plus one).
+//! (`bytes/elias_fano/`), with as many low bits as leave at most 64 buckets. If a document lacks
+//! one of the two values, its coordinate is the number of the field's keys or, if points hold
+//! values, the span (the largest value plus one).
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
 mod build;
