@@ -75,6 +75,8 @@ fn check(tree: &Tree, packages: &str) -> Vec<Finding> {
     }
     findings.extend(ratchet::check(&sources, ratchet::FILE, &text(ratchet::FILE)));
     findings.extend(layers::check(&sources));
+    let page = "ARCHITECTURE.md";
+    findings.extend(paths::check_steps(page, &text(page), &sources));
     for name in tree.keys().filter(|name| name.ends_with("/mod.rs")) {
         findings.extend(paths::check(name, &text(name), &sources));
     }

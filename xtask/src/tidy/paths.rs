@@ -9,6 +9,8 @@ use super::Finding;
 use super::source::{Source, find_word, is_word};
 use std::collections::BTreeMap;
 
+const CORE: &str = "crates/firndb/src/";
+
 const TITLES: [&str; 4] = ["Read path", "Write path", "Query path", "Build path"];
 
 /// Checks the head of the `mod.rs` called `name` against the code in its folder.
@@ -23,6 +25,31 @@ pub fn check(name: &str, text: &str, sources: &BTreeMap<&str, Source>) -> Vec<Fi
         if let Some(part) = parts(&path).find(|part| !exists(part)) {
             let message = format!("`{path}`: there is no `{part}` in {folder}");
             findings.push(Finding::new(name, line, message));
+        }
+    }
+    findings
+}
+
+/// Checks the numbered steps of a page against the code of the library.
+pub fn check_steps(name: &str, text: &str, sources: &BTreeMap<&str, Source>) -> Vec<Finding> {
+    let exists = |part: &str| {
+        let mut core = sources.iter().filter(|(file, _)| file.starts_with(CORE));
+        core.any(|(file, source)| {
+            let is_module =
+                file.ends_with(&format!("/{part}.rs")) || file.contains(&format!("/{part}/"));
+            is_module || find_word(&source.code, part).next().is_some()
+        })
+    };
+    let (mut findings, mut in_step) = (Vec::new(), false);
+    for (line, content) in (1..).zip(text.lines()) {
+        let is_step = content.split_once(". ").is_some_and(|(n, _)| n.parse::<u32>().is_ok());
+        in_step = is_step || in_step && content.starts_with("   ");
+        let names = content.split('`').skip(1).step_by(2).filter(|_| in_step);
+        for path in names.filter(|name| is_path(name)) {
+            if let Some(part) = parts(path).find(|part| !exists(part)) {
+                let message = format!("`{path}`: there is no `{part}` in {CORE}");
+                findings.push(Finding::new(name, line, message));
+            }
         }
     }
     findings
@@ -88,6 +115,14 @@ mod tests {
             "//! # Write path\n//!\n//! 1. `find`\n//! 2. [`Index::lost`]\n//!\n//! `lost`\n";
         assert_eq!(found(head), [format!("4 `Index::lost`: {here}")]);
         assert_eq!(found("//! **Query path**: `lost()`\n"), [format!("1 `lost()`: {here}")]);
+    }
+
+    #[test]
+    fn steps_of_a_page_name_what_exists() {
+        let sources = [("crates/firndb/src/log/get.rs", Source::new("fn find() {}\n"))].into();
+        let page = "`lost` in prose\n\n1. `get::find`\n2. then\n   `get::lost`\n";
+        let findings = check_steps("A.md", page, &sources);
+        assert_eq!(findings.iter().map(|f| f.line).collect::<Vec<_>>(), [5]);
     }
 
     #[test]
