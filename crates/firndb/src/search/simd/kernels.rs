@@ -1,30 +1,30 @@
-//! Loops over bitsets, compiled for the instruction sets that matter and chosen at run time.
+//! Loops over bitsets, with the instruction set chosen at run time.
 //!
-//! Each kernel is plain Rust that the compiler vectorises; `dispatch!` compiles it three times
-//! (portable, AVX2 with POPCNT, AVX-512 with VPOPCNTDQ) and picks by what the processor has. All
-//! three give the same answers: the tests run every version the machine has. Words of a mapped
-//! bitset are read as little-endian bytes, at any alignment.
+//! Each kernel is plain Rust that the compiler vectorizes. `dispatch!` compiles it three times
+//! (portable, AVX2 with POPCNT, AVX-512 with VPOPCNTDQ) and selects a version by the features of
+//! the processor. The tests compare all versions that the machine supports. Words of a mapped
+//! bitset are read as little-endian bytes at any alignment.
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
-/// A version of the kernels.
+/// The instruction set of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "the others are for x86-64"))]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only x86-64 has the others"))]
 pub(crate) enum Version {
     Portable,
     Avx2,
     Avx512,
 }
 
-/// The best version that the processor can run.
+/// The fastest version that the processor supports.
 #[inline(always)]
 pub(crate) fn best() -> Version {
     #[cfg(test)]
-    if let Some(version) = tests::CHOSEN.get() {
+    if let Some(version) = tests::FORCED.get() {
         return version;
     }
     #[cfg(target_arch = "x86_64")]
     {
-        // Exactly the features that the versions below are compiled for.
+        // Exactly the features for which `dispatch!` compiles the versions.
         if is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
@@ -40,23 +40,23 @@ pub(crate) fn best() -> Version {
     Version::Portable
 }
 
-/// Whether the processor has the byte permutation that `lists/avx512.rs` and `scan/avx512.rs`
-/// unpack with.
+/// Whether the processor has AVX-512 VBMI, whose byte permutation `lists/avx512.rs` and
+/// `scan/avx512.rs` use to unpack numbers.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn can_move_bytes() -> bool {
+pub(crate) fn has_avx512_vbmi() -> bool {
     best() == Version::Avx512 && is_x86_feature_detected!("avx512vbmi")
 }
 
-/// Whether the processor has the byte shuffle of AVX2.
+/// Whether the processor has AVX2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(crate) fn can_shuffle_bytes() -> bool {
+pub(crate) fn has_avx2() -> bool {
     best() != Version::Portable && is_x86_feature_detected!("avx2")
 }
 
-/// How often bytes can be loaded that end within `len` bytes: the first time behind `loaded` of
-/// them, and each further time `step` behind the one before.
+/// The number of loads that fit into `len` bytes, if the first load ends at byte `loaded` and each
+/// further one ends `step` bytes later.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn loads(len: usize, loaded: usize, step: usize) -> usize {
@@ -79,9 +79,9 @@ macro_rules! dispatch {
                     $body($($arg),*)
                 }
                 match $crate::search::simd::kernels::best() {
-                    // SAFETY: a processor with what `best` asked for has all that `wide` names.
+                    // SAFETY: `best` has detected all features that `wide` requires.
                     $crate::search::simd::kernels::Version::Avx512 => return unsafe { wide($($arg),*) },
-                    // SAFETY: a processor with what `best` asked for has all that `narrow` names.
+                    // SAFETY: `best` has detected all features that `narrow` requires.
                     $crate::search::simd::kernels::Version::Avx2 => return unsafe { narrow($($arg),*) },
                     $crate::search::simd::kernels::Version::Portable => {}
                 }
@@ -93,7 +93,7 @@ macro_rules! dispatch {
 
 pub(crate) use dispatch;
 
-/// The words of a mapped bitset; a rest of less than 8 bytes is left out.
+/// The words of a mapped bitset. A remainder of less than 8 bytes is ignored.
 #[inline(always)]
 fn words(bytes: &[u8]) -> &[[u8; 8]] {
     bytes.as_chunks().0
@@ -112,7 +112,7 @@ dispatch! {
     or_bytes(bits: &mut [u64], with: &[u8]) -> () = or_bytes_body
 }
 dispatch! {
-    /// `bits &= with`; words that `with` lacks become 0.
+    /// `bits &= with`; words beyond the end of `with` become 0.
     and_bytes(bits: &mut [u64], with: &[u8]) -> () = and_bytes_body
 }
 dispatch! {
@@ -132,8 +132,8 @@ dispatch! {
     and_not(bits: &mut [u64], with: &[u64]) -> () = and_not_body
 }
 
-// The bodies are loops without closures: a closure would be compiled on its own, without the
-// features.
+// The bodies use no closures: the compiler would compile a closure as a separate function without
+// the target features.
 
 #[inline(always)]
 fn count_body(bits: &[u64]) -> u64 {
@@ -197,7 +197,7 @@ fn and_not_body(bits: &mut [u64], with: &[u64]) {
     }
 }
 
-/// Sets bits `start..end`, as far as `bits` has them.
+/// Sets bits `start..end`, up to the end of `bits`.
 pub(crate) fn set_range(bits: &mut [u64], start: u32, end: u32) {
     let end = (end as usize).min(bits.len() * 64);
     let start = start as usize;
@@ -215,7 +215,7 @@ pub(crate) fn set_range(bits: &mut [u64], start: u32, end: u32) {
     bits[last] |= tail;
 }
 
-/// Appends the numbers of a word's set bits, plus `base`.
+/// Appends the positions of a word's set bits, plus `base`.
 #[inline(always)]
 pub(crate) fn push_word(mut word: u64, base: u32, out: &mut Vec<u32>) {
     while word != 0 {
@@ -231,14 +231,14 @@ pub(crate) mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// The version that this thread's calls must take; it is one the machine has.
-        pub(super) static CHOSEN: Cell<Option<Version>> = const { Cell::new(None) };
+        /// Overrides [`best`] in this thread. Must be a version that the machine supports.
+        pub(super) static FORCED: Cell<Option<Version>> = const { Cell::new(None) };
     }
 
     const SEED: u64 = 0x5E7_B175;
     const ROUNDS: usize = 2_000;
 
-    /// Bits, empty and full words among them.
+    /// Random bits, including empty and full words.
     fn bits(rng: &mut Rng, len: usize) -> Vec<u64> {
         (0..len)
             .map(|_| match rng.below(4) {
@@ -249,7 +249,7 @@ pub(crate) mod tests {
             .collect()
     }
 
-    /// What all kernels give for some bits, words and mapped bytes.
+    /// The results of all kernels for some bits, words and mapped bytes.
     fn answers(bits: &[u64], with: &[u64], bytes: &[u8]) -> ([u64; 2], Vec<Vec<u64>>) {
         let change = |kernel: &dyn Fn(&mut [u64])| {
             let mut bits = bits.to_vec();
@@ -267,7 +267,7 @@ pub(crate) mod tests {
         ([count(bits), count_and(bits, bytes)], changed)
     }
 
-    /// The same, bit by bit.
+    /// The expected results, computed bit by bit.
     fn naive(bits: &[u64], with: &[u64], bytes: &[u8]) -> ([u64; 2], Vec<Vec<u64>>) {
         let has =
             |words: &[u64], i: usize| words.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1);
@@ -278,7 +278,7 @@ pub(crate) mod tests {
             all.clone().filter(|&i| keep(i)).for_each(|i| chosen[i / 64] |= 1 << (i % 64));
             chosen
         };
-        // `and` and `and_not` of words leave what `with` does not reach.
+        // `and` and `and_not` of words leave the words beyond the end of `with` unchanged.
         let beyond = |i: usize| i / 64 >= with.len();
         let changed = vec![
             choose(&|i| has(bits, i) || mapped(i)),
@@ -294,7 +294,7 @@ pub(crate) mod tests {
         ([count(&|_| true), count(&mapped)], changed)
     }
 
-    /// The versions that the machine can run.
+    /// The versions that the machine supports.
     fn versions() -> &'static [Version] {
         match best() {
             Version::Portable => &[Version::Portable],
@@ -303,17 +303,17 @@ pub(crate) mod tests {
         }
     }
 
-    /// Does the work once with each version.
+    /// Runs a test once with each supported version; the argument is the name of the version.
     pub(crate) fn with_each_version(mut work: impl FnMut(&str)) {
         for &version in versions() {
-            CHOSEN.set(Some(version));
+            FORCED.set(Some(version));
             work(&format!("{version:?}"));
-            CHOSEN.set(None);
+            FORCED.set(None);
         }
     }
 
     #[test]
-    fn every_version_gives_the_same_answers() {
+    fn kernels_match_bit_by_bit_results() {
         let versions = versions();
         println!("seed {SEED:#x}, versions {versions:?}");
         let mut rng = Rng(SEED);
@@ -321,21 +321,21 @@ pub(crate) mod tests {
             let len = if round % 50 == 0 { rng.below(300) } else { rng.below(40) };
             let (bits, with_len) = (bits(&mut rng, len), rng.below(len + 3));
             let (with, skip) = (self::bits(&mut rng, with_len), rng.below(9));
-            // Mapped bytes begin at any address and may end inside a word.
+            // Mapped bytes may start at any address and end within a word.
             let bytes: Vec<u8> = (0..rng.below(8 * len + 20)).map(|_| rng.next() as u8).collect();
             let bytes = &bytes[skip.min(bytes.len())..];
             let expected = naive(&bits, &with, bytes);
             for &version in versions {
-                CHOSEN.set(Some(version));
+                FORCED.set(Some(version));
                 let got = answers(&bits, &with, bytes);
-                CHOSEN.set(None);
+                FORCED.set(None);
                 assert!(got == expected, "{version:?}, round {round} of seed {SEED:#x}");
             }
         }
     }
 
     #[test]
-    fn ranges_and_words_are_those_bit_by_bit() {
+    fn set_range_and_push_word_match_bit_by_bit_results() {
         let mut rng = Rng(SEED);
         for _ in 0..ROUNDS {
             let (len, base) = (rng.below(6), rng.below(1 << 20) as u32);

@@ -1,12 +1,11 @@
-//! Packed lists of documents against bitsets: counting and setting, many documents at a time;
-//! joining low and high bits to documents; and which of 64 packed numbers are in a range.
+//! Kernels for packed lists of documents: count and set their bits in a bitset, join the low and
+//! high bits of Elias-Fano lists, extract set bits, and compare packed numbers with a range.
 //!
-//! A range query reads the lists of many keys: thousands of documents in no order. Half of its time
-//! would go into unpacking them one by one.
-//! With AVX-512 VBMI one instruction moves the bytes of 16 numbers to their places; a gather looks
-//! 16 documents up. AVX2 joins and compares eight numbers at a time, and finds the ones of a byte
-//! in a table; it has no version of its own to count and to set, which go document by document.
-//! Elsewhere all of it is done one by one; the answers are the same.
+//! A range query reads the lists of many keys and would spend half of its time on unpacking
+//! documents one by one. With AVX-512 VBMI, one instruction moves the bytes of 16 numbers to their
+//! lanes, and a gather looks up 16 documents in the bitset. AVX2 joins and compares eight numbers
+//! at a time, and looks up the set bits of a byte in a table; for counting and setting it has no
+//! version. The portable version handles one document at a time.
 #![expect(unsafe_code, reason = "calling functions compiled for features that were just detected")]
 
 #[cfg(target_arch = "x86_64")]
@@ -18,7 +17,7 @@ use crate::bytes::int::u64_at;
 use crate::bytes::packed::Packed;
 use crate::search::simd::kernels;
 
-/// How many of the documents `first..last` of a list are in a bitset.
+/// How many of the entries `first..last` of a list are in a bitset.
 pub(crate) fn count(list: Packed, first: usize, last: usize, bits: &[u64]) -> u64 {
     let mut total = 0;
     let mut one = |doc: u32| {
@@ -28,19 +27,19 @@ pub(crate) fn count(list: Packed, first: usize, last: usize, bits: &[u64]) -> u6
     if let Some((start, end)) = avx512::groups(list, first, last) {
         list.for_each(first, start, &mut one);
         list.for_each(end, last, &mut one);
-        // SAFETY: `groups` gives nothing on processors without the features.
+        // SAFETY: `groups` returns `None` on processors without the features.
         return total + unsafe { avx512::count(list, start, end, bits) };
     }
     list.for_each(first, last, one);
     total
 }
 
-/// Sets the bits of the documents `first..last` of a list.
+/// Sets the bits of the entries `first..last` of a list.
 pub(crate) fn set(list: Packed, first: usize, last: usize, bits: &mut [u64]) {
     #[cfg(target_arch = "x86_64")]
     if let Some((start, end)) = avx512::groups(list, first, last) {
         list.for_each(first, start, |doc| set_one(bits, doc));
-        // SAFETY: `groups` gives nothing on processors without the features.
+        // SAFETY: `groups` returns `None` on processors without the features.
         unsafe { avx512::set(list, start, end, bits) };
         list.for_each(end, last, |doc| set_one(bits, doc));
         return;
@@ -59,17 +58,17 @@ pub(crate) fn count_each(docs: &[u32], bits: &[u64]) -> u64 {
     docs.iter().map(bit).sum()
 }
 
-/// Appends the numbers of the set bits of words, plus `base`; `mask` says which bits of the first
-/// word count.
+/// Appends the positions of the set bits of words, plus `base`. `mask` is applied to the first
+/// word.
 pub(crate) fn push_ones(words: &[u8], mask: u64, base: u32, out: &mut Vec<u32>) {
     #[cfg(target_arch = "x86_64")]
-    if kernels::can_move_bytes() {
+    if kernels::has_avx512_vbmi() {
         // SAFETY: the processor has the features.
         return unsafe { avx512::push_ones(words, mask, base, out) };
     }
     #[cfg(target_arch = "x86_64")]
-    if kernels::can_shuffle_bytes() {
-        // SAFETY: the processor has the features; every version but the portable has POPCNT.
+    if kernels::has_avx2() {
+        // SAFETY: the processor has the features: every version but the portable one has POPCNT.
         return unsafe { avx2::push_ones(words, mask, base, out) };
     }
     let mut mask = mask;
@@ -79,18 +78,17 @@ pub(crate) fn push_ones(words: &[u8], mask: u64, base: u32, out: &mut Vec<u32>) 
     }
 }
 
-/// Which of 64 packed numbers are at least `low` and less than `span` above it: bit i says it of
-/// number i.
+/// Which of 64 packed numbers are in `low..low + span`: bit i stands for number i.
 pub(crate) fn inside(bytes: &[u8], bits: u8, low: u32, span: u32) -> u64 {
     let bits = usize::from(bits);
     #[cfg(target_arch = "x86_64")]
     if let Some(bytes) = avx512::window_of(bytes, bits) {
-        // SAFETY: `window_of` gives nothing on processors without the features.
+        // SAFETY: `window_of` returns `None` on processors without the features.
         return unsafe { avx512::inside(bytes, bits, low, span) };
     }
     #[cfg(target_arch = "x86_64")]
     if let Some(bytes) = avx2::window_of(bytes, bits) {
-        // SAFETY: `window_of` gives nothing on processors without the features.
+        // SAFETY: `window_of` returns `None` on processors without the features.
         return unsafe { avx2::inside(bytes, bits, low, span) };
     }
     let mask = (1u64 << bits) - 1;
@@ -100,8 +98,9 @@ pub(crate) fn inside(bytes: &[u8], bits: u8, low: u32, span: u32) -> u64 {
     })
 }
 
-/// Makes documents of the bits that tell the buckets of the entries from `first` on: the bit of
-/// entry j plus `before - j` is its bucket (modulo 2^32).
+/// Decodes entries of an Elias-Fano list in place. On entry, `docs[j]` is the position of the high
+/// bit of entry `first + j`; its bucket is `docs[j] + before - j` (modulo 2^32). On return,
+/// `docs[j]` is the document: the bucket followed by the low bits from `list`.
 pub(crate) fn join(list: Packed, first: usize, before: u32, docs: &mut [u32]) {
     let mut start = 0;
     #[cfg(target_arch = "x86_64")]
@@ -111,7 +110,7 @@ pub(crate) fn join(list: Packed, first: usize, before: u32, docs: &mut [u32]) {
         if let Some((from, end)) = wide.or_else(|| avx2::groups(list, first, last)) {
             let part = (from - first, end - first);
             join_each(list, first, before, (0, part.0), docs);
-            // SAFETY: `groups` gives nothing on processors without the features.
+            // SAFETY: `groups` returns `None` on processors without the features.
             unsafe {
                 match wide {
                     Some(_) => avx512::join(list, first, before, part, docs),
@@ -124,7 +123,7 @@ pub(crate) fn join(list: Packed, first: usize, before: u32, docs: &mut [u32]) {
     join_each(list, first, before, (start, docs.len()), docs);
 }
 
-/// [`join`] of the entries `from..to`.
+/// [`join`] for the entries `from..to`, one by one.
 #[inline(always)]
 fn join_each(
     list: Packed,

@@ -1,4 +1,4 @@
-//! Whatever the instruction set, lists are those document by document.
+//! Checks every version of the list kernels against one document at a time.
 
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::PackedWriter;
@@ -7,14 +7,14 @@ use crate::search::simd::lists::*;
 use crate::search::testing::Rng;
 
 #[test]
-fn lists_of_every_width_are_those_document_by_document() {
+fn count_and_set_work_for_every_width() {
     let seed = 0x5E7_1157;
     println!("seed {seed:#x}");
     let mut rng = Rng(seed);
     for bits in 0..=32u8 {
         for round in 0..20 {
             let len = if round % 4 == 0 { rng.below(80) } else { 64 + rng.below(400) };
-            // Some documents are beyond the bitset.
+            // Some documents are beyond the end of the bitset.
             let words = rng.below(70);
             let most = if bits < 13 { 1 << bits } else { words * 64 + 9 };
             let docs: Vec<u32> = (0..len).map(|_| rng.below(most.max(1)) as u32).collect();
@@ -46,7 +46,7 @@ fn lists_of_every_width_are_those_document_by_document() {
 }
 
 #[test]
-fn entries_of_every_width_are_joined_with_their_buckets() {
+fn join_works_for_every_width() {
     let mut rng = Rng(0x101);
     for bits in 0..=26u8 {
         for _ in 0..20 {
@@ -58,7 +58,7 @@ fn entries_of_every_width_are_joined_with_their_buckets() {
             let list = Packed::new(&bytes, bits, len).unwrap();
             let first = rng.below(len);
             let count = rng.below(len - first + 1);
-            // Bit `bucket + j - before` tells the bucket of entry j.
+            // The high bit of entry j is at `bucket + j - before`.
             let before = rng.below(100) as u32;
             let bucket = |j: usize| (j as u32 * 3) % (1 << (31 - bits.min(26)));
             let bit = |j: usize| bucket(j).wrapping_add(j as u32).wrapping_sub(before);
@@ -74,7 +74,7 @@ fn entries_of_every_width_are_joined_with_their_buckets() {
 }
 
 #[test]
-fn ones_of_words_are_those_bit_by_bit() {
+fn push_ones_matches_bit_by_bit_results() {
     let mut rng = Rng(0x0E5);
     for round in 0..500 {
         let words: Vec<u64> = (0..rng.below(20))
@@ -100,7 +100,7 @@ fn ones_of_words_are_those_bit_by_bit() {
 }
 
 #[test]
-fn numbers_inside_a_range_are_those_one_by_one() {
+fn range_masks_match_one_by_one_comparison() {
     let mut rng = Rng(0x1D5);
     for bits in 0..=26u8 {
         let edges = [0, 1, (1 << bits) - 1, 1 << bits, 1 << 31, u32::MAX];
@@ -108,7 +108,7 @@ fn numbers_inside_a_range_are_those_one_by_one() {
             let numbers: Vec<u32> = (0..64).map(|_| rng.below(1 << bits) as u32).collect();
             let mut w = PackedWriter::new(bits);
             numbers.iter().for_each(|&number| w.push(number));
-            // With and without what is loaded behind the last.
+            // With and without readable bytes after the last number.
             let mut bytes = w.finish();
             bytes.resize(bytes.len() + 60 * rng.below(2), 0);
             let low = match round % 2 {

@@ -1,6 +1,7 @@
-//! AVX2: numbers of less than 8 bits are moved to lanes of 16 bits, 16 at a time, multiplied to the
-//! upper ends of these and shifted down; two of 4 bits are in a byte, and only shifted; wider ones
-//! are moved to lanes of 32 bits (`eights.rs`).
+//! Column scans with AVX2. Numbers of less than 8 bits are moved to 16-bit lanes, 16 at a time;
+//! since AVX2 has no variable shifts of 16-bit lanes, a multiplication moves them to the high end
+//! of the lane, and a shift moves them back down. Numbers of 4 bits, two per byte, only need a
+//! shift. Wider numbers are moved to 32-bit lanes (`unpack_avx2.rs`).
 #![expect(unsafe_code, reason = "loads take addresses")]
 
 use super::ordinal_set::Keys;
@@ -10,11 +11,11 @@ use crate::search::simd::kernels;
 use crate::search::simd::unpack_avx2::{self, Range};
 use std::arch::x86_64::*;
 
-/// For each width where the two bytes of a number's lane come from, and what it is multiplied
-/// by, for eight numbers.
-static CUTS: [([u8; 16], [i16; 8]); 9] = cuts();
+/// For each width and each of eight numbers, the source of the two bytes of its lane, and its
+/// factor.
+static UNPACK_TABLE: [([u8; 16], [i16; 8]); 9] = unpack_table();
 
-const fn cuts() -> [([u8; 16], [i16; 8]); 9] {
+const fn unpack_table() -> [([u8; 16], [i16; 8]); 9] {
     let mut cuts = [([0; 16], [0; 8]); 9];
     let mut at = 0;
     while at < cuts.len() * 8 {
@@ -28,50 +29,50 @@ const fn cuts() -> [([u8; 16], [i16; 8]); 9] {
     cuts
 }
 
-/// How eight numbers are cut out of 16 bytes, twice.
-struct Cut {
+/// The constants that unpack twice eight numbers of some width, each from 16 bytes.
+struct Unpacker {
     bits: usize,
     places: __m256i,
     factors: __m256i,
     shift: __m128i,
 }
 
-impl Cut {
+impl Unpacker {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(bits: usize) -> Cut {
-        let (places, factors) = &CUTS[bits];
-        // SAFETY: 16 bytes are in both arrays; the loads need no alignment.
+    fn new(bits: usize) -> Unpacker {
+        let (places, factors) = &UNPACK_TABLE[bits];
+        // SAFETY: both arrays have 16 bytes; the loads need no alignment.
         let [places, factors] = unsafe {
             [places.as_ptr().cast(), factors.as_ptr().cast()].map(|at| _mm_loadu_si128(at))
         };
         let [places, factors] = [places, factors].map(|of| _mm256_broadcastsi128_si256(of));
-        Cut { bits, places, factors, shift: _mm_cvtsi32_si128(16 - bits as i32) }
+        Unpacker { bits, places, factors, shift: _mm_cvtsi32_si128(16 - bits as i32) }
     }
 
-    /// The 32 numbers that begin at an address, in bytes.
+    /// Unpacks the 32 numbers that start at an address to bytes.
     ///
     /// # Safety
-    /// 16 bytes can be read from each eighth number on, those of 32 numbers at least.
+    /// 16 bytes must be readable from every eighth number on, and at least the bytes of 32 numbers.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn numbers(&self, at: *const u8) -> __m256i {
         if self.bits == 8 {
-            // SAFETY: 32 bytes can be read; the load needs no alignment.
+            // SAFETY: 32 bytes are readable; the load needs no alignment.
             return unsafe { _mm256_loadu_si256(at.cast()) };
         }
-        // Packing takes eight numbers of each in turn.
-        // SAFETY: the caller says so.
+        // Packing interleaves groups of eight numbers of both operands.
+        // SAFETY: the caller guarantees it.
         let (even, odd) = unsafe { (self.sixteen(at), self.sixteen(at.add(self.bits))) };
         _mm256_packus_epi16(even, odd)
     }
 
-    /// The eight numbers that begin at an address, and the eight that begin 16 behind, in lanes of
-    /// 16 bits.
+    /// Unpacks the eight numbers that start at an address, and the eight that start 16 numbers
+    /// later, to 16-bit lanes.
     #[inline]
     #[target_feature(enable = "avx2")]
     unsafe fn sixteen(&self, at: *const u8) -> __m256i {
-        // SAFETY: 16 bytes can be read from both on; the loads need no alignment.
+        // SAFETY: 16 bytes are readable at both addresses; the loads need no alignment.
         let (low, high) =
             unsafe { (_mm_loadu_si128(at.cast()), _mm_loadu_si128(at.add(2 * self.bits).cast())) };
         let both = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
@@ -80,7 +81,7 @@ impl Cut {
     }
 }
 
-/// [`super::fill`] of the words whose bytes can be loaded; gives how many they are.
+/// [`super::fill`] for the words whose bytes can be loaded. Returns their number.
 #[target_feature(enable = "avx2")]
 pub(crate) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -> usize {
     let bits = column.raw().1;
@@ -99,7 +100,7 @@ pub(crate) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -
             let table = table(keys);
             fill_by(bytes, bits, out, |numbers| _mm256_shuffle_epi8(table, numbers))
         }
-        // A byte of the bitset of keys, and the bit in it.
+        // Look up the byte of the bitset, and test the bit in it.
         5..=7 => fill_by(bytes, bits, out, |numbers| {
             let eighth = _mm256_and_si256(_mm256_srli_epi16::<3>(numbers), ends[1]);
             holds(_mm256_shuffle_epi8(low, eighth), _mm256_shuffle_epi8(powers, numbers))
@@ -107,7 +108,8 @@ pub(crate) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -
         _ => fill_by(bytes, bits, out, |numbers| {
             let eighth = _mm256_and_si256(_mm256_srli_epi16::<3>(numbers), ends[2]);
             let top = _mm256_and_si256(numbers, ends[3]);
-            // A place with its top bit set takes nothing from a table.
+            // A shuffle returns 0 for an index with the top bit set, so that only one of the two
+            // tables contributes.
             let byte = _mm256_or_si256(
                 _mm256_shuffle_epi8(low, _mm256_or_si256(eighth, top)),
                 _mm256_shuffle_epi8(high, _mm256_sub_epi8(eighth, _mm256_set1_epi8(16))),
@@ -117,7 +119,7 @@ pub(crate) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -
     }
 }
 
-/// Bytes of which all bits say whether a number below 16 is a key, twice.
+/// For each number below 16 a byte that is 0xFF if the number is in the set, else 0; twice.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn table(keys: &Keys) -> __m256i {
@@ -125,7 +127,7 @@ fn table(keys: &Keys) -> __m256i {
     for (ord, byte) in (0..).zip(&mut table) {
         *byte = 0u8.wrapping_sub(keys.bit(ord) as u8);
     }
-    // SAFETY: 16 bytes are there; the load needs no alignment.
+    // SAFETY: the array has 16 bytes; the load needs no alignment.
     _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) })
 }
 
@@ -137,11 +139,11 @@ fn fill_by(
     out: &mut [u64],
     look_up: impl Fn(__m256i) -> __m256i,
 ) -> usize {
-    let cut = Cut::new(bits);
-    // Each load takes 16 bytes, of which the first `bits` count.
+    let cut = Unpacker::new(bits);
+    // Each load reads 16 bytes, of which the first `bits` are used.
     let words = out.len().min(kernels::loads(bytes.len(), 7 * bits + 16, 8 * bits));
     for (i, word) in out[..words].iter_mut().enumerate() {
-        // SAFETY: the bytes of so many words can be read.
+        // SAFETY: the bytes of all these words are readable.
         let numbers = unsafe {
             let at = bytes.as_ptr().add(i * 8 * bits);
             [cut.numbers(at), cut.numbers(at.add(4 * bits))]
@@ -157,20 +159,20 @@ fn fill_by(
 #[inline]
 #[target_feature(enable = "avx2")]
 fn nibbles(bytes: &[u8; 32]) -> [__m256i; 2] {
-    // SAFETY: 32 bytes are there; the load needs no alignment.
+    // SAFETY: the array has 32 bytes; the load needs no alignment.
     let both = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
     let low = _mm256_set1_epi8(15);
     [both, _mm256_srli_epi16::<4>(both)].map(|of| _mm256_and_si256(of, low))
 }
 
-/// [`fill`] of numbers of 4 bits, which are whole words.
+/// [`fill`] for numbers of 4 bits; 64 of them are exactly 32 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn fill_nibbles(bytes: &[u8], table: __m256i, out: &mut [u64]) -> usize {
     let windows = bytes.as_chunks::<32>().0;
     for (window, word) in windows.iter().zip(&mut *out) {
         let [even, odd] = nibbles(window).map(|numbers| _mm256_shuffle_epi8(table, numbers));
-        // The first and third, and the second and fourth 16 numbers.
+        // The first and third 16 numbers, and the second and fourth.
         let [ac, bd] = [_mm256_unpacklo_epi8(even, odd), _mm256_unpackhi_epi8(even, odd)]
             .map(|found| u64::from(_mm256_movemask_epi8(found) as u32));
         *word = ac & 0xFFFF | (bd & 0xFFFF) << 16 | (ac >> 16) << 32 | (bd >> 16) << 48;
@@ -178,8 +180,8 @@ fn fill_nibbles(bytes: &[u8], table: __m256i, out: &mut [u64]) -> usize {
     windows.len().min(out.len())
 }
 
-/// How many documents have keys in two columns of 4 bits, as far as 64 of them can be loaded; and
-/// the word behind them.
+/// Counts the documents whose ordinals are in the sets in both of two 4-bit columns, for all full
+/// groups of 64 documents. Returns the number of groups, and the count.
 #[target_feature(enable = "avx2")]
 pub(crate) fn count_nibbles(a: (Packed, &Keys), b: (Packed, &Keys)) -> (usize, u64) {
     let words = a.0.len().min(b.0.len()) / 64;
@@ -188,14 +190,14 @@ pub(crate) fn count_nibbles(a: (Packed, &Keys), b: (Packed, &Keys)) -> (usize, u
     let words = words.min(a.len()).min(b.len());
     let zero = _mm256_setzero_si256();
     let mut sums = zero;
-    // Lanes of 8 bits count, up to 255: two numbers of each word.
+    // 8-bit lanes count up to 255, and each word adds at most two per lane.
     for (a, b) in a[..words].chunks(127).zip(b[..words].chunks(127)) {
         let mut counts = zero;
         for (a, b) in a.iter().zip(b) {
             let ([a0, a1], [b0, b1]) = (nibbles(a), nibbles(b));
             for (a, b) in [(a0, b0), (a1, b1)] {
                 let (a, b) = (_mm256_shuffle_epi8(tables[0], a), _mm256_shuffle_epi8(tables[1], b));
-                // All ones are -1.
+                // A match is all ones, which is -1.
                 counts = _mm256_sub_epi8(counts, _mm256_and_si256(a, b));
             }
         }
@@ -206,8 +208,8 @@ pub(crate) fn count_nibbles(a: (Packed, &Keys), b: (Packed, &Keys)) -> (usize, u
     (words, (_mm_cvtsi128_si64(both) + _mm_extract_epi64::<1>(both)) as u64)
 }
 
-/// Sets words to those documents whose ordinals are `len` from `first_ord` on, as far as their
-/// bytes can be loaded; gives how many words they are.
+/// [`super::fill`] for the `len` ordinals from `first_ord` on, for the words whose bytes can be
+/// loaded. Returns their number.
 #[target_feature(enable = "avx2")]
 pub(crate) fn fill_range(
     column: Packed,
@@ -216,13 +218,13 @@ pub(crate) fn fill_range(
     out: &mut [u64],
 ) -> usize {
     let bits = column.raw().1;
-    if bits == 0 || bits > unpack_avx2::MOST_BITS {
+    if bits == 0 || bits > unpack_avx2::MAX_BITS {
         return 0;
     }
     let (bytes, out) = whole(column, first, out);
     let range = Range::new(bits, first_ord, len);
     let words = out.len().min(kernels::loads(bytes.len(), Range::loaded(bits), 8 * bits));
-    // SAFETY: the bytes of so many words can be read.
+    // SAFETY: the bytes of all these words are readable.
     unsafe { range.fill(bytes.as_ptr(), &mut out[..words]) };
     words
 }

@@ -1,4 +1,4 @@
-//! AVX-512 VBMI: numbers are moved and shifted into their lanes by two instructions.
+//! Column scans with AVX-512 VBMI: two instructions move and shift numbers into their lanes.
 #![expect(unsafe_code, reason = "loads take addresses")]
 
 use super::ordinal_set::Keys;
@@ -6,16 +6,16 @@ use super::whole;
 use crate::bytes::packed::Packed;
 use std::arch::x86_64::*;
 
-/// For each width the bytes that eight numbers are in, for each of eight lanes, and the bit at
-/// which each begins there.
-static CUTS: [[[u8; 64]; 2]; 9] = cuts();
+/// For each width, the source of the bytes of each of eight 64-bit lanes, which hold eight numbers
+/// each, and the bit at which each number starts in its lane.
+static UNPACK_TABLE: [[[u8; 64]; 2]; 9] = unpack_table();
 
-const fn cuts() -> [[[u8; 64]; 2]; 9] {
+const fn unpack_table() -> [[[u8; 64]; 2]; 9] {
     let mut cuts = [[[0; 64]; 2]; 9];
     let mut at = 0;
     while at < cuts.len() * 64 {
         let (bits, lane, i) = (at / 64, at / 8 % 8, at % 8);
-        // Behind the bytes of the last lane stands nothing that is looked at.
+        // Indices beyond the load belong to bytes that are not used.
         let place = lane * bits + i;
         cuts[bits][0][at % 64] = if place < 64 { place as u8 } else { 63 };
         cuts[bits][1][at % 64] = (i * bits) as u8;
@@ -27,19 +27,19 @@ const fn cuts() -> [[[u8; 64]; 2]; 9] {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(bytes: &[u8; 64]) -> __m512i {
-    // SAFETY: 64 bytes are there; the load needs no alignment.
+    // SAFETY: the array has 64 bytes; the load needs no alignment.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
-/// Asks for what comes a page behind a place: by itself a processor looks ahead to the end of a
-/// page only, and columns that are scanned one after the other do not stay in the nearer caches.
+/// Prefetches the bytes one page ahead. The hardware prefetcher stops at page boundaries, and
+/// columns that are scanned one after another do not stay in the upper cache levels.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn ask_ahead(bytes: &[u8], at: usize) {
+fn prefetch_ahead(bytes: &[u8], at: usize) {
     _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at + 4096).cast());
 }
 
-/// Bytes of which all bits say whether a number is a key.
+/// For each number a byte that is 0xFF if the number is in the set, else 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn tables(keys: &Keys, bits: usize) -> [__m512i; 4] {
@@ -50,7 +50,7 @@ fn tables(keys: &Keys, bits: usize) -> [__m512i; 4] {
     tables
 }
 
-/// [`super::fill`] of the words whose bytes can be loaded; gives how many they are.
+/// [`super::fill`] for the words whose bytes can be loaded. Returns their number.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 pub(crate) fn fill(column: Packed, keys: &Keys, first: usize, out: &mut [u64]) -> usize {
     let bits = column.raw().1;
@@ -80,10 +80,10 @@ fn fill_by(
     out: &mut [u64],
     look_up: impl Fn(__m512i) -> __m512i,
 ) -> usize {
-    let [places, starts] = &CUTS[bits];
+    let [places, starts] = &UNPACK_TABLE[bits];
     let (places, starts) = (load(places), load(starts));
     for (i, word) in out.iter_mut().enumerate() {
-        ask_ahead(bytes, i * 8 * bits);
+        prefetch_ahead(bytes, i * 8 * bits);
         let window = bytes.get(i * 8 * bits..).and_then(<[u8]>::first_chunk);
         let Some(window) = window else { return i };
         let lanes = _mm512_permutexvar_epi8(places, load(window));
@@ -93,8 +93,9 @@ fn fill_by(
     out.len()
 }
 
-/// How many documents have keys in two columns of 4 bits, as far as 128 of them can be loaded;
-/// and the word behind them. Two numbers are in each byte: nothing needs to be moved.
+/// Counts the documents whose ordinals are in the sets in both of two 4-bit columns, for all full
+/// groups of 128 documents. Returns the number of words of 64 documents, and the count. The order
+/// of documents does not matter, so the two numbers of each byte are not moved.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,popcnt")]
 pub(crate) fn count_nibbles(a: (Packed, &Keys), b: (Packed, &Keys)) -> (usize, u64) {
     let [of_a, of_b] = [a, b].map(|(_, keys)| tables(keys, 4)[0]);
@@ -116,20 +117,21 @@ pub(crate) fn count_nibbles(a: (Packed, &Keys), b: (Packed, &Keys)) -> (usize, u
     (word, sum)
 }
 
-/// Bits of the widest column of which 32 numbers are looked at at once. All ordinals of it, and the
-/// number of no value, are less than 2^16 - 1: see [`super::OrdinalSet::others`].
+/// The maximum width at which numbers are compared in 16-bit lanes, 32 at a time. All ordinals,
+/// and the number of a missing value, are then less than 2^16 - 1, as
+/// [`super::OrdinalSet::others`] requires.
 pub(crate) const HALF_BITS: usize = 15;
 
-/// Bits of the widest column that [`fill_range`] can read: a number of more does not fit the four
-/// bytes that are moved to its lane.
+/// The maximum width for [`fill_range`]: a wider number may span more than the four bytes moved to
+/// its lane.
 pub(crate) const RANGE_BITS: usize = 25;
 
-/// How numbers of more than 8 bits are cut out of 64 bytes: the bytes that are moved to each lane,
-/// and how far they are shifted. 32 numbers of 16 bits, four of which come from 8 bytes; or 16 of
-/// 32 bits.
-static RANGE_CUTS: [[[u8; 64]; 2]; RANGE_BITS + 1] = range_cuts();
+/// For each width above 8, the source of the bytes of each lane, and how far the lane is shifted.
+/// Up to [`HALF_BITS`] there are 32 lanes of 16 bits, four of which come from 8 bytes; above, 16
+/// lanes of 32 bits.
+static RANGE_TABLE: [[[u8; 64]; 2]; RANGE_BITS + 1] = range_table();
 
-const fn range_cuts() -> [[[u8; 64]; 2]; RANGE_BITS + 1] {
+const fn range_table() -> [[[u8; 64]; 2]; RANGE_BITS + 1] {
     let mut cuts = [[[0; 64]; 2]; RANGE_BITS + 1];
     let mut at = 0;
     while at < cuts.len() * 64 {
@@ -149,8 +151,8 @@ const fn range_cuts() -> [[[u8; 64]; 2]; RANGE_BITS + 1] {
     cuts
 }
 
-/// Sets words to those documents whose ordinals are `len` from `first_ord` on, as far as their
-/// bytes can be loaded; gives how many words they are.
+/// [`super::fill`] for the `len` ordinals from `first_ord` on, for the words whose bytes can be
+/// loaded. Returns their number.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 pub(crate) fn fill_range(
     column: Packed,
@@ -163,7 +165,7 @@ pub(crate) fn fill_range(
         return 0;
     }
     let (bytes, out) = whole(column, first, out);
-    let [places, shifts] = &RANGE_CUTS[bits];
+    let [places, shifts] = &RANGE_TABLE[bits];
     let (places, shifts) = (load(places), load(shifts));
     let mask = ((1u32 << bits) - 1) as i32;
     if bits <= HALF_BITS {
@@ -190,8 +192,8 @@ pub(crate) fn fill_range(
     })
 }
 
-/// Makes each word of so many parts, of equally many numbers: `test` gives the bits of one by the
-/// 64 bytes that it begins with.
+/// Computes each word in `PARTS` parts with the same number of documents. `test` returns the mask
+/// of a part, given 64 bytes from its first number on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn fill_parts<const PARTS: usize>(
@@ -202,7 +204,7 @@ fn fill_parts<const PARTS: usize>(
 ) -> usize {
     for (i, word) in out.iter_mut().enumerate() {
         let (start, part) = (i * 8 * bits, 8 / PARTS * bits);
-        ask_ahead(bytes, start);
+        prefetch_ahead(bytes, start);
         let Some(window) = bytes.get(start..start + 8 * bits - part + 64) else { return i };
         *word = 0;
         for i in 0..PARTS {

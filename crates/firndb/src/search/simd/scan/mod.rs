@@ -1,12 +1,11 @@
-//! Documents by their ordinals in a packed column: those whose ordinal is one of a set, 64 at a
-//! time. (Willhalm et al. 2009, *SIMD-Scan*.)
+//! Column scans: finds the documents whose ordinal in a packed column belongs to a set, 64
+//! documents at a time (Willhalm et al. 2009, *SIMD-Scan*).
 //!
-//! A field needs no lists then: its column alone says which documents a key has. Of at most 8 bits
-//! a pass finds any number of keys at once, and over a million documents takes 15 to 28 us with
-//! AVX-512 VBMI (Intel Sapphire Rapids) and 27 to 55 us with AVX2 (AMD Zen 3). Of wider columns it
-//! finds a range of keys, in 30 to 80 us with AVX-512 VBMI and 68 to 85 us with AVX2; keys that are
-//! no range take a pass for each of a few ranges, and are looked up one document at a time where
-//! they are more.
+//! A scanned field needs no postings lists. One pass over a column of at most 8 bits handles any
+//! set of ordinals; per million documents it takes 15 to 28 us with AVX-512 VBMI (Intel Sapphire
+//! Rapids) and 27 to 55 us with AVX2 (AMD Zen 3). One pass over a wider column handles one range of
+//! ordinals, in 30 to 80 us with AVX-512 VBMI and 68 to 85 us with AVX2. Sets of a few ranges take
+//! one pass per range; larger sets are looked up document by document.
 #![expect(unsafe_code, reason = "calling functions compiled for features that were just detected")]
 
 #[cfg(target_arch = "x86_64")]
@@ -21,12 +20,12 @@ use crate::search::simd::kernels;
 use crate::search::simd::unpack_avx2;
 pub(crate) use ordinal_set::{Keys, OrdinalSet};
 
-/// What a pass over a column of so many bits costs for 64 documents on this processor, tenths of a
-/// nanosecond.
+/// The cost of a pass over a column of `bits` bits on this processor, in tenths of a nanosecond per
+/// 64 documents.
 pub(crate) fn cost(bits: usize) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
-        if kernels::can_move_bytes() {
+        if kernels::has_avx512_vbmi() {
             return match bits {
                 0..=8 => 12,
                 9..=avx512::HALF_BITS => 21,
@@ -34,14 +33,14 @@ pub(crate) fn cost(bits: usize) -> u64 {
                 _ => 500,
             };
         }
-        if kernels::can_shuffle_bytes() {
+        if kernels::has_avx2() {
             return match bits {
                 0..=3 => 26,
                 4 => 18,
                 5..=7 => 35,
                 8 => 22,
                 9..=unpack_avx2::HALF_BITS => 44,
-                17..=unpack_avx2::MOST_BITS => 54,
+                17..=unpack_avx2::MAX_BITS => 54,
                 _ => 500,
             };
         }
@@ -49,21 +48,21 @@ pub(crate) fn cost(bits: usize) -> u64 {
     500
 }
 
-/// What it costs to look 64 documents up one by one.
-const MANY: u64 = 1000;
+/// The cost of looking up 64 documents one by one, in the same unit.
+const LOOKUP_COST: u64 = 1000;
 
-/// [`cost`] of a pass for what is wanted.
+/// The cost of finding the documents of a set of ordinals, in the unit of [`cost`].
 pub(crate) fn cost_of(column: Packed, wanted: &OrdinalSet) -> u64 {
     let bits = column.raw().1;
     match wanted {
         OrdinalSet::Keys(_) | OrdinalSet::Range { .. } => cost(bits),
         OrdinalSet::Ranges(ranges) => cost(bits) * ranges.len() as u64,
-        OrdinalSet::Many { .. } => MANY,
+        OrdinalSet::Many { .. } => LOOKUP_COST,
     }
 }
 
-/// Sets each word `i` of `out` to those documents from `64 (first + i)` on whose ordinals are
-/// wanted.
+/// Sets word `i` of `out` to the mask of those of the 64 documents from `64 * (first + i)` on whose
+/// ordinals are in the set.
 pub(crate) fn fill(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) {
     let done = fill_fast(column, wanted, first, out);
     if done == out.len() {
@@ -82,11 +81,11 @@ pub(crate) fn fill(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut 
     }
 }
 
-/// [`fill`] of the first words, as the processor can; gives how many they are.
+/// [`fill`] with SIMD for as many of the first words as possible. Returns their number.
 #[cfg(target_arch = "x86_64")]
 fn fill_fast(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64]) -> usize {
-    let (wide, narrow) = (kernels::can_move_bytes(), kernels::can_shuffle_bytes());
-    // SAFETY: the processor has the features, which was just found.
+    let (wide, narrow) = (kernels::has_avx512_vbmi(), kernels::has_avx2());
+    // SAFETY: the features were just detected.
     unsafe {
         match wanted {
             OrdinalSet::Keys(keys) if wide => avx512::fill(column, keys, first, out),
@@ -102,8 +101,8 @@ fn fill_fast(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut [u64])
     }
 }
 
-/// The bytes of a column from word `first` on, and those words of `out` of which all numbers are
-/// there.
+/// The bytes of a column from word `first` on, and the words of `out` for which the column has all
+/// 64 documents.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn whole<'c, 'o>(
@@ -121,7 +120,7 @@ fn fill_fast(_: Packed, _: &OrdinalSet, _: usize, _: &mut [u64]) -> usize {
     0
 }
 
-/// [`fill`] of each of some ranges.
+/// [`fill`] for several ranges.
 fn fill_ranges(column: Packed, ranges: &[(u32, u32)], first: usize, out: &mut [u64]) {
     out.fill(0);
     let mut found = [0; BLOCK];
@@ -134,7 +133,7 @@ fn fill_ranges(column: Packed, ranges: &[(u32, u32)], first: usize, out: &mut [u
     }
 }
 
-/// [`fill`] without a choice of instructions.
+/// The portable version of [`fill`].
 fn fill_each(column: Packed, has: impl Fn(u32) -> bool, first: usize, out: &mut [u64]) {
     let (groups, words) = (column.len() / GROUP, out.len());
     out.fill(0);
@@ -151,10 +150,10 @@ fn fill_each(column: Packed, has: impl Fn(u32) -> bool, first: usize, out: &mut 
     }
 }
 
-/// Words that are made at a time where they are not kept.
+/// The number of words in a temporary buffer.
 pub(crate) const BLOCK: usize = 64;
 
-/// Adds the documents whose ordinals are wanted to a bitset.
+/// Adds the documents whose ordinals are in the set to a bitset.
 pub(crate) fn add(column: Packed, wanted: &OrdinalSet, bits: &mut [u64]) {
     let mut found = [0; BLOCK];
     for (i, bits) in bits.chunks_mut(BLOCK).enumerate() {
@@ -164,7 +163,7 @@ pub(crate) fn add(column: Packed, wanted: &OrdinalSet, bits: &mut [u64]) {
     }
 }
 
-/// How many documents of a bitset have ordinals that are wanted.
+/// How many documents of a bitset have ordinals in the set.
 pub(crate) fn count(column: Packed, wanted: &OrdinalSet, bits: &[u64]) -> u64 {
     let (mut found, mut sum) = ([0; BLOCK], 0);
     for (i, bits) in bits.chunks(BLOCK).enumerate() {
@@ -176,7 +175,8 @@ pub(crate) fn count(column: Packed, wanted: &OrdinalSet, bits: &[u64]) -> u64 {
     sum
 }
 
-/// How many documents have wanted ordinals in both columns, which are of the same documents.
+/// How many documents have ordinals in the respective sets in both of two columns over the same
+/// documents.
 pub(crate) fn count_both(a: (Packed, &OrdinalSet), b: (Packed, &OrdinalSet)) -> u64 {
     #[allow(unused_mut, reason = "the fast version is for x86-64")]
     let (mut first, mut sum) = (0, 0);
@@ -185,12 +185,11 @@ pub(crate) fn count_both(a: (Packed, &OrdinalSet), b: (Packed, &OrdinalSet)) -> 
         && [c, d].iter().all(|column| column.raw().1 == 4)
     {
         let (a, b) = ((c, x), (d, y));
-        // SAFETY: the processor has the features, which is just found; it has POPCNT if it has the
-        // wider ones.
+        // SAFETY: the features are detected right here; `has_avx512_vbmi` includes POPCNT.
         (first, sum) = unsafe {
-            if kernels::can_move_bytes() {
+            if kernels::has_avx512_vbmi() {
                 avx512::count_nibbles(a, b)
-            } else if kernels::can_shuffle_bytes() {
+            } else if kernels::has_avx2() {
                 avx2::count_nibbles(a, b)
             } else {
                 (0, 0)
@@ -210,8 +209,8 @@ pub(crate) fn count_both(a: (Packed, &OrdinalSet), b: (Packed, &OrdinalSet)) -> 
     sum
 }
 
-/// Replaces `out` by documents from word `*word` on whose ordinals are wanted: about `size` of
-/// them, and at most 1,024. Those behind `last` need not come.
+/// Replaces `out` by the next documents from word `*word` on whose ordinals are in the set: about
+/// `size` of them, and at most 1,024. Documents after `last` may be omitted.
 pub(crate) fn push(
     column: Packed,
     wanted: &OrdinalSet,
@@ -223,7 +222,7 @@ pub(crate) fn push(
     let end = (last as usize).min(column.len()).div_ceil(64);
     let mut found = [0; BLOCK / 4];
     let mut room = found.len();
-    // A call for the last few would take longer than they do.
+    // Stop while there is little room left: a call to `fill` for a few words does not pay off.
     while *word < end && out.len() < size && room > BLOCK / 16 {
         let found = &mut found[..(end - *word).min(room)];
         fill(column, wanted, *word, found);

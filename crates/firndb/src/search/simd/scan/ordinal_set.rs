@@ -1,15 +1,15 @@
-//! Which ordinals of a column are wanted.
+//! A set of ordinals to look for in a column.
 
 use crate::search::format::limits::SCAN_BITS;
 use crate::search::simd::kernels;
 use std::sync::Arc;
 
-/// A set of ordinals below 256.
+/// A bitset of ordinals below 256.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keys(pub(crate) [u64; 4]);
 
 impl Keys {
-    /// Adds the ordinals `start..end`, as far as they are below 256.
+    /// Adds the ordinals `start..end`, ignoring those above 255.
     pub(crate) fn insert(&mut self, start: u32, end: u32) {
         kernels::set_range(&mut self.0, start, end);
     }
@@ -27,13 +27,14 @@ impl Keys {
         kernels::count(&self.0) as usize
     }
 
-    /// 1 if an ordinal below 256 is in the set, else 0.
+    /// 1 if an ordinal, which must be below 256, is in the set, else 0.
     #[inline(always)]
     pub(crate) fn bit(&self, ord: u32) -> u64 {
         self.0[ord as usize / 64 % 4] >> (ord % 64) & 1
     }
 
-    /// With what numbers of `bits` bits say repeated, so that bits above those do not matter.
+    /// The set with the membership of numbers of `bits` bits repeated for all larger numbers, so
+    /// that a look-up may ignore the bits above.
     pub(crate) fn repeated(self, bits: usize) -> [u64; 4] {
         let mut words = self.0;
         for size in (0..8).map(|i| 1usize << i).skip(bits) {
@@ -47,21 +48,23 @@ impl Keys {
     }
 }
 
-/// Ordinals of a column of some width.
+/// A set of ordinals, in the form that suits the width of the column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OrdinalSet {
-    /// Of a column of at most [`SCAN_BITS`].
+    /// Any set, for a column of at most [`SCAN_BITS`].
     Keys(Keys),
-    /// So many from the first on, modulo 2^32.
+    /// `len` ordinals from `first` on, modulo 2^32.
     Range { first: u32, len: u32 },
-    /// Some ranges, first and length, which ascend and do not touch; the last may go on at 0.
+    /// Disjoint, ascending ranges (first, length) with gaps between them; the last may wrap around
+    /// at 2^32.
     Ranges(Arc<[(u32, u32)]>),
-    /// Those whose bits are set; of all ordinals behind the last bit what `behind` says.
+    /// The ordinals whose bits are set; `behind` is the membership of all ordinals beyond the last
+    /// bit.
     Many { bits: Arc<[u64]>, behind: bool },
 }
 
 impl OrdinalSet {
-    /// The ordinals of some ranges `start..end`, for a column of so many bits.
+    /// The ordinals of some ranges `start..end`, for a column of `bits` bits.
     pub(crate) fn new(intervals: &[(u32, u32)], bits: usize) -> OrdinalSet {
         if bits <= SCAN_BITS.into() {
             let mut keys = Keys::default();
@@ -71,36 +74,39 @@ impl OrdinalSet {
         if let [(first, end)] = *intervals {
             return OrdinalSet::Range { first, len: end.saturating_sub(first) };
         }
-        let intervals = apart(intervals);
+        let intervals = merge_ranges(intervals);
         match *intervals {
             [] => OrdinalSet::Range { first: 0, len: 0 },
             [(first, end)] => OrdinalSet::Range { first, len: end - first },
-            _ if super::cost(bits) * intervals.len() as u64 <= super::MANY => OrdinalSet::Ranges(
-                intervals.iter().map(|&(first, end)| (first, end - first)).collect(),
-            ),
+            _ if super::cost(bits) * intervals.len() as u64 <= super::LOOKUP_COST => {
+                OrdinalSet::Ranges(
+                    intervals.iter().map(|&(first, end)| (first, end - first)).collect(),
+                )
+            }
             _ => OrdinalSet::many(&intervals, bits),
         }
     }
 
-    /// The ordinals of ranges that ascend, one by one.
+    /// The ordinals of ascending ranges as a bitmap.
     fn many(intervals: &[(u32, u32)], bits: usize) -> OrdinalSet {
-        // A column has no ordinals of more bits, whatever a damaged file says of keys.
+        // Ordinals fit into the bits of the column, even if a corrupt file claims more keys.
         let most = intervals.last().map_or(0, |(_, end)| *end) as usize;
         let mut set = vec![0; most.min(1 << bits.min(31)).div_ceil(64)];
         intervals.iter().for_each(|&(start, end)| kernels::set_range(&mut set, start, end));
         OrdinalSet::Many { bits: set.into(), behind: false }
     }
 
-    /// All other ordinals, and the number that stands for no value.
+    /// The complement. It contains the number that stands for a missing value.
     pub(crate) fn others(&self) -> OrdinalSet {
         match self {
             OrdinalSet::Keys(keys) => OrdinalSet::Keys(Keys(keys.0.map(|word| !word))),
-            // All but one that no column has: so many numbers as there are is no number.
+            // The length 2^32 does not fit into a u32, so the last number, which no column has, is
+            // left out.
             OrdinalSet::Range { len: 0, .. } => OrdinalSet::Range { first: 0, len: u32::MAX },
             OrdinalSet::Range { first, len } => {
                 OrdinalSet::Range { first: first.wrapping_add(*len), len: len.wrapping_neg() }
             }
-            // From the end of each to the next one, and from the last around to the first.
+            // The gaps from the end of each range to the next one; the last gap wraps around.
             OrdinalSet::Ranges(ranges) => {
                 let next = ranges.iter().cycle().skip(1);
                 let gap = |(&(first, len), &(next, _)): (&(u32, u32), &(u32, u32))| {
@@ -115,7 +121,7 @@ impl OrdinalSet {
         }
     }
 
-    /// Whether an ordinal is wanted.
+    /// Whether an ordinal is in the set.
     #[cfg(test)]
     pub(crate) fn has(&self, ord: u32) -> bool {
         match self {
@@ -129,8 +135,8 @@ impl OrdinalSet {
     }
 }
 
-/// Ranges `start..end` in ascending order, and those that touch as one.
-fn apart(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
+/// Sorts ranges `start..end` and merges those that overlap or touch.
+fn merge_ranges(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
     let mut all: Vec<_> = intervals.iter().copied().filter(|(start, end)| start < end).collect();
     all.sort_unstable();
     all.dedup_by(|next, last| {
@@ -143,7 +149,7 @@ fn apart(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
     all
 }
 
-/// Whether the bit of an ordinal is set.
+/// Whether the bit of an ordinal is set; `behind` beyond the last bit.
 #[inline(always)]
 pub(crate) fn has(bits: &[u64], behind: bool, ord: u32) -> bool {
     bits.get(ord as usize / 64).map_or(behind, |word| word >> (ord % 64) & 1 == 1)

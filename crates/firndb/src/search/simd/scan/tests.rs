@@ -1,4 +1,4 @@
-//! Documents of keys are those one by one, whatever the width and the instruction set.
+//! Checks every version of column scans against one document at a time.
 
 use crate::bytes::packed::PackedWriter;
 use crate::search::simd::kernels::tests::with_each_version;
@@ -11,15 +11,15 @@ fn packed(bits: u8, ords: &[u32]) -> Vec<u8> {
     w.finish()
 }
 
-/// Documents of a column, and some ranges of ordinals or all others; of the last ordinal, which may
-/// stand for no value, there are always some.
+/// A random column, and a set of some ranges of ordinals or its complement. The last ordinal, which
+/// may stand for a missing value, always occurs.
 fn column(rng: &mut Rng, bits: u8, documents: usize) -> (Vec<u32>, OrdinalSet) {
     let most = 1 << bits;
     let ord = |i: usize| if i % 50 == 49 { most as u32 - 1 } else { rng.below(most) as u32 };
     let ords = (0..documents).map(ord).collect();
     let mut intervals: Vec<(u32, u32)> = Vec::new();
     for i in 0..rng.below(60) as u32 {
-        // Many that stay apart, of which one in three is taken.
+        // Many short ranges with gaps between them.
         if most > 400 && i % 3 == 1 {
             intervals.push((5 * i, 5 * i + 1 + i % 4));
         }
@@ -37,7 +37,7 @@ fn column(rng: &mut Rng, bits: u8, documents: usize) -> (Vec<u32>, OrdinalSet) {
 }
 
 #[test]
-fn every_width_gives_the_documents_that_are_wanted() {
+fn scans_work_for_every_width() {
     let seed = 0x5CA_4E0;
     println!("seed {seed:#x}");
     let mut rng = Rng(seed);
@@ -84,10 +84,10 @@ fn every_width_gives_the_documents_that_are_wanted() {
 }
 
 #[test]
-fn two_columns_are_counted_together() {
+fn count_both_counts_documents_in_both_sets() {
     let mut rng = Rng(7);
     for round in 0..300 {
-        // Lanes of 8 bits count some thousand documents, and more must not be too many.
+        // The 8-bit counters of the kernels must not overflow with many documents.
         let many = round % 50 == 0;
         let documents = if many { 20_000 } else { rng.below(2000) };
         let bits = if round % 2 == 0 { [4, 4] } else { [1, 1].map(|n| n + rng.below(18) as u8) };
@@ -107,7 +107,7 @@ fn two_columns_are_counted_together() {
 }
 
 #[test]
-fn others_are_those_that_are_not_wanted() {
+fn others_is_the_complement() {
     let many = (0..20).map(|i| (6 * i, 6 * i + 3)).collect();
     for intervals in [vec![], vec![(3, 5)], vec![(3, 5), (60, 100)], vec![(0, 128)], many] {
         for bits in [7, 8, 12, 26] {
