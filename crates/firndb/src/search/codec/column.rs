@@ -1,22 +1,23 @@
-//! The way back from documents to keys: document -> ordinals.
+//! Columns (doc values): document -> ordinals of its keys.
 //!
-//! A field has a column if its values must be read back or sorted by, if it is scanned, or if its
-//! ordinals have at most 8 bits (then it costs little and lets a condition be verified document by
-//! document, or its documents be found by a scan). An ordered field does without: the offsets say it.
+//! A field has a column if it is sortable, stored or scanned, or if its ordinals have at most 8
+//! bits. Such a narrow column is small, and lets queries verify a condition document by document or
+//! scan for matches. An ordered field needs no column: the offsets of its postings determine the
+//! ordinal of each document.
 
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::packed::{Packed, PackedWriter, width};
 use crate::search::format::Ordered;
 
-/// Marks a document without a value, on its way into a partition.
+/// The ordinal of a document without a value while a partition is built.
 pub(crate) const MISSING: u32 = u32::MAX;
 
-/// The ordinals of a field's documents, on their way into a partition.
+/// The ordinals of a field's documents while a partition is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ordinals {
-    /// One a document, or [`MISSING`].
+    /// One ordinal per document, or [`MISSING`].
     Single(Vec<u32>),
-    /// Those of document d are `ords[starts[d]..starts[d + 1]]`, ascending and distinct.
+    /// The ordinals of document d are `ords[starts[d]..starts[d + 1]]`, strictly ascending.
     Multi { starts: Vec<u32>, ords: Vec<u32> },
 }
 
@@ -41,7 +42,7 @@ impl Ordinals {
         count as u32
     }
 
-    /// Whether the documents stand in the order of the keys, those without a value last.
+    /// Whether the documents are sorted by key, those without a value last.
     pub(crate) fn ordered(&self) -> Ordered {
         let Ordinals::Single(ords) = self else { return Ordered::No };
         if ords.is_sorted() {
@@ -51,7 +52,7 @@ impl Ordinals {
         if ords.is_sorted_by_key(rank) { Ordered::Descending } else { Ordered::No }
     }
 
-    /// The parts COLUMN, of so many bits an ordinal, and STARTS.
+    /// Encodes the parts COLUMN, with `bits` bits per ordinal, and STARTS.
     pub(crate) fn encode(&self, distinct: usize, bits: u8) -> (Vec<u8>, Option<Vec<u8>>) {
         let mut w = PackedWriter::new(bits);
         match self {
@@ -69,13 +70,13 @@ impl Ordinals {
     }
 }
 
-/// Bits of the ordinals of `distinct` keys and, if some document is without, of the number
-/// `distinct`.
+/// The width of a column with `distinct` keys. If `missing`, the number `distinct` must fit, too:
+/// it stands for a missing value.
 pub(crate) fn column_bits(distinct: usize, missing: bool) -> u8 {
     width((distinct as u64 + u64::from(missing)).saturating_sub(1))
 }
 
-/// Document -> ordinal for a field of a partition. A document without a value has ordinal
+/// Reads the ordinals of a field's documents. A document without a value has the ordinal
 /// `distinct`.
 #[derive(Clone)]
 pub(crate) enum Column<'a> {
@@ -94,7 +95,7 @@ pub(crate) enum Column<'a> {
         offsets: Increasing<'a>,
         present: u32,
     },
-    /// Derived for one query from the postings of a field without a column.
+    /// Derived from the postings of a field without a column, for one query.
     Derived(Vec<u32>),
     /// The same for a multi-valued field.
     DerivedMulti {
@@ -104,7 +105,8 @@ pub(crate) enum Column<'a> {
 }
 
 impl Column<'_> {
-    /// The ordinal of a single-valued field's document; some number if `doc` is out of bounds.
+    /// The ordinal of a document in a single-valued field; an arbitrary number if `doc` is out of
+    /// bounds.
     #[inline(always)]
     pub(crate) fn get(&self, doc: u32) -> u32 {
         match self {

@@ -1,4 +1,5 @@
-//! The distinct keys of a field in ascending order: ordinal -> key, key -> ordinal.
+//! Dictionaries: the distinct keys of a field in ascending order. Maps ordinals to keys and keys to
+//! ordinals.
 
 use crate::bytes::increasing::{self, Increasing};
 use crate::search::model::types::Type;
@@ -6,7 +7,7 @@ use crate::search::model::value::{Key, Value, decode_bytes, decode_fixed};
 use crate::{Error, Result};
 use std::ops::Bound;
 
-/// Distinct keys in ascending order, on their way into a partition.
+/// The distinct keys of a field in ascending order, while a partition is built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     Fixed(Vec<u64>),
@@ -21,11 +22,11 @@ impl Keys {
         }
     }
 
-    /// The parts KEYS and KEY_BYTES of a partition of so many documents.
+    /// Encodes the parts KEYS and KEY_BYTES for a partition of `documents` documents.
     pub(crate) fn encode(&self, documents: usize) -> (Vec<u8>, Option<Vec<u8>>) {
-        let vouching = self.len() > documents;
+        let min_size = self.len() > documents;
         match self {
-            Keys::Fixed(keys) => (encode_sequence(keys.iter().copied(), vouching), None),
+            Keys::Fixed(keys) => (encode_sequence(keys.iter().copied(), min_size), None),
             Keys::Bytes(keys) => {
                 let mut offsets = Vec::with_capacity(keys.len() + 1);
                 let mut area = Vec::new();
@@ -34,19 +35,20 @@ impl Keys {
                     area.extend_from_slice(key);
                 }
                 offsets.push(area.len() as u64 + keys.len() as u64);
-                (encode_sequence(offsets.into_iter(), vouching), Some(area))
+                (encode_sequence(offsets.into_iter(), min_size), Some(area))
             }
         }
     }
 }
 
-/// Readers ask memory for as many keys as a field has. Where these are no more than the documents,
-/// for which the payload offsets vouch, they may take as few bytes as can be.
-fn encode_sequence(values: impl ExactSizeIterator<Item = u64>, vouching: bool) -> Vec<u8> {
-    if vouching { increasing::encode_vouching(values) } else { increasing::encode(values) }
+/// Readers allocate memory in proportion to the number of keys, so this number must be bounded by
+/// the size of the file. With `min_size` the encoding itself takes a minimum of bytes per key.
+/// Otherwise there are no more keys than documents, whose number the payload offsets bound.
+fn encode_sequence(values: impl ExactSizeIterator<Item = u64>, min_size: bool) -> Vec<u8> {
+    if min_size { increasing::encode_vouching(values) } else { increasing::encode(values) }
 }
 
-/// The distinct keys of a field of a partition.
+/// Reads the distinct keys of a field.
 #[derive(Clone, Copy)]
 pub(crate) enum Dictionary<'a> {
     Fixed(Increasing<'a>),
@@ -73,7 +75,7 @@ impl<'a> Dictionary<'a> {
         }
     }
 
-    /// Key `ord` of a fixed-width field.
+    /// Key `ord` of a field with 64-bit keys; 0 for other fields.
     #[inline]
     pub(crate) fn fixed_key(&self, ord: u32) -> u64 {
         match self {
@@ -82,7 +84,7 @@ impl<'a> Dictionary<'a> {
         }
     }
 
-    /// Key `ord` of a string or bytes field; empty if the file is wrong.
+    /// Key `ord` of a string or bytes field; empty if the file is corrupt.
     pub(crate) fn bytes_key(&self, ord: u32) -> &'a [u8] {
         match self {
             Dictionary::Fixed(_) => &[],
@@ -109,7 +111,7 @@ impl<'a> Dictionary<'a> {
         }
     }
 
-    /// How many keys are below `key`.
+    /// The number of keys below `key`.
     pub(crate) fn lower_bound(&self, key: &Key) -> u32 {
         match (self, key) {
             (Dictionary::Fixed(keys), Key::Fixed(key)) => keys.lower_bound(*key) as u32,
@@ -119,17 +121,17 @@ impl<'a> Dictionary<'a> {
     }
 
     fn lower_bound_of_bytes(&self, key: &[u8]) -> u32 {
-        let wanted = (head(key), key);
+        let wanted = (first_bytes(key), key);
         let (mut low, mut high) = (0, self.len() as u32);
         while low < high {
             let mid = low + (high - low) / 2;
             let found = self.bytes_key(mid);
-            if (head(found), found) < wanted { low = mid + 1 } else { high = mid }
+            if (first_bytes(found), found) < wanted { low = mid + 1 } else { high = mid }
         }
         low
     }
 
-    /// The ordinal of a key.
+    /// The ordinal of a key; `None` if it is absent.
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         if let (Dictionary::Fixed(keys), Key::Fixed(key)) = (self, key) {
             return keys.find(*key).map(|i| i as u32);
@@ -138,11 +140,11 @@ impl<'a> Dictionary<'a> {
         self.find_bytes(key)
     }
 
-    /// The ordinal of a key of a string or bytes field.
+    /// The ordinal of a key of a string or bytes field; `None` if it is absent.
     pub(crate) fn find_bytes(&self, key: &[u8]) -> Option<u32> {
         let ord = self.lower_bound_of_bytes(key);
-        let is_there = (ord as usize) < self.len() && self.bytes_key(ord) == key;
-        (is_there && matches!(self, Dictionary::Bytes { .. })).then_some(ord)
+        let found = (ord as usize) < self.len() && self.bytes_key(ord) == key;
+        (found && matches!(self, Dictionary::Bytes { .. })).then_some(ord)
     }
 
     /// The ordinals `start..end` of the keys between two bounds.
@@ -182,10 +184,10 @@ impl<'a> Dictionary<'a> {
     }
 }
 
-/// The first eight bytes of a key as a number that compares as they do: most keys differ there, and
-/// a comparison of two of any length is a call.
+/// The first eight bytes of a key as a number with the same order. Most keys differ there, and
+/// comparing numbers avoids a call to `memcmp`.
 #[inline]
-fn head(key: &[u8]) -> u64 {
+fn first_bytes(key: &[u8]) -> u64 {
     match key.first_chunk() {
         Some(&first) => u64::from_be_bytes(first),
         None => (0..8).fold(0, |head, i| head << 8 | u64::from(key.get(i).copied().unwrap_or(0))),
@@ -197,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_found_whatever_their_first_eight_bytes_share() {
+    fn texts_with_common_prefixes_are_found() {
         let mut texts: Vec<Vec<u8>> = vec![Vec::new()];
         for text in ["\0", "a", "abcdefg", "abcdefgh", "abcdefgh\0x", "abcdefghij", "\u{10FFFF}"] {
             let zeros = (0..10).map(|n| [text.as_bytes(), &vec![0; n]].concat());
@@ -205,7 +207,7 @@ mod tests {
         }
         texts.sort_unstable();
         texts.dedup();
-        // Every other one is a key, the others are not.
+        // Every other text is a key.
         let keys: Vec<_> = texts.iter().step_by(2).cloned().collect();
         let (offsets, area) = Keys::Bytes(keys.clone()).encode(keys.len());
         let dictionary = Dictionary::bytes(&offsets, area.as_ref().unwrap(), keys.len()).unwrap();

@@ -1,9 +1,10 @@
-//! Payloads: the bytes of each document, raw or in zstd blocks. Sections: `format.rs`.
+//! Payloads: the opaque bytes of each document, raw or in zstd blocks. `format/mod.rs` lists the
+//! sections.
 //!
-//! Raw payloads are borrowed from the file. Compressed ones come in blocks of about 16 KiB, each a
-//! zstd frame, with a dictionary trained on a sample of the partition's payloads if the schema asks
-//! for one. Either way a checksum guards the bytes that a read touches: of 64 KiB of raw bytes when
-//! they are first touched, of a compressed block each time it is read.
+//! Raw payloads are borrowed from the mapped file. Compressed ones are stored in blocks of about 16
+//! KiB, each a zstd frame, optionally with a dictionary trained on a sample of the partition's
+//! payloads. Reads verify checksums: per 64 KiB of raw bytes on the first access, per compressed
+//! block on every access.
 
 use crate::bytes::frozen::{Frozen, FrozenWriter};
 use crate::bytes::increasing::{self, Increasing};
@@ -19,20 +20,21 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Raw bytes under one checksum.
+/// Raw bytes per checksum.
 pub(crate) const RAW_BLOCK: usize = 1 << 16;
-/// Uncompressed bytes that close a zstd block.
+/// The uncompressed size from which a zstd block is closed.
 const BLOCK: usize = 1 << 14;
-/// Bytes that are allocated for a block at once; for more, memory grows with what is in it.
+/// The largest claimed size of a block for which memory is allocated up front. For larger claims,
+/// memory grows with the decompressed data.
 const TRUSTED: u64 = 1 << 24;
-/// A dictionary, and the sample it is trained on.
+/// The maximum size of a dictionary, and of the sample on which it is trained.
 const DICTIONARY: usize = 1 << 16;
 const SAMPLE: usize = 100 * DICTIONARY;
 
-/// Gives the payload of a document of the partition being written.
+/// Appends the payload of a document of the partition being written.
 pub(crate) type Source<'a> = dyn FnMut(u32, &mut Vec<u8>) -> Result<()> + 'a;
 
-/// Writes the payload sections; none if no document has a payload.
+/// Writes the payload sections.
 pub(crate) fn write(
     out: &mut FrozenWriter,
     form: Payload,
@@ -123,8 +125,8 @@ fn write_blocks(
     Ok(total)
 }
 
-/// A dictionary from payloads spread over the partition; empty if there is too little to learn
-/// from.
+/// Trains a dictionary on payloads spread over the partition; empty if there are too few for
+/// training.
 fn train(documents: u32, source: &mut Source) -> Result<Vec<u8>> {
     let (mut sample, mut sizes) = (Vec::new(), Vec::new());
     let step = (documents / 20_000).max(1);
@@ -144,7 +146,7 @@ pub(crate) struct Payloads {
     documents: u32,
     form: Payload,
     sections: [usize; 6],
-    /// One bit for each 64 KiB of raw bytes: their checksum was found right.
+    /// One bit per 64 KiB of raw bytes: their checksum has been verified.
     checked: Box<[AtomicU64]>,
 }
 
@@ -157,18 +159,19 @@ const SECTIONS: [u32; 6] = [
     global::DICTIONARY,
 ];
 
-/// The steps of [`Payloads::fetch`].
+/// The steps of [`Payloads::fetch`], in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Of the block of offsets.
+    /// Prefetch the head of the block of offsets.
     Head,
-    /// Of the offset itself.
+    /// Prefetch the offset of the document.
     Offset,
-    /// Of the payload.
+    /// Prefetch the payload.
     Bytes,
 }
 
-/// Most lines of a payload that are asked for: longer ones come in order by themselves.
+/// The maximum number of cache lines to prefetch per payload. The hardware prefetcher handles the
+/// rest of longer ones.
 const LINES: usize = 16;
 
 impl Payloads {
@@ -179,7 +182,8 @@ impl Payloads {
             let missing = || Error::corrupt(format!("payload section {id} is missing"));
             *slot = file.find(id).ok_or_else(missing)?;
         }
-        // What is read later relies on it: memory for all documents is asked for at once.
+        // The size of the offsets bounds the number of documents: readers allocate memory in
+        // proportion to it.
         if file.entry(sections[1]).len < offsets::least_size(documents as usize) as u64 {
             return Err(Error::corrupt(format!("there are no offsets for {documents} documents")));
         }
@@ -188,8 +192,8 @@ impl Payloads {
         Ok(Payloads { documents, form, sections, checked })
     }
 
-    /// Asks for the memory of the payload of a document below `documents`, a step at a time: each
-    /// reads what the one before asked for. Of compressed payloads only for where they are.
+    /// Prefetches the payload of a document below `documents`, one step per call: each step reads
+    /// what the previous one has prefetched. Of compressed payloads it prefetches the offsets only.
     pub(crate) fn fetch(&self, file: &Frozen, doc: u32, step: Step) -> Result<()> {
         let offsets = self.offsets(file)?;
         match step {
@@ -249,8 +253,8 @@ impl Payloads {
         Ok(payload)
     }
 
-    /// [`Payloads::get`] into a buffer. Keeps the block that was decompressed, for the documents
-    /// that follow in it.
+    /// Appends the payload of a document to a buffer. `kept` caches the last decompressed block,
+    /// for reading consecutive documents.
     pub(crate) fn append(
         &self,
         file: &Frozen,
@@ -269,13 +273,13 @@ impl Payloads {
                 Some(block) => kept.insert(block),
                 None => kept.insert(self.block(file, doc, &at)?),
             };
-            out.extend_from_slice(&block.bytes[block.place(doc, &at)?]);
+            out.extend_from_slice(&block.bytes[block.range(doc, &at)?]);
             Ok(())
         };
         append().map_err(|e| e.in_file(file.path()))
     }
 
-    /// The block of a document.
+    /// Decompresses the block that contains a document.
     fn block(&self, file: &Frozen, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Block> {
         let checks = file.section(self.sections[2])?;
         let blocks = checks.len() / 8;
@@ -303,17 +307,17 @@ impl Payloads {
     }
 }
 
-/// The payloads of some documents, decompressed.
+/// A decompressed block: the payloads of a range of documents.
 pub(crate) struct Block {
     documents: Range<u32>,
     bytes: Vec<u8>,
 }
 
 impl Block {
-    /// Where the payload of one of its documents is.
-    fn place(&self, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Range<usize>> {
-        let within = |d: u32| at(d).checked_sub(at(self.documents.start));
-        match (within(doc), within(doc + 1)) {
+    /// The range of a document's payload within the block.
+    fn range(&self, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Range<usize>> {
+        let offset = |d: u32| at(d).checked_sub(at(self.documents.start));
+        match (offset(doc), offset(doc + 1)) {
             (Some(start), Some(end)) if start <= end && end <= self.bytes.len() as u64 => {
                 Ok(start as usize..end as usize)
             }
@@ -321,16 +325,16 @@ impl Block {
         }
     }
 
-    /// The payload of one of its documents, alone.
+    /// Turns the block into the payload of one of its documents.
     fn take(mut self, doc: u32, at: &dyn Fn(u32) -> u64) -> Result<Vec<u8>> {
-        let place = self.place(doc, at)?;
-        self.bytes.truncate(place.end);
-        self.bytes.drain(..place.start);
+        let range = self.range(doc, at)?;
+        self.bytes.truncate(range.end);
+        self.bytes.drain(..range.start);
         Ok(self.bytes)
     }
 }
 
-/// The content of a zstd frame, of which others say that it has `size` bytes.
+/// Decompresses a zstd frame, whose content should have `size` bytes according to the offsets.
 fn decompress(frame: &[u8], dictionary: &[u8], size: u64) -> io::Result<Vec<u8>> {
     if size <= TRUSTED {
         let mut zstd = zstd::bulk::Decompressor::with_dictionary(dictionary)?;
@@ -345,6 +349,7 @@ fn decompress(frame: &[u8], dictionary: &[u8], size: u64) -> io::Result<Vec<u8>>
     }
 }
 
+/// Verifies the checksum of a block.
 fn check(bytes: &[u8], checks: &[u8], block: usize, at: u64) -> Result<()> {
     let (got, expected) = (xxh3_64(bytes), u64_at(checks, block * 8));
     if checks.len() < (block + 1) * 8 || got != expected {
@@ -364,7 +369,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_block_is_kept_for_the_documents_that_follow() {
+    fn consecutive_reads_decompress_a_block_once() {
         let payload = Payload::Zstd { level: 3, dictionary: false };
         let mut builder = PartitionBuilder::new(Schema::new([]).unwrap().payload(payload));
         let content = |n: u32| format!("payload {n} ").repeat(n as usize % 7);
@@ -382,12 +387,12 @@ mod tests {
             assert_eq!(out, format!("before{}", content(doc)).into_bytes());
             blocks += u32::from(before != kept.as_ref().map(|block| block.documents.clone()));
         }
-        // About 100 kB in blocks of 16 KiB, and three leaps.
+        // About 100 kB in blocks of 16 KiB, and three random accesses.
         assert!((6..=12).contains(&blocks), "{blocks} blocks were decompressed");
     }
 
     #[test]
-    fn memory_grows_with_the_content_of_a_block_not_with_its_claim() {
+    fn memory_is_bounded_by_the_content_of_a_block() {
         let content: Vec<u8> = (0..3 * TRUSTED).map(|i| ((i * i) >> 20) as u8).collect();
         let frame = zstd::bulk::compress(&content, 1).unwrap();
         let size = content.len() as u64;

@@ -1,19 +1,20 @@
-//! The slices of a field: documents of its keys, key after key, each key's ascending.
+//! The slices of a field: postings lists in the order of keys, each with ascending documents.
 //!
-//! They are whole numbers, or lists are *divided*, where that saves an eighth (Elias 1974, Fano
-//! 1971). The low bits of a list are packed, and the high bits say in which *bucket* a document is:
-//! for bucket after bucket they have a 1 for each document in it and a 0 behind them. So the 1 of
-//! entry i in bucket b is bit `b + i`. Each list has as many low bits as fit its length, so that a
-//! list of n of N documents takes about `log2(N / n) + 2` bits a document:
+//! Documents are packed with a fixed width, or lists are *divided*, that is, Elias-Fano coded
+//! (Elias 1974, Fano 1971), if this saves an eighth of the space. A divided list packs the low bits
+//! of its documents. The high bits are the number of a *bucket*: a bit vector has for each bucket a
+//! 1 per document in it, then a 0. So entry i in bucket b is bit `b + i`. The number of low bits
+//! depends on the length: a list of n of N documents takes about `log2(N / n) + 2` bits per
+//! document.
 //!
 //! ```text
 //! OFFSET  SIZE                   FIELD
-//! 0       4                      n, how many documents
+//! 0       4                      n, number of documents in the list
 //! 4       ceil((n + N') / 8)     high bits, of N' = ceil(N / 2^l) buckets
-//! ..      ceil(n l / 8)          low bits, l = floor(log2(N / n)) of a document
+//! ..      ceil(n l / 8)          low bits, l = floor(log2(N / n)) per document
 //! ```
-//! The lists follow each other, and 8 zeros follow the last. A section of its own says where
-//! each begins and where the last ends, an increasing sequence.
+//! The lists follow each other without gaps; 8 zeros follow the last. The section PLACES has the
+//! start of each list and the end of the last, as an increasing sequence.
 
 use crate::bytes::increasing::{self, Increasing};
 use crate::bytes::int::{Encoder, behind_zeros, u32_at, u64_at};
@@ -24,34 +25,34 @@ use crate::{Error, Result};
 
 /// Documents decoded at a time.
 pub(crate) const BLOCK: usize = 1024;
-/// In the place of the bits of whole numbers: lists are divided.
+/// Instead of a width: the lists are divided.
 pub(crate) const DIVIDED: u8 = u8::MAX;
-/// Lists of fewer documents a key are read faster whole, and small partitions are.
+/// The minimum average length of divided lists. Shorter ones are read faster with a fixed width.
 const LONG: usize = 32;
-/// Bytes before the high bits of a list, and zeros behind the last list.
+/// Bytes before the high bits of a list, and zeros after the last list.
 const HEAD: usize = 4;
 const END: usize = 8;
 
-/// Low bits of each document of a list.
+/// The number of low bits per document of a list.
 fn low_bits(documents: usize, len: usize) -> u8 {
     width((documents / len.max(1)) as u64).saturating_sub(1)
 }
 
-/// Bytes of the high bits of a list.
+/// The size in bytes of the high bits of a list.
 fn size_of_highs(documents: usize, len: usize) -> usize {
     (len + documents.div_ceil(1 << low_bits(documents, len))).div_ceil(8)
 }
 
-/// Bytes of a list.
+/// The size in bytes of a list.
 fn size_of(documents: usize, len: usize) -> usize {
     let lows = (len * usize::from(low_bits(documents, len))).div_ceil(8);
     HEAD + size_of_highs(documents, len) + lows
 }
 
-/// Bits of whole numbers, or [`DIVIDED`], for lists of such lengths.
+/// Chooses the encoding for lists of these lengths: a width in bits, or [`DIVIDED`].
 pub(crate) fn bits_of(documents: usize, lens: impl Iterator<Item = usize>) -> u8 {
     let whole = width((documents as u64).saturating_sub(1));
-    // Of a list its place takes about two bytes.
+    // The start of a list in PLACES takes about two bytes.
     let (keys, entries, size) = lens.fold((0, 0, 0), |(keys, entries, size), len| {
         (keys + 1, entries + len, size + size_of(documents, len) + 2)
     });
@@ -62,21 +63,21 @@ pub(crate) fn bits_of(documents: usize, lens: impl Iterator<Item = usize>) -> u8
 /// Writes slices.
 pub(crate) struct SlicesWriter {
     documents: usize,
-    /// Whole numbers, if lists are not divided.
+    /// The documents, if lists are not divided.
     whole: Option<PackedWriter>,
     lists: Encoder,
-    /// Where each list begins.
+    /// The start of each divided list.
     places: Vec<u64>,
 }
 
 impl SlicesWriter {
-    /// `bits` as [`bits_of`] says.
+    /// `bits` comes from [`bits_of`].
     pub(crate) fn new(documents: usize, bits: u8) -> SlicesWriter {
         let whole = (bits != DIVIDED).then(|| PackedWriter::new(bits));
         SlicesWriter { documents, whole, lists: Encoder::default(), places: Vec::new() }
     }
 
-    /// Adds the documents of the next key, at least one.
+    /// Adds the postings list of the next key, which has at least one document.
     pub(crate) fn push(&mut self, docs: &[u32]) {
         debug_assert!(!docs.is_empty());
         if let Some(whole) = &mut self.whole {
@@ -97,7 +98,7 @@ impl SlicesWriter {
         lists.extend_from_slice(&lows[..(docs.len() * usize::from(bits)).div_ceil(8)]);
     }
 
-    /// The numbers or lists, and the places of lists; these are empty if numbers are whole.
+    /// The parts SLICES and PLACES; the latter is empty unless lists are divided.
     pub(crate) fn finish(mut self) -> (Vec<u8>, Vec<u8>) {
         if let Some(whole) = self.whole {
             return (whole.finish(), Vec::new());
@@ -108,7 +109,7 @@ impl SlicesWriter {
     }
 }
 
-/// Slices over bytes.
+/// Reads the slices of a field.
 #[derive(Clone, Copy)]
 pub(crate) struct Slices<'a> {
     documents: u32,
@@ -118,7 +119,7 @@ pub(crate) struct Slices<'a> {
 #[derive(Clone, Copy)]
 enum Form<'a> {
     Whole(Packed<'a>),
-    /// Lists, and how many entries they have.
+    /// `entries` is the total length of all lists.
     Divided {
         lists: &'a [u8],
         places: Increasing<'a>,
@@ -126,13 +127,13 @@ enum Form<'a> {
     },
 }
 
-/// Entries that stand together and have not been read.
+/// A read position: the consecutive entries `first..last` that have not been read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     first: usize,
     last: usize,
-    /// Of divided lists: where the list begins that is read, how many of its entries were read, and
-    /// the high bit to go on at.
+    /// For divided lists: the start of the current list, the number of its entries already read,
+    /// and the high bit at which to continue.
     at: usize,
     entry: usize,
     bit: usize,
@@ -148,7 +149,7 @@ impl Span {
     }
 }
 
-/// A divided list: where its bits are among all lists.
+/// The layout of a divided list, as offsets into the section.
 struct List {
     len: usize,
     bits: u8,
@@ -158,7 +159,8 @@ struct List {
 }
 
 impl<'a> Slices<'a> {
-    /// Checks the sizes for so many keys and entries.
+    /// Opens slices with `keys` lists and `entries` documents in total. `Corrupt` if the sizes do
+    /// not fit.
     pub(crate) fn new(
         (slices, places): (&'a [u8], &'a [u8]),
         (documents, bits): (u32, u8),
@@ -185,12 +187,12 @@ impl<'a> Slices<'a> {
         Ok(Slices { documents, form })
     }
 
-    /// No entries.
+    /// Slices without entries.
     pub(crate) fn none() -> Slices<'a> {
         Slices { documents: 0, form: Form::Whole(Packed::trusted(&[0; 8], 0, 0)) }
     }
 
-    /// The numbers, if they are whole.
+    /// The packed documents, unless lists are divided.
     pub(crate) fn whole(&self) -> Option<Packed<'a>> {
         match self.form {
             Form::Whole(numbers) => Some(numbers),
@@ -198,13 +200,13 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The entries `first..last`, which are those of the keys from number `key` on.
+    /// The entries `first..last`, which belong to the lists from number `key` on.
     pub(crate) fn span(&self, key: usize, first: usize, last: usize) -> Span {
         let (entries, places) = match self.form {
             Form::Whole(numbers) => (numbers.len(), None),
             Form::Divided { places, entries, .. } => (entries, Some(places)),
         };
-        // Offsets of a damaged file may say anything.
+        // The offsets of a corrupt file are arbitrary.
         let last = last.min(entries);
         let span = Span { first: first.min(last), last, ..Span::default() };
         match places.filter(|_| !span.is_empty()) {
@@ -213,7 +215,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// The list that begins at a byte; `None` in a damaged file.
+    /// The list that starts at byte `at`; `None` if the file is corrupt.
     #[inline]
     fn list(&self, lists: &[u8], at: usize) -> Option<List> {
         let highs = at.checked_add(HEAD).filter(|highs| *highs <= lists.len())?;
@@ -224,7 +226,8 @@ impl<'a> Slices<'a> {
         (len > 0 && end + END <= lists.len()).then_some(List { len, bits, highs, lows, end })
     }
 
-    /// The part of a span of one key whose documents are in a range, and perhaps some beside them.
+    /// Narrows the span of one key to the documents in a range. It may keep some documents next to
+    /// the range.
     pub(crate) fn narrow(&self, span: Span, (start, end): (u32, u32)) -> Span {
         let numbers = match self.form {
             Form::Whole(numbers) => numbers,
@@ -243,7 +246,7 @@ impl<'a> Slices<'a> {
         Span { first, last, ..span }
     }
 
-    /// [`Slices::narrow`] of a whole list, by its buckets.
+    /// [`Slices::narrow`] for a divided list, by its buckets.
     fn narrow_list(&self, lists: &[u8], span: Span, (start, end): (u32, u32)) -> Span {
         let Some(list) = self.list(lists, span.at) else { return Span::default() };
         let skipped = (start >> list.bits) as usize;
@@ -257,8 +260,8 @@ impl<'a> Slices<'a> {
         part
     }
 
-    /// Replaces `out` by the next documents, about `size` of them and at most [`BLOCK`]; false at
-    /// the end.
+    /// Replaces `out` by the next documents, about `size` of them and at most [`BLOCK`]. Returns
+    /// false at the end.
     pub(crate) fn next(&self, span: &mut Span, size: usize, out: &mut Vec<u32>) -> bool {
         out.clear();
         match self.form {
@@ -277,12 +280,12 @@ impl<'a> Slices<'a> {
         !out.is_empty()
     }
 
-    /// Appends the next documents of a list, about `size` of them.
+    /// Appends the next documents of the current divided list, about `size` of them.
     fn next_of_list(&self, lists: &[u8], span: &mut Span, size: usize, out: &mut Vec<u32>) {
         const MOST: usize = 1 << 30;
         let list = self.list(lists, span.at).filter(|list| span.entry < list.len);
         let Some(list) = list else {
-            // The file is damaged.
+            // The file is corrupt.
             span.last = span.first;
             return;
         };
@@ -291,12 +294,13 @@ impl<'a> Slices<'a> {
         let (mut mask, size) = (u64::MAX << (span.bit % 64), size.min(left));
         while out.len() - from < size && span.bit - origin < MOST {
             let (word, words) = (span.bit / 64, (size - (out.len() - from)).div_ceil(64));
-            // What stands behind the high bits comes behind the last entry.
+            // The last word may include bytes after the high bits; their bits come after the last
+            // entry and are truncated below.
             let end = (list.lows - list.highs).next_multiple_of(8).min((word + words) * 8);
             let bytes = lists.get(list.highs + word * 8..list.highs + end);
             let bytes = bytes.filter(|bytes| bytes.len() >= 8);
             let Some(bytes) = bytes else {
-                // Not as many as the list says: the file is damaged.
+                // The list has fewer documents than it claims: the file is corrupt.
                 span.last = span.first + (out.len() - from);
                 break;
             };
@@ -304,7 +308,8 @@ impl<'a> Slices<'a> {
             (mask, span.bit) = (u64::MAX, (word + bytes.len() / 8) * 64);
         }
         out.truncate(from + left);
-        // Of entry j behind those that were read bit `origin + out[j]` is set: it tells its bucket.
+        // `out` now has the positions of high bits relative to `origin`; `join` turns them into
+        // documents.
         let lows = Packed::trusted(&lists[list.lows..], list.bits, list.len);
         lists::join(lows, span.entry, origin.wrapping_sub(span.entry) as u32, &mut out[from..]);
         let taken = out.len() - from;
@@ -314,7 +319,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Calls `each` with all documents of a span, a block at a time.
+    /// Calls `each` with the documents of a span, one block at a time.
     fn each_block(&self, mut span: Span, mut each: impl FnMut(&[u32])) {
         let mut block = Vec::with_capacity(BLOCK);
         while self.next(&mut span, BLOCK, &mut block) {
@@ -343,8 +348,8 @@ impl<'a> Slices<'a> {
     }
 }
 
-/// The first entry behind so many buckets, from an entry and its bit on, and the bit where its
-/// bucket begins.
+/// Skips `buckets` buckets, starting at an entry and its bit. Returns the first entry after them,
+/// and the bit at which its bucket starts.
 fn skip(lists: &[u8], list: &List, from: (usize, usize), buckets: usize) -> (usize, usize) {
     let ((entry, start), end) = (from, (list.lows - list.highs) * 8);
     let (mut bit, mut left) = (start, buckets);

@@ -1,7 +1,10 @@
-//! An open partition: which structures each field has, and views of them over the mapped file.
+//! An open partition: the structures of each field, as views over the mapped file.
 //!
-//! Opening reads the envelope's edges and the meta section; a structure's checksum is checked when
-//! it is first used.
+//! Opening reads the footer, the section directory and the meta section. The checksum of a section
+//! is verified when the section is first used. This file opens partitions and returns views of
+//! their structures; `field_view` reads values by document, `derived` computes structures that are
+//! not in the file. `set` is the list of partitions that queries run on, `verify/` checks a
+//! partition completely.
 
 pub(crate) mod set;
 pub(crate) mod verify;
@@ -17,7 +20,7 @@ use crate::disk::Disk;
 use crate::search::codec::column::Column;
 use crate::search::codec::dictionary::Dictionary;
 use crate::search::codec::payload::{Payloads, Step};
-use crate::search::codec::points::{Numbers, Points};
+use crate::search::codec::points::{CoordinateKind, Points};
 use crate::search::codec::postings::{Parts, Postings};
 use crate::search::format::limits::{SCAN_BITS, SMALL_DOCUMENTS};
 use crate::search::format::{FieldMeta, Ordered, decode_meta, global, part, section};
@@ -40,16 +43,16 @@ pub(crate) struct Partition {
     fields: Box<[FieldPart]>,
     /// Offset and length of the fields' sections.
     places: Box<[(u64, u64)]>,
-    /// All sections were checked: the bytes can be had without asking.
+    /// All checksums have been verified, so that sections can be read without a check.
     checked: AtomicBool,
     pub(crate) payloads: Payloads,
-    /// For documents that moved when partitions were merged in memory: their numbers before, in the
-    /// order of partitions and documents. Ties of every order fall by these.
+    /// The original numbers of documents that were reordered when partitions were merged in memory.
+    /// They break ties in the order of queries.
     pub(crate) origins: Option<Arc<[u32]>>,
 }
 
-/// A field of an open partition: its sections are `first..` in `places` and `section..` in the
-/// directory, one for each bit of `parts`.
+/// A field of an open partition. Its sections are consecutive, one per bit of `parts`: they start
+/// at `first` in `Partition::places` and at `section` in the section directory of the file.
 pub(crate) struct FieldPart {
     meta: FieldMeta,
     ty: Type,
@@ -57,18 +60,19 @@ pub(crate) struct FieldPart {
     first: u32,
     section: u32,
     parts: u16,
-    /// The earlier field of the point that its documents are in, and whether it is the other one.
+    /// If the field is stored in points: the first field of the point, and whether this field is
+    /// the second.
     point: Option<(u32, bool)>,
-    /// Of a field whose points hold values: what is made of them.
-    made: Option<Box<OnceLock<Derived>>>,
+    /// If the points hold values: the keys and offsets, derived on demand.
+    derived: Option<Box<OnceLock<Derived>>>,
 }
 
-/// The parts of postings that most fields do without.
+/// The parts of postings that few fields have.
 const RARE_PARTS: u16 =
     1 << part::SPECIAL_FORMS | 1 << part::BITSETS | 1 << part::RUNS | 1 << part::PLACES;
 
 impl Partition {
-    /// Whether the partition is small enough for [`SMALL_DOCUMENTS`]; tests may say no.
+    /// Whether the partition has at most [`SMALL_DOCUMENTS`]. Tests can override it.
     #[inline(always)]
     pub(crate) fn is_small(&self) -> bool {
         #[cfg(test)]
@@ -78,7 +82,7 @@ impl Partition {
         self.documents <= SMALL_DOCUMENTS
     }
 
-    /// Opens a partition file. `like` is a partition whose schema is shared if it is the same.
+    /// Opens a partition file. If its schema equals that of `like`, both share one copy.
     pub(crate) fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -88,7 +92,7 @@ impl Partition {
         Self::parse(file, like).map_err(|e| e.in_file(path))
     }
 
-    /// The partition in a file that is open.
+    /// Opens the partition in an open file; see [`Partition::open`] for `like`.
     pub(crate) fn parse(file: Frozen, like: Option<&Partition>) -> Result<Partition> {
         let meta = file.find(global::META).ok_or_else(|| Error::corrupt("no meta section"))?;
         let (documents, schema, metas) = decode_meta(file.section(meta)?)?;
@@ -112,7 +116,8 @@ impl Partition {
             }
             let field = &schema.fields[i];
             let (ty, multi) = (field.ty, field.multi);
-            // As for documents: memory for all keys is asked for at once.
+            // The size of the keys bounds their number: readers allocate memory in proportion to
+            // it.
             let has_keys = parts >> part::KEYS & 1 == 1;
             let bytes = if has_keys { places[first as usize].1 } else { 0 };
             if meta.distinct > documents
@@ -123,12 +128,12 @@ impl Partition {
             }
             let point = schema.part_of_point(i).filter(|_| meta.in_points);
             let point = point.map(|(first, which)| (first as u32, which == 1));
-            let made = meta.values().map(|_| Box::default());
-            if made.is_some() && parts & (1 << part::KEYS | 1 << part::OFFSETS) != 0 {
+            let derived = meta.values().map(|_| Box::default());
+            if derived.is_some() && parts & (1 << part::KEYS | 1 << part::OFFSETS) != 0 {
                 return Err(Error::corrupt(format!("field {i} has keys beside its values")));
             }
             let section = section_at;
-            fields.push(FieldPart { meta, ty, multi, first, section, parts, point, made });
+            fields.push(FieldPart { meta, ty, multi, first, section, parts, point, derived });
         }
         let payloads = Payloads::open(&file, schema.payload, documents)?;
         let (fields, places) = (fields.into(), places.into());
@@ -141,7 +146,7 @@ impl Partition {
         &self.fields[field].meta
     }
 
-    /// The number by which a document is known outside: see [`Partition::origins`].
+    /// The number of a document as users see it: see [`Partition::origins`].
     #[inline(always)]
     pub(crate) fn origin(&self, doc: u32) -> u32 {
         match &self.origins {
@@ -150,16 +155,16 @@ impl Partition {
         }
     }
 
-    /// Words of a bitset over the documents.
+    /// The number of words of a bitset over the documents.
     pub(crate) fn words(&self) -> usize {
         (self.documents as usize).div_ceil(64)
     }
 
-    /// A part of a field; empty if it has none.
+    /// A part of a field, from the file or derived; empty if the field lacks it.
     #[inline(always)]
     fn part<'p>(&'p self, field: &'p FieldPart, part: u32) -> Result<&'p [u8]> {
         if field.parts >> part & 1 == 0 {
-            return if field.made.is_some() { self.made(field, part) } else { Ok(&[]) };
+            return if field.derived.is_some() { self.derived(field, part) } else { Ok(&[]) };
         }
         let before = (field.parts & ((1 << part) - 1)).count_ones();
         if self.checked.load(Ordering::Acquire) {
@@ -169,18 +174,18 @@ impl Partition {
         self.file.section((field.section + before) as usize)
     }
 
-    /// A part of a field as [`Partition::dictionary`] and others see it; empty if it has none.
+    /// A part of a field by its number, from the file or derived; empty if the field lacks it.
     pub(crate) fn part_of(&self, field: usize, part: u32) -> Result<&[u8]> {
         self.part(&self.fields[field], part)
     }
 
-    /// Checks the checksums of all structures at once, unless that was done: for small partitions,
-    /// where it is cheaper than to remember which were checked.
+    /// Verifies the checksums of all structures, unless this has been done. For small partitions,
+    /// this is cheaper than keeping track of each section. The `ready_*` methods require it.
     pub(crate) fn ready(&self) -> Result<()> {
         if !self.checked.load(Ordering::Acquire) {
             self.file.warm()?;
             for (field, part) in self.fields.iter().enumerate() {
-                if part.made.is_some() {
+                if part.derived.is_some() {
                     self.points(field)?;
                     continue;
                 }
@@ -194,16 +199,17 @@ impl Partition {
         Ok(())
     }
 
+    /// Adds the path of the file to an error.
     pub(crate) fn at_file<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|e| e.in_file(self.file.path()))
     }
 
-    /// Whether all structures were checked.
+    /// Whether [`Partition::ready`] has succeeded.
     pub(crate) fn is_ready(&self) -> bool {
         self.checked.load(Ordering::Acquire)
     }
 
-    /// A part of a field of a partition that is [`Partition::ready`].
+    /// A part of a field that exists in the file. Requires [`Partition::ready`].
     #[inline(always)]
     fn ready_part(&self, field: &FieldPart, part: u32) -> &[u8] {
         let before = (field.parts & ((1 << part) - 1)).count_ones();
@@ -213,7 +219,7 @@ impl Partition {
         }
     }
 
-    /// The ordinals `start..end` of the fixed-width keys between two, in a partition that is ready.
+    /// The ordinals `start..end` of the 64-bit keys in `low..=high`. Requires [`Partition::ready`].
     #[inline(always)]
     pub(crate) fn ready_range(&self, field: usize, low: u64, high: u64) -> (u32, u32) {
         let f = &self.fields[field];
@@ -229,8 +235,9 @@ impl Partition {
         }
     }
 
-    /// Adds the documents of the ordinals `start..end` to a bitset, in a partition that is ready.
-    /// Gives the number of their entries, never more than the field has: damaged offsets say anything.
+    /// Adds the documents of the ordinals `start..end` to a bitset. Returns the number of their
+    /// postings, clamped to that of the field because corrupt offsets are arbitrary. Requires
+    /// [`Partition::ready`].
     #[inline(always)]
     pub(crate) fn ready_add(
         &self,
@@ -259,7 +266,8 @@ impl Partition {
         Ok((last.saturating_sub(first) as u64).min(f.meta.postings))
     }
 
-    /// Adds the documents of some ordinals to a bitset, in a partition that is ready.
+    /// Adds the documents of some ordinals to a bitset, and returns the number of their postings.
+    /// Requires [`Partition::ready`].
     #[inline(always)]
     pub(crate) fn ready_add_each(
         &self,
@@ -281,8 +289,8 @@ impl Partition {
         Ok(ords.iter().map(|&ord| postings.count(ord, ord + 1).min(most)).sum())
     }
 
-    /// Brings what a look-up in a small field touches first into the cache: the heads of keys and
-    /// offsets.
+    /// Prefetches what a look-up in a small field reads first: the heads of the keys (if `keys`)
+    /// and of the offsets.
     pub(crate) fn prefetch(&self, field: usize, keys: bool) {
         let f = &self.fields[field];
         if keys {
@@ -291,7 +299,7 @@ impl Partition {
         prefetch(self.ready_part(f, part::OFFSETS), 2);
     }
 
-    /// The distinct keys of a field.
+    /// The dictionary of a field.
     pub(crate) fn dictionary(&self, field: usize) -> Result<Dictionary<'_>> {
         let f = &self.fields[field];
         let distinct = f.meta.distinct as usize;
@@ -326,12 +334,13 @@ impl Partition {
         self.at_file(Postings::new(&f.meta, self.documents, parts))
     }
 
-    /// The postings of a field in points for windows over these alone, without offsets.
+    /// The postings of a field in points without offsets, which only support queries by window.
     pub(crate) fn postings_of_point(&self, field: usize) -> Result<Postings<'_>> {
         Ok(Postings::of_point(self.documents, self.points(field)?))
     }
 
-    /// The column of a field of one value, if it is narrow enough to be scanned or has to be.
+    /// The column of a single-valued field, if queries may scan it: it is narrow, or some keys have
+    /// no postings lists.
     pub(crate) fn scanned(&self, field: usize) -> Result<Option<Packed<'_>>> {
         let f = &self.fields[field];
         let narrow = f.meta.column_bits.is_some_and(|bits| bits <= SCAN_BITS);
@@ -344,7 +353,8 @@ impl Partition {
         })
     }
 
-    /// The points that a field's documents are in, and which part of them it is.
+    /// The points of a field, and the position (0 or 1) of the field in them; `None` if it has
+    /// none.
     pub(crate) fn points(&self, field: usize) -> Result<Option<(Points<'_>, usize)>> {
         self.points_of(&self.fields[field])
     }
@@ -352,19 +362,20 @@ impl Partition {
     fn points_of<'p>(&'p self, field: &'p FieldPart) -> Result<Option<(Points<'p>, usize)>> {
         let Some((first, other)) = field.point else { return Ok(None) };
         let bytes = self.part(&self.fields[first as usize], part::POINTS)?;
-        let of = if field.made.is_some() { Numbers::Values } else { Numbers::Ordinals };
+        let of =
+            if field.derived.is_some() { CoordinateKind::Values } else { CoordinateKind::Ordinals };
         Ok(Some((self.at_file(Points::new(bytes, self.documents, of))?, usize::from(other))))
     }
 
-    /// The prefix offsets of a field's postings alone.
+    /// The offsets of a field's postings: entry i is the number of postings of the keys before i.
     pub(crate) fn offsets(&self, field: usize) -> Result<Increasing<'_>> {
         let f = &self.fields[field];
         let offsets = self.part(f, part::OFFSETS)?;
         self.at_file(Increasing::new(offsets, f.meta.distinct as usize + 1))
     }
 
-    /// The documents of an ordered field's ordinals, as a range; `None` if the field is not
-    /// ordered.
+    /// The range of documents with the ordinals `start..end` of an ordered field; `None` if the
+    /// field is not ordered.
     pub(crate) fn ordered_range(
         &self,
         field: usize,
@@ -386,7 +397,8 @@ impl Partition {
         Ok(Some((first as u32, last.max(first) as u32)))
     }
 
-    /// The column of a field, if it has one (an ordered field has, through its offsets).
+    /// The column of a field; `None` if it has none. Ordered fields have one, computed from the
+    /// offsets.
     pub(crate) fn column(&self, field: usize) -> Result<Option<Column<'_>>> {
         let f = &self.fields[field];
         let present = f.meta.present;
@@ -411,7 +423,7 @@ impl Partition {
         Ok(Some(Column::Multi { starts: self.at_file(starts)?, ords }))
     }
 
-    /// Asks for the memory of a payload: see [`Payloads::fetch`].
+    /// Prefetches a payload: see [`Payloads::fetch`].
     pub(crate) fn fetch_payload(&self, doc: u32, step: Step) -> Result<()> {
         self.check(doc)?;
         self.payloads.fetch(&self.file, doc, step)
@@ -423,7 +435,7 @@ impl Partition {
         self.payloads.get(&self.file, doc)
     }
 
-    /// All values of a field that is stored or sortable, ascending.
+    /// All values of a document in a stored or sortable field, ascending.
     pub(crate) fn values(&self, field: usize, doc: u32) -> Result<Vec<Value>> {
         self.check(doc)?;
         let Some(column) = self.column(field)? else { return Ok(Vec::new()) };
@@ -434,13 +446,13 @@ impl Partition {
         self.at_file(values)
     }
 
-    /// The value of a single-valued field that is stored or sortable, or the smallest of several.
+    /// The smallest value of a document in a stored or sortable field; `None` if it has none.
     pub(crate) fn value(&self, field: usize, doc: u32) -> Result<Option<Value>> {
         FieldView::new(self, field)?.value(doc)
     }
 
-    /// The ordinals of the documents and the keys of a single-valued field of fixed width; `None`
-    /// if it is not one or has no column.
+    /// The column and the keys of a single-valued field with 64-bit keys; `None` for other fields
+    /// and fields without a column.
     #[inline(always)]
     pub(crate) fn fixed(&self, field: usize) -> Result<Option<(Packed<'_>, Increasing<'_>)>> {
         let f = &self.fields[field];
@@ -453,7 +465,7 @@ impl Partition {
         Ok(Some((ords, keys)))
     }
 
-    /// `InvalidArgument` for a document that the partition does not have.
+    /// `InvalidArgument` if the partition has no such document.
     #[inline(always)]
     pub(crate) fn check(&self, doc: u32) -> Result<()> {
         if doc < self.documents { Ok(()) } else { self.refuse(doc) }
@@ -465,7 +477,7 @@ impl Partition {
         Err(Error::invalid(format!("there is no document {doc}; the partition has {n}")))
     }
 
-    /// Checks the checksums of all structures that queries touch.
+    /// Verifies the checksums of all structures that queries read.
     pub(crate) fn warm(&self) -> Result<()> {
         self.ready()
     }

@@ -1,11 +1,11 @@
-//! Bitsets against the documents they are of; damaged ones.
+//! Checks bitsets against lists of documents, and bitsets out of bounds.
 
 use crate::search::codec::bitset::*;
 use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::Rng;
 
-/// Documents that are a share, or stand together, or at the ends.
-fn shapes(rng: &mut Rng, documents: usize) -> Vec<u32> {
+/// Random documents: scattered, in a range, and at both ends.
+fn documents_of_some_shape(rng: &mut Rng, documents: usize) -> Vec<u32> {
     let share = [1, 2, 7, 20, 300][rng.below(5)];
     let (from, to) = (rng.below(documents), rng.below(documents + 1));
     let last = documents as u32 - 1;
@@ -18,13 +18,13 @@ fn shapes(rng: &mut Rng, documents: usize) -> Vec<u32> {
 }
 
 #[test]
-fn bitsets_are_the_documents() {
+fn bitsets_match_their_documents() {
     let seed = 0xB17_5E7;
     println!("seed {seed:#x}");
     let mut rng = Rng(seed);
     for round in 0..60 {
         let documents = [1, 63, 64, 255, 256, 257, 4096, 5000, 70_001, 140_000][rng.below(10)];
-        let docs = shapes(&mut rng, documents);
+        let docs = documents_of_some_shape(&mut rng, documents);
         let mut bytes = vec![0xAA; 5];
         push(&mut bytes, &docs, documents);
         let words = documents.div_ceil(64);
@@ -66,7 +66,7 @@ fn bitsets_are_the_documents() {
 }
 
 #[test]
-fn a_bitset_outside_its_area_is_empty() {
+fn a_bitset_out_of_bounds_is_empty() {
     let mut bytes = Vec::new();
     push(&mut bytes, &[1, 8_999], 9_000);
     assert!(!Bitset::new(&bytes, 0, 9_000).is_empty());

@@ -1,25 +1,25 @@
-//! Builds points: cuts the plane into leaves, and writes them. The bytes are told in `points.rs`.
+//! Builds points: sorts documents into leaves, and encodes these. `points/mod.rs` has the format.
 
 use crate::bytes::int::Encoder;
 use crate::bytes::packed::{PackedWriter, width};
-use crate::search::codec::points::{END, GROUP, LEAF, Numbers, low_bits};
+use crate::search::codec::points::{CoordinateKind, END, GROUP, LEAF, low_bits};
 
-/// A document and its two numbers.
+/// A document and its two coordinates.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) at: [u32; 2],
     pub(crate) doc: u32,
 }
 
-/// The points of two fields by their numbers, all below `missing`; it and what is above are no
-/// value.
-pub(crate) fn encode(numbers: [&[u32]; 2], missing: [u32; 2], of: Numbers) -> Vec<u8> {
+/// Encodes the points of two fields. `numbers` has the coordinate of every document for each field;
+/// coordinates from `missing` on stand for a missing value.
+pub(crate) fn encode(numbers: [&[u32]; 2], missing: [u32; 2], of: CoordinateKind) -> Vec<u8> {
     let documents = numbers[0].len();
     let at = |doc: usize| [0, 1].map(|f| numbers[f][doc].min(missing[f]));
     let mut entries = Vec::with_capacity(documents);
     let all = (0..documents).map(|doc| Entry { at: at(doc), doc: doc as u32 });
     entries.extend(all.filter(|entry| entry.at != missing));
-    cut(&mut entries);
+    sort_into_leaves(&mut entries);
     let (mut groups, mut heads) = (Encoder::default(), Encoder::default());
     let (mut area, mut start) = (Vec::new(), 0);
     groups.u64(entries.len() as u64);
@@ -36,7 +36,7 @@ pub(crate) fn encode(numbers: [&[u32]; 2], missing: [u32; 2], of: Numbers) -> Ve
     [groups.0, heads.0, area, vec![0; END]].concat()
 }
 
-/// What stands at the head of a group whose leaves begin at `start`.
+/// Encodes the entry of a group whose leaves start at `start` in the area.
 pub(crate) fn group_entry(group: &[Entry], start: u64) -> Vec<u8> {
     let mut out = Encoder::default();
     for (least, most) in [0, 1].map(|field| bounds(group, field)) {
@@ -47,19 +47,20 @@ pub(crate) fn group_entry(group: &[Entry], start: u64) -> Vec<u8> {
     out.0
 }
 
-/// Least and most of a field.
+/// The smallest and the largest coordinate of a field.
 fn bounds(entries: &[Entry], field: usize) -> (u32, u32) {
     let values = entries.iter().map(|entry| entry.at[field]);
     values.fold((u32::MAX, 0), |(least, most), v| (least.min(v), most.max(v)))
 }
 
-/// Brings the documents into the order of leaves.
-fn cut(entries: &mut [Entry]) {
+/// Sorts entries so that consecutive runs of [`LEAF`] form the leaves: splits them in half across
+/// the longer side of their bounding box, recursively.
+fn sort_into_leaves(entries: &mut [Entry]) {
     let leaves = entries.len().div_ceil(LEAF);
     if leaves <= 1 {
         return;
     }
-    // Groups are whole pieces.
+    // Split at a multiple of a group, so that a group is one piece of the plane.
     let half = match leaves {
         _ if leaves > GROUP => (leaves.div_ceil(GROUP) / 2) * GROUP,
         _ => leaves / 2,
@@ -70,12 +71,12 @@ fn cut(entries: &mut [Entry]) {
     let middle = half * LEAF;
     entries.select_nth_unstable_by_key(middle, key);
     let (low, high) = entries.split_at_mut(middle);
-    cut(low);
-    cut(high);
+    sort_into_leaves(low);
+    sort_into_leaves(high);
 }
 
-/// A leaf: its head, and the packed numbers of its documents, which ascend. The widths are those of
-/// low bits, and of numbers in heads.
+/// Appends a leaf, whose documents ascend: its head, and its packed coordinates and documents. The
+/// widths are those of the low bits of documents, and of coordinates in heads.
 pub(crate) fn push_leaf(
     leaf: &[Entry],
     [low, head]: [u8; 2],
@@ -98,7 +99,7 @@ pub(crate) fn push_leaf(
     area.extend_from_slice(&highs);
 }
 
-/// 64 numbers, zeros at the end if there are fewer.
+/// Appends 64 packed numbers; missing ones are 0.
 fn push_packed(values: impl ExactSizeIterator<Item = u32>, bits: u8, area: &mut Vec<u8>) {
     let end = area.len() + LEAF / 8 * usize::from(bits);
     let mut writer = PackedWriter::new(bits);

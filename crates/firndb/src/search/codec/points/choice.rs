@@ -1,31 +1,33 @@
-//! Chooses what the points of two fields hold: ordinals or, if that makes the file smaller, values.
+//! Chooses the coordinates in the points of two fields: ordinals or, if the file becomes smaller,
+//! values.
 //!
-//! A value is a key less the least key of the field. Leaves of values take more bits than those of
-//! ordinals wherever keys have gaps; but the keys and the offsets of both fields can then be told from
-//! the points, and are left out. Coordinates are like that: almost every document has keys of its
-//! own. In memory points hold values wherever they can: a window is then found without a search for
-//! its keys. Fields that are sortable or stored are read back through ordinals, and so are those of
-//! few keys through their columns: both stay as they are.
+//! A value is a key minus the smallest key of the field. If keys have gaps, values take more bits
+//! than ordinals. But then the keys and offsets of both fields can be derived from the points, and
+//! the file omits them. This pays off for geographic coordinates, where almost every document has
+//! its own keys. In memory, points hold values whenever possible, because a query then needs no
+//! search for the keys of its window. Fields that are sortable or stored, and fields with few keys,
+//! keep ordinals, because their columns hold ordinals.
 
 use crate::bytes::increasing;
 use crate::search::codec::column::{MISSING, column_bits};
 use crate::search::codec::dictionary::Keys;
-use crate::search::codec::points::Numbers;
+use crate::search::codec::points::CoordinateKind;
 use crate::search::codec::points::build;
 use crate::search::format::PointValues;
 use crate::search::format::limits::{MAX_SPAN, SCAN_BITS};
 use crate::search::model::schema::Field;
 
-/// Where a partition will be.
+/// Where a partition is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Medium {
     File,
-    /// Ordered fields keep their columns, too: to look into one is faster than to search the offsets.
+    /// Speed matters more than size. Ordered fields have columns, too: a look-up in a column is
+    /// faster than a search in the offsets.
     Memory,
 }
 
-/// The points of two fields of these keys, by the ordinals (or `MISSING`) of their documents; and
-/// the values that they hold, which `may` be chosen.
+/// Encodes the points of two fields, given their keys and the ordinals (or `MISSING`) of their
+/// documents. Also returns the ranges of values, if the points hold values; `may` permits these.
 pub(crate) fn encode(
     ords: [&[u32]; 2],
     keys: [&Keys; 2],
@@ -33,7 +35,7 @@ pub(crate) fn encode(
     medium: Medium,
 ) -> (Vec<u8>, Option<[PointValues; 2]>) {
     let distinct = keys.map(|keys| keys.len() as u32);
-    let by_ordinal = || build::encode(ords, distinct, Numbers::Ordinals);
+    let by_ordinal = || build::encode(ords, distinct, CoordinateKind::Ordinals);
     let [Some(a), Some(b)] = keys.map(|keys| values_of(keys).filter(|_| may)) else {
         return (by_ordinal(), None);
     };
@@ -46,28 +48,28 @@ pub(crate) fn encode(
         };
         ords[f].iter().map(value).collect()
     });
-    let by_value = build::encode([&x, &y], [a.1.span, b.1.span], Numbers::Values);
+    let by_value = build::encode([&x, &y], [a.1.span, b.1.span], CoordinateKind::Values);
     if medium == Medium::Memory {
         return (by_value, Some([a.1, b.1]));
     }
     let bytes = by_ordinal();
-    let beside = |f: usize| {
+    let omitted = |f: usize| {
         let keys = increasing::encode(numbers[f].0.iter().copied());
         keys.len() + increasing::encode(offsets(ords[f], distinct[f]).into_iter()).len()
     };
-    match by_value.len() < bytes.len() + beside(0) + beside(1) {
+    match by_value.len() < bytes.len() + omitted(0) + omitted(1) {
         true => (by_value, Some([a.1, b.1])),
         false => (bytes, None),
     }
 }
 
-/// Whether the roles of a field leave the choice.
+/// Whether the type and roles of a field permit values.
 pub(crate) fn may_be_values(field: &Field) -> bool {
     let roles = field.roles;
     roles.filterable && !roles.sortable && !roles.stored && field.ty.is_fixed()
 }
 
-/// Keys that may be values.
+/// The keys and their range, if values are possible.
 fn values_of(keys: &Keys) -> Option<(&[u64], PointValues)> {
     let Keys::Fixed(keys) = keys else { return None };
     let (&least, &last) = keys.first().zip(keys.last())?;
@@ -76,7 +78,7 @@ fn values_of(keys: &Keys) -> Option<(&[u64], PointValues)> {
     (!few && span < MAX_SPAN).then_some((keys, PointValues { least, span }))
 }
 
-/// How many documents have a key before each, and at the end how many have any.
+/// For each key the number of documents with smaller keys, then the number of documents with any.
 fn offsets(ords: &[u32], distinct: u32) -> Vec<u64> {
     let mut offsets = vec![0; distinct as usize + 1];
     ords.iter().filter(|&&ord| ord != MISSING).for_each(|&ord| offsets[ord as usize + 1] += 1);

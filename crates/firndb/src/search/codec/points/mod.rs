@@ -1,30 +1,31 @@
-//! Points: the documents of two fields that are asked for together, as latitude and longitude are.
+//! Points: an index over two fields that queries use together, such as latitude and longitude.
 //!
-//! The fields' numbers are places in a plane: their ordinals or, where that takes fewer bytes,
-//! their values, which are keys less the least key of the field (`points_choice.rs`). It is cut in
-//! halves, always across the longer side of what is left, until 64 documents are in a piece: a leaf
-//! (a k-d tree: Bentley 1975; packed into leaves as in Bkd-trees: Procopiuc et al. 2003). 64 leaves
-//! that were cut from one piece, or the last ones, are a group. A question for a window of both
-//! fields looks at the box of every group, at those of the leaves of groups that the window cuts,
-//! and at the documents of leaves that it cuts; what lies inside is taken whole. So about the
-//! square root of the leaves is looked at, whatever the documents are, and what is counted needs no
-//! look at all.
+//! Documents are points in a plane. Their coordinates are ordinals or, if the file becomes smaller,
+//! values, which are keys minus the smallest key of the field (`choice.rs`). The plane is split in
+//! half across the longer side until a piece has 64 documents: a leaf (a k-d tree: Bentley 1975;
+//! packed into leaves as in Bkd-trees: Procopiuc et al. 2003). 64 leaves from one piece, or the
+//! last ones, form a group. `build.rs` splits and writes.
+//!
+//! A query for a window checks the bounding box of every group, then the boxes of leaves in groups
+//! that overlap the window, then the documents of leaves that partially overlap it. Leaves inside
+//! the window are taken whole; counting does not even read them. So a query reads about the square
+//! root of the number of leaves, independent of the data, besides the leaves inside.
 //!
 //! ```text
 //! OFFSET      SIZE  FIELD
-//! 0           8     n, how many documents have a value of either field
-//! 8           24 g  for each group least and most of the first field, least and most of the
-//!                   second (u32), and where in the area its leaves begin (u64)
-//! 8 + 24 G    8 l   for each leaf least of the first field | bits << 26 (ordinals) or << 27
-//!                   (values), and the same of the second (u32)
-//! ..          ..    area: for each leaf the first field of its 64 documents less the least,
-//!                   packed; the second; the low bits of the documents; 16 bytes of high bits
+//! 0           8     n, the number of documents with a value in at least one of the fields
+//! 8           24 g  for each of g groups: min and max of the first field, min and max of the
+//!                   second (u32 each), and where its leaves start in the area (u64)
+//! 8 + 24 g    8 l   for each of l leaves: min of the first field | bits << 26 (ordinals) or << 27
+//!                   (values), and the same for the second (u32 each)
+//! ..          ..    area: for each leaf 64 packed coordinates of the first field minus the min,
+//!                   the same for the second, the low bits of the documents, 16 bytes of high bits
 //! end - 64    64    zeros
 //! ```
-//! The last leaf is filled up with zeros. In a leaf documents ascend: bit `high(d) + i` of the high
-//! bits says that document `i` has these, and the low bits are as many as leave 64 highs at most
-//! (Elias-Fano). A document without one of the two values has there the number of that field's keys
-//! or, of values, the largest plus one: the span. `points_build.rs` cuts and writes.
+//! The last leaf is padded with zeros. The documents of a leaf ascend and are Elias-Fano coded: bit
+//! `(d >> low) + i` of the high bits is set for document d with index i, and `low` is chosen so
+//! that high parts are below 64. If a document lacks one of the two values, its coordinate is the
+//! number of the field's keys or, if points hold values, the span (the largest value plus one).
 #![expect(unsafe_code, reason = "calling a function compiled for features that were just detected")]
 
 mod build;
@@ -37,45 +38,45 @@ use crate::search::simd::kernels;
 use crate::search::simd::lists;
 use crate::{Error, Result};
 
-/// Documents of a leaf, and leaves of a group.
+/// Documents per leaf, and leaves per group.
 pub(crate) const LEAF: usize = 64;
 pub(crate) const GROUP: usize = 64;
-/// Bytes of a group's entry.
+/// The size in bytes of a group's entry.
 const ENTRY: usize = 24;
 
-/// Zeros behind the last leaf, so that 16 numbers can be loaded at once everywhere.
+/// Zeros after the last leaf, so that SIMD loads never cross the end.
 pub(crate) const END: usize = 64;
 
-/// Low bits of document numbers.
+/// The number of low bits of a document.
 pub(crate) fn low_bits(documents: usize) -> u8 {
     width((documents as u64).saturating_sub(1)).saturating_sub(6)
 }
 
-/// What the leaves hold of both fields.
+/// What the coordinates are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Numbers {
+pub(crate) enum CoordinateKind {
     Ordinals,
     Values,
 }
 
-impl Numbers {
-    /// Bits of a number in the head of a leaf, below the bits that say how wide the others are. A
-    /// partition has no more documents than there are ordinals.
+impl CoordinateKind {
+    /// Bits of a coordinate in the head of a leaf; the width of packed coordinates is above them.
+    /// Ordinals fit into 26 bits because a partition has at most 2^26 documents.
     pub(crate) fn bits(self) -> u32 {
         match self {
-            Numbers::Ordinals => 26,
-            Numbers::Values => 27,
+            CoordinateKind::Ordinals => 26,
+            CoordinateKind::Values => 27,
         }
     }
 }
 
-/// A range of numbers of each of the two fields: `start..end`.
+/// A range of coordinates for each of the two fields: `start..end`.
 pub(crate) type Window = [(u32, u32); 2];
 
-/// All numbers, and that of no value.
+/// All coordinates, including that of a missing value.
 pub(crate) const EVERYTHING: (u32, u32) = (0, u32::MAX);
 
-/// The points of two fields over bytes.
+/// Reads the points of two fields.
 #[derive(Clone, Copy)]
 pub(crate) struct Points<'a> {
     groups: &'a [u8],
@@ -83,11 +84,11 @@ pub(crate) struct Points<'a> {
     area: &'a [u8],
     len: usize,
     low: u8,
-    /// Bits of a number in the head of a leaf.
+    /// Bits of a coordinate in the head of a leaf.
     bits: u8,
 }
 
-/// Some leaf: where it begins in the area, and the bounds of both fields.
+/// A leaf: where it starts in the area, and the min and the width of both fields.
 #[derive(Clone, Copy)]
 struct Leaf {
     at: usize,
@@ -95,27 +96,31 @@ struct Leaf {
     bits: [u8; 2],
 }
 
-/// A group that a window cuts or has: its first leaf, where that begins in the area, which leaves
-/// the window cuts or has, which of these lie in it, and the bytes of each.
+/// A group that overlaps a window.
 struct Group {
+    /// The number of its first leaf.
     first: usize,
+    /// Where its first leaf starts in the area.
     at: usize,
+    /// The leaves that overlap the window.
     touched: u64,
+    /// The leaves that lie inside the window.
     inside: u64,
+    /// The sizes in bytes of all leaves.
     sizes: [u32; GROUP],
 }
 
-/// What a range is to bounds.
+/// How a range and the bounds of a box overlap.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Cuts {
-    Apart,
-    Partly,
-    Inside,
+enum Overlap {
+    None,
+    Partial,
+    Full,
 }
 
 impl<'a> Points<'a> {
-    /// Checks the sizes of what stands at the head.
-    pub(crate) fn new(bytes: &'a [u8], documents: u32, of: Numbers) -> Result<Points<'a>> {
+    /// Opens a section and checks the sizes of its header. `Corrupt` if they do not fit.
+    pub(crate) fn new(bytes: &'a [u8], documents: u32, of: CoordinateKind) -> Result<Points<'a>> {
         let len = u64_at(bytes, 0);
         let leaves = len.div_ceil(LEAF as u64) as usize;
         let (groups, heads) = (leaves.div_ceil(GROUP) * ENTRY, leaves * 8);
@@ -132,8 +137,8 @@ impl<'a> Points<'a> {
         Ok(Points { groups, heads, area, len: len as usize, low, bits })
     }
 
-    /// What it costs to find so many documents in a window, in the units of `clause.rs`: those, and
-    /// the leaves at its sides.
+    /// The cost of finding `count` documents in a window, in the unit of `exec/clause.rs`: the
+    /// documents, and the leaves along the border of the window.
     pub(crate) fn cost(&self, count: u64) -> u64 {
         count * 25 + (self.len / LEAF).isqrt() as u64 * 400
     }
@@ -141,8 +146,8 @@ impl<'a> Points<'a> {
     /// The number of documents in a window.
     pub(crate) fn count(&self, window: Window) -> u64 {
         let (mut leaves, mut count) = (0, 0);
-        for group in self.found(window) {
-            // The last leaf may not be full: what is in it is counted.
+        for group in self.overlapping_groups(window) {
+            // The last leaf may not be full, so its documents are counted.
             let last = self.len / LEAF - group.first;
             let full = group.inside & !1u64.checked_shl(last as u32).unwrap_or(0);
             leaves += u64::from(full.count_ones());
@@ -162,19 +167,19 @@ impl<'a> Points<'a> {
         });
     }
 
-    /// Calls `each` with the documents in a window, in no order.
+    /// Calls `each` with the documents in a window, unordered.
     pub(crate) fn each(&self, window: Window, mut each: impl FnMut(u32)) {
-        for group in self.found(window) {
-            self.each_of(&group, window, &mut each);
+        for group in self.overlapping_groups(window) {
+            self.each_in_group(&group, window, &mut each);
         }
     }
 
-    /// Appends the documents in a window of a group, from number `group` on, that has any; that
-    /// becomes the number of the group behind it. False if there is none.
+    /// Appends the matches of the next group, from number `*group` on, that has any in the window,
+    /// and advances `*group` past it. Returns false if there is none.
     pub(crate) fn next(&self, window: Window, group: &mut usize, out: &mut Vec<u32>) -> bool {
         while *group * ENTRY < self.groups.len() && out.is_empty() {
             if let Some(found) = self.group(*group, window) {
-                self.each_of(&found, window, &mut |doc| out.push(doc));
+                self.each_in_group(&found, window, &mut |doc| out.push(doc));
             }
             *group += 1;
         }
@@ -182,16 +187,16 @@ impl<'a> Points<'a> {
     }
 
     #[inline(always)]
-    fn each_of(&self, group: &Group, window: Window, each: &mut impl FnMut(u32)) {
+    fn each_in_group(&self, group: &Group, window: Window, each: &mut impl FnMut(u32)) {
         self.each_leaf(group, window, group.touched, |leaf, found| {
             self.documents(&leaf, found, each);
         });
     }
 
-    /// Calls `each` with every document and its two numbers.
+    /// Calls `each` with every document and its two coordinates.
     pub(crate) fn each_entry(&self, mut each: impl FnMut(u32, [u32; 2])) {
         let window = [EVERYTHING; 2];
-        for group in self.found(window) {
+        for group in self.overlapping_groups(window) {
             self.each_leaf(&group, window, group.touched, |leaf, found| {
                 let mut i = 0;
                 self.documents(&leaf, found, &mut |doc| {
@@ -202,8 +207,8 @@ impl<'a> Points<'a> {
         }
     }
 
-    /// The groups that a window cuts or has.
-    fn found(&self, window: Window) -> impl Iterator<Item = Group> {
+    /// The groups that overlap a window.
+    fn overlapping_groups(&self, window: Window) -> impl Iterator<Item = Group> {
         (0..self.groups.len() / ENTRY).filter_map(move |i| self.group(i, window))
     }
 
@@ -213,17 +218,18 @@ impl<'a> Points<'a> {
             let at = i * ENTRY + 8 * field;
             (u32_at(self.groups, at), u32_at(self.groups, at + 4))
         };
-        if (0..2).any(|field| relation(window[field], bounds(field)) == Cuts::Apart) {
+        if (0..2).any(|field| overlap(window[field], bounds(field)) == Overlap::None) {
             return None;
         }
         let (first, at) = (i * GROUP, u64_at(self.groups, i * ENTRY + 16) as usize);
         let heads = &self.heads[8 * first..self.heads.len().min(8 * (first + GROUP))];
         let mut sizes = [0; GROUP];
-        let (touched, inside) = look_at(heads, [self.low, self.bits], window, &mut sizes);
+        let (touched, inside) = classify(heads, [self.low, self.bits], window, &mut sizes);
         Some(Group { first, at, touched, inside, sizes })
     }
 
-    /// Calls `each` with some leaves of a group, and which of their documents are in the window.
+    /// Calls `each` with the leaves of a group whose bits are set in `leaves`, and the mask of
+    /// their documents in the window.
     #[inline(always)]
     fn each_leaf(
         &self,
@@ -243,14 +249,14 @@ impl<'a> Points<'a> {
             let leaf = self.leaf(number, at);
             match group.inside >> i & 1 {
                 1 => each(leaf, whole),
-                _ => each(leaf, whole & self.within(&leaf, window)),
+                _ => each(leaf, whole & self.matches_in_leaf(&leaf, window)),
             }
         }
     }
 
-    /// Checks that every document stands once, with numbers that there are, and that the bytes are
-    /// those that are written of these leaves and groups. `missing` is the number of no value of
-    /// each field, above all others.
+    /// Checks that every document occurs at most once, with valid coordinates, and that the bytes
+    /// are exactly what the builder writes for these leaves and groups. `missing` has the
+    /// coordinate of a missing value of each field, which is above all others.
     pub(crate) fn verify(&self, documents: u32, missing: [u32; 2]) -> Result<()> {
         let wrong = |i: usize, what: &str| Error::corrupt(format!("leaf {i}: {what}"));
         let mut seen = vec![0u64; (documents as usize).div_ceil(64)];
@@ -305,18 +311,18 @@ impl<'a> Points<'a> {
         Leaf { at, least, bits: [a, b].map(|head| (head >> self.bits) as u8) }
     }
 
-    /// The packed numbers of a field of a leaf.
+    /// The packed coordinates of a field in a leaf.
     fn values(&self, leaf: &Leaf, field: usize) -> &'a [u8] {
         let before = if field == 0 { 0 } else { LEAF / 8 * usize::from(leaf.bits[0]) };
         self.area.get(leaf.at.wrapping_add(before)..).unwrap_or(&[])
     }
 
-    /// The documents of a leaf that are in a window.
-    fn within(&self, leaf: &Leaf, window: Window) -> u64 {
+    /// The mask of the documents of a leaf that are in a window.
+    fn matches_in_leaf(&self, leaf: &Leaf, window: Window) -> u64 {
         let mut found = u64::MAX;
         for (field, (start, end)) in window.into_iter().enumerate() {
             let (least, bits) = (leaf.least[field], leaf.bits[field]);
-            if relation((start, end), (least, most(least, bits))) == Cuts::Partly {
+            if overlap((start, end), (least, most(least, bits))) == Overlap::Partial {
                 let low = start.saturating_sub(least);
                 let span = end.saturating_sub(least.max(start));
                 found &= lists::inside(self.values(leaf, field), bits, low, span);
@@ -325,12 +331,12 @@ impl<'a> Points<'a> {
         found
     }
 
-    /// Number `i` of a field of a leaf.
+    /// The coordinate of document `i` of a leaf.
     fn number(&self, leaf: &Leaf, field: usize, i: usize) -> u32 {
         leaf.least[field].wrapping_add(packed(self.values(leaf, field), leaf.bits[field], i))
     }
 
-    /// Calls `each` with those documents of a leaf whose bits are set.
+    /// Calls `each` with those documents of a leaf whose bits are set in `found`.
     #[inline(always)]
     fn documents(&self, leaf: &Leaf, found: u64, each: &mut impl FnMut(u32)) {
         let bits = usize::from(leaf.bits[0]) + usize::from(leaf.bits[1]);
@@ -353,47 +359,48 @@ impl<'a> Points<'a> {
     }
 }
 
-/// Number `i` of packed ones.
+/// Packed number `i`.
 #[inline(always)]
 fn packed(bytes: &[u8], bits: u8, i: usize) -> u32 {
     let bit = i * usize::from(bits);
     (u64_at(bytes, bit / 8) >> (bit % 8)) as u32 & ((1u64 << bits) - 1) as u32
 }
 
-/// The least number that the head of a leaf says.
+/// The min in the head of a leaf.
 #[inline(always)]
 fn least(head: u32, bits: u8) -> u32 {
     head & ((1 << bits) - 1)
 }
 
-/// The largest number that so many bits can tell.
+/// The largest coordinate that a leaf can contain, by its min and width.
 #[inline(always)]
 fn most(least: u32, bits: u8) -> u32 {
     least.wrapping_add(((1u64 << bits) - 1) as u32)
 }
 
-/// What a range is to bounds that belong to what they bound.
+/// How a range and inclusive bounds overlap.
 #[inline(always)]
-fn relation((start, end): (u32, u32), (least, most): (u32, u32)) -> Cuts {
+fn overlap((start, end): (u32, u32), (least, most): (u32, u32)) -> Overlap {
     if most < start || least >= end {
-        Cuts::Apart
+        Overlap::None
     } else if least >= start && most < end {
-        Cuts::Inside
+        Overlap::Full
     } else {
-        Cuts::Partly
+        Overlap::Partial
     }
 }
 
 kernels::dispatch! {
-    /// For the leaves of a group by their heads: which of them a window cuts or has, which of them
-    /// lie in it, and their sizes. `widths` are those of low bits and of numbers in heads.
-    look_at(heads: &[u8], widths: [u8; 2], window: Window, sizes: &mut [u32; GROUP]) -> (u64, u64)
-        = look_at_body
+    /// Classifies the leaves of a group by their heads: the masks of those that overlap a window
+    /// and of those inside it, and all sizes. `widths` are those of the low bits of documents and
+    /// of coordinates in heads.
+    classify(heads: &[u8], widths: [u8; 2], window: Window, sizes: &mut [u32; GROUP]) -> (u64, u64)
+        = classify_body
 }
 
-/// [`look_at`] without a choice of instructions.
+/// The body of [`classify`], compiled for each instruction set.
 #[inline(always)]
-fn look_at_body(
+fn classify_body(
     heads: &[u8],
     [low, bits]: [u8; 2],
     window: Window,

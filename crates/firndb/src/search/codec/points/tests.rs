@@ -1,5 +1,5 @@
-//! Windows over points are those document by document, whatever the instruction set; other bytes
-//! give some documents.
+//! Checks windows over points against one document at a time, with every instruction set, and that
+//! corrupt bytes are harmless.
 
 use crate::bytes::int::Encoder;
 use crate::search::codec::column::MISSING;
@@ -9,7 +9,8 @@ use crate::search::format::limits::MAX_SPAN;
 use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::Rng;
 
-/// Ordinals of two fields. Some documents lack one value or both; most stand in a few heaps.
+/// Random coordinates of two fields, most of them in a few clusters. If `lacking`, some documents
+/// lack one value or both.
 fn fields(rng: &mut Rng, documents: usize, distinct: [u32; 2], lacking: bool) -> [Vec<u32>; 2] {
     let heaps: Vec<[u32; 2]> =
         (0..3).map(|_| distinct.map(|d| rng.below(d as usize) as u32)).collect();
@@ -39,15 +40,15 @@ fn range(rng: &mut Rng, distinct: u32) -> (u32, u32) {
 }
 
 #[test]
-fn windows_have_the_documents_that_are_in_them() {
+fn windows_match_brute_force() {
     let seed = 0x90_1475;
     println!("seed {seed:#x}");
     let mut rng = Rng(seed);
     for round in 0..80 {
         let documents = [0, 1, 63, 64, 65, 4095, 4096, 4097, 9000, 20_000][round % 10];
-        let of = [Numbers::Ordinals, Numbers::Values][round / 10 % 2];
+        let of = [CoordinateKind::Ordinals, CoordinateKind::Values][round / 10 % 2];
         let most = [3, 500, 60_000, (MAX_SPAN - 1) as usize][(round + round / 20) % 4];
-        let most = if of == Numbers::Ordinals { most.min(1 << 25) } else { most };
+        let most = if of == CoordinateKind::Ordinals { most.min(1 << 25) } else { most };
         let distinct = [0, 0].map(|_| 1 + rng.below(most) as u32);
         let ords = fields(&mut rng, documents, distinct, (round + round / 20) % 2 == 1);
         let bytes = encode([&ords[0], &ords[1]], distinct, of);
@@ -69,25 +70,26 @@ fn windows_have_the_documents_that_are_in_them() {
             };
             let expected: Vec<usize> = (0..documents).filter(inside).collect();
             with_each_version(|version| {
-                let told = format!("{version}, round {round}, {window:?} of {distinct:?} {of:?}");
-                assert_eq!(points.count(window), expected.len() as u64, "{told}");
+                let context =
+                    format!("{version}, round {round}, {window:?} of {distinct:?} {of:?}");
+                assert_eq!(points.count(window), expected.len() as u64, "{context}");
                 let mut bits = vec![0; documents.div_ceil(64)];
                 points.add(window, &mut bits);
                 let has = |doc: &usize| bits[doc / 64] >> (doc % 64) & 1 == 1;
                 let found: Vec<usize> = (0..64 * bits.len()).filter(has).collect();
-                assert_eq!(found, expected, "{told}");
+                assert_eq!(found, expected, "{context}");
             });
         }
     }
 }
 
 #[test]
-fn the_order_of_bytes_is_as_described() {
+fn encoding_matches_the_documented_format() {
     let ords: [&[u32]; 2] = [&[0, 1, MISSING, 1], &[2, 0, MISSING, MISSING]];
-    let bytes = encode(ords, [2, 3], Numbers::Ordinals);
+    let bytes = encode(ords, [2, 3], CoordinateKind::Ordinals);
     let mut expected = Encoder::default();
     expected.u64(3);
-    // The group: the first field from 0 to 1, the second from 0 to 3, which is no value.
+    // The group: the first field from 0 to 1, the second from 0 to 3, which means missing.
     [0, 1, 0, 3].into_iter().for_each(|bound| expected.u32(bound));
     expected.u64(0);
     expected.u32(1 << 26);
@@ -102,23 +104,29 @@ fn the_order_of_bytes_is_as_described() {
     let heads = 8 + ENTRY..8 + ENTRY + 8;
     let mut of_values = Encoder::default();
     [1 << 27, 2 << 27].into_iter().for_each(|head| of_values.u32(head));
-    let values = encode(ords, [2, 3], Numbers::Values);
+    let values = encode(ords, [2, 3], CoordinateKind::Values);
     assert_eq!(values[heads.clone()], of_values.0);
     assert_eq!(
         (&values[..heads.start], &values[heads.end..]),
         (&bytes[..heads.start], &bytes[heads.end..])
     );
-    assert!(Points::new(&bytes, 2, Numbers::Ordinals).is_err(), "more points than documents");
-    assert!(Points::new(&bytes[..100], 4, Numbers::Ordinals).is_err(), "too short for its end");
+    assert!(
+        Points::new(&bytes, 2, CoordinateKind::Ordinals).is_err(),
+        "more points than documents"
+    );
+    assert!(
+        Points::new(&bytes[..100], 4, CoordinateKind::Ordinals).is_err(),
+        "too short for its end"
+    );
 }
 
 #[test]
-fn other_bytes_give_some_documents() {
+fn corrupt_points_return_some_documents() {
     let mut rng = Rng(0xBAD_90147);
     let distinct = [300, 300];
     let ords = fields(&mut rng, 5000, distinct, true);
     for round in 0..300 {
-        let of = [Numbers::Ordinals, Numbers::Values][round % 2];
+        let of = [CoordinateKind::Ordinals, CoordinateKind::Values][round % 2];
         let bytes = encode([&ords[0], &ords[1]], distinct, of);
         let mut forged = bytes.clone();
         let head = 8 + 2 * ENTRY + 8 * 79;
@@ -136,7 +144,7 @@ fn other_bytes_give_some_documents() {
             points.add(window, &mut bits);
             points.add([window[0], (window[1].1, window[1].0)], &mut bits);
             points.each_entry(|_, _| {});
-            // Of each leaf no more than it has room for.
+            // No more documents than the leaves have room for.
             assert!(points.count(window) <= 79 * 64);
         });
     }

@@ -1,10 +1,10 @@
-//! Lists of every length, read whole and in part; damaged ones.
+//! Lists of various lengths, read whole and in part, and corrupt lists.
 
 use crate::search::codec::slices::*;
 use crate::search::simd::kernels::tests::with_each_version;
 use crate::search::testing::Rng;
 
-/// Lists of some keys, of very different lengths; a few documents stand together.
+/// Random lists of very different lengths, some of them of consecutive documents.
 fn lists(rng: &mut Rng, documents: usize) -> Vec<Vec<u32>> {
     let keys = 1 + rng.below(12);
     let list = |rng: &mut Rng| {
@@ -31,7 +31,7 @@ fn read(slices: &Slices, mut span: Span, size: usize) -> Vec<u32> {
 }
 
 #[test]
-fn lists_of_every_length_are_what_was_written() {
+fn lists_round_trip() {
     let seed = 0x511_CE5;
     println!("seed {seed:#x}");
     let mut rng = Rng(seed);
@@ -84,7 +84,7 @@ fn lists_of_every_length_are_what_was_written() {
 }
 
 #[test]
-fn lists_are_divided_where_that_saves_an_eighth() {
+fn lists_are_divided_if_that_saves_an_eighth() {
     let of = |documents, keys, per_key| bits_of(documents, [per_key].repeat(keys).into_iter());
     assert_eq!(of(1_000_000, 1000, 1000), DIVIDED);
     assert_eq!(of(1_000_000, 100_000, 10), 20, "short lists");
@@ -98,8 +98,9 @@ fn lists_are_divided_where_that_saves_an_eighth() {
 }
 
 #[test]
-fn bytes_are_as_specified() {
-    // Ten documents: a low bit of each of three, five buckets; two of each of two, three.
+fn encoding_matches_the_documented_format() {
+    // Ten documents. Three in a list: one low bit each, five buckets. Two: two low bits, three
+    // buckets.
     let (lists, places) = bytes(10, DIVIDED, &[vec![1, 2, 9], vec![4, 5]]);
     let first = [3, 0, 0, 0, 0b0100_0101, 0b101];
     let second = [2, 0, 0, 0, 0b0_0110, 0b0100];
@@ -108,7 +109,7 @@ fn bytes_are_as_specified() {
 }
 
 #[test]
-fn damaged_lists_give_some_documents_and_an_end() {
+fn reading_corrupt_lists_terminates() {
     let mut rng = Rng(7);
     let lists: Vec<Vec<u32>> = (0..3).map(|_| (0..5000).step_by(9).collect()).collect();
     let (bytes, places) = bytes(5000, DIVIDED, &lists);
@@ -122,7 +123,7 @@ fn damaged_lists_give_some_documents_and_an_end() {
     for round in 0..800u64 {
         let (mut bytes, mut places) = (bytes.clone(), places.clone());
         let mut any = |byte: &mut u8| *byte = rng.next() as u8 & rng.next() as u8;
-        // Lengths stay in the first three kinds, where lists have fewer ones than they say.
+        // The first three kinds keep the lengths, so that lists have fewer bits set than claimed.
         let each = (bytes.len() - END) / 3;
         let highs = (0..3).map(|list| list * each + HEAD).map(|at| at..at + each / 2);
         let lists = (0..3).map(|list| list * each + HEAD..(list + 1) * each);
