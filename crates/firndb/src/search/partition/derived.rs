@@ -1,8 +1,9 @@
-//! What is made of a field when it is first asked for: the column of a field without one, and the
-//! keys and the offsets of a field whose points hold values.
+//! Structures that are not in the file and are derived on demand: the column of a field without
+//! one, and the keys and offsets of a field whose points hold values.
 //!
-//! Columns are made for the time of a query. Keys and offsets stay: the values of all documents are
-//! sorted for them, and most questions about points do without (`windows.rs`).
+//! A derived column lives as long as the query that needs it. Keys and offsets are kept, because
+//! deriving them sorts the values of all documents. Most queries on points do not need them
+//! (`exec/windows.rs`).
 
 use super::{FieldPart, Partition};
 use crate::bytes::increasing;
@@ -19,27 +20,27 @@ pub(crate) struct Derived {
 }
 
 impl Partition {
-    /// KEYS or OFFSETS of a field whose points hold values, as if they were in the file; of other
-    /// parts and other fields nothing.
+    /// KEYS or OFFSETS of a field whose points hold values, derived on the first call. Empty for
+    /// other parts and other fields.
     #[cold]
-    pub(crate) fn made<'p>(&self, field: &'p FieldPart, part: u32) -> Result<&'p [u8]> {
-        let Some(made) = &field.made else { return Ok(&[]) };
+    pub(crate) fn derived<'p>(&self, field: &'p FieldPart, part: u32) -> Result<&'p [u8]> {
+        let Some(derived) = &field.derived else { return Ok(&[]) };
         if ![part::KEYS, part::OFFSETS].contains(&part) {
             return Ok(&[]);
         }
-        if made.get().is_none() {
-            // Another thread may have been faster.
-            let _ = made.set(self.at_file(self.make(field))?);
+        if derived.get().is_none() {
+            // Another thread may have set it first.
+            let _ = derived.set(self.at_file(self.derive(field))?);
         }
-        Ok(made
-            .get()
-            .map_or(&[], |made| if part == part::KEYS { &made.keys } else { &made.offsets }))
+        Ok(derived.get().map_or(&[], |derived| {
+            if part == part::KEYS { &derived.keys } else { &derived.offsets }
+        }))
     }
 
-    fn make(&self, field: &FieldPart) -> Result<Derived> {
-        let sorted = self.sorted(field)?;
+    fn derive(&self, field: &FieldPart) -> Result<Derived> {
+        let sorted = self.sorted_values(field)?;
         let keys: Vec<u64> = keys_of(&field.meta, &sorted).collect();
-        let ends = same(&sorted).scan(0, |end, group| {
+        let ends = group_by_value(&sorted).scan(0, |end, group| {
             *end += group.len() as u64;
             Some(*end)
         });
@@ -48,8 +49,9 @@ impl Partition {
         Ok(Derived { keys, offsets: increasing::encode(offsets.into_iter()) })
     }
 
-    /// The values that points hold of a field, ascending, each above its document in 32 bits.
-    fn sorted(&self, field: &FieldPart) -> Result<Vec<u64>> {
+    /// The values of a field in points, ascending: the value in the upper 32 bits, the document in
+    /// the lower ones.
+    fn sorted_values(&self, field: &FieldPart) -> Result<Vec<u64>> {
         let (meta, points) = (&field.meta, self.points_of(field)?);
         let (Some(of), Some((points, which))) = (meta.values(), points) else {
             return Err(Error::corrupt("a field by value has no points"));
@@ -61,7 +63,7 @@ impl Partition {
             }
         });
         sorted.sort_unstable();
-        let found = (same(&sorted).count() as u64, sorted.len() as u64);
+        let found = (group_by_value(&sorted).count() as u64, sorted.len() as u64);
         if found != (meta.distinct.into(), meta.postings) {
             return Err(Error::corrupt(format!(
                 "points have {} values in {} documents, the meta data of the field say {} and {}",
@@ -71,16 +73,16 @@ impl Partition {
         Ok(sorted)
     }
 
-    /// The keys of a field whose points hold values, and the ordinals of all documents, of those
-    /// without a value the number of keys; `None` of any other field.
+    /// The keys of a field whose points hold values, and the ordinals of all documents; documents
+    /// without a value have the number of keys as ordinal. `None` for other fields.
     pub(crate) fn ranked(&self, field: usize) -> Result<Option<(Vec<u64>, Vec<u32>)>> {
         let (meta, field) = (self.meta(field), &self.fields[field]);
         if meta.values().is_none() {
             return Ok(None);
         }
-        let sorted = self.at_file(self.sorted(field))?;
+        let sorted = self.at_file(self.sorted_values(field))?;
         let mut ords = vec![meta.distinct; self.documents as usize];
-        for (ord, group) in (0..).zip(same(&sorted)) {
+        for (ord, group) in (0..).zip(group_by_value(&sorted)) {
             for &value in group {
                 if let Some(slot) = ords.get_mut(value as u32 as usize) {
                     *slot = ord;
@@ -90,14 +92,14 @@ impl Partition {
         Ok(Some((keys_of(meta, &sorted).collect(), ords)))
     }
 
-    /// Whether the keys of a field were made.
+    /// Whether the keys of a field have been derived.
     #[cfg(test)]
     pub(crate) fn is_derived(&self, field: usize) -> bool {
-        self.fields[field].made.as_ref().is_some_and(|made| made.get().is_some())
+        self.fields[field].derived.as_ref().is_some_and(|derived| derived.get().is_some())
     }
 
-    /// The column of a field, made from its postings if the file has none: 4 bytes a document for
-    /// the time of a query.
+    /// The column of a field. If the file has none, derives one from the postings, which takes 4
+    /// bytes per document.
     pub(crate) fn column_or_derived(&self, field: usize) -> Result<Column<'_>> {
         if let Some(column) = self.column(field)? {
             return Ok(column);
@@ -162,7 +164,7 @@ impl Partition {
         Ok(Column::DerivedMulti { starts, ords })
     }
 
-    /// The ordinals of all documents by the points that they are in.
+    /// The ordinals of all documents, read from the points of a field.
     fn ordinals_of(&self, field: usize, points: &Points, which: usize) -> Vec<u32> {
         let distinct = self.meta(field).distinct;
         let mut ords = vec![distinct; self.documents as usize];
@@ -182,11 +184,11 @@ impl Partition {
     }
 }
 
-/// The documents of each value, of values that are sorted.
-fn same(sorted: &[u64]) -> impl Iterator<Item = &[u64]> {
+/// Groups the output of [`Partition::sorted_values`] by value.
+fn group_by_value(sorted: &[u64]) -> impl Iterator<Item = &[u64]> {
     sorted.chunk_by(|a, b| a >> 32 == b >> 32)
 }
 
 fn keys_of(meta: &FieldMeta, sorted: &[u64]) -> impl Iterator<Item = u64> {
-    same(sorted).map(|group| meta.least + (group[0] >> 32))
+    group_by_value(sorted).map(|group| meta.least + (group[0] >> 32))
 }

@@ -1,4 +1,4 @@
-//! Values of documents by field.
+//! Reads the values of a field by document.
 
 use crate::Result;
 use crate::search::codec::column::Column;
@@ -7,7 +7,7 @@ use crate::search::model::types::Type;
 use crate::search::model::value::{Value, decode_fixed};
 use crate::search::partition::Partition;
 
-/// A field of a partition, prepared for reading the values of documents.
+/// A field of a partition with its column and dictionary opened, for repeated reads.
 pub(crate) struct FieldView<'p> {
     part: &'p Partition,
     column: Option<Column<'p>>,
@@ -27,7 +27,7 @@ impl<'p> FieldView<'p> {
         })
     }
 
-    /// The ordinal of a document's value (of the smallest of several); `None` if it has none.
+    /// The ordinal of a document's smallest value; `None` if it has none.
     #[inline(always)]
     pub(crate) fn ordinal(&self, doc: u32) -> Result<Option<u32>> {
         self.part.check(doc)?;
@@ -43,12 +43,14 @@ impl<'p> FieldView<'p> {
         Ok(first)
     }
 
-    /// The key of a document in a field of fixed width; `None` if it has no value.
+    /// The 64-bit key of a document's smallest value; `None` if it has none. For fields other than
+    /// string and bytes.
     #[inline(always)]
     pub(crate) fn fixed_key(&self, doc: u32) -> Result<Option<u64>> {
         Ok(self.ordinal(doc)?.map(|ord| self.dictionary.fixed_key(ord)))
     }
 
+    /// The smallest value of a document; `None` if it has none.
     #[inline]
     pub(crate) fn value(&self, doc: u32) -> Result<Option<Value>> {
         let Some(ord) = self.ordinal(doc)? else { return Ok(None) };

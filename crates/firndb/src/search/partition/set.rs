@@ -1,4 +1,4 @@
-//! The partitions that a reader queries together, their common schema, and the limits of a query.
+//! The set of partitions that a query runs on, their common schema, and the limits of a query.
 
 use crate::search::model::schema::Schema;
 use crate::search::partition::Partition;
@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// An immutable set of partitions in the order of their names.
+/// An immutable set of partitions, sorted by name.
 pub(crate) struct PartitionSet {
     pub(crate) partitions: Vec<Arc<Partition>>,
     pub(crate) names: Arc<[String]>,
-    /// The fields of all partitions.
+    /// The common schema: the fields of all partitions.
     pub(crate) schema: Arc<Schema>,
-    /// For each partition the number of each field in it; `None` if the numbers are the schema's.
+    /// For each partition, the number within it of each field of the common schema; `None` if all
+    /// numbers are the same.
     maps: Vec<Option<Arc<[u32]>>>,
     pub(crate) documents: u64,
 }
@@ -21,7 +22,7 @@ pub(crate) struct PartitionSet {
 const ABSENT: u32 = u32::MAX;
 
 impl PartitionSet {
-    /// Puts partitions together, in the order of their names.
+    /// Combines partitions into a set. `InvalidArgument` if their schemas contradict each other.
     pub(crate) fn new(mut named: Vec<(String, Arc<Partition>)>) -> Result<PartitionSet> {
         named.sort_by(|a, b| a.0.cmp(&b.0));
         let (names, partitions): (Vec<String>, Vec<Arc<Partition>>) = named.into_iter().unzip();
@@ -46,8 +47,8 @@ impl PartitionSet {
         }
     }
 
-    /// A set of some partitions of this one, by number; a partition that is given stands in the
-    /// place of that number and has all fields of this set.
+    /// A set of some partitions of this one, by number. A given partition replaces the one with
+    /// that number; it must have all fields of this set.
     pub(crate) fn with(&self, lanes: Vec<(usize, Option<Arc<Partition>>)>) -> PartitionSet {
         let (mut partitions, mut names) = (Vec::new(), Vec::new());
         let mut maps = Vec::with_capacity(lanes.len());
@@ -60,8 +61,8 @@ impl PartitionSet {
         PartitionSet { partitions, names, schema, maps, documents: self.documents }
     }
 
-    /// The set of these partitions, which replaces this one, and what changed. Shares with this
-    /// set what both have in common. `names` ascend.
+    /// The set of these partitions, which succeeds this one, and the differences. Shares names,
+    /// schema and field numbers with this set where possible. `names` must ascend.
     pub(crate) fn next(
         &self,
         names: &[&str],
@@ -84,7 +85,7 @@ impl PartitionSet {
         Ok((set, changes))
     }
 
-    /// The number of a field in partition `p`.
+    /// The number in partition `p` of a field of the common schema; `None` if `p` lacks it.
     #[inline]
     pub(crate) fn local(&self, p: usize, field: usize) -> Option<usize> {
         match &self.maps[p] {
@@ -94,13 +95,13 @@ impl PartitionSet {
     }
 }
 
-/// What became of the partitions of a set in the one that follows.
+/// The differences between a set and its successor.
 pub(crate) struct SetChanges {
-    /// For each partition of the new set the number of the one of its name in the old set.
+    /// For each partition of the new set, the number of the one with the same name in the old set.
     pub(crate) before: Vec<Option<usize>>,
-    /// The partitions of the new set that the old one does not have; some have names of old ones.
+    /// The added or replaced partitions, by number in the new set.
     pub(crate) come: Vec<usize>,
-    /// The partitions of the old set whose names the new one does not have.
+    /// The partitions whose names the new set lacks, by number in the old set.
     pub(crate) gone: Vec<usize>,
 }
 
@@ -124,7 +125,7 @@ impl SetChanges {
         changes
     }
 
-    /// Both sets have the same names.
+    /// Whether both sets have the same names.
     pub(crate) fn only_replaced(&self) -> bool {
         self.gone.is_empty() && self.before.iter().all(Option::is_some)
     }
@@ -134,6 +135,7 @@ fn documents(partitions: &[Arc<Partition>]) -> u64 {
     partitions.iter().map(|part| u64::from(part.documents)).sum()
 }
 
+/// The union of the fields of all partitions. A field that some partition lacks is nullable.
 fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<Schema>> {
     let Some(first) = partitions.first() else { return Ok(Arc::default()) };
     let mut schema = first.schema.clone();
@@ -165,7 +167,7 @@ fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<
                 }
             }
         }
-        // Where points contradict each other, those of the first partition are the common ones.
+        // Points that contradict those of earlier partitions are left out.
         let _ = common.adopt_points(&part.schema);
         if common.order != part.schema.order {
             common.order.clear();
@@ -174,6 +176,7 @@ fn common_schema(names: &[String], partitions: &[Arc<Partition>]) -> Result<Arc<
     Ok(schema)
 }
 
+/// The numbers in `own` of the fields of `common`; `None` if all numbers are the same.
 fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
     let number = |name: &str| own.field(name).map_or(ABSENT, |(i, _)| i as u32);
     let map: Vec<u32> = common.fields.iter().map(|f| number(&f.name)).collect();
@@ -181,17 +184,17 @@ fn map(common: &Schema, own: &Schema) -> Option<Arc<[u32]>> {
     (!identity).then(|| map.into())
 }
 
-/// When a query has to stop, and how many threads it may use.
+/// The deadline, cancellation flag and number of threads of a query.
 #[derive(Clone, Default)]
 pub(crate) struct QueryLimits {
     pub(crate) deadline: Option<Instant>,
     pub(crate) cancel: Option<Arc<AtomicBool>>,
-    /// At most so many for a query; 0 counts as 1.
+    /// The maximum number of threads; 0 means 1.
     pub(crate) threads: usize,
 }
 
 impl QueryLimits {
-    /// `Cancelled` once the deadline has passed or the flag is up.
+    /// `Cancelled` if the deadline has passed or the flag is set.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.deadline.is_none() && self.cancel.is_none() { Ok(()) } else { self.look() }
@@ -215,7 +218,7 @@ mod tests {
     use crate::search::{Field, PartitionBuilder, Roles, Schema, Type};
 
     #[test]
-    fn a_field_that_a_partition_lacks_is_nullable_whatever_the_order() {
+    fn a_field_missing_in_a_partition_is_nullable() {
         let partition = |fields: &[&str]| {
             let fields = fields.iter().map(|name| Field::new(*name, Type::U64, Roles::FULL));
             PartitionBuilder::new(Schema::new(fields).unwrap())

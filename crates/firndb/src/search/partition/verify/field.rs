@@ -1,6 +1,6 @@
-//! The checks of one field: keys, offsets, postings, column, and that they agree.
+//! Verifies one field: its keys, offsets, postings and column, and that they are consistent.
 
-use super::lists::{Back, Lists, check_starts};
+use super::lists::{ColumnCheck, Lists, check_starts};
 use super::{ensure, within};
 use crate::bytes::increasing::Increasing;
 use crate::search::codec::column::Column;
@@ -60,12 +60,12 @@ impl FieldCheck<'_> {
         }
     }
 
-    /// A section of the field, in the file or made; empty if it has none.
+    /// A part of the field, from the file or derived; empty if the field lacks it.
     pub(crate) fn bytes(&self, part: u32) -> Result<&[u8]> {
         self.part.part_of(self.i, part)
     }
 
-    /// Keys ascend, and each is one of the type.
+    /// Keys ascend, and each is valid for the type.
     fn keys(&self) -> Result<()> {
         let (ty, distinct) = (self.field.ty, self.meta.distinct);
         let dictionary = self.part.dictionary(self.i)?;
@@ -77,7 +77,7 @@ impl FieldCheck<'_> {
                 let key = dictionary.fixed_key(ord);
                 let possible = match ty {
                     Type::Bool => key <= 1,
-                    // Neither NaN nor the negative zero has a key.
+                    // NaN and negative zero have no key.
                     Type::F64 => f64_to_key(key_to_f64(key)) == Some(key),
                     _ => true,
                 };
@@ -97,11 +97,11 @@ impl FieldCheck<'_> {
         Ok(())
     }
 
-    /// Visits all postings, key after key, documents ascending: `visit(ordinal, document)`. Checks
-    /// that each key has as many documents as the offsets say.
+    /// Calls `visit(ordinal, document)` for all postings, by key. Checks that the documents of each
+    /// key ascend, and that their number matches the offsets.
     fn walk(&self, mut visit: impl FnMut(u32, u32) -> Result<()>) -> Result<()> {
         let (documents, meta) = (self.part.documents, self.meta);
-        self.part.postings(self.i)?; // finds wrong sizes
+        self.part.postings(self.i)?; // checks sizes
         let offsets = self.part.offsets(self.i)?;
         let mut lists = Lists::new(self)?;
         for ord in 0..meta.distinct {
@@ -123,27 +123,27 @@ impl FieldCheck<'_> {
         lists.finish()
     }
 
-    /// Postings, column and counts agree.
+    /// Postings, column and counts are consistent.
     fn postings(&self) -> Result<()> {
         let mut seen = vec![0u64; self.part.words()];
-        let mut back = Back::new(self)?;
+        let mut check = ColumnCheck::new(self)?;
         let multi = self.field.multi;
         self.walk(|ord, doc| {
             let (word, bit) = (doc as usize / 64, 1 << (doc % 64));
             let again = seen[word] & bit != 0;
             ensure(multi || !again, || format!("document {doc} has two values"))?;
             seen[word] |= bit;
-            back.take(ord, doc)
+            check.posting(ord, doc)
         })?;
         let present: u32 = seen.iter().map(|word| word.count_ones()).sum();
         ensure(present == self.meta.present, || {
             format!("{present} documents have a value, its meta data say {}", self.meta.present)
         })?;
         let missing = |doc: &u32| seen[*doc as usize / 64] >> (doc % 64) & 1 == 0;
-        (0..self.part.documents).filter(missing).try_for_each(|doc| back.nothing(doc))
+        (0..self.part.documents).filter(missing).try_for_each(|doc| check.no_posting(doc))
     }
 
-    /// Points, column and counts agree.
+    /// Points, column and counts are consistent.
     fn points(&self, points: &Points, which: usize) -> Result<()> {
         let (part, distinct) = (self.part, self.meta.distinct);
         if let Some(pair) = part.schema.points.iter().find(|pair| pair[0] == self.i) {
@@ -173,15 +173,15 @@ impl FieldCheck<'_> {
         ensure(present == self.meta.present as usize, || {
             format!("{present} documents have a value, its meta data say {}", self.meta.present)
         })?;
-        let mut back = Back::new(self)?;
+        let mut check = ColumnCheck::new(self)?;
         (0..part.documents).zip(ords).try_for_each(|(doc, ord)| match ord == distinct {
-            true => back.nothing(doc),
-            false => back.take(ord, doc),
+            true => check.no_posting(doc),
+            false => check.posting(ord, doc),
         })
     }
 
-    /// The least and the largest value occur. That there are as many keys and documents as the meta
-    /// data say was found out when keys and offsets were made.
+    /// The smallest and the largest value occur. Deriving keys and offsets has already checked the
+    /// numbers of keys and documents.
     fn values(&self, of: PointValues) -> Result<()> {
         let (dictionary, distinct) = (self.part.dictionary(self.i)?, self.meta.distinct);
         let found = [0, distinct - 1].map(|ord| dictionary.fixed_key(ord));
@@ -192,7 +192,7 @@ impl FieldCheck<'_> {
         })
     }
 
-    /// The column of a field that has no postings.
+    /// The column of a field without postings is consistent with keys and counts.
     fn column_alone(&self) -> Result<()> {
         let meta = self.meta;
         let column = self.part.column(self.i)?.ok_or_else(|| Error::corrupt("it has no column"))?;

@@ -1,5 +1,5 @@
-//! The lists of a field as its sections have them: documents by key, values by document. Read
-//! here by other code than queries use, so that neither hides a mistake of the other.
+//! Reads the sections of a field sequentially: documents by key, and values by document. This code
+//! is independent of what queries use, so that a bug in one does not hide a bug in the other.
 
 use super::field::FieldCheck;
 use super::{ensure, within};
@@ -12,7 +12,7 @@ use crate::search::codec::slices::DIVIDED;
 use crate::search::format::{Ordered, part};
 use crate::{Error, Result};
 
-/// The documents of the keys, key after key.
+/// Reads the postings of a field, one key after another.
 pub(crate) struct Lists<'p> {
     ordered: Ordered,
     present: u64,
@@ -20,14 +20,14 @@ pub(crate) struct Lists<'p> {
     slices: Slices<'p>,
     special_forms: &'p [u8],
     count: usize,
-    /// Exceptions that were read, and their documents.
+    /// The number of special forms already read, and of their documents.
     next: usize,
     removed: u64,
     bitsets: Area<'p>,
     runs: Area<'p>,
-    /// What the column has of each key, if some keys have no list; and which these are beside
-    /// special forms.
+    /// The documents of each key according to the column, if some keys are only there.
     in_column: InColumn,
+    /// The ordinals without lists.
     scanned: (u32, u32),
 }
 
@@ -64,7 +64,8 @@ impl<'p> Lists<'p> {
         })
     }
 
-    /// Visits the documents of the next key, which the offsets put at `low..high` of all postings.
+    /// Visits the documents of the next key, whose postings are `low..high` according to the
+    /// offsets.
     pub(crate) fn each(
         &mut self,
         ord: u32,
@@ -116,7 +117,7 @@ impl<'p> Lists<'p> {
         })
     }
 
-    /// Everything was read.
+    /// Checks that everything has been read.
     pub(crate) fn finish(self) -> Result<()> {
         let (next, end) = (self.next, self.count * SPECIAL_FORM);
         let sentinel = self.count == 0
@@ -131,13 +132,13 @@ impl<'p> Lists<'p> {
     }
 }
 
-/// Bitsets or runs, one behind the other, and how many bytes of them were read.
+/// A section of consecutive bitsets or runs, and the number of bytes already read.
 struct Area<'p> {
     bytes: &'p [u8],
     read: usize,
 }
 
-/// For each key the documents that the column of a field says.
+/// The documents of each key according to the column of a field.
 #[derive(Default)]
 struct InColumn {
     /// The documents of key o are `docs[ends[o]..ends[o + 1]]`, ascending.
@@ -146,7 +147,7 @@ struct InColumn {
 }
 
 impl InColumn {
-    /// Of nothing, unless the field or a special form calls for it.
+    /// Empty unless the field is scanned or a special form refers to the column.
     fn new(check: &FieldCheck, special_forms: &[u8]) -> Result<InColumn> {
         let mut entries = special_forms.chunks_exact(SPECIAL_FORM);
         if !check.meta.is_scanned() && !entries.any(|entry| u32_at(entry, 4) == IN_COLUMN) {
@@ -156,7 +157,7 @@ impl InColumn {
         let column =
             column.ok_or_else(|| Error::corrupt("it has no column that can be scanned"))?;
         let ords = (0..check.part.documents).map(|doc| column.get(doc as usize));
-        // A field of one value has no more keys than documents; a damaged one may say so.
+        // A single-valued field has no more keys than documents, but a corrupt file may claim more.
         let distinct = check.meta.distinct.min(check.part.documents) as usize;
         let mut ends = vec![0; distinct + 1];
         let present = |ord: &u32| (*ord as usize) < distinct;
@@ -180,16 +181,16 @@ impl InColumn {
     }
 }
 
-/// The slices, read key after key.
+/// Reads the slices of a field, one key after another.
 enum Slices<'p> {
-    /// `at` entries were read.
+    /// Fixed-width documents; `at` entries have been read.
     Whole { numbers: Packed<'p>, at: usize },
-    /// `key` lists were read, the bytes before `at`.
+    /// Elias-Fano lists; `key` lists, the bytes before `at`, have been read.
     Divided { lists: &'p [u8], places: Increasing<'p>, documents: usize, key: usize, at: usize },
 }
 
 impl<'p> Slices<'p> {
-    /// Of so many entries.
+    /// `len` is the expected number of entries.
     fn new(check: &'p FieldCheck, len: usize) -> Result<Slices<'p>> {
         let (bytes, bits) = (check.bytes(part::SLICES)?, check.meta.slice_bits);
         if bits != DIVIDED {
@@ -208,7 +209,7 @@ impl<'p> Slices<'p> {
         Ok(Slices::Divided { lists: bytes, places, documents, key: 0, at: 0 })
     }
 
-    /// Visits the documents of the next key, `len` of them; `cut` says that there are not as many.
+    /// Visits the `len` documents of the next key; `cut` is the message if there are fewer.
     fn each(
         &mut self,
         len: usize,
@@ -229,7 +230,7 @@ impl<'p> Slices<'p> {
                 (*lists, *documents, at)
             }
         };
-        // As many low bits as the distance of two documents has, but one.
+        // The number of low bits is floor(log2(documents / len)).
         let low = (documents / len.max(1)).max(1).ilog2() as usize;
         let highs = *at + 4;
         let lows = highs + (len + documents.div_ceil(1 << low)).div_ceil(8);
@@ -251,7 +252,7 @@ impl<'p> Slices<'p> {
         ensure(entry == len && rest.is_none(), cut)
     }
 
-    /// Nothing follows.
+    /// Checks that nothing follows.
     fn finish(self) -> Result<()> {
         match self {
             Slices::Whole { numbers, at } => ensure(at == numbers.len(), || {
@@ -279,9 +280,9 @@ fn each_bit(bitset: &[u8], mut visit: impl FnMut(u32) -> Result<()>) -> Result<(
     Ok(())
 }
 
-/// The column of a field beside its postings, which come by key after key.
-pub(crate) enum Back<'p> {
-    /// There is none.
+/// Compares the column of a field with its postings, which are passed in by key.
+pub(crate) enum ColumnCheck<'p> {
+    /// The field has no column.
     None,
     Single {
         ords: Packed<'p>,
@@ -290,36 +291,36 @@ pub(crate) enum Back<'p> {
     Multi {
         starts: Increasing<'p>,
         ords: Packed<'p>,
-        /// For each document the entry that comes next.
+        /// For each document, the entry to compare next.
         next: Vec<u32>,
     },
 }
 
-impl<'p> Back<'p> {
-    pub(crate) fn new(check: &'p FieldCheck) -> Result<Back<'p>> {
+impl<'p> ColumnCheck<'p> {
+    pub(crate) fn new(check: &'p FieldCheck) -> Result<ColumnCheck<'p>> {
         let meta = check.meta;
         if meta.column_bits.is_none() {
-            return Ok(Back::None);
+            return Ok(ColumnCheck::None);
         }
         Ok(match check.part.column(check.i)? {
-            Some(Column::Single(ords)) => Back::Single { ords, distinct: meta.distinct },
+            Some(Column::Single(ords)) => ColumnCheck::Single { ords, distinct: meta.distinct },
             Some(Column::Multi { starts, ords }) => {
                 check_starts(&starts, meta.postings)?;
                 let first = |doc: u32| (starts.get(doc as usize) - u64::from(doc)) as u32;
                 let next = (0..check.part.documents).map(first).collect();
-                Back::Multi { starts, ords, next }
+                ColumnCheck::Multi { starts, ords, next }
             }
-            _ => Back::None,
+            _ => ColumnCheck::None,
         })
     }
 
-    /// The next posting.
-    pub(crate) fn take(&mut self, ord: u32, doc: u32) -> Result<()> {
+    /// Checks the next posting against the column.
+    pub(crate) fn posting(&mut self, ord: u32, doc: u32) -> Result<()> {
         let d = doc as usize;
         let there = match self {
-            Back::None => true,
-            Back::Single { ords, .. } => ords.get(d) == ord,
-            Back::Multi { starts, ords, next } => {
+            ColumnCheck::None => true,
+            ColumnCheck::Single { ords, .. } => ords.get(d) == ord,
+            ColumnCheck::Multi { starts, ords, next } => {
                 let at = next[d];
                 next[d] += 1;
                 let end = starts.get(d + 1) - u64::from(doc) - 1;
@@ -329,16 +330,17 @@ impl<'p> Back<'p> {
         ensure(there, || format!("document {doc} has key {ord}, but not in the column"))
     }
 
-    /// A document without postings. (Several values need no look: there are as many entries as
-    /// postings, and each of these found its own.)
-    pub(crate) fn nothing(&self, doc: u32) -> Result<()> {
-        let Back::Single { ords, distinct } = self else { return Ok(()) };
+    /// Checks that a document without postings has no value in the column. A multi-valued column
+    /// needs no check: it has as many entries as there are postings, and each posting has matched
+    /// one.
+    pub(crate) fn no_posting(&self, doc: u32) -> Result<()> {
+        let ColumnCheck::Single { ords, distinct } = self else { return Ok(()) };
         let ord = ords.get(doc as usize);
         ensure(ord == *distinct, || format!("document {doc} has key {ord} in the column alone"))
     }
 }
 
-/// The values of each document begin where those of the one before end.
+/// The value lists of documents are contiguous and cover all postings.
 pub(crate) fn check_starts(starts: &Increasing, postings: u64) -> Result<()> {
     starts.verify().map_err(|e| within("starts", e))?;
     let documents = starts.len() as u64 - 1;

@@ -1,13 +1,14 @@
-//! Checks what checksums cannot say: that the structures of a file describe the same documents.
+//! Verifies that the structures of a partition file are consistent with each other.
 //!
-//! A file whose checksums fit holds what its writer wrote. Here it is found out whether that was
-//! right: every search finds what it looks for, postings and columns agree in both directions, and
-//! counts are the counts of what is there. What passes here answers every query rightly.
+//! Valid checksums mean that a file holds what its writer wrote. This module checks that the writer
+//! was right: keys ascend, postings and columns agree in both directions, and counts are correct. A
+//! file that passes answers every query correctly. `field` checks one field, `lists` reads its
+//! postings independently of the code that queries use.
 //!
-//! One field is checked at a time, in time linear in its postings (a field in document order is
-//! looked at through its offsets: times the logarithm of its keys). Memory: a bit a document, and 4
-//! bytes more if a document may have several values, 8 if it is a point; 4 a document and 8 a key
-//! if it is scanned.
+//! Fields are checked one after another, each in time linear in its postings (for an ordered field,
+//! times the logarithm of the number of its keys). Memory: one bit per document; 4 more bytes per
+//! document of a multi-valued field, 8 of a field in points; 4 per document and 8 per key of a
+//! scanned field.
 
 mod field;
 mod lists;
@@ -27,17 +28,17 @@ use field::FieldCheck;
 use std::path::Path;
 use std::sync::Arc;
 
-/// `Corrupt` with this sentence unless `holds`.
+/// `Corrupt` with this message unless `holds`.
 fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<()> {
     if holds { Ok(()) } else { Err(Error::corrupt(message())) }
 }
 
-/// The same error, its sentence begun with what it is about.
+/// A `Corrupt` error with a prefix before its message.
 fn within(what: &str, error: Error) -> Error {
     Error::corrupt(format!("{what}: {}", error.message()))
 }
 
-/// Checks that the partitions of a set are the ones it names, and that their fields agree.
+/// Checks that the files of a set are the ones it lists, and that their schemas are compatible.
 pub(crate) fn set<'m>(
     disk: &dyn Disk,
     dir: &Path,
@@ -60,7 +61,7 @@ pub(crate) fn set<'m>(
     PartitionSet::new(named).map(|_| ()).map_err(|e| Error::corrupt(e.message()).in_file(dir))
 }
 
-/// Checks every byte of a partition file, and that its structures agree with each other.
+/// Checks every byte of a partition file, and that its structures are consistent.
 pub(crate) fn partition(part: &Partition) -> Result<()> {
     part.file.verify()?;
     let checks = || -> Result<()> {
@@ -75,7 +76,7 @@ pub(crate) fn partition(part: &Partition) -> Result<()> {
     checks().map_err(|e| e.in_file(part.file.path()))
 }
 
-/// Each section is one that the meta section calls for, and all of those are there.
+/// The sections are exactly those that the meta section requires.
 fn sections(part: &Partition) -> Result<()> {
     let mut expected = vec![global::META, global::PAYLOADS, global::OFFSETS, global::CHECKS];
     if part.schema.payload != Payload::Raw {
@@ -87,7 +88,7 @@ fn sections(part: &Partition) -> Result<()> {
         let (column, special_forms) = (meta.column_bits.is_some(), meta.special_forms > 0);
         let slices = indexed && meta.has_lists();
         let points = meta.in_points && part.schema.points.iter().any(|pair| pair[0] == i);
-        // Of bitsets and runs a field may have either.
+        // Special forms may use bitsets, runs, both or neither.
         let maybe = |p| special_forms && part.file.find(section(i, p)).is_some();
         let wanted = [
             (part::KEYS, meta.values().is_none()),
@@ -116,14 +117,14 @@ fn sections(part: &Partition) -> Result<()> {
     Ok(())
 }
 
-/// The documents stand in the order that the schema says.
+/// The documents are sorted as the schema declares.
 fn order(part: &Partition) -> Result<()> {
     let mut keys = Vec::new();
     for key in &part.schema.order {
         let wrong = || Error::corrupt(format!("documents cannot be ordered by `{}`", key.field));
         let Some((i, field)) = part.schema.field(&key.field) else {
             ensure(part.schema.dynamic.is_some(), || wrong().message().to_string())?;
-            continue; // No document brought it.
+            continue; // No document has a value of it.
         };
         ensure(field.roles.sortable, || wrong().message().to_string())?;
         let column = part.column(i)?.ok_or_else(wrong)?;
@@ -144,7 +145,7 @@ fn order(part: &Partition) -> Result<()> {
     Ok(())
 }
 
-/// Each document has a payload, where the checks of blocks and the offsets say.
+/// Payload offsets and blocks are consistent, and every payload can be read.
 fn payloads(part: &Partition) -> Result<()> {
     let section = |id| {
         let i = part.file.find(id).ok_or_else(|| Error::corrupt("a section is missing"))?;
@@ -174,6 +175,6 @@ fn payloads(part: &Partition) -> Result<()> {
     let blocks = checks.len() / 8;
     let firsts = bounds("block documents", global::BLOCK_DOCUMENTS, blocks + 1, documents.into())?;
     bounds("block offsets", global::BLOCK_OFFSETS, blocks + 1, bytes)?;
-    // The last document of a block reaches to its end: reading it checks the whole block.
+    // Reading the last document of a block decompresses and checks the whole block.
     (1..=blocks).try_for_each(|block| part.payload(firsts.get(block) as u32 - 1).map(|_| ()))
 }
