@@ -1,8 +1,8 @@
 //! The set file of a collection: the list of partition files of one version.
 //!
-//! A set is a frozen file of kind 2 named `set-<20 digits>.firn`. The one with the highest number is
-//! current. Numbers increase by 1, and a set file never changes: publishing the next one commits a
-//! change. Section 1 holds:
+//! A set is a frozen file of kind 2 named `set-<20 digits>.firn`. The one with the highest number
+//! is current. Numbers increase by 1, and a set file never changes: publishing the next one commits
+//! a change. Section 1 holds:
 //! ```text
 //! u32 partitions; each: name, file name (u32 length and bytes each), u32 documents, u64 bytes,
 //!                       u64 + u64 content id of the partition file, low half first

@@ -23,17 +23,17 @@
 //! | 11 | points | for the first field of a point: the documents of both fields | `points` |
 //!
 //! Part 1 holds 64-bit keys as an increasing sequence. For strings and bytes it holds the sequence
-//! `offset[i] + i` of the `distinct + 1` offsets into part 2. If part 9 exists, part 8 has one entry
-//! per value. If there are more keys than documents, part 1 takes at least 16 bytes per 64 keys,
-//! just as the payload offsets take for documents. So a small corrupt file cannot make a reader
-//! allocate much memory.
+//! `offset[i] + i` of the `distinct + 1` offsets into part 2. If part 9 exists, part 8 has one
+//! entry per value. If there are more keys than documents, part 1 takes at least 16 bytes per 64
+//! keys, just as the payload offsets take for documents. So a small corrupt file cannot make a
+//! reader allocate much memory.
 //!
 //! Special forms, integers little-endian. A final entry has the ordinal 2^32 - 1.
 //! ```text
 //! OFFSET  SIZE  FIELD
 //! 0       4     ordinal of the key; ascending
-//! 4       4     number of runs in part 7; 0: a bitset in part 6; 2^32 - 1: use the column (part 8),
-//!               which is single-valued and has at most 8 bits
+//! 4       4     number of runs in part 7; 0: a bitset in part 6; 2^32 - 1: use the column (part
+//!               8), which is single-valued and has at most 8 bits
 //! 8       8     offset in that part, without gaps; 0 for part 8
 //! 16      8     number of documents in all preceding special forms
 //! ```

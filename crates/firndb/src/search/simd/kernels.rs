@@ -79,10 +79,14 @@ macro_rules! dispatch {
                     $body($($arg),*)
                 }
                 match $crate::search::simd::kernels::best() {
-                    // SAFETY: `best` has detected all features that `wide` requires.
-                    $crate::search::simd::kernels::Version::Avx512 => return unsafe { wide($($arg),*) },
-                    // SAFETY: `best` has detected all features that `narrow` requires.
-                    $crate::search::simd::kernels::Version::Avx2 => return unsafe { narrow($($arg),*) },
+                    $crate::search::simd::kernels::Version::Avx512 => {
+                        // SAFETY: `best` has detected all features that `wide` requires.
+                        return unsafe { wide($($arg),*) };
+                    }
+                    $crate::search::simd::kernels::Version::Avx2 => {
+                        // SAFETY: `best` has detected all features that `narrow` requires.
+                        return unsafe { narrow($($arg),*) };
+                    }
                     $crate::search::simd::kernels::Version::Portable => {}
                 }
             }

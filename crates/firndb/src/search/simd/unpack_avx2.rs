@@ -115,10 +115,10 @@ impl Range {
             false => (start, end, others),
         };
         let cut = Unpacker::new(bits);
-        let behind = if bits <= HALF_BITS { bits / 2 } else { 0 };
+        let offset = if bits <= HALF_BITS { bits / 2 } else { 0 };
         let sides = [
             Side::new::<0x00>(&cut, 0, (start, end)),
-            Side::new::<0x11>(&cut, behind, (start, end)),
+            Side::new::<0x11>(&cut, offset, (start, end)),
         ];
         Range { bits, sides, others }
     }
@@ -194,14 +194,14 @@ impl Range {
 
 impl Side {
     /// Duplicates the low (`HALVES` = 0x00) or high (0x11) half of `cut`. The bytes of the half
-    /// start `behind` bytes after the first number.
+    /// start `offset` bytes after the first number.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new<const HALVES: i32>(cut: &Unpacker, behind: usize, (start, end): (u32, u32)) -> Side {
+    fn new<const HALVES: i32>(cut: &Unpacker, offset: usize, (start, end): (u32, u32)) -> Side {
         let of = |lanes: __m256i| _mm256_permute2x128_si256::<HALVES>(lanes, lanes);
         let shifts = of(cut.shifts);
         let shifted = |of: u32| _mm256_sllv_epi32(_mm256_set1_epi32(of as i32), shifts);
-        let places = _mm256_add_epi8(of(cut.places), _mm256_set1_epi8(behind as i8));
+        let places = _mm256_add_epi8(of(cut.places), _mm256_set1_epi8(offset as i8));
         // AVX2 compares signed numbers only, so both sides of an unsigned comparison are offset by
         // 2^31.
         let half = _mm256_set1_epi32(i32::MIN);

@@ -75,8 +75,8 @@ pub(crate) fn fill(column: Packed, wanted: &OrdinalSet, first: usize, out: &mut 
             fill_each(column, |ord| ord.wrapping_sub(*start) < *len, first, out);
         }
         OrdinalSet::Ranges(ranges) => fill_ranges(column, ranges, first, out),
-        OrdinalSet::Many { bits, behind } => {
-            fill_each(column, |ord| ordinal_set::has(bits, *behind, ord), first, out);
+        OrdinalSet::Many { bits, beyond } => {
+            fill_each(column, |ord| ordinal_set::has(bits, *beyond, ord), first, out);
         }
     }
 }

@@ -58,9 +58,9 @@ pub(crate) enum OrdinalSet {
     /// Disjoint, ascending ranges (first, length) with gaps between them; the last may wrap around
     /// at 2^32.
     Ranges(Arc<[(u32, u32)]>),
-    /// The ordinals whose bits are set; `behind` is the membership of all ordinals beyond the last
+    /// The ordinals whose bits are set; `beyond` is the membership of all ordinals beyond the last
     /// bit.
-    Many { bits: Arc<[u64]>, behind: bool },
+    Many { bits: Arc<[u64]>, beyond: bool },
 }
 
 impl OrdinalSet {
@@ -93,7 +93,7 @@ impl OrdinalSet {
         let most = intervals.last().map_or(0, |(_, end)| *end) as usize;
         let mut set = vec![0; most.min(1 << bits.min(31)).div_ceil(64)];
         intervals.iter().for_each(|&(start, end)| kernels::set_range(&mut set, start, end));
-        OrdinalSet::Many { bits: set.into(), behind: false }
+        OrdinalSet::Many { bits: set.into(), beyond: false }
     }
 
     /// The complement. It contains the number that stands for a missing value.
@@ -115,8 +115,8 @@ impl OrdinalSet {
                 };
                 OrdinalSet::Ranges(ranges.iter().zip(next).map(gap).collect())
             }
-            OrdinalSet::Many { bits, behind } => {
-                OrdinalSet::Many { bits: bits.iter().map(|word| !word).collect(), behind: !behind }
+            OrdinalSet::Many { bits, beyond } => {
+                OrdinalSet::Many { bits: bits.iter().map(|word| !word).collect(), beyond: !beyond }
             }
         }
     }
@@ -130,7 +130,7 @@ impl OrdinalSet {
             OrdinalSet::Ranges(ranges) => {
                 ranges.iter().any(|(first, len)| ord.wrapping_sub(*first) < *len)
             }
-            OrdinalSet::Many { bits, behind } => has(bits, *behind, ord),
+            OrdinalSet::Many { bits, beyond } => has(bits, *beyond, ord),
         }
     }
 }
@@ -149,8 +149,8 @@ fn merge_ranges(intervals: &[(u32, u32)]) -> Vec<(u32, u32)> {
     all
 }
 
-/// Whether the bit of an ordinal is set; `behind` beyond the last bit.
+/// Whether the bit of an ordinal is set; past the last bit, the answer is `beyond`.
 #[inline(always)]
-pub(crate) fn has(bits: &[u64], behind: bool, ord: u32) -> bool {
-    bits.get(ord as usize / 64).map_or(behind, |word| word >> (ord % 64) & 1 == 1)
+pub(crate) fn has(bits: &[u64], beyond: bool, ord: u32) -> bool {
+    bits.get(ord as usize / 64).map_or(beyond, |word| word >> (ord % 64) & 1 == 1)
 }
